@@ -1,11 +1,11 @@
 """Verdict on a chain of HTTP answers: status, wording, redirects, implausible errors.
 
-`read_status` holds the status of an answer to GET against its body. It must never make a missing page a good
-one, so pages, texts, pictures and data are never taken for good against their status, however large.
+`read_status` compares the status of a GET answer with its body. HTML, text, images and data never override
+an error status, however large, so that a missing page is not taken for a good one.
 
-The order is the rule: a guard's answer says nothing of the page behind it, whatever its status; a host
-that asks to be left alone has said nothing either; only then does the status count, and of what it
-calls fine, redirects and the page's own words may still raise a suspicion.
+The order of the rules matters: a bot challenge is no evidence about the page, whatever its status; nor is
+a request to slow down; only then the status counts, and good statuses are examined for suspicious
+redirects and page texts.
 """
 
 from dataclasses import dataclass, replace
@@ -42,12 +42,12 @@ from links.checker.http_exchange import HttpAnswer
 
 @dataclass(frozen=True, slots=True)
 class StatusReading:
-    """What an answer is, its status held against its body.
+    """Interpretation of an answer's status in view of its body.
 
     Attributes:
-        code: the status byte, `Code.CORRECTED` when the status cannot be true.
-        verdict: what that says.
-        note: why it was corrected, a constant first; empty when it was not.
+        code: the status byte, `StatusCode.CORRECTED` when the status is implausible.
+        verdict: the verdict.
+        note: reason of the correction, a constant first; empty without one.
     """
 
     code: StatusCode
@@ -75,19 +75,19 @@ _PLACEHOLDERS = ("image/", "text/", "message/", "multipart/", "font/")
 
 
 def read_status(status: int, mime: str, length: int | None, body: bytes) -> StatusReading:
-    """What an answer to GET is: its status, unless the body gives that the lie (W53).
+    """Classify a GET answer by its status, unless the body contradicts it (W53).
 
-    No page, no text and no picture is ever taken for good against its status, however large: sites send
-    whole pages and pictures with a rightful 404. What cannot be an error's body is a document, a
-    recording or a container of at least 4 KiB that its declared type and its first bytes agree on; then
-    the answer is OK. Where only one of these speaks against the status it is SUSPECT: nobody's failure,
-    and the browser looks. So are long plain texts with 4xx, and long pages with 5xx.
+    HTML, text and images never override an error status, however large: sites send whole pages and pictures
+    with a correct 404. A document, a recording or a container of at least 4 KiB whose declared type and
+    first bytes agree cannot be the body of an error; then the answer is OK. Where only one of these
+    contradicts the status it is SUSPECT: no failure, and the browser is asked. The same holds for long plain
+    texts with 4xx, and long pages with 5xx.
 
     Args:
         status: the HTTP status.
-        mime: the bare media type that it declares, in lower case; empty when it declares none.
-        length: bytes of the whole body; None when nobody knows.
-        body: how the body begins; empty when it was not read.
+        mime: the declared bare media type, in lower case; empty without one.
+        length: bytes of the whole body; None when unknown.
+        body: the beginning of the body; empty when it was not read.
     """
     code = code_of_http(status)
     plain = StatusReading(code, verdict_of(code))
@@ -108,7 +108,7 @@ def read_status(status: int, mime: str, length: int | None, body: bytes) -> Stat
 
 
 def _document(mime: str, body: bytes) -> str:
-    """What document the answer carries: the declared type where the bytes do not deny it; or empty."""
+    """Return the document type of the answer: the declared one unless the bytes contradict it; or empty."""
     sniffed = sniff(body) if body else ""
     if _is_document(mime) and (not sniffed or types_agree(sniffed, mime)):
         return mime
@@ -116,7 +116,7 @@ def _document(mime: str, body: bytes) -> str:
 
 
 def _is_document(mime: str) -> bool:
-    """Whether nobody would send that as an error: no page, no text, no picture, no data."""
+    """Return True for types that are not sent as errors: no HTML, text, image or data."""
     if not mime or mime == "application/octet-stream" or mime.startswith(_PLACEHOLDERS):
         return False
     return not is_textual(mime)
@@ -137,17 +137,17 @@ _PAGES = frozenset(("", "text/html", "application/xhtml+xml"))
 
 @dataclass(frozen=True, slots=True)
 class ProbeTrace:
-    """What was asked for and where that ended.
+    """Requests of a probe and their result.
 
     Attributes:
-        url: what was asked for.
+        url: the requested URL.
         how: by HEAD or by GET.
-        hops: the redirects on the way, oldest first.
-        answer: the last answer; None when there is none.
-        trouble: why there is none, or why it cannot be followed.
-        detail: more of that.
-        unfollowed: why the last answer, a redirect, leads nowhere; a note.
-        tls_fault: the first certificate's on the way that does not verify.
+        hops: the redirects, oldest first.
+        answer: the last answer; None without one.
+        trouble: reason of a missing answer, or that it cannot be followed.
+        detail: details of that.
+        unfollowed: reason that the last redirect was not followed; a note.
+        tls_fault: of the first certificate that does not verify.
     """
 
     url: str
@@ -161,12 +161,12 @@ class ProbeTrace:
 
     @property
     def final(self) -> str:
-        """Where it ended."""
+        """Return the final URL."""
         return self.hops[-1].url if self.hops else self.url
 
 
 def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
-    """What the trace says; `seconds` and `head_fails` are the prober's to add."""
+    """Derive the check result from a trace; `seconds` and `head_fails` are set by the prober."""
     answer = trace.answer
     mime = ""
     if answer is not None:
@@ -204,10 +204,9 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
 
 
 def head_is_conclusive(trace: ProbeTrace, finding: CheckResult) -> bool:
-    """Whether an answer to HEAD says enough, so that GET need not be asked (W42).
+    """Return True when an answer to HEAD suffices, so that no GET is sent (W42).
 
-    It does when it is a success with type and length; when the host asked to be left alone; and when
-    nobody was there to be asked anything.
+    That is a success with type and length, a request to slow down, or a failure to connect.
     """
     if trace.trouble is not None:
         return not trace.hops and FAILURE_MEANINGS[trace.trouble].settled
@@ -219,7 +218,7 @@ def head_is_conclusive(trace: ProbeTrace, finding: CheckResult) -> bool:
 
 
 def head_is_informative(trace: ProbeTrace) -> bool:
-    """Whether an answer to HEAD has what W42 asks for: type, length and status."""
+    """Return True when an answer to HEAD has type, length and status as W42 requires."""
     answer = trace.answer
     if answer is None or not answer.whole:
         return False
@@ -234,7 +233,7 @@ def retry_after_s(value: str, now: datetime) -> float | None:
 
 
 def refresh_target(trace: ProbeTrace) -> str:
-    """Where the page that came leads on by itself, as it is written; empty when it does not."""
+    """Return the page's own redirect target (meta refresh) as written; empty without one."""
     answer = trace.answer
     if answer is None or not 200 <= answer.head.status < 300 or not _is_page(answer):
         return ""
@@ -245,7 +244,7 @@ def refresh_target(trace: ProbeTrace) -> str:
 
 
 def _is_all_of_host(trouble: FetchFailure, url: str) -> bool:
-    """Whether a host that has this trouble there has it everywhere: a name has, a port need not."""
+    """Return True when a failure affects the whole host: a DNS failure does, one on an unusual port may not."""
     target = request_target(url)
     return trouble.startswith("dns") or target.authority == target.host
 
@@ -287,7 +286,7 @@ def _of_answer(
 
 
 def _suspected(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer) -> CheckResult | None:
-    """The finding, when something about a good answer is not."""
+    """Return a changed result when a good answer is suspicious; None when it is not."""
     end = classify_ending(trace.url, trace.final) if trace.hops else RedirectEnding.FINE
     if end is not RedirectEnding.FINE:
         code, verdict = _ENDINGS[end]
@@ -308,7 +307,7 @@ def _suspected(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer) -> C
 
 
 def _said(trace: ProbeTrace, answer: HttpAnswer) -> tuple[StatusCode, str]:
-    """What the page says against itself; no note when it says nothing."""
+    """Return the code and note of an error message in the page; an empty note without one."""
     page = parse_page_excerpt(answer.body, answer.head.first("content-type"))
     if says_parked(page):
         return StatusCode.PARKED, "page: parked"
@@ -320,7 +319,7 @@ def _said(trace: ProbeTrace, answer: HttpAnswer) -> tuple[StatusCode, str]:
 
 
 def _unsaid(answer: HttpAnswer) -> tuple[StatusCode, str]:
-    """What a page without a word means."""
+    """Return the code and note of a page without text."""
     if answer.head.first("content-encoding") and answer.length != 0:
         return (
             StatusCode.FINE,
@@ -341,7 +340,7 @@ _ENDINGS = {
 
 
 def _fine(finding: CheckResult, trace: ProbeTrace) -> CheckResult:
-    """A good answer, and what is odd about the way to it."""
+    """Return the result of a good answer, with oddities of its redirects."""
     if trace.tls_fault:
         return replace(finding, code=StatusCode.CERTIFICATE, note=f"tls: {trace.tls_fault}")
     if not trace.hops or finding.code != StatusCode.FINE:

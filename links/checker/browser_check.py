@@ -1,23 +1,21 @@
 """Check results from browser visits: page class, and drift from the archived copy.
 
-A browser is let in where a checker is turned away, runs the page's scripts, and sees what it says
-(`core.page_classes`): so it also tells a page that is gone from one that only has a bad status, and a
-domain that was sold from a site.
+A browser passes where a checker is refused, runs the page's scripts, and sees the rendered text
+(`core.page_classes`), so it distinguishes a missing page from one with a wrong status, and a sold domain
+from a site.
 
-Two texts are compared by their runs of three words: how much of the copy's is still there. Titles
-count for themselves, for a front page changes every day and keeps its name. What is too short to be
-compared is not judged.
+Two texts are compared by runs of three words: the share of the copy's runs that is still there. Titles are
+compared separately, as a front page changes daily and keeps its title. Short texts are not judged.
 
-    the same title, or a quarter of the copy's words still in their places   ─> OK
-    neither, and no other evidence speaks for the page                       ─> DEVIATED
-    … and the page now speaks as those do who buy domains                    ─> USURPED
+    the same title, or a quarter of the copy's runs of words                 ─> OK
+    neither, and no other evidence for the page                              ─> DEVIATED
+    … and the page now has the typical words of domain grabbers              ─> USURPED
 
-Other evidence (`DriftEvidence`) is asked for only where the runs of words do not settle it: the words in any
-order, for a table that was sorted anew, and the picture, for a page that is looked at rather than read.
-It clears a page of which the words say that it is another; and where there are too few words, another
-picture under another title is another page.
+Other evidence (`DriftEvidence`) is computed only where runs of words are inconclusive: the words in any order,
+for a sorted table, and the picture, for a mainly visual page. It clears a page whose text differs; and
+where there are too few words, another picture under another title is another page.
 
-Usurpers are told by words (``usurpers.toml``): several of them, where the copy had none. More than
+Usurpers are detected by words (``usurpers.toml``): several of them, where the copy had none. More than
 50,000 domains that Wikipedia cites are in the hands of gambling sites (research links.md 2.4).
 """
 
@@ -42,17 +40,17 @@ from links.check_result import (
 
 @dataclass(frozen=True, slots=True)
 class VisitSummary:
-    """What a visit's manifest says of the page.
+    """Facts about the page from a visit's manifest.
 
     Attributes:
-        url: what was asked for.
-        final_url: where it ended.
-        outcome: how the visit ended.
-        reason: why it is not COMPLETE, a constant first; empty when it is.
-        status: HTTP status of the final document; None when none came.
+        url: the requested URL.
+        final_url: the final URL.
+        outcome: outcome of the visit.
+        reason: reason that it is not COMPLETE, a constant first; empty when it is.
+        status: HTTP status of the final document; None without one.
         mime: its bare media type.
-        page_class: what sort of page it is.
-        evidence: what speaks for that, a sentence each.
+        page_class: class of the page.
+        evidence: evidence for the class, a sentence each.
     """
 
     url: str
@@ -115,9 +113,9 @@ _NO_OPINION = _VisitFailure(StatusCode.NONE, CheckVerdict.UNDECIDED)
 
 
 def result_of_visit(seen: VisitSummary) -> CheckResult:
-    """What the browser's visit says of the link.
+    """Convert a browser visit to a check result.
 
-    A visit that a rule forbade, or that failed by our own fault, is UNDECIDED: no opinion.
+    A visit that a rule forbade, or that failed by an internal error, is UNDECIDED.
     """
     final_url = seen.final_url if seen.final_url != seen.url else ""
     if seen.outcome is VisitOutcome.SKIPPED or (
@@ -183,7 +181,7 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\u
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """What a reader sees of a page: its title and its visible text."""
+    """Title and visible text of a page."""
 
     title: str
     text: str
@@ -191,11 +189,11 @@ class PageText:
 
 @dataclass(frozen=True, slots=True)
 class DriftEvidence:
-    """What else may be known of two looks at a page; None: nobody compared.
+    """Further comparisons of page and copy; None: not computed.
 
     Attributes:
-        words: how much of the copy's words is there, in any order, from 0 to 1.
-        picture: how much of what the copy's picture shows is there, from 0 to 1.
+        words: share of the copy's words that is there, in any order, from 0 to 1.
+        picture: share of the copy's picture content that is there, from 0 to 1.
     """
 
     words: float | None = None
@@ -203,24 +201,24 @@ class DriftEvidence:
 
     @property
     def is_for(self) -> bool:
-        """Whether it says that this is still the page."""
+        """Return True when it shows that this is still the page."""
         return (self.words or 0.0) >= SAME_WORDS or (self.picture or 0.0) >= SAME_LOOK
 
     @property
     def is_against(self) -> bool:
-        """Whether it says that this is another page."""
+        """Return True when it shows that this is another page."""
         return not self.is_for and self.picture is not None and self.picture < OTHER_LOOK
 
 
 @dataclass(frozen=True, slots=True)
 class PageLikeness:
-    """How much of a page is still there.
+    """Similarity of a page and its copy.
 
     Attributes:
-        text: of the copy's runs of words, from 0 to 1; None when there are too few to say.
-        title: of both titles' words, from 0 to 1; None when one has no title.
-        usurper: the words that betray the new owner, as they are listed; empty when nothing does.
-        evidence: what else is known.
+        text: share of the copy's runs of words, from 0 to 1; None when there are too few.
+        title: share of both titles' words, from 0 to 1; None when one has no title.
+        usurper: listed words that indicate a new owner; empty without any.
+        evidence: further comparisons.
     """
 
     text: float | None
@@ -230,12 +228,12 @@ class PageLikeness:
 
     @property
     def percent(self) -> int | None:
-        """The text's likeness as the registry keeps it."""
+        """Return the text's similarity in percent, as stored in the registry."""
         return None if self.text is None else round(100 * self.text)
 
     @property
     def verdict(self) -> CheckVerdict:
-        """What it says of the page."""
+        """Return the resulting verdict."""
         if self.usurper:
             return CheckVerdict.USURPED
         if (self.title or 0.0) >= SAME_TITLE:
@@ -249,14 +247,14 @@ class PageLikeness:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no other evidence would change the verdict."""
+        """Return True when no other evidence could change the verdict."""
         if self.usurper or (self.title or 0.0) >= SAME_TITLE:
             return True
         return self.title is None if self.text is None else self.text >= STILL_THERE
 
 
 def page_likeness(then: PageText, now: PageText) -> PageLikeness:
-    """How much of the page as it was copied is in the page as it is."""
+    """Compute the share of the copied page that is in the current page."""
     before, after = _words(then.text), _words(now.text)
     old, new = set(_runs(before)), set(_runs(after))
     text = len(old & new) / len(old) if len(old) >= FEW_RUNS else None
@@ -274,13 +272,13 @@ def compare_with_copy(
     *,
     ask: Callable[[], DriftEvidence] = DriftEvidence,
 ) -> tuple[CheckResult, PageLikeness]:
-    """A browser's good finding, held against the copy: the same, or DEVIATED, or USURPED.
+    """Compare a browser's good result with the copy: unchanged, DEVIATED, or USURPED.
 
     Args:
-        finding: what the visit says by itself.
+        finding: the result of the visit alone.
         then: the copy.
         now: the page.
-        ask: what else is known of both; asked only where it could change the verdict.
+        ask: computes further evidence; called only where it could change the verdict.
     """
     found = page_likeness(then, now)
     if finding.verdict is not CheckVerdict.OK:
@@ -301,14 +299,14 @@ def compare_with_copy(
 
 
 def hijack_words(face: PageText) -> tuple[str, ...]:
-    """The words of `usurpers.toml` that the title and the first words have, each once, in order."""
+    """Return the words of `usurpers.toml` in the title and the first words, each once, in order."""
     start = " ".join(_words(face.title) + _words(face.text[:_TEXT_LIMIT_CHARS])[:WORDS_LOOKED_AT])
     return tuple(dict.fromkeys(match[0] for match in _hijack_expression().finditer(start)))
 
 
 @cache
 def _hijack_expression() -> re.Pattern[str]:
-    """All words and phrases of the list, the longest first, as they stand in spelled text."""
+    """Compile all words and phrases of the list, the longest first, for normalized text."""
     lists = tomllib.loads(files("links.checker").joinpath("usurpers.toml").read_text("utf-8"))
     spelled = {" ".join(_words(phrase)) for each in lists.values() for phrase in each}
     longest_first = sorted(spelled, key=lambda phrase: (-len(phrase), phrase))

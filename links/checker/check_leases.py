@@ -1,17 +1,16 @@
 """Shares of the hosts, and the leases that give each share to one checker.
 
-A host is in one part alone, by its bucket (`links.url_parts.bucket_of`), so that checkers on several
-machines never ask one host at the same time.
+A host belongs to exactly one share, by its bucket (`links.url_parts.bucket_of`), so that checkers on several
+machines never query one host at the same time.
 
 >>> parse_host_share("2/4"), parse_host_share("1/2").overlaps(parse_host_share("3/4"))
-(Part(number=2, count=4), True)
+(HostShare(number=2, count=4), True)
 >>> parse_host_share("1/2").overlaps(parse_host_share("2/4"))
 False
 
-A lease ends by itself unless it is renewed. Each that is given has a greater fence than all before it,
-and everything that its checker writes is written together with a look at that fence (`hold_check_lease`): one that
-slept through its lease's end writes nothing any more. The machines' clocks may differ by less than
-the length of a lease.
+A lease expires unless it is renewed. Each lease has a greater fencing token than all before it, and every
+write of its holder checks that token in the same transaction (`hold_check_lease`): a checker that outlived
+its lease cannot write. The machines' clocks may differ by less than the length of a lease.
 """
 
 import re
@@ -29,7 +28,7 @@ _TEXT = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class HostShare:
-    """Which share of the hosts: those whose bucket leaves ``number - 1`` when divided by ``count``."""
+    """Share of the hosts: those whose bucket leaves ``number - 1`` when divided by ``count``."""
 
     number: int
     count: int
@@ -38,15 +37,15 @@ class HostShare:
         return f"{self.number}/{self.count}"
 
     def has(self, bucket: int) -> bool:
-        """Whether hosts of that bucket are in it."""
+        """Return True when hosts of that bucket are in it."""
         return bucket % self.count == self.number - 1
 
     def overlaps(self, other: "HostShare") -> bool:
-        """Whether there are buckets that both have (Chinese remainders)."""
+        """Return True when both have a bucket in common (Chinese remainder theorem)."""
         return (self.number - other.number) % gcd(self.count, other.count) == 0
 
     def condition(self) -> ColumnElement[bool]:
-        """Rows of `links.registry.schema.urls` that are in it."""
+        """Build the condition for rows of `links.registry.schema.urls` in it."""
         if self.count == 1:
             return true()
         return urls.c.bucket % self.count == self.number - 1
@@ -56,10 +55,10 @@ ALL_HOSTS = HostShare(1, 1)
 
 
 def parse_host_share(text: str) -> HostShare:
-    """The part that ``i/n`` names.
+    """Parse a share ``i/n``.
 
     Raises:
-        InputError: it names none.
+        InputError: it is none.
     """
     found = _TEXT.fullmatch(text.strip())
     number, count = (int(found[1]), int(found[2])) if found else (0, 0)
@@ -71,17 +70,17 @@ def parse_host_share(text: str) -> HostShare:
 
 
 def share_of_bucket(bucket: int) -> HostShare:
-    """The smallest part there is: one bucket's."""
+    """Return the smallest share: a single bucket."""
     return HostShare(bucket + 1, BUCKETS)
 
 
 class LeaseHeldError(CollectionInUseError):
-    """Another checker has the part, or one that overlaps it.
+    """Refusal of a lease because another checker holds an overlapping share.
 
     Attributes:
         holder: its name.
-        fence: its lease's number.
-        until: when its lease ends, if it is not renewed, in seconds since 1970.
+        fence: its lease's token.
+        until: expiry of its lease, if it is not renewed, in seconds since 1970.
     """
 
     def __init__(self, wanted: HostShare, lease: "CheckLease", until: int) -> None:
@@ -95,17 +94,17 @@ class LeaseHeldError(CollectionInUseError):
 
 
 class LeaseLostError(CollectionInUseError):
-    """Our lease ended and another checker has the part: nothing of what we found may be written."""
+    """Loss of an expired lease to another checker: no result may be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckLease:
-    """The right to look at a part of the hosts.
+    """Exclusive right to check a share of the hosts.
 
     Attributes:
-        part: of the hosts.
-        holder: who has it: a name that no other checker has.
-        fence: greater than any lease's before it.
+        part: the share.
+        holder: unique name of the checker.
+        fence: fencing token, greater than any lease's before it.
     """
 
     part: HostShare
@@ -116,17 +115,17 @@ class CheckLease:
 def take_check_lease(
     connection: Connection, part: HostShare, holder: str, *, now: int, length_s: int
 ) -> CheckLease:
-    """A lease for the part. Leases that are over and in its way are removed.
+    """Claim a lease for the share; delete expired leases that overlap it.
 
     Args:
         connection: one that writes.
-        part: which hosts.
-        holder: who asks.
+        part: the share.
+        holder: the checker.
         now: seconds since 1970.
-        length_s: how long it holds unless it is renewed.
+        length_s: lifetime unless it is renewed.
 
     Raises:
-        LeaseHeldError: somebody has the part, or one that overlaps it.
+        LeaseHeldError: another checker holds an overlapping share.
     """
     if connection.dialect.name == "postgresql":
         # Two that look at the same moment would both see a free part.
@@ -151,10 +150,10 @@ def take_check_lease(
 def renew_check_lease(
     connection: Connection, lease: CheckLease, *, now: int, length_s: int
 ) -> None:
-    """Let the lease hold for so long from now. One that ended, but that nobody took, goes on.
+    """Renew the lease from now; an expired one that was not taken continues.
 
     Raises:
-        LeaseLostError: somebody took it.
+        LeaseLostError: another checker took it.
     """
     changed = connection.execute(
         update(leases)
@@ -170,10 +169,10 @@ def renew_check_lease(
 
 
 def hold_check_lease(connection: Connection, lease: CheckLease) -> None:
-    """Hold the lease's row until the connection's changes are kept, so that nobody takes it before.
+    """Lock the lease's row until the connection's changes are committed.
 
     Raises:
-        LeaseLostError: somebody took it already.
+        LeaseLostError: another checker took it.
     """
     found = connection.execute(
         select(leases.c.fence)
@@ -186,7 +185,7 @@ def hold_check_lease(connection: Connection, lease: CheckLease) -> None:
 
 
 def release_check_lease(connection: Connection, lease: CheckLease) -> None:
-    """Let the next one have the part at once; nothing when somebody has it already."""
+    """Release the lease at once, unless another checker holds it."""
     connection.execute(
         delete(leases)
         .where(leases.c.part == str(lease.part), leases.c.fence == lease.fence)
@@ -195,5 +194,5 @@ def release_check_lease(connection: Connection, lease: CheckLease) -> None:
 
 
 def release_all_leases(connection: Connection) -> None:
-    """Remove every lease: for a copy of a registry, whose original the holders work on."""
+    """Delete every lease: for a copy of a registry, whose original the holders work on."""
     connection.execute(delete(leases))

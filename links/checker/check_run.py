@@ -1,11 +1,11 @@
 """Check run over all due URLs: plan, concurrency, results, progress.
 
-    tally = await Passing(means, plan).run(stop)
+    tally = await CheckRun(means, plan).run(stop)
 
-Looks go on side by side, `connections` of them, each at another host; the timetable says whose turn it
-is, the keeper keeps what was found. Both wait for a database that is away: looks go on until too many
-results wait. When `stop` is set no look begins any more, and what was begun is kept. What was not
-looked at, whatever the reason, is still due.
+Checks run concurrently, up to `connections`, each at another host; the timetable orders them, the result
+writer stores results. Both wait for an unavailable database: checks continue until too many results are
+waiting. When `stop` is set no new check begins, and results of running ones are stored. Unchecked URLs
+stay due.
 """
 
 import asyncio
@@ -45,15 +45,15 @@ from links.states import LinkState
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What a checker works with, pass for pass; whoever made it closes it.
+    """Resources of a checker for all its runs; closed by the code that created it.
 
     Attributes:
-        desk: the registry.
-        looks: who looks; it takes its turns at `turns`.
-        turns: at the hosts.
-        tenure: the right to ask the hosts of a part.
-        clock: the time.
-        marks: what people decided.
+        desk: the registry thread.
+        looks: the prober; it waits for `turns`.
+        turns: the per-host limiter.
+        tenure: the leases.
+        clock: the clock.
+        marks: the operator marks.
     """
 
     desk: RegistryThread
@@ -66,16 +66,16 @@ class CheckContext:
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """How a pass is made.
+    """Parameters of a run.
 
     Attributes:
-        rules: what findings are judged by.
+        rules: for the evaluation of results.
         part: of the hosts.
-        connections: looks side by side.
-        limit: looks at most; None: all that is due.
-        waiting: results that may wait for the database.
-        host_room: URLs of a host that are held at the same time.
-        closer: now and then a look goes closer though nothing calls for it (`links.checker.timetable_feed`).
+        connections: concurrent checks.
+        limit: maximum number of checks; None: all that are due.
+        waiting: maximum number of results that wait for the database.
+        host_room: URLs of a host that are loaded at the same time.
+        closer: some checks are randomly made more thorough (`links.checker.timetable_feed`).
     """
 
     rules: CheckRules
@@ -89,17 +89,17 @@ class CheckPlan:
 
 @dataclass(slots=True)
 class CheckTally:
-    """How a pass stands.
+    """Progress of a run.
 
     Attributes:
-        due: URLs that were due when it began.
-        kept: looks whose results are kept.
-        states: … by the state they led to.
-        inferred: … of which nothing was asked.
-        put_off: URLs whose hosts want to be left alone for now.
-        active: looks that go on.
+        due: URLs that were due at its beginning.
+        kept: checks whose results are stored.
+        states: … by resulting state.
+        inferred: … without a request.
+        put_off: URLs whose hosts asked for a delay.
+        active: running checks.
         waiting: results that wait for the database.
-        is_complete: everything that was due was looked at.
+        is_complete: everything that was due was checked.
     """
 
     due: int = 0
@@ -112,7 +112,7 @@ class CheckTally:
     is_complete: bool = False
 
     def count(self, booked: RecordedResult) -> None:
-        """Count a result that was kept."""
+        """Count a stored result."""
         self.states = self.states if self.states is not None else {}
         self.states[booked.after] = self.states.get(booked.after, 0) + 1
 
@@ -134,12 +134,12 @@ _TRUST_S = 60.0  # once somebody answered we are not doubted for so long
 
 
 class CheckRun:
-    """One pass. Make a new one for the next."""
+    """Single check run. Not reusable."""
 
     def __init__(
         self, means: CheckContext, plan: CheckPlan, *, on_kept: OnKept | None = None
     ) -> None:
-        """Make a pass with these means; say what was kept each time that some was."""
+        """Create a run; `on_kept` is called with stored results."""
         self.tally = CheckTally()
         self._desk = means.desk
         self._looks = means.looks
@@ -184,11 +184,11 @@ class CheckRun:
     async def run(
         self, stop: asyncio.Event, *, named: Sequence[DueUrl] | None = None
     ) -> CheckTally:
-        """Look at everything that is due, or at `named` alone, due or not.
+        """Check everything that is due, or only `named`, due or not.
 
         Raises:
             LeaseLostError: another checker has our hosts.
-            TransientError: the database stayed away for longer than the desk's patience.
+            TransientError: the database outage exceeded the registry thread's patience.
         """
         now = self._clock.now()
         today = day_of(now)
@@ -239,7 +239,7 @@ class CheckRun:
         return self.tally
 
     async def _learn_gaps(self, today: int) -> None:
-        """Ask hosts slowly at first that limited us before; told once a day."""
+        """Set longer gaps for hosts with earlier rate limits; read once a day."""
         gaps = self._turns.gaps
         if gaps.learned_day == today:
             return
@@ -256,7 +256,7 @@ class CheckRun:
         self._changed.set()
 
     async def _feeding(self) -> None:
-        """Read what is due whenever there is room for it."""
+        """Read due URLs whenever there is room for them."""
         while True:
             self._hungry.clear()
             self._is_feeding = True
@@ -272,7 +272,7 @@ class CheckRun:
                 continue
 
     async def _feed_once(self) -> bool:
-        """Read some of what is due; whether there was anything to read."""
+        """Read some due URLs; return False when there was nothing to read."""
         if self._stopping:
             return False
         now = self._clock.monotonic()
@@ -285,7 +285,7 @@ class CheckRun:
         return True
 
     async def _looking(self, keeper: ResultWriter) -> None:
-        """Begin looks as turns come, until nothing is left or nothing more may begin."""
+        """Start checks as turns come, until nothing is left or no more may start."""
         while not self._is_over():
             self._changed.clear()
             wake = self._begin_looks(keeper)
@@ -314,7 +314,7 @@ class CheckRun:
 
     @property
     def _is_only_held(self) -> bool:
-        """Whether all that is left was held back: too few to doubt, and nobody else to ask."""
+        """Return True when only held-back results are left: too few to suspect an outage, and no control hosts."""
         held = self._guard.held
         return bool(held) and not self._active and held == self._feed.count_in_hand
 
@@ -331,13 +331,13 @@ class CheckRun:
 
     @property
     def _has_room(self) -> bool:
-        """Whether one more look may begin: those that wait for their hosts hold no connection."""
+        """Return True when one more check may start: those that wait for their hosts hold no connection."""
         looks = len(self._active)
         asking = looks - self._turns.parked
         return asking < self._connections and looks < self._connections * _LOOKS_EACH
 
     def _begin_looks(self, keeper: ResultWriter) -> float:
-        """Begin all looks that may begin now; the moment at which to try again."""
+        """Start all checks that may start now; return the time of the next attempt."""
         now = self._clock.monotonic()
         if not self._tenure.is_valid:
             return now + 1.0
@@ -398,7 +398,7 @@ class CheckRun:
                 raise
 
     def _ask_fewer(self) -> None:
-        """Ask fewer at a time: this process may open no more files, which is no fault of any host."""
+        """Limit concurrency after this process ran out of file descriptors."""
         now = self._clock.monotonic()
         if now - self._fewer_at < _FEWER_EACH_S:
             return  # of the same burst
@@ -413,7 +413,7 @@ class CheckRun:
             )
 
     def _found(self, candidate: CheckCandidate, finding: CheckResult, keeper: ResultWriter) -> None:
-        """Keep what was found, and what was held back until now, unless nobody answers any more."""
+        """Store a result and those held back, unless an own outage is suspected."""
         url = candidate.url
         now = self._clock.now()
         result = UrlCheckResult(url.id, finding, now)
@@ -423,10 +423,10 @@ class CheckRun:
             self._keep_held(keeper)
 
     async def _settle_doubt(self, keeper: ResultWriter) -> None:
-        """Find out whether it is us, and wait until it is not.
+        """Wait until control hosts show that the network works.
 
         Raises:
-            TransientError: nobody answered for longer than the desk's patience.
+            TransientError: the outage exceeded the registry thread's patience.
         """
         if await self._controls.somebody_answers():
             self._trusted_until = self._clock.monotonic() + _TRUST_S
@@ -462,7 +462,7 @@ class CheckRun:
             return
 
     async def _find(self, candidate: CheckCandidate) -> CheckResult | None:
-        """What a look finds; None when it did not come to its turn before the end of the pass."""
+        """Run a check; return None when it got no turn before the end of the run."""
         url = candidate.url
         try:
             with self._turns.look() as look:

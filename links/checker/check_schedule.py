@@ -1,10 +1,10 @@
 """Check schedule: next due day of a link, log of check runs, and forecast.
 
-Days are those of `links.check_history`. What is spread is spread by the URL's key and the day alone: the same
-look gives the same next day, and what was imported together parts.
+Days are those of `links.check_history`. Due days are spread by the URL's key and the day only, so that equal
+checks give equal days, and links that were imported together separate.
 
-A pass of a part begins when none is open and ends when everything that was due at its beginning was
-looked at. One that was broken off is gone on with: what it did counts, what it did not is still due.
+A run of a share begins when none is open and ends when everything that was due at its beginning was
+checked. An interrupted run is resumed: completed checks count, all others are still due.
 """
 
 import math
@@ -56,13 +56,13 @@ def next_due(
     preset: CheckPreset,
     key: bytes,
 ) -> int | None:
-    """The day on which the link is to be looked at again, one of the days after; None: never.
+    """Return the day of the link's next check, after `day`; None: never.
 
     Args:
-        before: where it stood before the look.
-        after: where it stands now (`links.states.next_health`).
-        finding: what the look found.
-        day: the day of the look.
+        before: the state before the check.
+        after: the state now (`links.states.next_health`).
+        finding: the check result.
+        day: the day of the check.
         preset: the intervals.
         key: the URL's key (`links.url_parts.key_of`).
     """
@@ -80,7 +80,7 @@ def next_due(
 def _interval(
     before: LinkHealth, after: LinkHealth, day: int, preset: CheckPreset, key: bytes
 ) -> int:
-    """Days to the next look."""
+    """Compute the days to the next check."""
     state = after.state
     if state is LinkState.DYING:
         return preset.failing_days
@@ -104,21 +104,21 @@ def _interval(
 
 
 def _spread(key: bytes, day: int, days: int) -> int:
-    """A number below `days`, another one for each key and day."""
+    """Compute a pseudorandom number below `days` from key and day."""
     mixed = (int.from_bytes(key[:8], "big") ^ ((day + 1) * _MIX)) * _MIX & _64_BITS
     return (mixed >> 32) * days >> 32
 
 
 @dataclass(frozen=True, slots=True)
 class CheckForecast:
-    """Whether everything is looked at in time.
+    """Forecast whether all links are checked in time.
 
     Attributes:
-        days: a look at every link takes so long; infinite when there are links and nothing is done.
-        load: looks that fall due a day as part of those that can be done; above 1 links wait longer
-            than their intervals.
-        fits: whether `days` is within those that a pass may take.
-        sentence: the same for people, with what would help when it does not fit; English.
+        days: duration of one check of every link; infinite when there are links and no progress.
+        load: checks that fall due a day as part of the capacity; above 1 links wait longer than their
+            intervals.
+        fits: `days` is within the maximum of a run.
+        sentence: the same in English, with a remedy when it does not fit.
     """
 
     days: float
@@ -135,13 +135,13 @@ def forecast_checks(
     largest_host: int = 0,
     host_gap_s: float = 6.0,
 ) -> CheckForecast:
-    """How long a look at everything takes (W38).
+    """Compute how long a check of all links takes (W38).
 
     Args:
-        links: how many links there are by the days from one look to the next.
-        looks_per_s: looks that are done a second, as observed.
-        pass_days: what it should take at most.
-        largest_host: links of the host that has most of them: one at a time, with the gap.
+        links: number of links by the days from one check to the next.
+        looks_per_s: observed checks a second.
+        pass_days: maximum duration.
+        largest_host: links of the largest host: one at a time, with the gap.
         host_gap_s: the gap, in seconds.
 
     >>> forecast_checks({7: 30_000}, 0.5).sentence
@@ -198,16 +198,16 @@ _TELLING_S = 3_600  # … unless it went on for so long
 
 @dataclass(frozen=True, slots=True)
 class CheckRunRow:
-    """A pass.
+    """Row of a check run.
 
     Attributes:
         id: its row's.
         part: of the hosts.
         started: in seconds since 1970.
-        ended: in seconds since 1970; None while it goes on, or when it was broken off.
-        due: URLs that were due when it began, and since, when it was gone on with.
-        done: URLs looked at.
-        batch: the last batch of results that was kept.
+        ended: in seconds since 1970; None while it runs, or when it was interrupted.
+        due: URLs that were due at its beginning and when it was resumed.
+        done: URLs checked.
+        batch: the last stored batch of results.
     """
 
     id: int
@@ -222,7 +222,7 @@ class CheckRunRow:
 def begin_run(
     connection: Connection, part: HostShare, *, horizon: int, now: datetime
 ) -> CheckRunRow:
-    """The part's open pass, or a new one."""
+    """Return the share's open run, or create one."""
     left = due_urls.count_due(connection, part, horizon)
     found = connection.execute(
         select(passes)
@@ -238,19 +238,19 @@ def begin_run(
 
 
 def begin_named_run(connection: Connection, count: int, *, now: datetime) -> CheckRunRow:
-    """A pass over so many URLs that somebody named."""
+    """Create a run over that many named URLs."""
     return _new(connection, NAMED_RUN, count, now)
 
 
 def end_run(connection: Connection, pass_id: int, *, now: datetime) -> None:
-    """The pass has looked at everything."""
+    """Mark the run as complete."""
     connection.execute(
         update(passes).where(passes.c.id == pass_id).values(ended=int(now.timestamp()))
     )
 
 
 def latest_runs(connection: Connection, *, limit: int) -> list[CheckRunRow]:
-    """The newest passes first, those over named URLs left out."""
+    """Return the newest runs first, without those over named URLs."""
     found = connection.execute(
         select(passes)
         .where(passes.c.part != NAMED_RUN)
@@ -261,9 +261,9 @@ def latest_runs(connection: Connection, *, limit: int) -> list[CheckRunRow]:
 
 
 def checks_per_s(rows: list[CheckRunRow], *, now: datetime) -> float | None:
-    """How fast checkers are when they are busy, all parts together; None when no pass tells.
+    """Compute the rate of busy checkers, all shares together; None when no run shows it.
 
-    Of each part its fastest pass counts: a slower one had less to do.
+    The fastest run of each share counts: a slower one had less to do.
     """
     best: dict[str, float] = {}
     for row in rows:
@@ -276,7 +276,7 @@ def checks_per_s(rows: list[CheckRunRow], *, now: datetime) -> float | None:
 def run_forecast(
     connection: Connection, settings: LinksSettings, *, now: datetime
 ) -> CheckForecast | None:
-    """Whether everything is looked at in time; None while no pass tells how fast looks are.
+    """Compute the forecast from the registry; None while no run shows the rate.
 
     It counts all URLs: seconds for millions of them, minutes for hundreds of millions.
     """
@@ -315,12 +315,12 @@ def run_forecast(
 
 @dataclass(frozen=True, slots=True)
 class _FixedClock:
-    """A clock that stands still."""
+    """Clock with a constant time."""
 
     moment: datetime
 
     def now(self) -> datetime:
-        """Return the moment."""
+        """Return the time."""
         return self.moment
 
     def monotonic(self) -> float:
@@ -329,7 +329,7 @@ class _FixedClock:
 
 
 def interval_of(state: LinkState, preset: CheckPreset) -> int:
-    """Days between two looks at a link in that state, of a dead one in the long run."""
+    """Return the days between two checks of a link in that state, of a dead one in the long run."""
     match state:
         case LinkState.DYING:
             return preset.failing_days
@@ -344,7 +344,7 @@ def interval_of(state: LinkState, preset: CheckPreset) -> int:
 
 
 def longest_due(connection: Connection, *, day: int) -> int:
-    """For how many days the URL that waits longest has been due; 0 when none is."""
+    """Return for how many days the longest waiting URL has been due; 0 when none is."""
     first = connection.execute(
         select(urls.c.due_day)
         .where(urls.c.due_day > due_urls.URGENT_DAY)

@@ -1,12 +1,11 @@
 """Checker process: start-up, leases, runs, replacement tests, daily maintenance.
 
-Replacements that readers proposed are looked at as any URL is (W17): by turns at their hosts, and only
-at hosts of the checker's own part. Once a day the checker of the first part clears the registry of what
-no page has had for long (W39).
+Replacements that readers proposed are checked as any URL is (W17): with per-host limits, and only at hosts
+of the checker's own share. Once a day the checker of the first share purges expired rows (W39).
 
-async with means_of(store, settings, [part], who, clock=clock) as means:
-    await take_part(means.tenure, stop, clock=clock, waiting=say)
-    tally = await Passing(means, plan).run(stop)
+    async with open_check_context(store, settings, [part], worker, clock=clock) as means:
+        await take_leases(means.tenure, stop, clock=clock, waiting=report)
+        tally = await CheckRun(means, plan).run(stop)
 """
 
 import asyncio
@@ -58,12 +57,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplacementTester:
-    """Who looks at replacements.
+    """Resources for testing replacements.
 
     Attributes:
-        looks: who looks; it takes its turns at `turns`.
-        turns: at the hosts.
-        clock: the time.
+        looks: the prober; it waits for `turns`.
+        turns: the per-host limiter.
+        clock: the clock.
     """
 
     looks: LinkProber
@@ -79,20 +78,20 @@ async def check_replacements(
     around: ProposalContext = NO_CONTEXT,
     told: Callable[[ReplacementProposal, ProposalStage], None] = lambda _which, _stage: None,
 ) -> Counter[ProposalStage]:
-    """Look at what waits or is due again, up to so many; where they stand afterwards.
+    """Test up to `limit` waiting or due replacements; count them by resulting stage.
 
-    A page is held against one beside it that cannot exist: an error page is no replacement. What a
-    crowded host left no time for is still due, and so is all that an interruption leaves.
+    A page is compared with a sibling that cannot exist: an error page is no replacement. Tests that were
+    cancelled because of a crowded host or an interruption stay due.
 
     Args:
         store: the registry.
-        examiner: who looks.
-        limit: replacements at most.
-        around: what decides beside the look.
-        told: told of each that was kept.
+        examiner: the prober.
+        limit: maximum number.
+        around: policies for addresses.
+        told: called with each stored result.
 
     Raises:
-        TransientError: the registry does not answer; what was kept stays.
+        TransientError: the registry does not answer; stored results persist.
     """
     with store.reading() as rows:
         waiting = replacements_to_test(rows, day_of(examiner.clock.now()), limit)
@@ -115,16 +114,16 @@ async def check_each_replacement(
     *,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Look at each of them, `AT_ONCE` at a time, and hand over what was found.
+    """Test each replacement, `AT_ONCE` at a time, and pass on the results.
 
     Args:
         waiting: the replacements.
-        examiner: who looks.
-        keep: takes what a look found; called for each that came to its turn.
-        stop: when it is set no further look begins.
+        examiner: the prober.
+        keep: stores a result; called for each that got its turn.
+        stop: when it is set no further test begins.
 
     Raises:
-        TransientError: `keep` could not keep a finding; the other looks were ended.
+        TransientError: `keep` could not store a result; the other tests were cancelled.
     """
     room = asyncio.Semaphore(AT_ONCE)
 
@@ -152,7 +151,7 @@ async def check_each_replacement(
 
 
 async def _looked(examiner: ReplacementTester, address: str) -> CheckResult | None:
-    """What is found at the address; None when its host is too crowded to be asked."""
+    """Check the address; None when its host is too crowded."""
 
     async def look() -> CheckResult | None:
         with examiner.turns.look() as it:
@@ -181,17 +180,17 @@ _MOST = 500  # of one round
 
 
 class CheckerMaintenance:
-    """The chores of one checker; `run` them after each pass."""
+    """Maintenance tasks of a checker, run after each check run."""
 
     def __init__(self, means: CheckContext, part: HostShare, *, keep_days: int) -> None:
-        """Forget what was not seen for so many days."""
+        """Set the share and the retention in days."""
         self._means = means
         self._part = part
         self._keep_days = keep_days
         self._purged_day = -1
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Do what is to be done today. A database that goes away ends it: tomorrow is another day."""
+        """Run today's tasks. A database outage ends them until the next day."""
         try:
             await self.check_replacements(stop)
             if not stop.is_set():
@@ -204,7 +203,7 @@ class CheckerMaintenance:
             _LOG.exception("What was to be cleared up waits: an internal error.")
 
     async def check_replacements(self, stop: asyncio.Event) -> int:
-        """Look at the addresses that somebody proposed for dead links; how many."""
+        """Test the proposed replacements; return the number."""
         today = day_of(self._means.clock.now())
         found = await self._means.desk.read(lambda rows: replacements_to_test(rows, today, _MOST))
         decided = await self._means.desk.do(self._means.marks.current)
@@ -221,7 +220,7 @@ class CheckerMaintenance:
         return len(mine)
 
     async def forget(self) -> PurgeSummary | None:
-        """Forget what is over, once a day, by the checker of the first part; None: not today."""
+        """Delete expired rows once a day, by the checker of the first share; None: not today."""
         today = day_of(self._means.clock.now())
         if self._part.number != 1 or self._purged_day == today:
             return None
@@ -249,13 +248,13 @@ _LOOK_AGAIN_S = 5.0  # … and one that waits for a part, whether its holder liv
 
 @dataclass(frozen=True, slots=True)
 class CheckWorkerOptions:
-    """Who works.
+    """Options of a checker process.
 
     Attributes:
-        name: one that no other checker has.
-        is_own: whether an address is this machine's own (`net.address_policy.is_own`).
-        patience_s: how long it waits for a database that is away.
-        lease_s: how long its leases hold.
+        name: unique among checkers.
+        is_own: tells whether an address is this machine's own (`net.address_policy.is_own`).
+        patience_s: maximum wait for an unavailable database.
+        lease_s: lifetime of its leases.
     """
 
     name: str
@@ -267,7 +266,7 @@ class CheckWorkerOptions:
 def plan_from_settings(
     settings: LinksSettings, part: HostShare, *, limit: int | None = None
 ) -> CheckPlan:
-    """How the settings want passes to be made."""
+    """Build the plan of runs from the settings."""
     return CheckPlan(
         CheckRules(preset_of(settings.preset, trusts_tags=settings.trust_tags), settings.browser),
         part,
@@ -278,9 +277,9 @@ def plan_from_settings(
 
 
 def fit_to_files(settings: Settings, warn: Callable[[str], None]) -> Settings:
-    """Raise this process's limit of open files to what `connections` needs; return settings that fit it.
+    """Set this process's limit of open files for `connections`; return settings that fit it.
 
-    Where the hard limit is lower, there are fewer connections, and `warn` is told.
+    Where the hard limit is lower, `connections` is reduced, and `warn` is called.
 
     Raises:
         ConfigError: the limit leaves no file for a connection.
@@ -318,10 +317,10 @@ async def open_check_context(
     *,
     clock: Clock,
 ) -> AsyncIterator[CheckContext]:
-    """What a checker works with. It has no lease yet (`take_leases`); those it has it gives back.
+    """Open the resources of a checker. Leases are taken by `take_leases`, and released at the end.
 
     Raises:
-        ConfigError: a setting is no good, or the system has no name server.
+        ConfigError: a setting is invalid, or the system has no name server.
     """
     async with AsyncExitStack() as stack:
         desk = RegistryThread(store, monotonic=clock.monotonic, patience_s=worker.patience_s)
@@ -343,13 +342,13 @@ async def take_leases(
     waiting: Callable[[LeaseHeldError], None],
     look_again_s: float = _LOOK_AGAIN_S,
 ) -> bool:
-    """Take the leases, at once or when the dead checker's that has one is over.
+    """Claim the leases, at once or when a dead checker's lease has expired.
 
     Returns:
-        Whether they are ours: False when it was stopped before.
+        False when it was stopped before they were claimed.
 
     Raises:
-        LeaseHeldError: the checker that has one lives: it renewed it while we waited.
+        LeaseHeldError: another checker renewed its lease during the wait.
         TransientError: the database does not answer.
     """
     first: LeaseHeldError | None = None
@@ -378,13 +377,13 @@ async def check_continuously(
     on_kept: OnKept | None = None,
     idle_s: float = IDLE_S,
 ) -> None:
-    """Look at whatever falls due, pass after pass, until `stop`; after each do what is `between`.
+    """Run check runs until `stop`, with the tasks of `between` after each.
 
-    An internal error ends its pass; the next begins after a pause that doubles each time in a row.
+    An internal error ends its run; the next begins after a pause that doubles with consecutive errors.
 
     Raises:
         LeaseLostError: another checker has our hosts.
-        InvariantError: results cannot be kept.
+        InvariantError: results cannot be stored.
     """
     backoff = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
     while not stop.is_set():

@@ -1,14 +1,12 @@
-"""Asynchronous connections to checked addresses, with TLS as browsers speak it.
+"""Asynchronous connections to checked addresses, with browser-like TLS.
 
-A broken certificate does not kill a link: readers click through it. So a fault leads to one more
-connection that does not mind, and stands in the finding beside what that brought. Nothing secret is
-ever sent over either.
+A certificate error does not make a link dead, as readers click through it. So it leads to a second,
+lenient connection, and is recorded in the result. No secret is sent over either.
 
-The address that was judged is the one connected to, so a name server that answers otherwise the next
-time gains nothing. Of a host's addresses those that may be asked are tried, overlapping as browsers
-try them (RFC 8305); when none may be, that is our refusal and no evidence against the link.
-`[egress] via` is not obeyed: there is no way through another proxy here, and a profile that names one
-for a host gets that host's links blocked instead of asked from the wrong address.
+Connections use the checked address itself, which prevents DNS rebinding. A host's permitted addresses are
+tried with overlap as browsers do (RFC 8305); when none is permitted, that is our refusal and no evidence
+against the link. `[egress] via` is not supported: a host for which a profile names another proxy is
+reported as blocked instead of being requested from the wrong address.
 """
 
 import asyncio
@@ -62,7 +60,7 @@ _REFUSALS = (
 
 @lru_cache(maxsize=8)
 def strict_context(ca_file: str) -> ssl.SSLContext:
-    """Verifies as browsers do; trusts the file's certificates besides the system's.
+    """Create a context that verifies as browsers do, with the file's certificates besides the system's.
 
     Raises:
         ConfigError: the file cannot be read, or has no certificates.
@@ -80,7 +78,7 @@ def strict_context(ca_file: str) -> ssl.SSLContext:
 
 @lru_cache(maxsize=1)
 def lenient_context() -> ssl.SSLContext:
-    """Takes whatever an old or misconfigured server offers; only after the strict one failed."""
+    """Create a context without verification and with obsolete options; used after the strict one failed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -91,7 +89,7 @@ def lenient_context() -> ssl.SSLContext:
 
 
 def certificate_fault(error: Exception) -> str:
-    """What the strict context minded, in a word or two."""
+    """Return the reason that verification failed, in a word or two."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _VERIFY_CODES.get(error.verify_code, _UNKNOWN_ISSUER)
     reason = _reason(error)
@@ -99,13 +97,13 @@ def certificate_fault(error: Exception) -> str:
 
 
 def tls_refusal(error: Exception) -> FetchFailure | None:
-    """What the server minded about us, when it told; the host is there."""
+    """Return the failure for a TLS alert of the server about the client; the host is reachable."""
     reason = _reason(error)
     return next((trouble for part, trouble in _REFUSALS if part in reason), None)
 
 
 def _reason(error: Exception) -> str:
-    """OpenSSL's reason as its constants are spelled; Python knows only some of them by name."""
+    """Return OpenSSL's reason as its constants are spelled; Python knows only some of them by name."""
     if not isinstance(error, ssl.SSLError):
         return ""
     return (getattr(error, "reason", None) or str(error)).upper().replace(" ", "_")
@@ -136,13 +134,13 @@ _NOT_THERE = frozenset((errno.EHOSTUNREACH, errno.EHOSTDOWN))
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """Where a URL is asked for.
+    """Target of a request.
 
     Attributes:
         scheme: ``http`` or ``https``.
         host: canonical: lower case, punycode, no final dot; IPv6 in brackets.
         port: the port, the scheme's own included.
-        path: path and query, as they stand in a request.
+        path: path and query, as in a request line.
     """
 
     scheme: str
@@ -152,14 +150,14 @@ class RequestTarget:
 
     @property
     def authority(self) -> str:
-        """As the Host header names it."""
+        """Return the value of the Host header."""
         own = {"http": 80, "https": 443}[self.scheme]
         return self.host if self.port == own else f"{self.host}:{self.port}"
 
 
 @lru_cache(maxsize=8192)
 def request_target(url: str) -> RequestTarget:
-    """Where a fetch key is asked for."""
+    """Split a fetch key into the target of a request."""
     parts = _PARTS.match(url)
     assert parts is not None, url
     scheme, port, path = parts[1], parts[2], parts[3]
@@ -169,24 +167,24 @@ def request_target(url: str) -> RequestTarget:
 
 @dataclass(frozen=True, slots=True)
 class HostConnection:
-    """An open connection. Whoever opened it closes it."""
+    """Open connection, closed by the code that opened it."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     tls_fault: str = ""
 
     def close(self) -> None:
-        """End it at once: nothing that is still to come is of use."""
+        """Close it at once, without waiting for pending data."""
         self.writer.transport.abort()
 
 
 class ConnectionOpener:
-    """Opens ways, and none that the settings and the rules of addresses forbid."""
+    """Opener of connections to permitted addresses."""
 
     def __init__(
         self, egress: EgressSettings, names: DnsResolver, *, is_own: Callable[[Address], bool]
     ) -> None:
-        """Take the settings.
+        """Load the settings.
 
         Raises:
             ConfigError: `ca_file` has no certificates.
@@ -202,10 +200,10 @@ class ConnectionOpener:
         self._names = names
 
     async def open(self, target: RequestTarget, limit_s: float) -> HostConnection:
-        """A way to the target, with TLS spoken when it is https.
+        """Open a connection to the target, with TLS for https.
 
         Raises:
-            NoAnswerError: there is none; its trouble says why.
+            NoAnswerError: it failed; its trouble is the reason.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
@@ -236,7 +234,7 @@ class ConnectionOpener:
         return HostConnection(way.reader, way.writer, fault)
 
     async def _addresses(self, target: RequestTarget) -> tuple[Addresses, int]:
-        """Those that may be asked, and the port.
+        """Return the permitted addresses and the port.
 
         Raises:
             NoAnswerError: there is none.
@@ -287,7 +285,7 @@ class ConnectionOpener:
     async def _secured(
         self, sock: socket.socket, target: RequestTarget, context: ssl.SSLContext, limit_s: float
     ) -> HostConnection:
-        """Speak TLS on the socket, which is closed when that fails."""
+        """Run the TLS handshake on the socket, which is closed on failure."""
         try:
             reader, writer = await asyncio.open_connection(
                 sock=sock,
@@ -313,7 +311,7 @@ class ConnectionOpener:
 
 
 class _StrictError(Exception):
-    """The handshake failed for a reason that a lenient one may not mind."""
+    """Handshake failure that a lenient context may avoid."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(fault)
@@ -321,7 +319,7 @@ class _StrictError(Exception):
 
 
 def _literal(host: str) -> Addresses:
-    """The address that the host is by its spelling; none for a name."""
+    """Return the address in a host that is an address literal; empty for a name."""
     if is_local_name(host):
         return _LOOPBACK
     try:

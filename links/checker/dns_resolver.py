@@ -1,11 +1,11 @@
-"""Asynchronous DNS resolver that tells why a name has no address.
+"""Asynchronous DNS resolver that reports why a name has no address.
 
-The answer's class matters as much as the answer: that a name does not exist is evidence, that its
-servers fail is an outage, and that our own name server is down says nothing of anybody. So a failure
-counts only when the same server answers for the root; and what a server gives for a name that nobody
-has registered (providers sell such answers) is a lie wherever it turns up.
+The class of a failure matters: NXDOMAIN is evidence, SERVFAIL is an outage, and a failure of our own name
+server is no evidence about the host. So a failure counts only when the same server answers for the root;
+and addresses that it returns for an unregistered random name (NXDOMAIN hijacking by providers) are
+discarded everywhere.
 
-One look-up serves all who ask for the name meanwhile. Search domains are never tried.
+Concurrent requests for a name share one look-up. Search domains are never tried.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _ROOT = "."
 
 
 def read_hosts(path: Path = _HOSTS_FILE) -> dict[str, Addresses]:
-    """The addresses that the file gives names; lines that say nothing are passed over."""
+    """Parse a hosts file into addresses by name; invalid lines are skipped."""
     found: dict[str, Addresses] = {}
     try:
         text = path.read_text("utf-8", "replace")
@@ -65,7 +65,7 @@ def read_hosts(path: Path = _HOSTS_FILE) -> dict[str, Addresses]:
 
 
 class DnsResolver:
-    """Looks names up by DNS and hosts file; belongs to one event loop."""
+    """Resolver by DNS and hosts file; bound to one event loop."""
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class DnsResolver:
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
-        """Take who is asked.
+        """Set up the name servers and the hosts file.
 
         Args:
-            nameservers: addresses and ports; none: as the system says (resolv.conf).
+            nameservers: addresses and ports; none: the system's (resolv.conf).
             hosts: names that need no look-up; None: the system's.
-            monotonic: seconds that never go back.
-            rng: invents the name that nobody has.
+            monotonic: monotonic clock in seconds.
+            rng: generates the unregistered name.
 
         Raises:
             ConfigError: the system names no name server.
@@ -98,10 +98,10 @@ class DnsResolver:
         self._controls = asyncio.Lock()
 
     async def addresses(self, host: str) -> Addresses:
-        """The canonical host's addresses, at least one; as they are, judged by nobody.
+        """Return the canonical host's addresses, at least one, without a policy check.
 
         Raises:
-            NoAnswerError: it has none, or nobody says.
+            NoAnswerError: it has none, or the look-up failed.
         """
         given = self._hosts.get(host)
         if given:
@@ -116,7 +116,7 @@ class DnsResolver:
         return _or_raise(await asyncio.shield(task))
 
     async def close(self) -> None:
-        """End what is still asked."""
+        """Cancel running look-ups."""
         tasks = list(self._asked.values())
         for task in tasks:
             task.cancel()
@@ -141,7 +141,7 @@ class DnsResolver:
         self._known[host] = (self._monotonic() + lifetime, found)
 
     async def _believed(self, found: LookupResult) -> LookupResult:
-        """The answer, unless our own name server is at fault."""
+        """Return the answer, unless our own name server is at fault."""
         if not isinstance(found, NoAnswerError):
             lies = await self._known_lies()
             return NoAnswerError(FetchFailure.DNS_LIES) if set(found) <= lies else found
@@ -175,7 +175,7 @@ class DnsResolver:
         return tuple(map(ipaddress.ip_address, texts))
 
     async def _server_works(self) -> bool:
-        """Whether our name server answers for the root, of late."""
+        """Return True when our name server recently answered for the root."""
         async with self._controls:
             until, works = self._works
             if self._monotonic() < until:
@@ -190,7 +190,7 @@ class DnsResolver:
             return works
 
     async def _known_lies(self) -> frozenset[Address]:
-        """What the server gives for a name that nobody has."""
+        """Return the server's addresses for an unregistered name."""
         async with self._controls:
             if self._lies is not None and self._monotonic() < self._lies[0]:
                 return self._lies[1]
@@ -235,7 +235,7 @@ def _resolver(nameservers: Sequence[tuple[str, int]]) -> dns.asyncresolver.Resol
 
 
 def _class_of(error: Exception) -> FetchFailure:
-    """What dnspython's error means; mapped here and nowhere else."""
+    """Map dnspython's error to a failure; the only place that does."""
     if isinstance(error, OSError) and error.errno in NO_FILES:
         return FetchFailure.NO_FILES
     if isinstance(error, dns.resolver.NXDOMAIN):

@@ -1,9 +1,9 @@
 """Queries for URLs that are due, and for those awaiting a browser check.
 
-First those that were never looked at, then the longest due; within a day by their keys, which are
-digests: a random order, in which no host's URLs stand together (W40). A window begins after the last
-URL of the one before it, so that reading all of them costs each one once. A host's own URLs are read
-apart: it may have more than a window should hold.
+Unchecked URLs come first, then the longest due; within a day by their keys, which are digests: a random
+order that separates URLs of one host (W40). A window begins after the last URL of the previous one, so
+that a full read costs each row once. Further URLs of one host are read separately, as it may have more
+than fit in a window.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ URGENT_DAY = 0  # due since the calendar began: asked for by name, before all el
 
 
 class DuePosition(NamedTuple):
-    """Where a window ends."""
+    """Position at which a window ends."""
 
     due_day: int
     key: bytes
@@ -35,17 +35,17 @@ START = DuePosition(-1, b"")
 
 @dataclass(frozen=True, slots=True)
 class DueUrl:
-    """A URL that is to be looked at.
+    """URL that is due for a check.
 
     Attributes:
         id: its row's.
-        key: its key, which orders a pass.
+        key: its key, which orders a run.
         host_id: its host's row.
         host: its canonical host.
-        url: its identity key, which is asked for.
-        due_day: since when.
-        standing: where it stands.
-        is_new: it was never looked at.
+        url: its identity key, which is requested.
+        due_day: its due day.
+        standing: its state and failures.
+        is_new: it was never checked.
     """
 
     id: int
@@ -59,7 +59,7 @@ class DueUrl:
 
     @property
     def place(self) -> DuePosition:
-        """Where it stands in the order."""
+        """Return its position in the order."""
         return DuePosition(self.due_day, self.key)
 
 
@@ -77,21 +77,21 @@ def _chosen() -> Select[tuple[object, ...]]:
 def new_due_urls(
     connection: Connection, part: HostShare, day: int, *, after: DuePosition, limit: int
 ) -> list[DueUrl]:
-    """Due URLs that were never looked at, after a place."""
+    """Return due URLs that were never checked, after a position."""
     return _window(connection, part, day, after, limit, urls.c.checked_day.is_(None))
 
 
 def all_due_urls(
     connection: Connection, part: HostShare, day: int, *, after: DuePosition, limit: int
 ) -> list[DueUrl]:
-    """Due URLs, new or not, after a place."""
+    """Return due URLs, new or not, after a position."""
     return _window(connection, part, day, after, limit, None)
 
 
 def due_urls_of_host(
     connection: Connection, host_id: int, day: int, *, passing: Collection[int], limit: int
 ) -> list[DueUrl]:
-    """Due URLs of a host, the longest due first, without those that are `passing` already."""
+    """Return due URLs of a host, the longest due first, without the ids in `passing`."""
     rows = connection.execute(
         _chosen()
         .where(urls.c.host_id == host_id, urls.c.due_day <= day)
@@ -103,7 +103,7 @@ def due_urls_of_host(
 
 
 def watched_urls_by_key(connection: Connection, keys: Sequence[bytes]) -> list[DueUrl]:
-    """The URLs of these keys that the registry watches, due or not."""
+    """Return the watched URLs with these keys, due or not."""
     found: list[DueUrl] = []
     for start in range(0, len(keys), 500):
         some = keys[start : start + 500]
@@ -112,26 +112,26 @@ def watched_urls_by_key(connection: Connection, keys: Sequence[bytes]) -> list[D
 
 
 def make_urgent(connection: Connection, ids: Sequence[int]) -> None:
-    """Let these be looked at before all others, by whichever checker has their hosts."""
+    """Schedule these URLs before all others, for the checker of their hosts."""
     for start in range(0, len(ids), 500):
         some = ids[start : start + 500]
         connection.execute(update(urls).where(urls.c.id.in_(some)).values(due_day=URGENT_DAY))
 
 
 def count_due(connection: Connection, part: HostShare, day: int) -> int:
-    """How many URLs are due."""
+    """Count the due URLs."""
     asked = select(func.count()).select_from(urls).where(urls.c.due_day <= day, part.condition())
     return int(connection.execute(asked).scalar_one())
 
 
 def count_awaiting(connection: Connection) -> int:
-    """How many URLs wait for a browser's opinion."""
+    """Count the URLs that await a browser check."""
     asked = select(func.count()).select_from(urls).where(urls.c.opinion_day.is_not(None))
     return int(connection.execute(asked).scalar_one())
 
 
 class HostCount(NamedTuple):
-    """How many URLs of a host are due."""
+    """Number of due URLs of a host."""
 
     host: str
     due: int
@@ -140,7 +140,7 @@ class HostCount(NamedTuple):
 def count_by_host(
     connection: Connection, part: HostShare, day: int, *, limit: int
 ) -> list[HostCount]:
-    """The hosts with the most due URLs, and how many those are."""
+    """Return the hosts with the most due URLs, with the counts."""
     counted = (
         select(urls.c.host_id, func.count().label("due"))
         .where(urls.c.due_day <= day, part.condition())
@@ -158,7 +158,7 @@ def count_by_host(
 
 
 def next_due_day(connection: Connection, part: HostShare) -> int | None:
-    """The day at which the next URL is due; None when none ever will be."""
+    """Return the day at which the next URL is due; None when there is none."""
     asked = (
         select(urls.c.due_day)
         .where(urls.c.due_day.is_not(None), part.condition())
@@ -170,7 +170,7 @@ def next_due_day(connection: Connection, part: HostShare) -> int | None:
 
 
 def health_of_row(row: Row[tuple[object, ...]]) -> LinkHealth:
-    """Where a URL's row says that it stands."""
+    """Build the link health from a URL's row."""
     return LinkHealth(
         LinkState(row.state),
         row.fails,
@@ -214,13 +214,13 @@ def _due(row: Row[tuple[object, ...]]) -> DueUrl:
 
 
 class AwaitingLink(NamedTuple):
-    """A link that no more is said of until a browser has seen it.
+    """Link whose state is pending until a browser has checked it.
 
     Attributes:
         url_id: its row.
         url: its identity key.
-        since: from when on a browser's visit answers: the last look that raised the question.
-        address: what a browser visits: the URL as a page that has it spells it (A17).
+        since: earliest time of a sufficient browser visit: the last check that required it.
+        address: the URL for the browser: as a page that has it spells it (A17).
     """
 
     url_id: int
@@ -230,7 +230,7 @@ class AwaitingLink(NamedTuple):
 
 
 def links_awaiting_browser(connection: Connection, *, limit: int) -> list[AwaitingLink]:
-    """The links that have waited longest, at most so many."""
+    """Return up to `limit` links that have waited longest."""
     last_look = (
         select(func.max(observations.c.moment))
         .where(observations.c.url_id == urls.c.id, observations.c.how != CheckMethod.BROWSER)

@@ -1,9 +1,9 @@
 """Reasons why an HTTP fetch got no answer, and the status byte of each.
 
-The value of a `FetchFailure` is the constant that a finding's note begins with. `FAILURE_MEANINGS` holds for every
-trouble what a single look with it is worth. Two kinds are never held against a link: what is our own
-doing (`UNDECIDED`: an address that we refuse, a machine without a network), and what no browser could
-ask for either (`INVALID`).
+The value of a `FetchFailure` is the constant that a result's note begins with. `FAILURE_MEANINGS` maps each
+failure to the effect of a single check. Two kinds never count against a link: own failures (`UNDECIDED`:
+an address that we refuse, a machine without a network), and requests that no browser could make either
+(`INVALID`).
 """
 
 import errno
@@ -16,7 +16,7 @@ NO_FILES = frozenset((errno.EMFILE, errno.ENFILE))
 
 
 class FetchFailure(StrEnum):
-    """Why no answer came."""
+    """Reason that no answer was received."""
 
     DNS_UNKNOWN = "dns: NXDOMAIN"
     DNS_NO_ADDRESS = "dns: no address"
@@ -51,13 +51,13 @@ class FetchFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailureMeaning:
-    """What a trouble says.
+    """Effect of a fetch failure.
 
     Attributes:
-        verdict: of the look.
+        verdict: of the check.
         code: the status byte (`links.check_result`).
-        whole_host: all URLs of the host have it.
-        settled: HEAD and GET have it alike, so that nothing is asked twice.
+        whole_host: it affects all URLs of the host.
+        settled: it is the same for HEAD and GET, so that nothing is requested twice.
     """
 
     verdict: CheckVerdict
@@ -120,7 +120,7 @@ FAILURE_MEANINGS = {
 
 
 class NoAnswerError(Exception):
-    """Nothing came that could be judged. Caught by the prober; nobody else sees it."""
+    """Fetch failure without a usable answer. Internal; caught by the prober."""
 
     def __init__(self, trouble: FetchFailure, detail: str = "") -> None:
         super().__init__(f"{trouble}: {detail}" if detail else str(trouble))

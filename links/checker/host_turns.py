@@ -1,16 +1,16 @@
 """Per-host turns of requests, and the limit of open connections.
 
-A look that waits for a host holds no connection: others ask meanwhile, and it goes on when both its turn
-has come and one of the `connections` is free.
+A check that waits for a host holds no connection; it continues when both its turn has come and one of the
+`connections` is free.
 
-The timetable (`links.checker.timetable`) spaces looks at the URLs of a host. A look may ask more: by GET after
-HEAD, and other hosts to which it is led; all requests meet here. A look has one host at a time: the one
-whose turn it took last, until it takes another's or ends. Only then the host's gap begins, so that two
-requests cannot come closer on their way. It lets go of one host before it waits for the next: no two
-looks can wait for each other.
+The timetable (`links.checker.timetable`) spaces checks of the URLs of a host. A check may send more requests: GET
+after HEAD, and redirects to other hosts; all of them are limited here. A check holds one host at a time:
+the last one it got a turn for, until it takes another or ends. Only then the host's gap begins, so that
+two requests cannot come closer in transit. It releases one host before it waits for the next, which
+excludes deadlocks.
 
-A host to which thousands of URLs lead would hold up everything, so a look that would wait too long for
-its turn is cancelled, and its `Look.is_crowded` says why.
+A host that is the target of thousands of URLs would block everything, so a check that would wait too long
+is cancelled, with `ActiveCheck.is_crowded` set.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ _FORGET_AT = 20_000  # hosts remembered before those are forgotten that are free
 
 @dataclass(eq=False, slots=True)
 class ActiveCheck:
-    """A look that is going on.
+    """Running check.
 
     Attributes:
-        task: in which it goes on.
-        host: whose turn it has; empty before the first.
-        is_crowded: it was cancelled because a host has too many waiting, or because no turns are
-            given any more.
+        task: its task.
+        host: the host that it holds; empty before the first.
+        is_crowded: it was cancelled because a host has too many waiting, or because the limiter was
+            closed.
         is_asking: it has one of the connections.
     """
 
@@ -56,12 +56,12 @@ _LOOK: ContextVar[ActiveCheck] = ContextVar("look")
 
 
 class HostTurns:
-    """The `links.checker.probe_protocol.RequestLimiter` of one checker. Use it from one event loop.
+    """The `links.checker.probe_protocol.RequestLimiter` of one checker. Bound to one event loop.
 
     Attributes:
         gaps: between requests to one host.
-        parked: looks that wait for their host.
-        on_parked: called when one more does.
+        parked: checks that wait for their host.
+        on_parked: called when a check begins to wait.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class HostTurns:
         monotonic: Callable[[], float],
         longest_wait_s: float = LONGEST_WAIT_S,
     ) -> None:
-        """Space requests to a host by its gap, a number for all hosts alike."""
+        """Set the gap of each host, or a number for all hosts."""
         self.gaps = gaps if isinstance(gaps, HostGaps) else HostGaps(gaps)
         self.parked = 0
         self.on_parked: Callable[[], None] = lambda: None
@@ -86,7 +86,7 @@ class HostTurns:
 
     @contextmanager
     def look(self) -> Iterator[ActiveCheck]:
-        """A look by the current task; at its end it lets go of its host."""
+        """Register a check by the current task; release its host at the end."""
         task = asyncio.current_task()
         assert task is not None
         look = ActiveCheck(task)
@@ -98,7 +98,7 @@ class HostTurns:
             self._let_go(look)
 
     async def take(self, host: str) -> None:
-        """Return when the host may be asked once more. Within `look` alone."""
+        """Wait until a request to the host is allowed. Only within `look`."""
         look = _LOOK.get()
         self._let_go(look)
         there = self._host(host)
@@ -125,18 +125,18 @@ class HostTurns:
         await self._connect(look)
 
     def allow(self, connections: int) -> None:
-        """Let so many looks ask at a time."""
+        """Set the number of concurrent connections."""
         self._connections = connections
         self._grant()
 
     def ask_fewer(self) -> int:
-        """Ask a quarter fewer at a time from now on, and one at least; return how many."""
+        """Limit concurrent connections to three quarters, at least one; return the number."""
         now = self._asking if self._connections is None else self._connections
         self._connections = max(now * 3 // 4, 1)
         return self._connections
 
     def close(self) -> None:
-        """End every look that waits, and those that would from now on."""
+        """Cancel every waiting check, now and from now on."""
         self._closed = True
         for look in list(self._waiting):
             self._end(look)
@@ -154,7 +154,7 @@ class HostTurns:
         return there
 
     async def _connect(self, look: ActiveCheck) -> None:
-        """Return when the look may have a connection."""
+        """Wait until the check may have a connection."""
         if self._queue or not self._is_free:
             granted = asyncio.get_running_loop().create_future()
             self._queue.append(granted)

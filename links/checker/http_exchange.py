@@ -1,15 +1,15 @@
 """One HTTP exchange: request writer, and reader of a head and the body's beginning.
 
-Sites refuse what looks like a program, so Accept, Accept-Language and Accept-Encoding are what
-browsers send, and HTTP/1.1 is spoken. They refuse more of what calls itself a *link* checker
-(links.md 5.5), so the name never has that word; and it says why we ask, and whom to ask. No Referer is ever sent, and
-no cookie that the same chain of redirects did not set.
+Sites block clients that look like programs, so Accept, Accept-Language and Accept-Encoding are those of
+browsers, over HTTP/1.1. They block more clients with *link* in their name (links.md 5.5), so the user agent
+must not contain that word; it gives a purpose and a contact. No Referer is sent, and only cookies that
+the same chain of redirects set.
 
-Not a byte more than `HEAD_BYTES` and `BODY_BYTES` is kept, however much is sent, and both waits end.
-An answer that breaks off is still one once its status line has come: the link's server spoke.
+At most `HEAD_BYTES` and `BODY_BYTES` are stored, however much is sent, and both reads have a time limit. An
+answer that breaks off after its status line counts as an answer.
 
-It reads by itself instead of by a library because libraries refuse what browsers take: a line without
-a colon, an end of lines without a carriage return, bytes after the answer to HEAD, a broken chunk.
+The parser is not a library's because libraries reject what browsers accept: a line without a colon, line
+ends without a carriage return, bytes after the answer to HEAD, a broken chunk.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ _UNLOVED = "link"
 
 
 def user_agent(links: LinksSettings) -> str:
-    """The name that the settings give.
+    """Return the user agent of the settings.
 
     Raises:
-        ConfigError: it has the word "link", or letters that no header may hold.
+        ConfigError: it has the word "link", or characters that a header must not contain.
     """
     pages = "".join(f"; +{each}" for each in (links.purpose_page, links.contact) if each)
     name = links.user_agent or _NAME.format(pages=pages)
@@ -48,10 +48,10 @@ def user_agent(links: LinksSettings) -> str:
 
 
 class RequestWriter:
-    """Writes requests."""
+    """Serializer of requests."""
 
     def __init__(self, links: LinksSettings) -> None:
-        """Take the name; raises as `user_agent`."""
+        """Set the user agent; raises as `user_agent`."""
         lines = (
             f"User-Agent: {user_agent(links)}",
             "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
@@ -63,7 +63,7 @@ class RequestWriter:
         self._headers = "\r\n".join(lines)
 
     def write(self, method: str, target: RequestTarget, cookies: str = "") -> bytes:
-        """The request, in bytes."""
+        """Encode the request."""
         cookie = f"Cookie: {cookies}\r\n" if cookies else ""
         text = (
             f"{method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n"
@@ -83,14 +83,14 @@ _BODILESS = frozenset((204, 205, 304))
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What came.
+    """Received answer.
 
     Attributes:
         head: its head; of an answer without one (HTTP/0.9) 200 and no headers.
-        body: the beginning of the body, decoded; empty for HEAD, and when nothing could be decoded.
-        length: bytes of the body as sent: as it was told, else as it came; None when neither is known.
-        whole: whether all came that was announced, or as much of it as is wanted.
-        headless: whether there was no head.
+        body: the beginning of the body, decoded; empty for HEAD, and when it cannot be decoded.
+        length: bytes of the body as sent: as announced, else as received; None when unknown.
+        whole: all announced data was received, or as much as is wanted.
+        headless: there was no head.
     """
 
     head: LenientHead
@@ -104,12 +104,12 @@ async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> Ht
     """Send the request and read the answer.
 
     Args:
-        way: an open connection; it is of no use afterwards.
-        request: the whole request; what follows the head of an answer to HEAD is no body.
-        limit_s: how long it may take. A body that takes longer is left unfinished.
+        way: an open connection; not reusable afterwards.
+        request: the whole request; bytes after the head of an answer to HEAD are no body.
+        limit_s: time limit. A body that takes longer is truncated.
 
     Raises:
-        NoAnswerError: no status line came.
+        NoAnswerError: no status line was received.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + max(limit_s, 0)
@@ -143,10 +143,10 @@ async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> Ht
 async def _read_head(
     reader: asyncio.StreamReader, buffer: bytearray
 ) -> tuple[LenientHead | None, bytearray | None]:
-    """The head, and the body's first bytes.
+    """Read the head, and the body's first bytes.
 
-    No head when what comes is none; neither when the other side ended it. All that came of the
-    head stands in `buffer`.
+    The head is None for data without one; both are None when the peer closed the connection. All received
+    bytes of the head are in `buffer`.
     """
     seen = interim = 0
     while True:
@@ -177,10 +177,10 @@ def _is_interim(status: int) -> bool:
 def _partial_answer(
     buffer: bytearray, trouble: FetchFailure, error: Exception | None = None
 ) -> HttpAnswer:
-    """The head of an answer that broke off.
+    """Parse the head of an answer that broke off.
 
     Raises:
-        NoAnswerError: its status line had not come.
+        NoAnswerError: its status line was not received.
     """
     head = parse_head(bytes(buffer)) if b"\n" in buffer or trouble is FetchFailure.CLOSED else None
     if head is None or _is_interim(head.status):
@@ -219,7 +219,7 @@ async def _read_until(
     *,
     chunked: bool = False,
 ) -> tuple[bytearray, bool]:
-    """Up to so many bytes, and whether the other side ended it properly."""
+    """Read up to `wanted` bytes; return them, and True when the peer ended the body properly."""
     try:
         async with asyncio.timeout_at(until):
             while len(data) < wanted and not (chunked and _LAST_CHUNK in data[-7:]):
@@ -236,7 +236,7 @@ _LAST_CHUNK = b"0\r\n\r\n"
 
 
 def dechunked(data: bytes | bytearray) -> tuple[bytearray, bool]:
-    """What the chunks hold, as far as they are right, and whether the last one is there."""
+    """Decode chunks as far as they are valid; return True as well when the last one is there."""
     plain = bytearray()
     at = 0
     while True:
@@ -258,7 +258,7 @@ def dechunked(data: bytes | bytearray) -> tuple[bytearray, bool]:
 
 
 def decoded(data: bytes, coding: str) -> bytes:
-    """The beginning of what the coding hides; as much as is right of it, and nothing unknown."""
+    """Decode the beginning of a compressed body as far as it is valid; empty for an unknown coding."""
     coding = coding.strip().lower()
     if coding in ("", "identity", "none", "utf-8"):
         return data

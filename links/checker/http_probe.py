@@ -1,12 +1,12 @@
 """HTTP probe: HEAD, then GET, redirects followed, siblings compared; never raises.
 
-HEAD first, and GET when that says anything but a clear yes; redirects followed by hand, with every
-address on the way judged anew; never longer than `[links] timeout_s` (waiting for turns apart), never
-more of a body than its beginning. Nothing that a server does raises. What is asked is decided here,
-what it means in `links.checker.answer_verdict`.
+HEAD is sent first, and GET unless that is clearly good. Redirects are followed here, with every address
+checked again; total time is limited by `[links] timeout_s` (without waits for turns), and only the
+beginning of a body is read. Server behaviour never raises. This module decides which requests are sent,
+`links.checker.answer_verdict` interprets the answers.
 
-robots.txt is not obeyed: whether a page is there is asked as a reader's browser would ask, and nothing
-is kept of it.
+robots.txt does not apply: the existence of a page is checked as a reader's browser would, and no content
+is stored.
 """
 
 import logging
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class HttpProber:
-    """Looks at URLs; belongs to one event loop. Used as ``async with``, which closes it."""
+    """Prober of URLs; bound to one event loop. An asynchronous context manager."""
 
     def __init__(
         self,
@@ -56,18 +56,18 @@ class HttpProber:
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        """Take what is asked with.
+        """Set up resolver, connections and limits.
 
         Args:
-            settings: of them [links] and [egress].
-            is_own: whether an address is this machine's own (`net.address_policy.is_own`).
-            names: who looks names up; None: by the system's name servers. The caller closes its own.
-            turns: what spaces requests to one host; None: nothing does.
-            clock: tells the time.
-            rng: invents paths.
+            settings: [links] and [egress] are used.
+            is_own: tells whether an address is this machine's own (`net.address_policy.is_own`).
+            names: the resolver, closed by the caller; None: by the system's name servers.
+            turns: the limiter of requests to one host; None: unlimited.
+            clock: the clock.
+            rng: generates sibling paths.
 
         Raises:
-            ConfigError: a setting is no good, or the system has no name server.
+            ConfigError: a setting is invalid, or the system has no name server.
         """
         self._clock = clock or SystemClock()
         asked = names or DnsResolver(monotonic=self._clock.monotonic, rng=rng)
@@ -80,15 +80,15 @@ class HttpProber:
         warm_up()
 
     async def __aenter__(self) -> Self:
-        """Itself."""
+        """Return the prober."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the prober."""
         await self.close()
 
     async def close(self) -> None:
-        """End look-ups that nobody waits for any more."""
+        """Cancel running look-ups."""
         if self._own_names is not None:
             await self._own_names.close()
 
@@ -99,17 +99,17 @@ class HttpProber:
         get_only: bool = False,
         compare: Callable[[CheckResult], bool] | None = None,
     ) -> CheckResult:
-        """One look at the URL; see `links.checker.probe_protocol.LinkProber`."""
+        """Check the URL; see `links.checker.probe_protocol.LinkProber`."""
         return await self._guarded(url, partial(self._look, get_only=get_only, compare=compare))
 
     async def probe_sibling(self, url: str) -> CheckResult:
-        """A look at the URL and beside it; see `links.checker.probe_protocol.LinkProber`."""
+        """Check the URL and a sibling; see `links.checker.probe_protocol.LinkProber`."""
         return await self._guarded(url, self._compared)
 
     async def _guarded(
         self, url: str, look: Callable[[str], Awaitable[CheckResult]]
     ) -> CheckResult:
-        """The look's finding, whatever becomes of it."""
+        """Return the check's result, converting every error."""
         began = self._clock.monotonic()
         try:
             finding = await look(fetch_key(url, allow_single_label=True))
@@ -165,7 +165,7 @@ class HttpProber:
     async def _otherwise(
         self, url: str, trace: ProbeTrace, found: CheckResult, budget: ProbeBudget
     ) -> tuple[ProbeTrace, CheckResult]:
-        """The finding, or that of the same URL with the other scheme where only that works (W47)."""
+        """Return the result, or that of the other scheme where only that works (W47)."""
         if trace.hops or trace.trouble not in _TRY_OTHER_SCHEME:
             return trace, found
         target = request_target(url)
@@ -192,7 +192,7 @@ class HttpProber:
         return await self._beside(url, trace, judge_trace(trace, self._clock.now()))
 
     async def _beside(self, url: str, trace: ProbeTrace, finding: CheckResult) -> CheckResult:
-        """Return the finding, or a suspicion when an invented path is answered as the page was by GET."""
+        """Return the result, or a suspicion when an invented path gets the same answer as the page."""
         beside = invent_sibling(url, self._rng)
         if not beside or finding.verdict not in (CheckVerdict.OK, CheckVerdict.SUSPECT):
             return finding
@@ -210,7 +210,7 @@ class HttpProber:
         return replace(finding, code=StatusCode.SOFT_404, verdict=CheckVerdict.SUSPECT, note=note)
 
     async def _chain(self, url: str, how: CheckMethod, budget: ProbeBudget) -> ProbeTrace:
-        """Ask, and follow where it leads."""
+        """Send requests along the redirect chain."""
         chain = RedirectChain(ProbeTrace(url, how))
         try:
             while True:

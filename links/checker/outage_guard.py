@@ -1,9 +1,8 @@
 """Detection of own network outages, in which failures are held back.
 
-A host that does not answer is one thing, twenty hosts in a row that do not is another. Then their results
-are held back, and URLs that were alive lately are asked. When one of those answers, the failures are the
-hosts' own, and are kept. When none does, nothing that was held back was found out: it is looked at
-again when somebody answers.
+When twenty hosts in a row do not answer, their results are held back, and URLs that were recently alive are
+requested. If one of those answers, the failures are the hosts' own, and are stored. If none does, the
+results are discarded, and the URLs are checked again after the outage.
 """
 
 import asyncio
@@ -29,26 +28,26 @@ HeldResult = tuple[DueUrl, UrlCheckResult]
 
 
 class OutageGuard:
-    """Holds results back while nobody answers. Pure, but for what it is told."""
+    """Buffer of failures during a suspected outage. Without I/O."""
 
     def __init__(self, *, silent_hosts: int = SILENT_HOSTS) -> None:
-        """Doubt after so many hosts."""
+        """Set the number of silent hosts that raises suspicion."""
         self._most = silent_hosts
         self._silent: OrderedDict[str, None] = OrderedDict()
         self._held: list[HeldResult] = []
 
     @property
     def doubts(self) -> bool:
-        """Whether too many hosts in a row were silent: no look may begin until that is settled."""
+        """Return True while an outage is suspected: no check may start."""
         return len(self._silent) >= self._most
 
     @property
     def held(self) -> int:
-        """Results that are held back."""
+        """Count the results that are held back."""
         return len(self._held)
 
     def take(self, url: DueUrl, result: UrlCheckResult) -> list[HeldResult]:
-        """A result came; those that may be kept now."""
+        """Add a result; return those that may be stored now."""
         if is_silent(result.finding):
             self._silent[url.host] = None
             self._held.append((url, result))
@@ -58,14 +57,14 @@ class OutageGuard:
         return [*self.let_go(), (url, result)]
 
     def let_go(self) -> list[HeldResult]:
-        """Somebody answered: whoever was silent was so by itself."""
+        """Release the held results: a control host answered, so the failures are the hosts' own."""
         self._silent.clear()
         held, self._held = self._held, []
         return held
 
 
 def is_silent(finding: CheckResult) -> bool:
-    """Whether nobody answered; what a browser or a person says is no matter of our network."""
+    """Return True when no server answered; results of browsers and persons do not count."""
     return (
         finding.http is None
         and finding.verdict in (CheckVerdict.FAILING, CheckVerdict.GONE)
@@ -74,7 +73,7 @@ def is_silent(finding: CheckResult) -> bool:
 
 
 class ControlChecks:
-    """Asks hosts that were alive lately, a few at a time, never the same ones twice in a row."""
+    """Requests to recently alive hosts, a few at a time, never the same ones twice in a row."""
 
     def __init__(self, desk: RegistryThread, looks: LinkProber, turns: HostTurns) -> None:
         self._desk = desk
@@ -83,7 +82,7 @@ class ControlChecks:
         self._asked = 0
 
     async def somebody_answers(self) -> bool:
-        """Whether one of them does; also when too few are known to ask."""
+        """Return True when one of them answers, or when too few are known."""
         known = await self._desk.read(control_urls)
         if len(known) < FEWEST_CONTROLS:
             return True
@@ -109,7 +108,7 @@ class ControlChecks:
 
 
 def control_urls(connection: Connection) -> list[str]:
-    """URLs that were alive when they were last looked at, each of another host: the latest."""
+    """Return the latest URLs that were alive at their last check, each of another host."""
     asked = (
         select(urls.c.scheme, urls.c.port, urls.c.path, hosts.c.name)
         .join_from(urls, hosts, hosts.c.id == urls.c.host_id)

@@ -1,7 +1,7 @@
 """Protocols between the checker and its probes: link prober, request rate limiter.
 
-`links.checker.http_probe.HttpProber` is the `LinkProber` that asks over the network. It knows nothing of passes,
-states and quirks: the checker decides which URL is looked at, when, and what a `Finding` leads to.
+`links.checker.http_probe.HttpProber` is the `LinkProber` over the network. It is independent of runs, states and
+quirks: the checker decides when a URL is checked, and evaluates the `CheckResult`.
 """
 
 from collections.abc import Callable
@@ -11,18 +11,18 @@ from links.check_result import CheckResult
 
 
 class RequestLimiter(Protocol):
-    """Spaces requests to one host. Whoever looks at a URL takes a turn before each request.
+    """Interface that spaces requests to one host; a turn is taken before each request.
 
-    A look may take several requests: HEAD and GET, redirects to the same host and to others. What is
-    waited for here does not count towards the look's time limit.
+    A check may send several requests: HEAD and GET, redirects to the same host and to others. Waits here do
+    not count towards the check's time limit.
     """
 
     async def take(self, host: str) -> None:
-        """Return when the host (canonical, as `core.urls.host_of`) may be asked once more."""
+        """Wait until a request to the host (canonical, as `core.urls.host_of`) is allowed."""
 
 
 class LinkProber(Protocol):
-    """Looks at URLs. No method raises for anything that a server or a name server does."""
+    """Interface for checking URLs. No method raises for server or DNS behaviour."""
 
     async def probe(
         self,
@@ -31,22 +31,22 @@ class LinkProber(Protocol):
         get_only: bool = False,
         compare: Callable[[CheckResult], bool] | None = None,
     ) -> CheckResult:
-        """One look at the URL, with all its redirects.
+        """Check the URL once, following all redirects.
 
         Args:
-            url: a fetch key or identity key (`core.urls`); anything else is found INVALID.
-            get_only: do not begin with HEAD: the host is known to answer that badly (W42).
-            compare: whether what was found asks for a comparison with an invented path beside it, as
-                `probe_sibling` makes it; the page is not asked for again when it came by GET.
+            url: a fetch key or identity key (`core.urls`); anything else is INVALID.
+            get_only: do not send HEAD: the host is known to answer it badly (W42).
+            compare: decides by the result whether an invented sibling path is requested, as in
+                `probe_sibling`; the page is not requested again when it came by GET.
 
         Returns:
-            What was found. Its first hop has the status 0 when only the same URL with the other scheme
-            answers: no server led there (W47).
+            The result. Its first hop has the status 0 when only the same URL with the other scheme
+            answers, without a redirect by the server (W47).
         """
 
     async def probe_sibling(self, url: str) -> CheckResult:
-        """A look by GET at the URL and at an invented path beside it: is this page an error page?
+        """Check the URL and an invented sibling path by GET, to detect soft 404s.
 
-        SUSPECT, with a note that begins with ``soft 404``, when the site answers both alike; else
-        what `probe` by GET finds. For URLs that look well; it takes at least two requests.
+        Returns SUSPECT, with a note that begins with ``soft 404``, when the site answers both alike; else the
+        result of `probe` by GET. For URLs with a good result; it takes at least two requests.
         """

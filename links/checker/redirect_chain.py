@@ -1,10 +1,10 @@
 """Redirect chain of one probe, with its cookies and time budget.
 
-They live as long as the look at one URL, and go to the host that set them, or to the hosts of the
-domain that it names when that is its own. Nothing else is kept.
+Cookies live for one check, and are sent to the host that set them, or to the hosts of the domain that it
+names when that is its own.
 
-Every hop is asked for like the first: its host looked up, its address judged. A chain ends at an
-answer that leads nowhere, at a URL that was asked for before with the same cookies, or after `HOPS`.
+Every hop is handled like the first: its host resolved, its address checked. A chain ends at an answer
+without a redirect, at a URL that was requested before with the same cookies, or after `HOPS`.
 """
 
 from collections.abc import Callable
@@ -23,13 +23,13 @@ BYTES = 4_096  # one cookie, as browsers allow
 
 
 class ChainCookies:
-    """What a chain's servers have set."""
+    """Cookies set by a chain's servers."""
 
     def __init__(self) -> None:
         self._set: dict[tuple[str, str], str] = {}  # (host, or "." and its domain; name) -> value
 
     def take(self, host: str, headers: list[str]) -> None:
-        """Keep what the host's Set-Cookie headers say."""
+        """Store the host's Set-Cookie headers."""
         for header in headers[:COOKIES]:
             pair, _, attributes = header.partition(";")
             name, equals, value = pair.partition("=")
@@ -43,7 +43,7 @@ class ChainCookies:
                 self._set[key] = value
 
     def header(self, host: str) -> str:
-        """The Cookie header for the host; empty without cookies."""
+        """Return the Cookie header for the host; empty without cookies."""
         if not self._set:
             return ""
         places = (host, "." + registrable(host))
@@ -66,7 +66,7 @@ HOPS = 20  # as browsers
 
 
 class ProbeBudget:
-    """What is left of a look's time. Waiting for turns does not count: it is put off by that."""
+    """Time budget of a check, without waits for turns."""
 
     def __init__(
         self, seconds: float, monotonic: Callable[[], float], whole: "ProbeBudget | None" = None
@@ -77,15 +77,15 @@ class ProbeBudget:
 
     @property
     def left_s(self) -> float:
-        """Seconds; negative when it is used up."""
+        """Return the remaining seconds; negative when it is exceeded."""
         return self._until - self._monotonic()
 
     def part(self, seconds: float) -> "ProbeBudget":
-        """One that ends after so many seconds, and no later than this."""
+        """Return a budget of that many seconds, ending no later than this one."""
         return ProbeBudget(min(seconds, self.left_s), self._monotonic, self)
 
     def put_off(self, seconds: float) -> None:
-        """Give back what was not the server's doing."""
+        """Add time that was spent waiting."""
         self._until += seconds
         if self._whole is not None:
             self._whole.put_off(seconds)
@@ -93,11 +93,11 @@ class ProbeBudget:
 
 @dataclass(slots=True)
 class RedirectChain:
-    """What was asked for so far.
+    """Requests sent so far.
 
     Attributes:
-        trace: as it stands.
-        cookies: what was set on the way.
+        trace: the current trace.
+        cookies: the cookies of the chain.
     """
 
     trace: ProbeTrace
@@ -105,10 +105,10 @@ class RedirectChain:
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     def next_url(self) -> str:
-        """What is to be asked for now.
+        """Return the next URL to request.
 
         Raises:
-            NoAnswerError: it leads in circles, or too far.
+            NoAnswerError: a redirect loop, or too many redirects.
         """
         url = self.trace.final
         here = (url, self.cookies.header(request_target(url).host))
@@ -120,7 +120,7 @@ class RedirectChain:
         return url
 
     def take(self, answer: HttpAnswer, tls_fault: str) -> bool:
-        """Take the answer to that; whether it leads on."""
+        """Add an answer; return True when it redirects."""
         trace = self.trace
         url = trace.final
         self.trace = replace(trace, answer=answer, tls_fault=trace.tls_fault or tls_fault)
@@ -134,7 +134,7 @@ class RedirectChain:
         return bool(refresh) and self._led(status, url, refresh)
 
     def failed(self, error: NoAnswerError) -> ProbeTrace:
-        """The trace of a chain that ends here without an answer."""
+        """Return the trace of a chain that ends here without an answer."""
         return replace(self.trace, answer=None, trouble=error.trouble, detail=error.detail)
 
     def _led(self, status: int, url: str, location: str) -> bool:
@@ -151,5 +151,5 @@ class RedirectChain:
 
 
 def failed_trace(url: str, trouble: FetchFailure, detail: str) -> ProbeTrace:
-    """The trace of a URL that nothing was asked for."""
+    """Build the trace of a URL that was not requested."""
     return ProbeTrace(url, CheckMethod.HEAD, trouble=trouble, detail=detail)

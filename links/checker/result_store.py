@@ -1,14 +1,14 @@
 """Effect of check results on the rows of URLs, written in batches exactly once.
 
-A finding goes through here exactly once. The states, the intervals and the history are those of
-`links.states`, `links.checker.check_schedule` and `links.check_history`.
+States, intervals and history are computed by `links.states`, `links.checker.check_schedule` and
+`links.check_history`.
 
     with store.writing() as rows:
-        booked = book(rows, results, rules)
+        booked = record_results(rows, results, rules)
 
-A batch of a pass has a number (`advance_run`): one whose answer was lost on the way, because the database
-went away while it kept it, is not booked a second time. The rows are judged as they are now, not as
-they were when the look began: in between a person may have marked a URL, or a page lost it.
+A batch of a run has a number (`advance_run`), so that a batch whose commit confirmation was lost is not
+written twice. Results are applied to the current rows, not to those at the start of the check: in between
+a person may have marked a URL, or a page lost it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,20 +50,20 @@ _OPINION_DAYS = 3  # failures that old are still what a browser contradicts
 
 
 class UrlSettings(Protocol):
-    """What people decided about single URLs."""
+    """Interface for manual settings of single URLs."""
 
     def setting(self, url: str, key: str) -> str | None:
-        """What a setting is for the URL; None when nobody decided."""
+        """Return the value of a setting for the URL; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRules:
-    """What results are judged by.
+    """Rules for the evaluation of results.
 
     Attributes:
-        preset: how much it takes.
-        browser: whether there is a browser to ask.
-        settings: what people decided otherwise for some URLs (A16); None: nothing.
+        preset: the thresholds and intervals.
+        browser: a browser is available.
+        settings: manual settings of URLs (A16); None: none.
     """
 
     preset: CheckPreset
@@ -71,7 +71,7 @@ class CheckRules:
     settings: "UrlSettings | None" = None
 
     def of(self, url: str) -> "CheckRules":
-        """The rules for that URL.
+        """Return the rules for that URL.
 
         Raises:
             TransientError: the registry does not answer.
@@ -91,7 +91,7 @@ class CheckRules:
 
 
 class CheckedRow(NamedTuple):
-    """Of a URL's row, what a judgement needs."""
+    """Columns of a URL's row that the evaluation needs."""
 
     key: bytes
     standing: LinkHealth
@@ -106,17 +106,17 @@ class CheckedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowUpdate:
-    """What becomes of the URL.
+    """New values of a URL's row.
 
     Attributes:
-        standing: where it stands.
-        code: the byte of the last look.
+        standing: its state and failures.
+        code: the byte of the last check.
         history: packed.
-        mime: the short name of an unusual type; None for what every browser shows.
+        mime: the short name of an unusual type; None for types that every browser shows.
         kib: that type's length in KiB; None when it is not known.
-        due_day: when it is due again; None: never.
-        opinion_day: since when a browser's opinion is awaited; None: it is not.
-        is_observed: whether the look itself is worth a row.
+        due_day: the day of the next check; None: never.
+        opinion_day: day since when a browser check is awaited; None: it is not.
+        is_observed: the check itself gets a row.
     """
 
     standing: LinkHealth
@@ -132,10 +132,10 @@ class RowUpdate:
 def effective_result(
     finding: CheckResult, quirks: frozenset[HostQuirk], *, browser: bool
 ) -> CheckResult:
-    """The finding, for what it is worth at a host with these quirks.
+    """Return the result as it counts at a host with these quirks.
 
-    Where a browser has seen pages that we called failing, our failures say nothing, but that the
-    browser has to look again.
+    Where a browser reached pages that the checker called failing, the checker's failures are inconclusive
+    and only request a browser check.
     """
     is_ours = finding.how in (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.INFERRED)
     if not browser or not is_ours or HostQuirk.UNVERIFIABLE not in quirks:
@@ -152,13 +152,13 @@ def effective_result(
 def compute_update(
     kept: CheckedRow, finding: CheckResult, day: int, rules: CheckRules
 ) -> RowUpdate:
-    """What the finding changes.
+    """Compute the changes by a result.
 
     Args:
-        kept: the URL as its row is now.
-        finding: what was found, as `effective_result` makes it.
-        day: the day of the look.
-        rules: what it is judged by.
+        kept: the URL's current row.
+        finding: the check result, after `effective_result`.
+        day: the day of the check.
+        rules: for the evaluation.
     """
     now = next_health(kept.standing, finding, day, rules.preset, browser=rules.browser)
     due = next_due(kept.standing, now, finding, day, rules.preset, kept.key)
@@ -184,7 +184,7 @@ def compute_update(
 
 
 def is_contradicted(kept: CheckedRow, finding: CheckResult, day: int) -> bool:
-    """Whether a browser's finding would contradict failures that we saw just now."""
+    """Return True when a browser's result would contradict our recent failures."""
     last = kept.standing.last_fail
     return (
         finding.how is CheckMethod.BROWSER
@@ -195,7 +195,7 @@ def is_contradicted(kept: CheckedRow, finding: CheckResult, day: int) -> bool:
 
 
 def observation_row(url_id: int, finding: CheckResult, moment: int) -> dict[str, object]:
-    """The look itself, as a row of observations."""
+    """Build the observation row of a check."""
     return {
         "url_id": url_id,
         "moment": moment,
@@ -218,10 +218,10 @@ def _history(packed: bytes | None, code: int, day: int) -> bytes | None:
 
 
 def _format(kept: CheckedRow, finding: CheckResult) -> tuple[str | None, int | None]:
-    """The unusual type and its length (W57, W66); what a look does not tell stays as it was.
+    """Return the unusual type and its length (W57, W66); unknown values stay unchanged.
 
-    GET names a type by the page's first bytes, HEAD by what the server says alone: so HEAD names one only
-    where none is known, and neither changes nor clears one.
+    GET determines a type by the page's first bytes, HEAD only by the header: so HEAD sets one only where none
+    is known, and neither changes nor clears one.
     """
     if (
         finding.verdict is not CheckVerdict.OK
@@ -255,12 +255,12 @@ SETTLED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class UrlCheckResult:
-    """What a look at a URL found.
+    """Check result of a URL in the registry.
 
     Attributes:
         url_id: the URL's row.
-        finding: what was found.
-        moment: when, aware.
+        finding: the result.
+        moment: time of the check, aware.
     """
 
     url_id: int
@@ -270,16 +270,16 @@ class UrlCheckResult:
 
 @dataclass(frozen=True, slots=True)
 class RecordedResult:
-    """A result that was kept.
+    """Stored result.
 
     Attributes:
         url_id: the URL's row.
         url: its identity key.
-        finding: what was found.
+        finding: the result.
         before: the state before.
         after: the state now.
-        due_day: when it is looked at again; None: never.
-        awaits_opinion: a browser must look before more is said.
+        due_day: the day of the next check; None: never.
+        awaits_opinion: a browser check is needed.
     """
 
     url_id: int
@@ -294,12 +294,12 @@ class RecordedResult:
 def record_results(
     connection: Connection, results: Sequence[UrlCheckResult], rules: CheckRules
 ) -> list[RecordedResult]:
-    """Keep what was found. What the registry does not watch any more is passed over.
+    """Store check results. URLs that are no longer watched are skipped.
 
     Args:
         connection: one that writes.
-        results: the oldest first; several of one URL are judged one after the other.
-        rules: what they are judged by.
+        results: the oldest first; several of one URL are applied in sequence.
+        rules: for the evaluation.
     """
     booked: list[RecordedResult] = []
     for batch in _rounds(results):
@@ -308,7 +308,7 @@ def record_results(
 
 
 def advance_run(connection: Connection, pass_id: int, batch: int, done: int) -> bool:
-    """Note that a batch of the pass is being kept, with so many looks; False when it was before."""
+    """Record a batch of the run and its number of checks; return False when it was recorded before."""
     changed = connection.execute(
         update(passes)
         .where(passes.c.id == pass_id, passes.c.batch == batch - 1)
@@ -318,14 +318,14 @@ def advance_run(connection: Connection, pass_id: int, batch: int, done: int) -> 
 
 
 class HostDelay(NamedTuple):
-    """A host that wants to be left alone: its URLs that are due are due on that day."""
+    """Host that asked for a delay: its due URLs are postponed to that day."""
 
     host_id: int
     due_day: int
 
 
 def delay_hosts(connection: Connection, delays: Iterable[HostDelay], *, horizon: int) -> None:
-    """Put off what is due at these hosts up to the horizon; nothing was found out about it."""
+    """Move URLs of these hosts that are due up to the horizon to a later day, without a result."""
     for each in delays:
         connection.execute(
             update(urls)
@@ -335,7 +335,7 @@ def delay_hosts(connection: Connection, delays: Iterable[HostDelay], *, horizon:
 
 
 def postpone_urls(connection: Connection, url_ids: Sequence[int], *, due_day: int) -> None:
-    """Let URLs be due on that day; nothing was found out about them."""
+    """Move the due day of URLs, without a result."""
     if url_ids:
         connection.execute(update(urls).where(urls.c.id.in_(url_ids)).values(due_day=due_day))
 
@@ -343,7 +343,7 @@ def postpone_urls(connection: Connection, url_ids: Sequence[int], *, due_day: in
 def set_marked_state(
     connection: Connection, url_id: int, state: LinkState, *, due_day: int | None
 ) -> None:
-    """Let a URL be what people decided (B10, B11), and let nobody ask for it until that day."""
+    """Set a URL's state by a manual decision (B10, B11), and its next due day."""
     connection.execute(
         update(urls)
         .where(urls.c.id == url_id)
@@ -353,7 +353,7 @@ def set_marked_state(
 
 
 def _rounds(results: Sequence[UrlCheckResult]) -> list[list[UrlCheckResult]]:
-    """The results so that no URL is in one round twice, each round no longer than a statement takes."""
+    """Split the results into rounds without duplicate URLs, each within the size of a statement."""
     rounds: list[dict[int, UrlCheckResult]] = []
     placed: dict[int, int] = {}
     for result in results:
@@ -404,7 +404,7 @@ def _book_once(
 
 
 def _rows(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
-    """The URLs' rows, held until the connection's changes are kept; always taken in one order."""
+    """Lock and return the URLs' rows, always in the same order."""
     asked = (
         select(urls, hosts.c.name)
         .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
@@ -430,7 +430,7 @@ def _kept(row: Any) -> CheckedRow:
 
 
 class _RowBatch:
-    """What results change, gathered to be written with a few statements."""
+    """Changes by results, collected for a few statements."""
 
     def __init__(self, *, day: int, now: datetime) -> None:
         self.booked: list[RecordedResult] = []
@@ -444,7 +444,7 @@ class _RowBatch:
         self._of_urls: dict[tuple[int, UrlQuirk], str] = {}
 
     def pass_over(self, where: UrlParts, result: UrlCheckResult, kept: CheckedRow) -> None:
-        """The URL stays as people want it."""
+        """Add a URL whose state is fixed by a manual decision."""
         state = kept.standing.state
         self.booked.append(
             RecordedResult(
@@ -461,7 +461,7 @@ class _RowBatch:
         kept: CheckedRow,
         change: RowUpdate,
     ) -> None:
-        """The URL becomes what the change says."""
+        """Add the changes of a URL."""
         standing = change.standing
         self.booked.append(
             RecordedResult(
@@ -502,7 +502,7 @@ class _RowBatch:
     def add_traits(
         self, row: Any, where: UrlParts, finding: CheckResult, *, contradicts: bool
     ) -> None:
-        """The oddities that the finding tells of."""
+        """Add the quirks that a result shows."""
         of_host = detect_host_quirks(where, finding, is_known_failing=contradicts)
         for kind, is_there in of_host.items():
             self._of_hosts[row.host_id, kind] = is_there
@@ -510,7 +510,7 @@ class _RowBatch:
             self._of_urls[row.id, url_kind] = value
 
     def write(self, connection: Connection) -> None:
-        """Keep it."""
+        """Write the changes."""
         if self._changed:
             connection.execute(update(urls).where(urls.c.id == bindparam("b_id")), self._changed)
         if self._observed:

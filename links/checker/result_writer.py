@@ -1,7 +1,7 @@
 """Writer of check results, and holder of the leases they are written under.
 
-Results wait in memory while the database is away, up to a limit at which the checker begins no more
-looks. They are kept in batches, each exactly once and only while the leases are ours.
+Results wait in memory while the database is unavailable, up to a limit at which the checker starts no more
+checks. They are stored in batches, each exactly once and only while the leases are valid.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _LINGER_S = 0.1  # a small batch waits so long for more
 
 
 class LeaseHolder:
-    """The leases of one checker, renewed while it works."""
+    """Leases of one checker, renewed while it works."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class LeaseHolder:
         clock: Clock,
         length_s: int = LEASE_S,
     ) -> None:
-        """Ask for these parts under that name, which no other checker has."""
+        """Set the shares and the unique name of the checker."""
         self.leases: list[CheckLease] = []
         self._desk = desk
         self._parts = parts
@@ -61,11 +61,11 @@ class LeaseHolder:
 
     @property
     def is_valid(self) -> bool:
-        """Whether nobody else can have our hosts by now."""
+        """Return True while no other checker can have our hosts."""
         return self._clock.monotonic() < self._valid_until
 
     async def take(self) -> None:
-        """Take the leases, all or none.
+        """Claim the leases, all or none.
 
         Raises:
             LeaseHeldError: another checker has one of them.
@@ -88,7 +88,7 @@ class LeaseHolder:
         """Renew them until cancelled.
 
         Raises:
-            LeaseLostError: another checker has one of them: nothing more may be asked or kept.
+            LeaseLostError: another checker has one of them: nothing more may be requested or stored.
         """
         while True:
             await asyncio.sleep(self._length_s / 3)
@@ -96,10 +96,10 @@ class LeaseHolder:
 
     @asynccontextmanager
     async def renewed(self) -> AsyncIterator[None]:
-        """Renew them as long as the block takes.
+        """Renew them during the block.
 
         Raises:
-            LeaseLostError: another checker has one of them: the block is broken off.
+            LeaseLostError: another checker has one of them: the block is cancelled.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -124,7 +124,7 @@ class LeaseHolder:
         self._valid_until = began + self._length_s
 
     async def give_back(self) -> None:
-        """Let others have the parts; a database that is away is told by the leases' end."""
+        """Release the leases; when the database is unavailable they expire."""
 
         def all_of_them(rows: Connection) -> None:
             for lease in self.leases:
@@ -138,7 +138,7 @@ class LeaseHolder:
 
 @dataclass(frozen=True, slots=True)
 class DelayedUrl:
-    """A URL that could not be asked for, because its host is to be left alone until that day."""
+    """URL that was not requested because its host asked for a delay until that day."""
 
     url: DueUrl
     due_day: int
@@ -146,7 +146,7 @@ class DelayedUrl:
 
 @dataclass(frozen=True, slots=True)
 class ResultBatch:
-    """What is kept together: results, hosts' delays, and URLs whose results cannot be kept."""
+    """Batch of results, host delays, and URLs whose results cannot be stored."""
 
     number: int
     results: list[tuple[DueUrl, UrlCheckResult]] = field(default_factory=list)
@@ -155,13 +155,13 @@ class ResultBatch:
 
     @property
     def urls(self) -> list[DueUrl]:
-        """The URLs that it settles."""
+        """Return the URLs that it settles."""
         looked = [url for url, _ in self.results]
         return [*looked, *(each.url for each in self.later), *self.broken]
 
 
 class ResultWriter:
-    """Keeps what a pass finds. `run` it beside the pass; `close` it when nothing more comes."""
+    """Queue and writer of a run's results; `run` it beside the run, then `close` it."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class ResultWriter:
         horizon: int,
         on_kept: Callable[[ResultBatch, list[RecordedResult]], None],
     ) -> None:
-        """Go on with a pass over what is due up to the horizon; say what was kept."""
+        """Set the run and its horizon; `on_kept` is called with stored results."""
         self._desk = desk
         self._rules = rules
         self._tenure = tenure
@@ -192,37 +192,37 @@ class ResultWriter:
 
     @property
     def waiting(self) -> int:
-        """Results that are not kept yet."""
+        """Count the results that are not stored yet."""
         waiting = len(self._results) + len(self._later) + len(self._broken_urls)
         return waiting + self._under_way
 
     def put(self, url: DueUrl, result: UrlCheckResult) -> None:
-        """Keep what was found of the URL."""
+        """Add a result of the URL."""
         self._results.append((url, result))
         self._wake()
 
     def put_later(self, url: DueUrl, due_day: int) -> None:
-        """Let the URL, and its host's others, be due on that day."""
+        """Schedule the URL, and its host's others, for that day."""
         self._later.append(DelayedUrl(url, due_day))
         self._wake()
 
     def put_broken(self, url: DueUrl) -> None:
-        """Put a URL off to the next day whose result an internal error has lost."""
+        """Schedule a URL for the next day after an internal error lost its result."""
         self._broken_urls.append(url)
         self._wake()
 
     def close(self) -> None:
-        """Let `run` end when all is kept."""
+        """Stop `run` when all results are stored."""
         self._closing = True
         self._some.set()
         self._many.set()
 
     async def run(self) -> None:
-        """Keep what comes, until `close`.
+        """Store results until `close`.
 
         Raises:
-            LeaseLostError: another checker has our hosts; what waits is given up.
-            TransientError: the database stayed away for longer than the desk's patience.
+            LeaseLostError: another checker has our hosts; waiting results are discarded.
+            TransientError: the database outage exceeded the registry thread's patience.
         """
         while True:
             await self._some.wait()
@@ -241,13 +241,12 @@ class ResultWriter:
             self._on_kept(batch, booked)
 
     async def _write(self, batch: ResultBatch) -> list[RecordedResult]:
-        """Keep a batch; where it cannot be kept as one, each of its results alone.
+        """Store a batch; on an internal error store its results one by one.
 
-        A result that cannot be kept by an internal error is put off to the next day: it costs no
-        other result anything, and no pass after the other today.
+        A result that cannot be stored is postponed to the next day, without effect on others.
 
         Raises:
-            InvariantError: that happens to one result after the other.
+            InvariantError: several consecutive results fail.
         """
         try:
             booked = await self._desk.write(lambda rows: self._book(rows, batch))
@@ -272,7 +271,7 @@ class ResultWriter:
         return booked
 
     async def _put_off(self, batch: ResultBatch, error: Exception) -> list[RecordedResult]:
-        """Put off the one result of the batch that cannot be kept, and keep the rest of it."""
+        """Move the due day of a URL whose result cannot be stored, and store the rest of its batch."""
         url = batch.results[0][0]
         self._broken += 1
         _LOG.error("What was found of %r cannot be kept.", url.url, exc_info=error)

@@ -1,18 +1,18 @@
 """Timetable of checks within a run: one request per host at a time, with a gap.
 
-A 429 doubles a host's gap, up to `BACKOFF_LIMIT_S`; `CALM` other answers in a row halve it again. What was
-learned outlives a pass. A mark's setting ``gap_s`` for a host or domain takes the place of the general gap,
-where the owner of a large site allows more, or wants less.
+A 429 doubles a host's gap, up to `BACKOFF_LIMIT_S`; `CALM` other answers in a row halve it again. Gaps persist
+across runs. A mark's setting ``gap_s`` for a host or domain replaces the general gap, where the owner of a
+large site allows more requests, or wants fewer.
 
     timetable = Timetable(gaps=6.0)
-    timetable.add(url_id, host, payload, inferable=may_infer(standing))   # as long as it says TAKEN
-    found = timetable.next(now)            # a turn, or the moment to ask again
-    … look …
+    timetable.add(url_id, host, payload, inferable=may_infer(standing))   # while it returns TAKEN
+    found = timetable.next(now)            # a turn, or the time of the next attempt
+    … check …
     timetable.done(found, now, finding)    # for a turn of ASK only
 
-Pure: `now` is seconds of any steady clock. What is added comes out exactly once. Turns come in the order
-of adding, so add in the random order of the keys (W40); a host that must wait lets the others pass.
-Every verb takes O(log n) steps; memory is bounded by `room` and `memory`.
+Without I/O: `now` is seconds of a monotonic clock. Every added URL is returned exactly once. Turns come in the
+order of adding, so add in the random order of the keys (W40); URLs of waiting hosts are overtaken. Every
+operation takes O(log n) steps; memory is bounded by `room` and `memory`.
 """
 
 import math
@@ -39,7 +39,7 @@ Deciding = Callable[
 
 
 def parse_gap(text: str) -> float | None:
-    """Return the seconds that a setting says; None when it is no gap.
+    """Parse the value of a setting in seconds; None when it is no gap.
 
     >>> parse_gap("0.5"), parse_gap("0"), parse_gap("nan")
     (0.5, None, None)
@@ -58,14 +58,14 @@ class _GapBackoff:
 
 
 class HostGaps:
-    """The gaps of one checker.
+    """Request gaps of one checker.
 
     Attributes:
-        learned_day: the day on which hosts were told of that limited us before; None: never yet.
+        learned_day: the day on which earlier rate limits were loaded; None: never yet.
     """
 
     def __init__(self, gap_s: float, *, memory: int = 50_000) -> None:
-        """Take the general gap; of hosts that said 429 so many are remembered at most."""
+        """Set the general gap, and the maximum number of remembered hosts with 429."""
         self.gap_s = gap_s
         self.learned_day: int | None = None
         self._memory = memory
@@ -73,7 +73,7 @@ class HostGaps:
         self._setting: Deciding = lambda _url, _key: None
 
     def decide(self, setting: Deciding) -> None:
-        """Take what people set for hosts from now on."""
+        """Set the manual settings of hosts."""
         self._setting = setting
 
     def of(self, host: str) -> float:
@@ -83,7 +83,7 @@ class HostGaps:
         return base if backoff is None else max(base, backoff.seconds)
 
     def base(self, host: str) -> float:
-        """Return the host's gap as long as it never says 429."""
+        """Return the host's gap without any 429."""
         with suppress(BadUrlError):
             text = self._setting(f"https://{host}/", GAP_SETTING)
             found = None if text is None else parse_gap(text)
@@ -92,7 +92,7 @@ class HostGaps:
         return self.gap_s
 
     def refused(self, host: str) -> bool:
-        """Double the gap after a 429; return whether it was as long as it gets before."""
+        """Update the gap after a 429 (doubled); return True when it was at its maximum before."""
         backoff = self._backoffs.get(host)
         was = 0.0 if backoff is None else backoff.seconds
         self._set(host, min(max(2 * self.base(host), 2 * was), BACKOFF_LIMIT_S))
@@ -111,7 +111,7 @@ class HostGaps:
                 del self._backoffs[host]
 
     def begin_slowly(self, host: str) -> None:
-        """Begin with twice the gap at a host that limited us before; it shortens as after a 429."""
+        """Set twice the gap for a host with earlier rate limits; it shortens as after a 429."""
         if host not in self._backoffs:
             self._set(host, min(2 * self.base(host), BACKOFF_LIMIT_S))
 
@@ -128,7 +128,7 @@ ALIKE = 3  # different URLs in a row that must fail alike before their host is c
 
 
 class AddOutcome(Enum):
-    """What became of a URL that was added."""
+    """Outcome of adding a URL."""
 
     TAKEN = "taken"
     HELD = "held"  # it is in here already, or being looked at
@@ -137,7 +137,7 @@ class AddOutcome(Enum):
 
 
 class TurnAction(Enum):
-    """What is to be done about a URL."""
+    """Action for a URL whose turn it is."""
 
     ASK = "ask"  # look at it, then say `done`
     INFER = "infer"  # book `Turn.finding`, which another URL of the host had; nobody is asked
@@ -145,17 +145,17 @@ class TurnAction(Enum):
 
 
 class CheckTurn(NamedTuple, Generic[P]):
-    """A URL whose turn it is.
+    """URL whose turn it is.
 
     Attributes:
         url_id: its number.
         host: its host.
-        payload: what it was added with.
-        move: what is to be done.
-        finding: of INFER: what to book, with `How.INFERRED`.
-        until: of LATER: when the host may be asked again.
-        tries: how often it was asked already, in this run.
-        inferable: whether another URL's finding may stand for a look.
+        payload: as given when it was added.
+        move: the action.
+        finding: of INFER: the result to store, with `CheckMethod.INFERRED`.
+        until: of LATER: end of the host's delay.
+        tries: number of earlier requests in this run.
+        inferable: another URL's result may replace a check.
     """
 
     url_id: int
@@ -169,7 +169,7 @@ class CheckTurn(NamedTuple, Generic[P]):
 
 
 class _TimetableHost(Generic[P]):
-    """What is known of a host as long as it has URLs in here, or must be left alone."""
+    """State of a host while it has URLs in the timetable, or is delayed."""
 
     __slots__ = (
         "alike",
@@ -194,16 +194,16 @@ class _TimetableHost(Generic[P]):
 
 
 class Timetable(Generic[P]):
-    """See the module. Not for several threads; `now` never goes back.
+    """Schedule of one run; see the module. Not thread-safe; `now` must be monotonic.
 
     Args:
-        gaps: from the end of one request to a host to the beginning of the next at least; a number
-            is that of every host.
-        room: URLs that it holds at most.
+        gaps: minimum time from the end of one request to a host to the beginning of the next; a number
+            applies to every host.
+        room: maximum number of URLs.
         host_room: … of one host.
-        patience_s: a host that is to be left alone for longer has its URLs handed back (LATER).
-        tries: a URL that got a 429 is asked again, so often in all, at its host's longer gap.
-        memory: condemned hosts that are remembered at most; of more the first are asked again.
+        patience_s: URLs of a host with a longer delay are returned (LATER).
+        tries: maximum number of requests for a URL with 429, at its host's longer gap.
+        memory: maximum number of remembered failed hosts; beyond it the first are requested again.
     """
 
     def __init__(
@@ -238,27 +238,27 @@ class Timetable(Generic[P]):
         ] = []  # by the moment it may be forgotten
 
     def __len__(self) -> int:
-        """URLs that wait or are being looked at."""
+        """Return the number of URLs that wait or are being checked."""
         return len(self._held)
 
     @property
     def waiting(self) -> int:
-        """URLs that wait for their turn."""
+        """Count the URLs that wait for their turn."""
         return len(self._held) - self._asked
 
     @property
     def room(self) -> int:
-        """How many more URLs there is room for."""
+        """Return the number of URLs that can be added."""
         return self._room - len(self._held)
 
     def add(self, url_id: int, host: str, payload: P, *, inferable: bool = True) -> AddOutcome:
-        """Let a URL wait for its turn.
+        """Add a URL.
 
         Args:
             url_id: its number.
-            host: whom it is asked of.
-            payload: comes back in its turn.
-            inferable: whether another URL's finding may stand for a look (`links.states.may_infer`).
+            host: its host.
+            payload: returned with its turn.
+            inferable: another URL's result may replace a check (`links.states.may_infer`).
         """
         if url_id in self._held:
             return AddOutcome.HELD
@@ -286,9 +286,9 @@ class Timetable(Generic[P]):
         return AddOutcome.TAKEN
 
     def next(self, now: float) -> CheckTurn[P] | float:
-        """The next turn; or, when there is none now, the moment at which to ask again.
+        """Return the next turn; or, when there is none now, the time of the next attempt.
 
-        The moment is infinite when only `done` or `add` can bring a turn.
+        The time is infinite when only `done` or `add` can create a turn.
         """
         self._now = now
         if self._idle and self._idle[0][0] <= now:
@@ -314,24 +314,22 @@ class Timetable(Generic[P]):
         return waiting[0][0] if waiting else math.inf
 
     def done(self, turn: CheckTurn[P], now: float, finding: CheckResult | None) -> bool:
-        """The look at a turn of ASK has ended; its host may be asked again after its gap.
+        """Complete a turn of ASK; its host may be requested again after its gap.
 
-        429 doubles the host's gap, up to 60 s, and hands its URLs back when that is not enough;
-        Retry-After puts the host off; a finding that holds for all of a host condemns it: an unknown name
-        at once, all else when three different URLs in a row found the same (W46). An answer from a host
-        that was condemned acquits it.
+        429 doubles the host's gap, up to 60 s, and returns its URLs when that is not enough; Retry-After delays
+        the host; a host-wide failure marks the whole host as failed: an unknown name at once, all else when
+        three different URLs in a row had the same (W46). An answer from a failed host clears it.
 
         Args:
             turn: the turn.
-            now: when it ended.
-            finding: what it found; None when nothing was asked after all, or nobody knows.
+            now: time of its end.
+            finding: the result; None when no request was made, or it is unknown.
 
         Returns:
-            Whether the look counts. False: it got a 429 and has tries left; book nothing, its turn comes
-            again.
+            False when it got a 429 and has tries left: store nothing, its turn comes again. Else True.
 
         Raises:
-            InvariantError: it was nobody's turn.
+            InvariantError: the turn is not open.
         """
         host = self._hosts.get(turn.host)
         if host is None or host.busy != turn.url_id:
@@ -362,14 +360,14 @@ class Timetable(Generic[P]):
         return not again
 
     def put_off(self, host: str, until: float, now: float) -> None:
-        """Leave the host alone until that moment; beyond the patience its URLs are handed back."""
+        """Pause the host until that time; beyond the patience its URLs are returned."""
         known = self._known(host)
         self._leave(known, until, now)
         if known.busy is None:
             self._place(known)
 
     def condemn(self, host: str, finding: CheckResult) -> None:
-        """For the rest of the pass the finding stands for the host's URLs that may be inferred."""
+        """Mark the host as failed: for the rest of the run the result applies to its inferable URLs."""
         inferred = replace(
             finding,
             how=CheckMethod.INFERRED,
@@ -396,7 +394,7 @@ class Timetable(Generic[P]):
             self._place(known)
 
     def new_pass(self) -> None:
-        """Forget what was inferred: the next pass is unbiased. Gaps and what waits stay."""
+        """Clear inferred failures for the next run. Gaps and waiting URLs are kept."""
         self._condemned.clear()
         for host in self._hosts.values():
             host.code = -1
@@ -410,7 +408,7 @@ class Timetable(Generic[P]):
         return host
 
     def _place(self, host: _TimetableHost[P]) -> None:
-        """Give a host that is not busy its one entry: it can be asked, must wait, or has no URL."""
+        """Set the single queue entry of an idle host: ready, waiting, or without URLs."""
         self._number += 1
         host.token = self._number
         if not host.queue:
@@ -421,14 +419,14 @@ class Timetable(Generic[P]):
             heappush(self._waiting, (host.ready, host.token, host))
 
     def _forget(self, now: float) -> None:
-        """Let go of hosts that have no URL and need not be left alone."""
+        """Remove hosts without URLs and delay."""
         while self._idle and self._idle[0][0] <= now:
             _, token, host = heappop(self._idle)
             if token == host.token:
                 del self._hosts[host.name]
 
     def _learn(self, host: _TimetableHost[P], url_id: int, finding: CheckResult) -> None:
-        """Condemn the host when its URLs fail alike; acquit it when it answers."""
+        """Mark the host as failed when its URLs fail alike; clear it when it answers."""
         if not _is_host_wide(finding):
             if host.alike:
                 host.code = -1
@@ -446,7 +444,7 @@ class Timetable(Generic[P]):
             self.condemn(host.name, finding)
 
     def _leave(self, host: _TimetableHost[P], until: float, now: float) -> None:
-        """Leave it alone until then; the caller places it."""
+        """Pause the host until then; the caller calls `_place`."""
         host.ready = max(host.ready, until)
         if until - now <= self._patience_s:
             return
@@ -457,12 +455,12 @@ class Timetable(Generic[P]):
         host.queue.clear()
 
     def _judge(self, turns: Iterable[CheckTurn[P]]) -> None:
-        """Hand these out before anything is asked."""
+        """Schedule these to be returned before any request."""
         self._judged.extend(turns)
 
 
 def _is_host_wide(finding: CheckResult) -> bool:
-    """Whether the finding may hold for all URLs of its host."""
+    """Return True when the result may apply to all URLs of its host."""
     if finding.verdict is not CheckVerdict.FAILING and finding.verdict is not CheckVerdict.GONE:
         return False
     return finding.whole_host or finding.code == StatusCode.BAD_GATEWAY

@@ -1,12 +1,12 @@
 """Feed of due URLs from the registry into the timetable, with their check methods.
 
-That costs a request more, two after a HEAD, so it is made only where it may tell more (research links.md
-2.3).
+A thorough check costs one more request, two after a HEAD, so it is made only where it may yield more (research
+links.md 2.3).
 
-A pass reads what is due once, in its order (`links.checker.due_urls`). A host with more URLs than the timetable
-takes of one is remembered, and read on by itself whenever some of its URLs are done; so a host of a
-million URLs neither fills the room nor is forgotten. What is `in_hand` was read and is not yet booked:
-it is not read again, though the registry still calls it due.
+A run reads due URLs once, in their order (`links.checker.due_urls`). A host with more URLs than the timetable
+takes of one is remembered, and read separately whenever some of its URLs are done; so a host of a million
+URLs neither fills the timetable nor is forgotten. URLs that were read and are not yet stored are not read
+again, though the registry still has them as due.
 """
 
 from collections import deque
@@ -37,12 +37,12 @@ _BESIDE_EACH = 16
 
 
 def uses_get(url: DueUrl, day: int) -> bool:
-    """Whether the look is by GET in any case: a link's first one, and about one in four."""
+    """Return True for checks that always use GET: a link's first one, and about one in four."""
     return url.is_new or _falls_on(url, day, _GET_EACH)
 
 
 def checks_sibling(url: DueUrl, day: int) -> bool:
-    """Whether a page that looks well is held against an invented one in any case, as above: one in 16."""
+    """Return True for checks that always compare a good page with a sibling: about one in 16."""
     return url.is_new or _falls_on(url, day, _BESIDE_EACH)
 
 
@@ -52,10 +52,10 @@ def _falls_on(url: DueUrl, day: int, each: int) -> bool:
 
 
 def wants_sibling(url: DueUrl, finding: CheckResult, *, is_beside: bool = False) -> bool:
-    """Whether a page that looks well is to be held against an invented one beside it.
+    """Return True when a page with a good result is to be compared with an invented sibling.
 
-    When it is to be in any case. When it was failing before: domains come back as something else. And when it is suspected already,
-    so that whoever looks next knows more.
+    That is when `is_beside` is set, when the link was failing before, as domains come back with other content,
+    and when the result is already suspicious, as further evidence.
     """
     if finding.verdict is CheckVerdict.SUSPECT:
         return not finding.note.startswith(_SOFT)
@@ -72,27 +72,27 @@ _MARKED_DAYS = 28  # until a marked URL's mark is looked at again: a mark may en
 
 
 class LinkDecisions(Protocol):
-    """What people decided about URLs (B10, B11, A16), as it is at a moment."""
+    """Interface for manual decisions about URLs (B10, B11, A16), as a snapshot."""
 
     def state_of(self, url: str) -> LinkState | None:
-        """PERMALIVE, PERMADEAD or EXCLUDED; None when nobody decided anything.
+        """Return PERMALIVE, PERMADEAD or EXCLUDED; None without a decision.
 
         Raises:
             BadUrlError: it is no URL.
         """
 
     def setting(self, url: str, key: str) -> str | None:
-        """What a setting is for the URL (`links.feedback.marks.MARK_SETTINGS`); None when nobody decided."""
+        """Return a setting for the URL (`links.feedback.marks.MARK_SETTINGS`); None without one."""
 
     def refuses(self, url: str) -> str:
-        """Why the URL may replace no other, in a few words; empty when it may."""
+        """Return the reason that the URL may replace no other; empty when it may."""
 
 
 class DecisionSource(Protocol):
-    """Where decisions are read."""
+    """Interface for current decisions."""
 
     def current(self) -> LinkDecisions:
-        """Those that hold now.
+        """Return the effective decisions.
 
         Raises:
             TransientError: the registry does not answer.
@@ -101,23 +101,23 @@ class DecisionSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
-    """Settings as they are whenever they are asked for."""
+    """Settings that are looked up at each call."""
 
     marks: DecisionSource
 
     def setting(self, url: str, key: str) -> str | None:
-        """What a setting is for the URL now; None when nobody decided."""
+        """Return the current setting for the URL; None without one."""
         return self.marks.current().setting(url, key)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCandidate:
-    """A due URL in the timetable, with what its look has to know.
+    """Due URL in the timetable, with its check method.
 
     Attributes:
         url: the URL.
-        get_only: its host answers HEAD badly, somebody said so, or it is its turn.
-        is_beside: an invented page beside it is asked for, too, when it looks well.
+        get_only: use GET: its host answers HEAD badly, by a setting, or by the random choice.
+        is_beside: request an invented sibling, too, when the result is good.
     """
 
     url: DueUrl
@@ -129,7 +129,7 @@ Table = Timetable[CheckCandidate]
 
 
 class TimetableFeed:
-    """What is due in a part up to a day, given to a timetable."""
+    """Reader of a share's due URLs up to a day, for a timetable."""
 
     def __init__(  # noqa: PLR0913 - the parts of a pass
         self,
@@ -143,9 +143,9 @@ class TimetableFeed:
         closer: bool,
         trusts_tags: bool = False,
     ) -> None:
-        """Read windows of so many URLs; of a host hold so many at a time; some looks go closer.
+        """Set the window size, the number of loaded URLs of a host, and the random thoroughness.
 
-        With `trusts_tags` a link that a page calls dead is looked at, though a mark says PERMALIVE (B10).
+        With `trusts_tags` a link that a page tags as dead is checked, though a mark is PERMALIVE (B10).
         """
         self.in_hand: dict[int, dict[int, DueUrl]] = {}  # by host's and URL's row
         self._desk = desk
@@ -168,27 +168,27 @@ class TimetableFeed:
         self._named_fit = False
 
     def begin(self, horizon: int) -> None:
-        """Begin a pass over what is due up to that day."""
+        """Start a run over the URLs due up to that day."""
         self._horizon = self._today = horizon
         self._after = {True: START, False: START}
         self._crowded.clear()
         self._ready.clear()
 
     def begin_named(self, named: Sequence[DueUrl]) -> None:
-        """Begin a pass over these alone, due or not."""
+        """Start a run over only these, due or not."""
         self._named.extend(named)
         self._named_fit = True
 
     @property
     def is_empty(self) -> bool:
-        """Whether the pass has nothing more to read."""
+        """Return True when the run has nothing more to read."""
         if self._named or self._crowded:
             return False
         return self._after == {True: None, False: None}
 
     @property
     def has_work(self) -> bool:
-        """Whether there is something to read that there is room for."""
+        """Return True when there is something to read and room for it."""
         if self._named:
             return self._named_fit and self._table.room > 0
         if self._ready:
@@ -219,7 +219,7 @@ class TimetableFeed:
                 return
 
     async def fill_urgent(self) -> None:
-        """Read what somebody asked for by name."""
+        """Read URLs that were requested by name."""
         found = await self._desk.read(
             lambda rows: due_urls.all_due_urls(
                 rows, self._part, URGENT_DAY, after=START, limit=self._window
@@ -229,16 +229,16 @@ class TimetableFeed:
 
     @property
     def count_in_hand(self) -> int:
-        """URLs that were read and are not yet booked."""
+        """Count the URLs that were read and are not yet stored."""
         return sum(map(len, self.in_hand.values()))
 
     def put_back(self, url: DueUrl) -> None:
-        """Let a URL wait for its turn again: what was found of it is not believed."""
+        """Add a URL to the timetable again after its result was discarded."""
         self.release(url)
         self._add(url, frozenset(), None)
 
     def release(self, url: DueUrl) -> None:
-        """The URL's result is booked, or it was given up."""
+        """Release a URL whose result is stored or was given up."""
         held = self.in_hand.get(url.host_id, {})
         held.pop(url.id, None)
         if url.host_id in self._crowded and len(held) <= self._host_room // 2:
@@ -248,7 +248,7 @@ class TimetableFeed:
         self._named_fit = True
 
     def forget_host(self, host_id: int) -> None:
-        """The host's other URLs are not due any more."""
+        """Remove the host's other URLs, which are no longer due."""
         self._crowded.discard(host_id)
         self._ready.discard(host_id)
 
@@ -321,7 +321,7 @@ class TimetableFeed:
 
 
 def _decided(marks: DecisionSource, urls: Sequence[DueUrl]) -> dict[int, LinkState | None]:
-    """What people decided about each."""
+    """Return the manual decision about each URL."""
     deciding = marks.current()
     found: dict[int, LinkState | None] = {}
     for url in urls:
@@ -333,7 +333,7 @@ def _decided(marks: DecisionSource, urls: Sequence[DueUrl]) -> dict[int, LinkSta
 
 
 def _methods(marks: DecisionSource, urls: Sequence[DueUrl]) -> dict[int, str]:
-    """How some of them are to be asked: ``head`` or ``get``."""
+    """Return the configured methods of URLs: ``head`` or ``get``."""
     deciding = marks.current()
     found: dict[int, str] = {}
     for url in urls:
@@ -347,7 +347,7 @@ def _methods(marks: DecisionSource, urls: Sequence[DueUrl]) -> dict[int, str]:
 def _settle(
     rows: Connection, urls: Sequence[DueUrl], decided: dict[int, LinkState | None], *, due_day: int
 ) -> None:
-    """Let each be what was decided; what nobody decides on any more begins anew."""
+    """Set the decided states; a URL without a decision any more restarts as UNKNOWN."""
     for url in urls:
         state = decided[url.id]
         if state is not None:
