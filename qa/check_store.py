@@ -85,7 +85,7 @@ def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now
 
 
 def want_repair(connection: Connection, page_id: str, level: str, *, now: datetime) -> bool:
-    """Mark a repair as wanted at a person's request, even after an earlier one; False: unknown page."""
+    """Mark a repair as wanted on request, even after an earlier one; False: unknown page."""
     asked = {"of": page_id, "at": level, "becomes": REPAIR_STATES.index(RepairState.WANTED)}
     return bool(WANT_REPAIR.run(connection, {**asked, "now_ms": unix_milliseconds(now)}))
 

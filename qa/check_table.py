@@ -228,7 +228,9 @@ def row_values(row: CheckedPage) -> dict[str, Any]:
     """Return the columns of a check by machine."""
     check = row.check
     if check.judge is not VerdictSource.MACHINE:
-        raise InvariantError("A person's word is no check by a machine: it is written by `review`.")
+        raise InvariantError(
+            "A person's review is no check by a machine: store it with `record_review`."
+        )
     validate_check_ids(check.page_id, check.level)
     lost = [
         [storable_text(each.url, _LONGEST_URL), storable_text(each.reason, MOST_CHARACTERS)]

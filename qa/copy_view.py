@@ -286,13 +286,13 @@ class _CopyVisit:
                         await self._look(context, proxy)
                 finally:
                     if self._page is not None:
-                        self._page.end("looked at")
+                        self._page.end("done")
         except TimeoutError:
             reason = f"The copy was not shown within {self._settings.timeout_s:g} s."
         except CommandError as error:
             reason = f"The browser could not show the copy: {error}"
         except PageClosedError as error:
-            reason = f"The page {error.reason} while it was looked at."
+            reason = f"The page {error.reason} while it was rendered."
         if reason and self._browser.is_stuck(DISPOSE_WAIT_S):
             raise BrowserUnavailableError("The browser hung; the copy is not to blame.")
         return self._result(reason)

@@ -147,7 +147,7 @@ def choose_capture(
     """
     if new.page_class in WITHHELD:
         return RepairOutcome(
-            RepairState.FAILED, "The site checked for robots: no new copy came of it."
+            RepairState.FAILED, "The site sent a bot challenge: there is no new copy."
         )
     if new.rank != old.rank:
         if new.rank < old.rank:

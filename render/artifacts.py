@@ -352,7 +352,7 @@ async def _gather_words(
         )
     )
     if links is not None and len(links) > LINK_LIMIT:
-        found.notes.append(f"links: {LINK_LIMIT} of {len(links)} are told with their place.")
+        found.notes.append(f"links: {LINK_LIMIT} of {len(links)} are listed with their position.")
     if documents.silent:
         found.notes.append(f"frames: {documents.silent} did not answer and are left out.")
 

@@ -369,7 +369,7 @@ class BrowserGuardian:
 
     def well(self) -> None:
         """Send a heartbeat: the browser answered."""
-        # Full: the guardian has not read for long, so one more byte is redundant. Closed: it has ended.
+        # Full: the guardian is behind, so one more byte is redundant. Closed: it has ended.
         with contextlib.suppress(OSError):
             os.write(self._tells, b".")
 

@@ -101,7 +101,7 @@ class PngJoiner:
             raise BadPngError(f"A damaged PNG: {error}.") from error
         row_bytes = 1 + width * step
         if len(rows) != row_bytes * height or height == 0:
-            raise BadPngError("A PNG with other rows than it says.")
+            raise BadPngError("A PNG whose number of rows differs from its header.")
         first = b"\0" + _unfiltered_first(rows[:row_bytes], step)
         self._data.append(self._packer.compress(first))
         self._data.append(self._packer.compress(memoryview(rows)[row_bytes:]))

@@ -207,7 +207,7 @@ async def open_sign_in(
                 await opened.start()
             except (TimeoutError, BrowserUnavailableError) as error:
                 raise BrowserUnavailableError(
-                    f"The browser's window does not open. It said: {process.errors or 'nothing'}"
+                    f"The browser's window does not open. Its error output: {process.errors or 'none'}"
                 ) from error
             yield opened
         finally:

@@ -1,9 +1,9 @@
 /*
  * A report of checks that is one file: the list, its filters and pages, single results, and marks.
  *
- * Rows are arrays (playback/front/quality/file.py says what stands where), so that a hundred thousand of
- * them load at once. Whatever came from the web is only ever set as text, or as an address that was looked
- * at first. Nothing is asked for: pictures stand in the file.
+ * Rows are arrays (columns: qa/web/static_report.py), so that a hundred thousand of them load at once.
+ * Content from the web is only ever set as text, or as a URL that was validated first. Nothing is
+ * requested: pictures are embedded in the file.
  */
 ( function () {
 	'use strict';

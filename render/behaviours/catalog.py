@@ -139,7 +139,7 @@ def _users(path: Path) -> BehaviourScript:
     hosts = [each.strip() for each in header[1].split(",") if each.strip()] if header else []
     if not hosts:
         raise ConfigError(
-            f"[behaviours] scripts: {path} must begin with a line that says where it runs, e.g."
+            f"[behaviours] scripts: {path} must begin with a line that lists its hosts, e.g."
             ' "// hosts: example.org, *.example.org", or "// hosts: *".'
         )
     try:

@@ -1,4 +1,4 @@
-// What every behaviour is given as `tools`. It reads through prototypes, because forms and documents
+// The `tools` argument of every behaviour. It reads through prototypes, because forms and documents
 // answer with their own elements to any name that a page gives one.
 (options) => {
   "use strict";
@@ -76,7 +76,7 @@
     return text.slice(0, limit).replace(/\s+/g, " ").trim().toLowerCase();
   };
   const has = (text, words) => words.some((word) => text.includes(word));
-  // Whether a click may do what a reader of an archive never wants, or lead away.
+  // Test whether a click may have an unwanted effect, or navigate.
   const barred = (node) => {
     const link = within(node, "a[href], area[href]");
     if (link && !/^\s*(#|javascript:|$)/i.test(attribute(link, "href"))) return true;

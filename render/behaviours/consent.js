@@ -36,7 +36,7 @@ async (options, tools) => {
     for (const node of find(likely, 300)) {
       if (!(node instanceof HTMLElement) || !seen(node) || node === document.body) continue;
       if (node === document.documentElement || query(buttons, node).length === 0) continue;
-      // What holds the page's own text is no banner.
+      // An element with the page's own text is no banner.
       if (query("main, article", node).length) continue;
       const text = label(node, 5001);
       if (text.length > 5000 || !has(text, words.cookies) || !floats(node)) continue;

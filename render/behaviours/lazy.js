@@ -1,5 +1,5 @@
-// What waits to be scrolled to and was not loaded by the page's own script: give it its source. Where
-// the page already shows something, that stays, and what it would show is loaded beside it.
+// Set the source of elements that load when scrolled to and were not loaded by the page's own script.
+// Where the page already shows something, that stays, and the other source is loaded separately.
 async (options, tools) => {
   "use strict";
   const { address, attribute, find, has, loaded, loadPictures, nameOf, reader, setAttribute, srcset, within } = tools;
@@ -8,7 +8,7 @@ async (options, tools) => {
   const sets = ["data-srcset", "data-lazy-srcset", "data-original-set"];
   const backgrounds = ["data-bg", "data-background", "data-background-image", "data-bgset", "data-lazy-bg"];
   const first = (node, names) => names.map((name) => attribute(node, name)).find((value) => value && value.trim());
-  // What waits for an answer about cookies is not what a reader sees who has given none.
+  // Elements that wait for cookie consent stay as they are without consent.
   const guarded = (node) =>
     has([...Element.prototype.getAttributeNames.call(node)].join(" "), ["consent", "cookie", "gdpr", "usercentrics"]);
   const blank = (node) => {

@@ -12,7 +12,7 @@ async (options, tools) => {
     found += 1;
     const poster = address(attribute(node, "poster"));
     if (poster && !loaded(poster)) posters.push({ url: poster, like: null });
-    // What has come so far was asked for.
+    // The current source was requested already.
     const current = stateOf(node) > 0 ? address(srcOf(node)) : null;
     for (const from of [node, ...query("source", node)]) {
       const url = address(attribute(from, "src"));

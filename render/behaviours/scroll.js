@@ -56,7 +56,7 @@ async (options, tools) => {
   const down = async () => {
     let at = options.from || 0;
     let steps = 0;
-    // What the page grows by meanwhile is another round.
+    // Growth of the page meanwhile is left to another round.
     const goal = Math.min(height(), pixels);
     while (left() > 0 && at + innerHeight < goal) {
       at = Math.min(at + innerHeight * 0.75, goal - innerHeight);

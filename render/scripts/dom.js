@@ -5,8 +5,8 @@
 // Scripts, templates, noscript and comments are left out: none of them is seen. URLs are absolute,
 // because <base> is left out too.
 //
-// What only another world can read is left open: in `parts`, [number, level] stands where the
-// document of the frame of that number (render/documents.py) belongs, escaped `level` times, and
+// Content that only another world can read is left open: in `parts`, [number, level] marks where the
+// document of the frame of that number (render/page_frames.py) belongs, escaped `level` times, and
 // {canvas} where the picture of a canvas that cannot be read belongs.
 (limit, canvasLimit) => {
   "use strict";
@@ -235,7 +235,7 @@
     }
   };
   const stateOf = (node, name) => {
-    // What the visitor would see in a form; a password is not seen.
+    // Visible state of form fields, except passwords.
     const state = new Map();
     if (name === "img" || name === "video") attempt(() => mediaState(node, name, state));
     if (Element.prototype.hasAttribute.call(node, "popover")) {
@@ -272,8 +272,8 @@
       return data;
     }, null);
 
-  // What a box is scrolled to. Without scripts it can begin at an element (CSS Scroll Snap 2,
-  // scroll-initial-target), so that which begins nearest to the edge is marked.
+  // Scroll position of a box. Without scripts it can begin at an element (CSS Scroll Snap 2,
+  // scroll-initial-target), so the element that begins nearest to the edge is marked.
   const [topOf, leftOf] = [reader(Element, "scrollTop"), reader(Element, "scrollLeft")];
   const boxOf = (node) => Element.prototype.getBoundingClientRect.call(node);
   const said = (node, key) => CSSStyleDeclaration.prototype.getPropertyValue.call(getComputedStyle(node), key);
@@ -327,7 +327,7 @@
   const slotted = (node, depth, scope) => {
     const assigned = attempt(() => HTMLSlotElement.prototype.assignedNodes.call(node), []);
     if (assigned.length === 0) children(node, depth, scope, false);
-    // What is slotted belongs to the tree around the host, and so do its styles.
+    // Slotted nodes and their styles belong to the tree around the host.
     for (const child of assigned) write(child, depth, scope && scope.outer, false);
   };
   const writeStyle = (node, scope) => {
@@ -359,7 +359,7 @@
     const inner = attempt(() => FRAMES[name](node), null);
     put(`<${name}${attributesText(node, name, null)}`);
     if (depth < DEPTH && (inner || name === "iframe" || name === "frame" || isFramed(node))) {
-      // Its document goes into an attribute, for whoever wants to show it later.
+      // Its document goes into an attribute, from which playback can show it.
       put(' data-weboid-document="');
       if (inner) writeInner(inner, depth);
       else hole([numberOf(node), 1]);
@@ -443,7 +443,7 @@
     put(`<g${attributesText(node, "use", null)}${shapeLook(node, "use")}><g transform="translate(${place.join(" ")})">`);
     const name = nameOf(shape);
     if (name === "symbol" || name === "svg") {
-      // What it is drawn as (SVG 2, 5.5.1): a drawing of its own, as large as it is asked for.
+      // Rendered as a nested drawing of the requested size (SVG 2, 5.5.1).
       put("<svg");
       for (const key of ["viewBox", "preserveAspectRatio"]) if (get(shape, key)) put(attribute(key, get(shape, key)));
       for (const key of ["width", "height"]) put(attribute(key, get(node, key) || get(shape, key) || "100%"));

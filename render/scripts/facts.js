@@ -1,4 +1,4 @@
-// What the page says of itself, as it says it: bounded strings, read by core/facts.py.
+// Metadata of the page, unchanged: bounded strings, parsed by core/page_facts.py.
 () => {
   "use strict";
   // Getters from the prototypes: a form may hide any property behind an input of its name.

@@ -1,8 +1,8 @@
-// The page's icon, which this browser does not ask for by itself: asked for as an image of the page,
-// so it has the page's cookies and obeys its policy, but never a part of it.
+// The page's icon, which a headless browser does not request: requested as an image of the page,
+// with its cookies and under its policy, but never inserted into it.
 //
-// "choose" returns its URL, or "" when there is none; "load" begins to load it; "wait" waits for that,
-// and returns whether it came.
+// "choose" returns its URL, or "" when there is none; "load" starts loading it; "wait" waits for that,
+// and returns whether it was loaded.
 (what, url) => {
   "use strict";
   const attribute = (node, name) => Element.prototype.getAttribute.call(node, name);

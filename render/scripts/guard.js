@@ -14,9 +14,9 @@
       Reflect.apply(attach, host, [options && { ...options, mode: "open" }, ...rest]),
   });
 
-  // What scripts do to the rules of a sheet is in no markup. Whoever writes the page down (dom.js)
-  // asks its document, and each element whose sheet is no longer what it was answers.
-  const MOST = 5000; // rules whose text is remembered; who looks at more has changed some
+  // Changes of a sheet's rules by scripts are in no markup. dom.js queries the document for them, and
+  // each element whose sheet has changed answers.
+  const MOST = 5000; // rules whose text is remembered; a sheet with more counts as changed
   const reader = (type, name) => {
     const { get } = Object.getOwnPropertyDescriptor(type.prototype, name);
     return (object) => get.call(object);

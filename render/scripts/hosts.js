@@ -1,9 +1,9 @@
-// Elements that may hold a closed shadow root, which only the browser can tell (render/documents.py).
+// Elements that may hold a closed shadow root, which only DevTools can reveal (render/page_frames.py).
 //
-// Roots that scripts close stand open (guard.js). What markup closes no script can see: its host looks
-// like an element of a name that markup does not know, or like one with nothing in it that has a size.
-// So it is with the shape that a drawing takes from another file: it stands in a root of the browser's own
-// below `use`, one of each address is asked about, and what was found is in `weboidCopies`.
+// Roots closed by scripts stay open (guard.js). Roots closed by markup are invisible to scripts: likely
+// hosts are elements with unknown names, and empty elements with a size.
+// The same holds for a shape that a drawing uses from another file: it is in a user-agent root
+// below `use`. One per URL is requested, and the results are in `weboidCopies`.
 // They wait in `weboidHosts`, each asked about once; roots that were found are in `weboidClosed`.
 (limit) => {
   "use strict";

@@ -1,6 +1,6 @@
 // Absolute http(s) targets of links, in order, each once, with where they stand; and the numbers of
-// frames that only their own world can read (render/documents.py). Fragments are gone except "#!" ones.
-// The first `toldLimit` are told in full. Frames of the same origin and shadow roots count as part of the page.
+// frames that only their own world can read (render/page_frames.py). Fragments are removed except "#!" ones.
+// The first `toldLimit` are returned in full. Frames of the same origin and shadow roots count as part of the page.
 (limit, urlLimit, toldLimit) => {
   "use strict";
   // Getters from the prototypes: a form may hide any property behind an input of its name.

@@ -1,6 +1,6 @@
-// Whether the page has come to rest, asked as often as it takes; what was seen is kept between calls.
+// Test whether the page is at rest, called repeatedly; observations are kept between calls.
 //
-// Answers when the page has been still for `quietMs`, or after `sliceMs`: a page that does not answer
+// Returns when the page has been still for `quietMs`, or after `sliceMs`: a page that does not answer
 // then hangs. Still means that the DOM and the layout do not change, fonts are loaded, and images in
 // view are decoded. After `patienceMs` what only goes on changing the same few nodes (a clock, a
 // carousel, an animation made by a script) counts as still; what brings news goes on counting.

@@ -1,13 +1,13 @@
-// What a drawing's shapes look like, where their own attributes do not say it.
+// Computed style of a drawing's shapes, where their own attributes do not give it.
 //
-// Style sheets of the page reach the shapes of an SVG in it; whoever draws it alone has no such sheets.
-// So `look` tells of a shape, as declarations, what the browser computed and neither its attributes nor
-// what it inherits within the drawing would give. Properties that name places (x, r, d, …) are among them.
+// Style sheets of the page apply to the shapes of an inline SVG, but not when it is drawn alone.
+// So `look` returns for a shape, as declarations, the computed style that neither its attributes nor
+// inheritance within the drawing would give. Properties that name places (x, r, d, …) are among them.
 //
 // A computed value costs about a microsecond. So when `enough` shapes of a kind (their parents' kind
 // and the attributes that paint are the same) look alike, the others of it are taken to; and of all
 // shapes `most` are measured.
-// `reader` and `attempt` are those of whoever includes it.
+// `reader` and `attempt` are those of the including script.
 (reader, attempt, enough, most) => {
   "use strict";
   const namespaceOf = reader(Element, "namespaceURI");
@@ -18,7 +18,7 @@
   const SVG = "http://www.w3.org/2000/svg";
   const words = (text) => text.trim().split(/\s+/);
   const table = (text) => new Map(words(text).map((each) => each.split("=")).map(([key, value]) => [key, value.replace(/_/g, " ")]));
-  // What is inherited, and what is not, each with what it is to begin with.
+  // Inherited and other properties, each with its initial value.
   const PAINTED = table(`color=rgb(0,_0,_0) fill=rgb(0,_0,_0) fill-opacity=1 fill-rule=nonzero stroke=none stroke-width=1px
     stroke-opacity=1 stroke-dasharray=none stroke-dashoffset=0px stroke-linecap=butt stroke-linejoin=miter
     stroke-miterlimit=4 visibility=visible clip-rule=nonzero paint-order=normal marker-start=none marker-mid=none marker-end=none`);
@@ -65,7 +65,7 @@
     return `rgb(${[0, 2, 4].map((at) => parseInt(digits.slice(at, at + 2), 16)).join(" ")})`;
   };
   const isSame = (key, own, value) => {
-    // Whether the attribute's words already say the computed value.
+    // Test whether the attribute already has the computed value.
     if (own === value) return true;
     if (MODERN.test(own)) return false;
     const [amount, computed] = [Number(own), Number(value.replace(/px$/, ""))];

@@ -1,5 +1,5 @@
 // Gives a document the local storage that its origin had, before any script of the page runs.
-// What the page has said itself since then stays.
+// Values that the page has set since then stay.
 (stored) => {
   "use strict";
   const items = stored[location.origin];

@@ -1,9 +1,9 @@
-// What a reader sees as text, in the order in which it is read: strings, and the numbers of frames
-// that only their own world can read (render/documents.py).
+// Visible text in reading order: strings, and the numbers of frames that only their own world
+// can read (render/page_frames.py).
 //
 // It is innerText, but innerText stops at shadow roots and frames. So the elements on the way to one
 // are walked by hand, through slots as they are shown, and everything else is asked as a whole.
-// What is not rendered is left out; what is only scrolled away, clipped or transparent is not.
+// Content that is not rendered is left out; content only scrolled away, clipped or transparent is not.
 (limit) => {
   "use strict";
   const reader = (type, name) => {

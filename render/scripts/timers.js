@@ -2,8 +2,8 @@
 //
 // Tells through a binding in how many milliseconds the last timer fires that was set to less than
 // `patience`, and with a plus before it the same of those up to `longest`. The binding is gone before the
-// page could call it. What a page changes later, prototypes above all, is
-// never used here. A timer that is set again and again is a clock, and waits for nobody.
+// page could call it. Objects that a page may change later, prototypes above all, are
+// never used here. A timer that is set repeatedly is a clock, and is not waited for.
 (binding, patience, longest) => {
   "use strict";
   const tell = globalThis[binding];

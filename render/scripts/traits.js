@@ -54,7 +54,7 @@
     if (text) headings.push(text);
   }
 
-  // What floats: the viewport is probed at points of a grid.
+  // Floating elements: the viewport is probed at points of a grid.
   const floats = (node) => {
     for (let depth = 0; node && depth < 40; depth += 1) {
       if (node instanceof Element) {
