@@ -59,7 +59,7 @@ _CAPTCHAS = (
     "geetest.com/",
     "friendlycaptcha",
 )
-# Where a reader is sent for a check.
+# URLs of challenges.
 _PLACES = re2.compile(
     r"google\.[a-z.]+/sorry/|\.queue-it\.net/|//[^/?]*/__qrator/|/errors/validatecaptcha|/showcaptcha\?|//validate\.perfdrive\.com/"
     r"|/_sec/cp_challenge/|/punish\?x5secdata|/splashui/captcha|/blocked\?url=.*&uuid=&?"
@@ -89,7 +89,7 @@ _MARKED = {
     "ddg": ("DDoS-Guard's captcha", 0.85),
     "sec-if-cpt": ("Akamai's check", 0.85),
 }
-# What their inline scripts hold.
+# Contents of their inline scripts.
 NEEDLES = {
     "_cf_chl_opt": ("Cloudflare's challenge", 0.9),
     "window.gokuProps": ("AWS WAF's challenge", 0.9),
@@ -101,7 +101,7 @@ NEEDLES = {
     "sucuri_cloudproxy_js": ("Sucuri's check", 0.9),
     "/.within.website/": ("Anubis's check", 0.9),
 }
-# What such pages are called. Others may be called so, too, if the weight is small.
+# Titles of such pages. Low weights mark titles that other pages may have, too.
 _TITLES = (
     (
         0.5,
@@ -205,7 +205,7 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
     loaded = any(each in asked for each in _CAPTCHAS for asked in page.asked)
     alone = page.volume < 400 and page.seen.fields <= 2 and not page.seen.passwords
     if (boxes or loaded) and alone and page.seen.links <= 8 and page.seen.pictures <= 2:
-        # A field beside the button is a form that a reader fills in.
+        # A field in addition to the button is a form for readers.
         weight = 0.75 if boxes and page.seen.fields <= 1 else 0.45
         case.add(weight, "There is a captcha, and nearly nothing else.")
     if case.score and page.status in _REFUSALS:

@@ -18,7 +18,7 @@ LINE_LIMIT_CHARS = 80  # a shorter line is a label, a link or a heading
 _FEW_LIMIT = 100  # of frames, headings and the like
 _REQUESTS_LIMIT = 2_000
 
-# A character of these writings says as much as two or three letters.
+# A character of these scripts carries as much as two or three letters.
 _DENSE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 _SENTENCE = re.compile(r"[.!?;:…。!?।؟]")
 _PARTS = re.compile(r"\s*(?:[|·•»«–—/]|\s-\s|\s-|-\s|:\s|::)\s*")

@@ -228,7 +228,7 @@ _JUDGES: tuple[tuple[PageClass, Callable[[PageEvidence], ClassFindings]], ...] =
     (PageClass.SOFT_404, judge_soft_404),
     (PageClass.NEAR_EMPTY, judge_near_empty),
 )
-# What a page with an error's status may be all the same: these are known by more than words.
+# Classes that take precedence over an error status: recognised by more than wording.
 _BEHIND_ERRORS = frozenset({PageClass.CHALLENGE, PageClass.PARKED, PageClass.LOGIN_WALL})
 
 

@@ -24,7 +24,7 @@ from classify.redirect_target import is_root
 # ruff: noqa: RUF001 words of many writings
 
 
-# What such pages are called, by language.
+# Titles of such pages, by language.
 _NAMES = (
     r"(?:error:? )?(?:(?:the |this |that )?(?:requested )?(?:web ?)?(?:page|site|article|file|document"
     r"|content|resource|url|story|item|product|listing|post|video|topic|thread|profile|user|entry"
@@ -68,7 +68,7 @@ _NAMES = (
     r"|không tìm thấy trang|halaman tidak ditemukan",
 )
 _NAME = "|".join(_NAMES)
-# The name as a whole title or heading, or as a part that a site's name stands beside.
+# The phrase as a whole title or heading, or as a part separated from the site's name.
 _SAYINGS = re2.compile(
     r"(?:(?:error|http error|fehler|erreur|errore|fout|błąd|erro|ошибка|エラー) ?){0,2}404"
     rf"(?:[ ,:-]{{0,3}}(?:error|fehler|http|page))?[ ,:-]{{0,3}}(?:{_NAME})?"
@@ -105,7 +105,7 @@ _HOMES = re2.compile(
     r"(?:index|home|default|main|welcome|start|accueil|inicio|startseite)(?:\.\w{2,5})?"
 )
 _SPECIFIC = re2.compile(r"\d{3}|[-_][^-_/]+[-_]|\.(?:html?|php|aspx?|pdf|jsp|cfm)$")
-# What stands where a script's page has not come.
+# Placeholder texts of pages whose script has not run.
 _WAITING = re2.compile(
     r"(?:loading|please wait|laden|chargement|cargando|caricamento|wird geladen|загрузка|読み込み中|加载中)"
     r"[ .…]*(?:please wait[ .…]*)?"

@@ -68,5 +68,5 @@ class TlsError(ConnectError):
     reason = "tls"
 
 
-# How a reason begins that says that no request reaches the host; a TLS fault is the host's answer.
+# Prefixes of reasons without a request to the host; a TLS fault is the host's answer.
 UNREACHABLE = (f"{UnknownHostError.reason}:", f"{ConnectError.reason}:")

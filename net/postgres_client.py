@@ -139,7 +139,7 @@ class PostgresConnection:
         if not patient:
             self._deadline = self._monotonic() + ANSWER_TIMEOUT_S
         try:
-            # What has no values is too short to be worth a plan that is kept.
+            # Statements without values are too short to benefit from a cached plan.
             return connection.execute(query.encode(), values, prepare=None if values else False)
         except (psycopg.Error, OSError) as error:
             raise self._as_ours(error) from None

@@ -18,7 +18,7 @@ ANSWER_TIMEOUT_S = 3.0
 RETRIES = 2
 MAX_MOVES = 3  # a cluster's node names the right one; it may be wrong while the cluster changes
 
-# What a server says that will soon serve: it loads its data, or its cluster is being mended.
+# Errors of a server that is temporarily unavailable: loading data, or cluster failover.
 _SOON = ("LOADING", "BUSY ", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "READONLY", "NOREPLICAS")
 # MISCONF: it cannot write its data to its disk, and takes none until it can.
 _FULL = ("OOM ", "MISCONF")
@@ -70,7 +70,7 @@ class RedisClient:
             words = "run .venv/bin/pip install 'redis>=5'"
             raise manners.as_error(RedisFault.MISSING, words) from None
         self._redis = redis
-        # We send again ourselves, so that the second time can say that it is one.
+        # Repeated here, so that the second attempt can use the `resent` arguments.
         self._once: Callable[[], Any] = lambda: Retry(NoBackoff(), 0)
         self._retry: Callable[[], Any] = lambda: Retry(ExponentialBackoff(0.5, 0.05), RETRIES)
         folder = files(manners.package).joinpath("lua")

@@ -123,7 +123,7 @@ class Resolver:
             return UnknownHostError(f"{pending.host} was not looked up: too many names at once.")
         try:
             texts = dict.fromkeys(self._lookup(pending.host, pending.port))
-            # A zone id ("%eth0") belongs to link-local addresses, which are nobody's web.
+            # A zone id ("%eth0") belongs to link-local addresses, which are not on the web.
             found = tuple(ipaddress.ip_address(text.partition("%")[0]) for text in texts)
         except UnknownHostError as error:
             return error

@@ -27,7 +27,7 @@ _SOCKS_REPLIES = {  # RFC 1928, 6
     8: "address type not supported",
 }
 _RULES_STATUSES = (400, 403, 405, 501)  # how proxies refuse a tunnel by their rules
-# What the usual proxies call themselves when they answer in their own name.
+# Server names of common proxies in their own answers.
 _PROXY_SERVERS = (b"tinyproxy", b"squid", b"privoxy", b"3proxy")
 
 
