@@ -278,7 +278,7 @@ def profile_warnings(chain: tuple[ProfileLayer, ...], settings: Settings) -> lis
     for group, key, text in _suspicions(settings):
         layer = next((each for each in chain if key in each.document.get(group, {})), None)
         if layer is None:
-            continue  # nobody has said it: it is a default
+            continue  # not set by any profile: a default
         line = _line(layer, group, key)
         found.append(ProfileFinding(_place(layer, line), f"[{group}] {key}: {text}", line))
     return found

@@ -4,8 +4,8 @@
 
 - 431 is only 37; 308 is 14 like the other permanent redirects, and 307 is named temporary.
 - 507 is 42, "insufficient storage"; loops (508) and 506 are among the other server errors, 46.
-- 421 is 20. 511 is 77, since it comes from a captive portal of our own network. 520-530, which no RFC
-  defines, are CDN errors (45); 599 and similar are gateway errors (39).
+- 421 is 20. 511 is 77, since it comes from a captive portal of our own network. 520-530, which no
+  RFC defines, are CDN errors (45); 599 and similar are gateway errors (39).
 - 68 to 76 split what 64 to 67 combined: refused and broken connections, time-outs, TLS.
 - 80 to 86 are derived from the content of a page; they never come from a status alone.
 
@@ -64,11 +64,13 @@ class CheckResult:
         note: the evidence in a few words, a constant first, e.g. ``dns: NXDOMAIN``.
         mime: the bare media type; empty when not given.
         length: bytes of the body; None when not given.
-        tls_fault: reason that the certificate does not verify; empty when it does, or there is none.
+        tls_fault: reason that the certificate does not verify; empty when it does, or there is
+            none.
         retry_after_s: delay requested by the host; None without one.
         whole_host: it holds for all URLs of the host: its name does not resolve, no server listens.
         head_fails: HEAD was answered differently from GET: this host needs GET (W42).
-        similarity: share of the copy's text that is still there, in percent; None when not compared.
+        similarity: share of the copy's text that is still there, in percent; None when not
+            compared.
         seconds: duration of the check.
     """
 

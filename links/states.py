@@ -1,23 +1,25 @@
 """Link states, their transitions, and the failure thresholds of each preset.
 
-A failure is sure when the server itself reports that the page is gone; all others may be temporary: an
-error, a time-out, and everything that affects a whole host including its name, since domains lapse and
-are renewed. A run with one temporary failure must reach the larger threshold.
+A failure is sure when the server itself reports that the page is gone; all others may be temporary:
+an error, a time-out, and everything that affects a whole host including its name, since domains
+lapse and are renewed. A run with one temporary failure must reach the larger threshold.
 
-Thresholds of `DEFAULT`: sure failures at least 3 over 9 days (research links.md 2.5); with temporary ones at
-least 5 over 18 days: an outage of two weeks spans 14 days and, with a stray failure three days before it,
-17; a host that disappears the day after a check fails first a week later, so that its links are dead 26
-days after it disappeared, which leaves two days of the four weeks for a late checker.
+Thresholds of `DEFAULT`: sure failures at least 3 over 9 days (research links.md 2.5); with
+temporary ones at least 5 over 18 days: an outage of two weeks spans 14 days and, with a stray
+failure three days before it, 17; a host that disappears the day after a check fails first a week
+later, so that its links are dead 26 days after it disappeared, which leaves two days of the four
+weeks for a late checker.
 
-A state is a function of a history of checks, never of one (`links.check_result.CheckVerdict` is one check's).
-`TRANSITIONS` has the rule for each state and verdict, `next_health` applies it. Invariants:
+A state is a function of a history of checks, never of one (`links.check_result.CheckVerdict` is one
+check's). `TRANSITIONS` has the rule for each state and verdict, `next_health` applies it.
+Invariants:
 
-- Any good check resets the state at once. What only the browser found (another owner, another content, a
-  page that reports with a 200 that there is none), only the browser clears.
-- A refusal is no evidence: a blocked link becomes dead only after repeated reports of the server itself
-  that the page is gone.
-- A failure inferred from another URL of the host (W46) can only be the first of a run, and never the
-  last: a link becomes dead only by its own checks.
+- Any good check resets the state at once. What only the browser found (another owner, another
+  content, a page that reports with a 200 that there is none), only the browser clears.
+- A refusal is no evidence: a blocked link becomes dead only after repeated reports of the server
+  itself that the page is gone.
+- A failure inferred from another URL of the host (W46) can only be the first of a run, and never
+  the last: a link becomes dead only by its own checks.
 - A possible soft 404 (`CheckVerdict.SUSPECT`) does not count as a failure; the browser is asked.
 """
 
@@ -53,10 +55,11 @@ class CheckPreset:
         apart_days: a failure sooner after the last that counted does not count.
         needs_get: one failure at least must be an own GET, or the browser's.
         needs_browser: where there is a browser, the last failure must be its.
-        trusts_tags: a link that a wiki page tags as dead is dead at its first failure, permalive or not.
+        trusts_tags: a link that a wiki page tags as dead is dead at its first failure, permalive or
+            not.
         alive_days: from a good check to the next.
-        first_days: from a link's first good check to the next, spread by its key, so that links that were
-            imported on one day are not due on one day.
+        first_days: from a link's first good check to the next, spread by its key, so that links
+            that were imported on one day are not due on one day.
         spread_days: maximum extra delay by its key, after `alive_days` and the seldom ones.
         failing_days: from a failure to the next check.
         undecided_days: from an inconclusive check to the next, unless the host gave a time.
@@ -186,7 +189,8 @@ class LinkHealth:
         state: its state.
         fails: failures in a row that count.
         first_fail: the day of the first of them; None without any.
-        last_fail: the day of the last of them, of a dead link that of the last check; None without any.
+        last_fail: the day of the last of them, of a dead link that of the last check; None without
+            any.
         proofs: the methods that saw them.
     """
 
@@ -250,8 +254,8 @@ def next_health(
 ) -> LinkHealth:
     """Compute the state after a check.
 
-    Returns the same object when nothing changes. Checks must come in the order of their days; a second
-    failure on one day does not count.
+    Returns the same object when nothing changes. Checks must come in the order of their days; a
+    second failure on one day does not count.
 
     Args:
         standing: the previous state.
@@ -296,7 +300,8 @@ def next_health(
 def needs_browser(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
     """Return True when the next check must be the browser's, on that day.
 
-    Either the next failure would make the link dead, or a check found what only the browser can judge.
+    Either the next failure would make the link dead, or a check found what only the browser can
+    judge.
     """
     if FailureProof.SUSPECT in standing.proofs:
         return True
@@ -311,8 +316,8 @@ def needs_browser(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
 def may_infer(standing: LinkHealth) -> bool:
     """Return True when a failure of the link's host may replace a check of the link itself (W46).
 
-    Only as the first failure of a run, or once it is dead: so an inference is refuted or confirmed by the
-    link's own next check, and one outage never makes up a run of failures.
+    Only as the first failure of a run, or once it is dead: so an inference is refuted or confirmed
+    by the link's own next check, and one outage never makes up a run of failures.
     """
     return standing.state in _INFERABLE
 

@@ -331,7 +331,7 @@ def _check(host: str, origins: "ServerOrigins | None", full: str, *, with_replay
             " 'https://*.copies.example' in place of --full."
         )
     if not with_replay and origins is None:
-        raise ConfigError("Where the copies are must be said when no replay is started.")
+        raise ConfigError("The origin of the copies is required when no replay is started.")
     if not with_replay and full and FULL_SECRET not in os.environ:
         raise ConfigError(
             f"A replay that is not started here must know the same {FULL_SECRET}: set it for both,"

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import html
-import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,13 +14,13 @@ from urllib.parse import quote, urlsplit
 
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
-from warcio.archiveiterator import ArchiveIterator
-from warcio.exceptions import ArchiveLoadFailed
 
-from core.captures import Capture, RecordLocation, RecordType
+from core.captures import Capture
+from core.errors import PermanentError
 from core.layout import Layout
 from core.timestamps import parse_timestamp14, timestamp14
 from playback.access.takedowns import TakedownEffect, url_within
+from playback.replay.archive import CaptureArchive
 from playback.url_paths import MementoModifier, escape_url
 
 _MOST_BYTES = 64_000_000  # of one payload
@@ -89,28 +88,10 @@ def leak_traces(
 
 def read_payload(layout: Layout, capture: Capture) -> bytes:
     """Return the capture's decoded payload; empty when it cannot be read."""
-    place = capture.location
-    if capture.record_type is RecordType.REVISIT:
-        if capture.original is None:
-            return b""
-        place = capture.original
     try:
-        with io.BytesIO(_slice(layout, place)) as stream:
-            for record in ArchiveIterator(stream):
-                found: bytes = record.content_stream().read(_MOST_BYTES)
-                return found
-    except (ArchiveLoadFailed, OSError, EOFError, ValueError):
-        pass
-    return b""
-
-
-def _slice(layout: Layout, place: RecordLocation) -> bytes:
-    for path in layout.warc(place.filename):
-        if path.is_file():
-            with path.open("rb") as file:
-                file.seek(place.offset)
-                return file.read(place.length)
-    return b""
+        return CaptureArchive(layout).load(capture, limit=_MOST_BYTES).body
+    except PermanentError:
+        return b""
 
 
 def _texts(payload: bytes) -> Iterator[str]:

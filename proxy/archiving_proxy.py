@@ -66,7 +66,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
     daemon_threads = True
     server_address: tuple[str, int]
 
-    def __init__(  # noqa: PLR0913 each is a part that somebody else owns
+    def __init__(  # noqa: PLR0913 each is a dependency owned by the caller
         self,
         layout: Layout,
         settings: Settings,

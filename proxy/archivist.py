@@ -77,9 +77,9 @@ class RecordIds:
 
 log = logging.getLogger(__name__)
 
-CHECK_S = 1.0  # how often files are looked at when nothing comes
-BATCH_WAIT_S = 0.05  # how long a batch waits for company when nobody waits for it
-BATCH_BYTES = 16 << 20  # a batch of so many bytes waits no longer
+CHECK_S = 1.0  # interval of file age checks while idle
+BATCH_WAIT_S = 0.05  # seconds to collect a batch when no caller is blocked on it
+BATCH_BYTES = 16 << 20  # a larger batch is written at once
 # Handed over and not yet on disk: more than that, and a slow disk slows the crawl instead of
 # filling the memory.
 BACKLOG_BYTES = 96 << 20
@@ -131,7 +131,7 @@ class Archivist:
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._arrived = threading.Event()  # there is something to do
-        self._urgent = threading.Event()  # somebody waits, or there is much to do
+        self._urgent = threading.Event()  # a caller is blocked, or the backlog is large
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="archivist", daemon=True)
         self._thread.start()
@@ -204,7 +204,7 @@ class Archivist:
                 self._urgent.wait(BATCH_WAIT_S)
             else:
                 self._reach.look()
-                self._roll_over()  # a file that nobody writes any more comes of age, too
+                self._roll_over()  # idle files reach their age limit, too
                 continue
             self._arrived.clear()
             self._urgent.clear()
@@ -226,7 +226,7 @@ class Archivist:
         try:
             self._payloads.wait(self._put_off.keys, BATCH_WAIT_S)
         except DedupUnavailableError:
-            return  # the next claim says so to those whom it concerns
+            return  # the next claim reports it to the jobs concerned
 
     def _take(self) -> list[Job]:
         """Return all queued jobs, postponed ones first."""
@@ -258,7 +258,7 @@ class Archivist:
         except LostClaimsError:
             log.warning("archivist.stalled records=%d", len(batch))
             return False
-        except Exception as error:  # noqa: BLE001 whoever waits is told
+        except Exception as error:  # noqa: BLE001 passed on to the callers
             log_failure(log, "archivist.failed", error)
             self._take_back()
             if len(batch) > 1:  # one of them may be to blame: each on its own

@@ -19,7 +19,7 @@ from warc.dedup.payloads import Claim, PayloadKey
 from warc.index.protocol import CaptureRow, capture_row, key_or_empty
 from warc.record_builder import Headers, OriginalRecord, new_record_id, record_member
 
-# A batch takes milliseconds; whoever lives and needs so long for one has a disk that hangs.
+# A batch takes milliseconds; a living process that needs longer has a stuck disk.
 BUSY_LIMIT_S = 60.0
 
 

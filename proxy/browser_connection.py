@@ -62,7 +62,7 @@ class BrowserConnection:
             piece = self._receive()
             if not piece:
                 if unread.strip():
-                    raise ConnectionLostError("The peer left in the midst of a head.")
+                    raise ConnectionLostError("The peer disconnected within a head.")
                 return None
             unread += piece
         head = bytes(unread[:end])

@@ -95,7 +95,7 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
         certificate = self._leaf(domain).public_bytes(serialization.Encoding.PEM)
-        # OpenSSL's binding loads keys from files only; this one is gone before anyone connects.
+        # OpenSSL's binding loads keys from files only; this one is removed before the first connection.
         with tempfile.NamedTemporaryFile(dir=self.certs_dir) as file:
             file.write(_pem(self._leaf_key) + certificate)
             file.flush()

@@ -66,7 +66,7 @@ def identify_payload(head: ResponseHead, beginning: bytes) -> str:
         wrapper = _GZIP_WRAPPER if coding in _GZIP_CODINGS else _ZLIB_WRAPPER
         return sniff(isal_zlib.decompressobj(wrapper).decompress(beginning, HEADER_BYTES))
     except isal_zlib.IsalError:  # type: ignore[misc] # the stub makes it an instance
-        return sniff(beginning)  # it is not what its header says: browsers fail, archives keep
+        return sniff(beginning)  # the coding is wrong: browsers fail, the body is archived
 
 
 def _is_from_start(head: ResponseHead) -> bool:
@@ -80,7 +80,7 @@ Answer = tuple[
 ]  # and what came of the body together with the head
 # RFC 9110 9.2.2: only these may be sent again when a reused connection closes without an answer.
 _IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
-# What has come is hashed and passed on together, up to so much.
+# Available data is hashed and relayed together, up to this size.
 GATHER_BYTES = 1 << 18
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))  # RFC 9110, 15.4
 _NO_CONTENT = _REDIRECTS | {101, 204, 304}  # their type is of no content that is recorded
@@ -406,7 +406,7 @@ class Exchange:
             try:
                 piece = sock.recv(most)
             except (OSError, ValueError) as error:
-                self._failure = error  # told when what came before it has been passed on
+                self._failure = error  # raised after the data before it was relayed
                 break
             pieces.append(piece)
             size += len(piece)

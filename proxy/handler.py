@@ -105,7 +105,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         head = parse_request_head(raw)
         connection = head.get(b"proxy-connection") or head.get(b"connection")
         keep_alive = keeps_alive(head.version, connection)
-        # Whose request it is. Inside a tunnel the CONNECT has said so.
+        # Identify the visit. Inside a tunnel the CONNECT has done so.
         if self._tunnel is not None:
             visit = self._visit
         else:
@@ -279,7 +279,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         try:
             self._read_body(head)
         except RequestRefusedError as error:
-            raise ConnectionLostError("A body that nobody wanted was too long.") from error
+            raise ConnectionLostError("An unread request body was too long.") from error
         finally:
             self._return_what_was_borrowed()
 

@@ -109,7 +109,7 @@ class ReceiveLimits:
         if used_up:
             return LimitExcess("length", used_up)
         if self._disk.is_low():
-            failure = DiskFullError("Half of the reserve is gone: free some space, then go on.")
+            failure = DiskFullError("Half of the reserve is used: free some space, then resume.")
             return LimitExcess("unspecified", "limit: disk_reserve_bytes", failure)
         return None
 

@@ -125,5 +125,5 @@ def tune_interpreter() -> None:
     gc.freeze()  # what is imported stays
     gc.set_threshold(GC_THRESHOLD, 20, 20)
     # The system's resolver would spend half a minute on a name whose servers keep silent, and a
-    # page can name many; who runs us may say otherwise (resolv.conf(5)).
+    # page can name many; the operator may override this (resolv.conf(5)).
     os.environ.setdefault("RES_OPTIONS", "timeout:3 attempts:2")

@@ -66,7 +66,7 @@ def _without_values(value: bytes, *, parts: bool) -> bytes:
         if number and not parts:
             kept.append(pair)  # an attribute: Path, Expires, …
         else:
-            # What is no name may be a part of a value.
+            # Text that is not a name may be part of a value.
             named = equals and _TOKEN.fullmatch(name.strip(b" \t"))
             kept.append(name + equals + WITHHELD if named else b" " + WITHHELD)
     return b";".join(kept)

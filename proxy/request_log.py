@@ -89,7 +89,7 @@ class RefetchRequest:
 _FIELDS = RequestLogEntry.__slots__
 
 
-# What tells whether all of an answer came; a page's worth of it is asked for at every page's end.
+# Fields that show whether a response is complete; requested for all entries at the end of a page.
 BRIEF_FIELDS = ("url", "method", "started_ms", "kept", "reason", "status", "truncated", "again")
 
 

@@ -21,7 +21,7 @@ _LOCK = ".spool.lock"
 def spool_folder(root: Path) -> Iterator[Path]:
     """Create a spool folder in `root`, removed at the end; remove those of killed processes."""
     with ExitStack() as used:
-        with _locked(root):  # nobody takes for left behind what is about to be used
+        with _locked(root):  # so that a new folder is not taken for abandoned
             for left in root.glob(f"{_PREFIX}*"):
                 with suppress(BlockingIOError):  # its process lives
                     with _locked(left, wait=False):

@@ -39,11 +39,11 @@ def asks_for_websocket(head: RequestHead) -> bool:
 def upgrade_request(head: RequestHead, *, target: str, host: str) -> bytes:
     """Return the handshake for the origin: the browser's, without headers for the proxy."""
     lines = [f"GET {target} HTTP/1.1".encode()]
-    # What Connection names is meant for the next hop only (RFC 9110, 7.6.1).
+    # Headers named in Connection are for the next hop only (RFC 9110, 7.6.1).
     options = (head.get(b"connection") or b"").lower().split(b",")
     ours = {option.strip() for option in options} - {b"upgrade"} | _FRAMING
     for key, name, value in head.headers:
-        if key == b"host":  # says where it goes, whatever it said before (RFC 9112, 3.2.2)
+        if key == b"host":  # always set to the target host (RFC 9112, 3.2.2)
             lines.append(name + b": " + host.encode())
         elif key == b"connection":
             lines.append(name + b": Upgrade")
@@ -79,7 +79,7 @@ class WebSocketExchange(Exchange):
             browser.send(b"\r\n".join(lines) + b"\r\n\r\n")
             self._relay(connection, browser, rest)
         except ConnectionLostError:
-            pass  # it ends as any other does: somebody left
+            pass  # normal end: a side has closed
         finally:
             connection.close()
             entry.seconds = round(self._tools.monotonic() - self._started, 6)
@@ -153,7 +153,7 @@ class WebSocketRelay:
             reason = self._count(len(from_browser), len(from_origin))
             self._origin.flush()
             self._browser.flush()
-            # What a side said before it left still goes to the other.
+            # Data received before a side closed is still sent to the other.
             if (self._browser.ended and not self._origin.unsent) or (
                 self._origin.ended and not self._browser.unsent
             ):
@@ -169,7 +169,7 @@ class WebSocketRelay:
             if other.has_room and side.has_more:
                 return True
             wanted = (_READ if other.has_room else 0) | (_WRITE if side.unsent else 0)
-            if wanted:  # poll tells of a hang-up unasked, again and again
+            if wanted:  # poll reports a hang-up repeatedly even without events
                 poller.register(side.sock, wanted)
         return bool(poller.poll(timeout_s * 1000 + 1))
 

@@ -351,9 +351,9 @@ def compare_playback(
         after: present view.
         heat: draw a heat map of the differences, too.
     """
-    told = _without_looking(before.check, after.check)
-    if told is not None:
-        return PlaybackRegression(*told, before.check, after.check)
+    decided = _without_looking(before.check, after.check)
+    if decided is not None:
+        return PlaybackRegression(*decided, before.check, after.check)
     picture, text = _pictures(before, after, heat=heat), None
     if before.text is not None and after.text is not None:
         text = compare_texts(before.text, after.text)

@@ -77,17 +77,17 @@ _LEVELS = 8  # at most so many rows of one page
 def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now: datetime) -> None:
     """Mark a repair as wanted for broken pages that had none; withdraw it for pages not broken."""
     none, wanted = map(REPAIR_STATES.index, (RepairState.NONE, RepairState.WANTED))
-    asked = {"broken": VERDICT_ORDER.index(QaVerdict.BROKEN), "now_ms": unix_milliseconds(now)}
+    parameters = {"broken": VERDICT_ORDER.index(QaVerdict.BROKEN), "now_ms": unix_milliseconds(now)}
     for batch in batches(sorted(page_ids)):
-        given = {**asked, "ids": batch}
+        given = {**parameters, "ids": batch}
         WANT_REPAIRS.run(connection, {**given, "was": none, "becomes": wanted})
         WANT_NO_REPAIRS.run(connection, {**given, "was": wanted, "becomes": none})
 
 
 def want_repair(connection: Connection, page_id: str, level: str, *, now: datetime) -> bool:
     """Mark a repair as wanted on request, even after an earlier one; False: unknown page."""
-    asked = {"of": page_id, "at": level, "becomes": REPAIR_STATES.index(RepairState.WANTED)}
-    return bool(WANT_REPAIR.run(connection, {**asked, "now_ms": unix_milliseconds(now)}))
+    parameters = {"of": page_id, "at": level, "becomes": REPAIR_STATES.index(RepairState.WANTED)}
+    return bool(WANT_REPAIR.run(connection, {**parameters, "now_ms": unix_milliseconds(now)}))
 
 
 def list_wanted_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
@@ -111,9 +111,12 @@ def begin_repair(
         repair_page_id: page id of the new capture, if already known.
         now: current time.
     """
-    asked = {"of": page_id, "was": REPAIR_STATES.index(RepairState.WANTED)}
-    asked |= {"becomes": REPAIR_STATES.index(RepairState.BEGUN), "now_ms": unix_milliseconds(now)}
-    return bool(BEGIN_REPAIR.run(connection, {**asked, "new_page": repair_page_id}))
+    parameters = {"of": page_id, "was": REPAIR_STATES.index(RepairState.WANTED)}
+    parameters |= {
+        "becomes": REPAIR_STATES.index(RepairState.BEGUN),
+        "now_ms": unix_milliseconds(now),
+    }
+    return bool(BEGIN_REPAIR.run(connection, {**parameters, "new_page": repair_page_id}))
 
 
 def end_repair(
@@ -140,17 +143,23 @@ def end_repair(
     """
     if state not in ENDED_STATES | {RepairState.NONE}:
         raise InvariantError(f"No repair ends as {state}.")
-    asked = {"of": page_id, "becomes": REPAIR_STATES.index(state), "now_ms": unix_milliseconds(now)}
+    parameters = {
+        "of": page_id,
+        "becomes": REPAIR_STATES.index(state),
+        "now_ms": unix_milliseconds(now),
+    }
     is_better = int(state is RepairState.DONE_BETTER)
     return bool(
-        END_REPAIR.run(connection, {**asked, "new_page": repair_page_id, "is_better": is_better})
+        END_REPAIR.run(
+            connection, {**parameters, "new_page": repair_page_id, "is_better": is_better}
+        )
     )
 
 
 def _in_state(reader: Reader, state: RepairState, limit: int) -> list[CheckedPage]:
-    asked = {"is_now": REPAIR_STATES.index(state), "most": limit * _LEVELS}
+    parameters = {"is_now": REPAIR_STATES.index(state), "most": limit * _LEVELS}
     found: dict[str, CheckedPage] = {}
-    for row in map(parse_row, IN_REPAIR.rows(reader, asked)):
+    for row in map(parse_row, IN_REPAIR.rows(reader, parameters)):
         found.setdefault(row.check.page_id, row)
         if len(found) == limit:
             break
@@ -169,17 +178,17 @@ def count_checked_since(reader: Reader, moment: datetime) -> Mapping[QaVerdict, 
 def count_repairs(reader: Reader, since: datetime | None = None) -> Mapping[RepairState, int]:
     """Count pages by repair state; given a time, those that entered the state since then."""
     since_ms = 0 if since is None else unix_milliseconds(since)
-    asked = {
+    parameters = {
         state: {"is_now": REPAIR_STATES.index(state), "since": since_ms}
         for state in REPAIR_STATES[1:]
     }
-    return {state: REPAIRS_SINCE.rows(reader, each)[0][0] for state, each in asked.items()}
+    return {state: REPAIRS_SINCE.rows(reader, each)[0][0] for state, each in parameters.items()}
 
 
 def count_unrecorded(reader: Reader) -> int:
     """Count checks changed since they were last recorded in a WARC, up to a million."""
-    asked = {"page": "", "level": "", "most": MOST_UNRECORDED}
-    count: int = COUNT_UNRECORDED.rows(reader, asked)[0][0]
+    parameters = {"page": "", "level": "", "most": MOST_UNRECORDED}
+    count: int = COUNT_UNRECORDED.rows(reader, parameters)[0][0]
     return count
 
 
@@ -245,11 +254,11 @@ def find_checks_of_urls(reader: Reader, urls: Iterable[str]) -> list[CheckedPage
 
 def already_checked(reader: Reader, page_ids: Iterable[str], level: str, engine: str) -> set[str]:
     """Return those of the captures that this engine checked at the level."""
-    asked = {"level": level, "engine": storable_text(engine, LONGEST_NAME)}
+    parameters = {"level": level, "engine": storable_text(engine, LONGEST_NAME)}
     return {
         row[0]
         for batch in batches(dict.fromkeys(page_ids))
-        for row in BY_ENGINE.rows(reader, {**asked, "ids": batch})
+        for row in BY_ENGINE.rows(reader, {**parameters, "ids": batch})
     }
 
 
@@ -265,14 +274,14 @@ def list_worst_first(
             continue
         if after is not None and after.standing == standing:
             begin = after
-        asked = {
+        parameters = {
             "standing": standing,
             "after_score": begin.score,
             "after_page": begin.page_id,
             "after_level": begin.level,
             "most": limit - len(found),
         }
-        found += map(parse_row, statement.rows(reader, {**_asked(wanted), **asked}))
+        found += map(parse_row, statement.rows(reader, {**_asked(wanted), **parameters}))
         if len(found) >= limit:
             break
     return found
@@ -288,14 +297,14 @@ def list_before(
         if standing > place.standing:
             continue
         end = place if standing == place.standing else CheckPosition(standing, _ABOVE_ALL, "", "")
-        asked = {
+        parameters = {
             "standing": standing,
             "before_score": end.score,
             "before_page": end.page_id,
             "before_level": end.level,
             "most": limit - len(found),
         }
-        found += map(parse_row, statement.rows(reader, {**_asked(wanted), **asked}))
+        found += map(parse_row, statement.rows(reader, {**_asked(wanted), **parameters}))
         if len(found) >= limit:
             break
     return found
@@ -314,9 +323,9 @@ def count_by_verdict(
         "unreviewed": wanted.unreviewed,
     }
     statement = counting(*(name for name in COUNTED if given[name]))
-    asked = {**_asked(wanted), "most": limit}
+    parameters = {**_asked(wanted), "most": limit}
     return {
-        VERDICT_ORDER[standing]: statement.rows(reader, {**asked, "standing": standing})[0][0]
+        VERDICT_ORDER[standing]: statement.rows(reader, {**parameters, "standing": standing})[0][0]
         for standing in _standings(wanted)
     }
 
@@ -343,9 +352,9 @@ def record_review(  # noqa: PLR0913 fields of a review
         now: current time.
     """
     word = None if verdict is QaVerdict.UNCHECKED else VERDICT_ORDER.index(verdict)
-    said = {"who": storable_text(by, LONGEST_NAME), "why": storable_text(note, LONGEST_NOTE)}
-    asked = {"of": page_id, "at": level, "word": word, "now_ms": unix_milliseconds(now)}
-    if not REVIEW.run(connection, {**asked, **said}):
+    reviewer = {"who": storable_text(by, LONGEST_NAME), "why": storable_text(note, LONGEST_NOTE)}
+    parameters = {"of": page_id, "at": level, "word": word, "now_ms": unix_milliseconds(now)}
+    if not REVIEW.run(connection, {**parameters, **reviewer}):
         return False
     update_wanted_repairs(connection, [page_id], now)
     return True
@@ -354,14 +363,14 @@ def record_review(  # noqa: PLR0913 fields of a review
 def list_unrecorded(reader: Reader, limit: int, after: CheckKey | None = None) -> list[CheckedPage]:
     """List checks changed since they were last recorded in a WARC, after a key."""
     begin = after or CheckKey("", "", 0)
-    asked = {"page": begin.page_id, "level": begin.level, "most": limit}
-    return [parse_row(row) for row in UNRECORDED.rows(reader, asked)]
+    parameters = {"page": begin.page_id, "level": begin.level, "most": limit}
+    return [parse_row(row) for row in UNRECORDED.rows(reader, parameters)]
 
 
 def mark_recorded(connection: Connection, keys: Iterable[CheckKey]) -> None:
     """Mark the checks as recorded in a WARC; one changed meanwhile stays unrecorded."""
-    asked = [{"of": key.page_id, "at": key.level, "as_of": key.changed_ms} for key in keys]
-    RECORDED.run(connection, asked)
+    parameters = [{"of": key.page_id, "at": key.level, "as_of": key.changed_ms} for key in keys]
+    RECORDED.run(connection, parameters)
 
 
 def delete_checks(connection: Connection, page_ids: Iterable[str]) -> int:

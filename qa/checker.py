@@ -353,14 +353,14 @@ class PlaybackChecker:
         requested from playback.
         """
         found: list[PartRequest] = []
-        asked = 0
+        requested = 0
         for each in seen.requests:
             url = self._playback.original(each.url)
             if url is None:
                 continue
             part = part_at_playback(url, each)
-            if part.status is None and part.failed in _KEPT_FROM_PAGE and asked < _MOST_ASKED:
-                asked += 1
+            if part.status is None and part.failed in _KEPT_FROM_PAGE and requested < _MOST_ASKED:
+                requested += 1
                 status, reason = self._playback.refusal(each.url, each.resource_type)
                 if status is not None and status >= HTTPStatus.BAD_REQUEST:
                     part = replace(part, status=status, failed=reason)

@@ -151,21 +151,25 @@ def choose_capture(
         )
     if new.rank != old.rank:
         if new.rank < old.rank:
-            said = f"Captured again, and better: the site shows {_page(new)} now, not {_page(old)}."
-            return RepairOutcome(RepairState.DONE_BETTER, f"{said}{_still(new)}")
-        said = f"Captured again, no better: the site shows {_page(new)} now. The old capture stays."
-        return _stays(old, new, said)
+            message = (
+                f"Captured again, and better: the site shows {_page(new)} now, not {_page(old)}."
+            )
+            return RepairOutcome(RepairState.DONE_BETTER, f"{message}{_still(new)}")
+        message = (
+            f"Captured again, no better: the site shows {_page(new)} now. The old capture stays."
+        )
+        return _stays(old, new, message)
     less = _less(old, new, became)
     if less:
-        said = f"Captured again, no better: the site shows {less} now. The old capture stays."
-        return _stays(old, new, said)
+        message = f"Captured again, no better: the site shows {less} now. The old capture stays."
+        return _stays(old, new, message)
     came, was = _ORDER[new.check.verdict], _ORDER[old.check.verdict]
     if came != was:
         return _of_other_verdict(old, new, is_better=came < was)
     if new.check.verdict is QaVerdict.BROKEN:
         return _of_two_broken(old, new)
-    said = f"Captured again: {_copy(new)}, as the one before."
-    return RepairOutcome(RepairState.DONE_NOT_BETTER, said)
+    message = f"Captured again: {_copy(new)}, as the one before."
+    return RepairOutcome(RepairState.DONE_NOT_BETTER, message)
 
 
 def _less(old: CaptureSide, new: CaptureSide, became: PageChanges | None) -> str:
@@ -201,14 +205,14 @@ def _of_other_verdict(old: CaptureSide, new: CaptureSide, *, is_better: bool) ->
 def _of_two_broken(old: CaptureSide, new: CaptureSide) -> RepairOutcome:
     gain = (new.check.score or 0.0) - (old.check.score or 0.0)
     if gain >= MARGIN:
-        said = f"Captured again, and better: {gain:.0%} more of it is shown.{_still(new)}"
-        return RepairOutcome(RepairState.DONE_BETTER, said)
-    said = "Captured again, no better."
+        message = f"Captured again, and better: {gain:.0%} more of it is shown.{_still(new)}"
+        return RepairOutcome(RepairState.DONE_BETTER, message)
+    message = "Captured again, no better."
     same = (set(old.check.faults) & set(new.check.faults)) - _NOT_PLAYBACK
     if same and PlaybackFault.DAMAGED not in new.check.faults:
         named = ", ".join(sorted(map(str, same)))
-        said = f"Captured again, no better: a fault of playback ({named})."
-    return _stays(old, new, said)
+        message = f"Captured again, no better: a fault of playback ({named})."
+    return _stays(old, new, message)
 
 
 def _stays(old: CaptureSide, new: CaptureSide, said: str) -> RepairOutcome:
@@ -447,12 +451,12 @@ class RepairManager:
     def _end(self, row: CheckedPage, choice: RepairOutcome) -> None:
         """Store the result and report it."""
         bench, page_id, url = self._bench, row.check.page_id, row.check.url
-        said = f"{row.check.reason} {choice.reason}".strip()[:MOST_CHARACTERS]
+        message = f"{row.check.reason} {choice.reason}".strip()[:MOST_CHARACTERS]
         now = bench.clock.now()
         with bench.store.writing() as rows:
             if not end_repair(rows, page_id, choice.state, row.repair_page_id, now=now):
                 return  # another process has ended and reported it
-            store_checks(rows, [row._replace(check=replace(row.check, reason=said))], now)
+            store_checks(rows, [row._replace(check=replace(row.check, reason=message))], now)
         with suppress(BadUrlError):
             cancel_repair(bench.frontier, url)
         bench.report(

@@ -76,8 +76,10 @@ class SnapshotReader:
         pages = [
             each for each in self.store.captures(url, limit=_LOOKED_AT) if each.taken_down is None
         ]
-        said = (each for each in pages if _without_artifacts(each).finding() not in _NOTHING_SAID)
-        return next(said, pages[0] if pages else None)
+        conclusive = (
+            each for each in pages if _without_artifacts(each).finding() not in _NOTHING_SAID
+        )
+        return next(conclusive, pages[0] if pages else None)
 
     def pair(self, then: CapturedPage, now: CapturedPage) -> tuple[PageSnapshot, PageSnapshot]:
         """Read both captures with text, links, parts, and pictures of the same kind."""

@@ -48,9 +48,9 @@ async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:
         PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
     """
     documents.again()
-    told = await documents.root.call("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
-    pictures = [await _picture(page, clip) for clip in told["canvases"]]
-    return await _fill(documents, documents.root, told, pictures)
+    answer = await documents.root.call("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
+    pictures = [await _picture(page, clip) for clip in answer["canvases"]]
+    return await _fill(documents, documents.root, answer, pictures)
 
 
 async def read_text(documents: PageDocuments) -> str:
@@ -60,8 +60,8 @@ async def read_text(documents: PageDocuments) -> str:
         PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
     """
     documents.again()
-    told = await documents.root.call("text", TEXT_LIMIT_CHARS)
-    return (await _fill_text(documents, documents.root, told))[:TEXT_LIMIT_CHARS]
+    answer = await documents.root.call("text", TEXT_LIMIT_CHARS)
+    return (await _fill_text(documents, documents.root, answer))[:TEXT_LIMIT_CHARS]
 
 
 async def read_links(documents: PageDocuments) -> tuple[PageLink, ...]:
@@ -71,8 +71,8 @@ async def read_links(documents: PageDocuments) -> tuple[PageLink, ...]:
         PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
     """
     documents.again()
-    told = await documents.root.call("outlinks", *_LINK_LIMITS)
-    entries = await _fill_links(documents, documents.root, told)
+    answer = await documents.root.call("outlinks", *_LINK_LIMITS)
+    entries = await _fill_links(documents, documents.root, answer)
     return tuple(PageLink(**entry) for entry in entries[:OUTLINK_LIMIT])
 
 
@@ -84,8 +84,8 @@ async def _fill(
     answers: dict[int, str] = {}
     if numbers:
         inner = await documents.each(frame, numbers, "dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
-        for number, (there, said) in inner.items():
-            filled = await _fill(documents, there, said, [])
+        for number, (there, value) in inner.items():
+            filled = await _fill(documents, there, value, [])
             answers[number] = filled.html
             truncated |= filled.truncated
     html: list[str] = []
@@ -138,8 +138,8 @@ async def _fill_text(documents: PageDocuments, frame: FrameDocument, told: list[
     answers: dict[int, str] = {}
     if numbers:
         inner = await documents.each(frame, numbers, "text", TEXT_LIMIT_CHARS)
-        for number, (there, said) in inner.items():
-            answers[number] = (await _fill_text(documents, there, said)).strip("\n")
+        for number, (there, value) in inner.items():
+            answers[number] = (await _fill_text(documents, there, value)).strip("\n")
     text = ""
     for part in told:
         words = part if isinstance(part, str) else answers.get(part, "")
@@ -162,9 +162,9 @@ async def _fill_links(
         if isinstance(part, dict):
             entries.append({key: value for key, value in part.items() if key in _LINK_FIELDS})
         elif part in inner:
-            there, said = inner[part]
+            there, value = inner[part]
             entries += [
-                entry | {"frame": True} for entry in await _fill_links(documents, there, said)
+                entry | {"frame": True} for entry in await _fill_links(documents, there, value)
             ]
     return entries
 
@@ -267,9 +267,9 @@ async def make_artifacts(
     Raises:
         PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
-    asked = ""
+    requested = ""
     if settings.favicon and source.may_have_icon:
-        asked = await _ask_for_icon(page, source, steps, found)
+        requested = await _ask_for_icon(page, source, steps, found)
     await _gather_facts(page, source, steps, found)
     view = None
     if settings.view or settings.thumbnail or settings.full_page:
@@ -291,13 +291,13 @@ async def make_artifacts(
         printed = await steps.make("pdf", print_pdf(page))
         if printed is not None:
             found.keep(ArtifactKind.PDF, "application/pdf", printed)
-    if asked:
+    if requested:
         with steps.step("favicon"):
-            loaded = page.call("favicon", "wait", asked)
+            loaded = page.call("favicon", "wait", requested)
             if await steps.attempt(loaded, steps.share_s(FAVICON_PATIENCE_S)):
-                found.favicon = asked
+                found.favicon = requested
                 if len(source.icons) < ICONS_KNOWN:
-                    source.icons.add(asked)
+                    source.icons.add(requested)
 
 
 async def _ask_for_icon(

@@ -285,7 +285,7 @@ class Browser:
         self.connection.listen("", self._heard)
         try:
             async with asyncio.timeout(self._settings.start_timeout_s):
-                told = await self.connection.send("Browser.getVersion")
+                answer = await self.connection.send("Browser.getVersion")
                 # Every new target is held until it is wanted: popups never load anything.
                 await self.connection.send(
                     "Target.setAutoAttach",
@@ -301,8 +301,8 @@ class Browser:
             raise BrowserUnavailableError(
                 f"The browser ended as soon as it was started. {self._last_words()}"
             ) from error
-        self.version = told["product"].rpartition("/")[2]
-        self.user_agent = told["userAgent"]
+        self.version = answer["product"].rpartition("/")[2]
+        self.user_agent = answer["userAgent"]
 
     async def _watch(self) -> None:
         """Report to the guardian while the browser answers; kill renderers without a visit."""

@@ -337,13 +337,13 @@ class BrowserGuardian:
             BrowserUnavailableError: no process can be started.
         """
         figures = [f"{silence_limit_s}", f"{memory_limit_bytes}"]
-        told, self._tells = os.pipe()
-        self._hears, said = os.pipe()
+        child_stdin, self._tells = os.pipe()
+        self._hears, child_stdout = os.pipe()
         try:
             self._popen = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(PROGRAM), f"{session}", str(folder), *figures],
-                stdin=told,
-                stdout=said,
+                stdin=child_stdin,
+                stdout=child_stdout,
                 start_new_session=True,
                 cwd="/",
                 env={},
@@ -355,8 +355,8 @@ class BrowserGuardian:
                 f"The browser's guardian does not start: {error}."
             ) from error
         finally:
-            os.close(told)
-            os.close(said)
+            os.close(child_stdin)
+            os.close(child_stdout)
         self.pid = self._popen.pid
         self.ended_for = ""
         self.ended_pages = 0

@@ -31,11 +31,11 @@ class PageTimers:
 
     def told(self, params: dict[str, Any], session: str) -> bool:
         """Handle a binding call from a document of the session; return whether it was valid."""
-        said: str = params["payload"]
-        wait_ms = said.removeprefix("+")
+        payload: str = params["payload"]
+        wait_ms = payload.removeprefix("+")
         if len(wait_ms) > 6 or not (wait_ms.isascii() and wait_ms.isdigit()):
             return False
-        timer = (session, params["executionContextId"], wait_ms != said)
+        timer = (session, params["executionContextId"], wait_ms != payload)
         if timer not in self._due and len(self._due) >= TIMER_LIMIT:
             return False
         self._due[timer] = self._clock.monotonic() + min(int(wait_ms), LONGEST_MS) / 1000

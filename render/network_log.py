@@ -335,8 +335,8 @@ class NetworkLog:
         if not url.startswith(_LOGGED_SCHEMES) or len(self._requests) >= self._limit:
             return
         if all(request.url != url for request in self._requests):
-            told = {"request": {"url": url, "method": "GET"}, "type": DOWNLOAD}
-            self._requests.append(_Request(told, owner, self._now, main=False))
+            event = {"request": {"url": url, "method": "GET"}, "type": DOWNLOAD}
+            self._requests.append(_Request(event, owner, self._now, main=False))
 
     def _socket_created(self, params: dict[str, Any], owner: str) -> None:
         request = {

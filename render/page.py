@@ -323,8 +323,8 @@ class BrowserPage:
         )
         failure = answer.get("exceptionDetails")
         if failure is not None:
-            said = failure.get("exception", {}).get("description", failure.get("text", ""))
-            raise CommandError(f"{name}.js", said[:CONSOLE_CHARS])
+            message = failure.get("exception", {}).get("description", failure.get("text", ""))
+            raise CommandError(f"{name}.js", message[:CONSOLE_CHARS])
         result: dict[str, Any] = answer["result"]
         return result
 
@@ -404,8 +404,8 @@ class BrowserPage:
 
     def _exception(self, params: dict[str, Any]) -> None:
         details = params["exceptionDetails"]
-        said = details.get("exception", {}).get("description") or details.get("text", "")
-        self._note(said)
+        message = details.get("exception", {}).get("description") or details.get("text", "")
+        self._note(message)
 
     def _console_called(self, params: dict[str, Any]) -> None:
         if params["type"] in ("error", "assert"):

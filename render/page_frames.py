@@ -84,12 +84,12 @@ class FrameDocument:
     async def _open_some(self) -> bool:
         """Return whether any of the elements found by `hosts.js` holds a closed root."""
         listed = await self._refer(_HOSTS)
-        told = await self._page.send(
+        answer = await self._page.send(
             "Runtime.getProperties",
             {"objectId": listed["objectId"], "ownProperties": True},
             self._session,
         )
-        hosts = [each["value"] for each in told["result"] if each["name"].isdecimal()]
+        hosts = [each["value"] for each in answer["result"] if each["name"].isdecimal()]
         pairs: list[dict[str, str]] = []
         roots = await asyncio.gather(*(self._closed_root(each["objectId"]) for each in hosts))
         for host, root in zip(hosts, roots, strict=True):
@@ -101,9 +101,9 @@ class FrameDocument:
 
     async def _closed_root(self, host: str) -> str:
         """Return a reference to the closed shadow root of the referenced element; empty: none."""
-        told = await self._page.send("DOM.describeNode", {"objectId": host}, self._session)
-        wanted = "user-agent" if told["node"].get("localName") == "use" else "closed"
-        for root in told["node"].get("shadowRoots", ()):
+        answer = await self._page.send("DOM.describeNode", {"objectId": host}, self._session)
+        wanted = "user-agent" if answer["node"].get("localName") == "use" else "closed"
+        for root in answer["node"].get("shadowRoots", ()):
             if root.get("shadowRootType") == wanted:
                 place = {"backendNodeId": root["backendNodeId"]}
                 place["executionContextId"] = await self._context()
@@ -118,10 +118,10 @@ class FrameDocument:
         element = await self._refer(_ELEMENT, number)
         if "objectId" not in element:
             return None
-        told = await self._page.send(
+        answer = await self._page.send(
             "DOM.describeNode", {"objectId": element["objectId"]}, self._session
         )
-        frame_id = told["node"].get("frameId")
+        frame_id = answer["node"].get("frameId")
         if frame_id is None:
             return None
         session = self._page.children.frames.get(frame_id, self._session)
@@ -205,14 +205,16 @@ class PageDocuments:
             PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
         """
         wanted = list(dict.fromkeys(numbers))
-        asked, rest = wanted[: self._left], wanted[self._left :]
-        self._left -= len(asked)
+        requested, rest = wanted[: self._left], wanted[self._left :]
+        self._left -= len(requested)
         self._silent |= {(id(frame), number) for number in rest}
-        told = await asyncio.gather(
-            *(self._ask(frame, number, name, arguments) for number in asked)
+        result = await asyncio.gather(
+            *(self._ask(frame, number, name, arguments) for number in requested)
         )
         return {
-            number: answer for number, answer in zip(asked, told, strict=True) if answer is not None
+            number: answer
+            for number, answer in zip(requested, result, strict=True)
+            if answer is not None
         }
 
     async def _ask(
@@ -306,6 +308,6 @@ async def run_in(
     )
     failure = answer.get("exceptionDetails")
     if failure is not None:
-        said = failure.get("exception", {}).get("description", failure.get("text", ""))
-        raise CommandError("behaviour", " ".join(said.split())[:CONSOLE_CHARS])
+        message = failure.get("exception", {}).get("description", failure.get("text", ""))
+        raise CommandError("behaviour", " ".join(message.split())[:CONSOLE_CHARS])
     return answer["result"].get("value")

@@ -153,20 +153,20 @@ class _SettleWait:
             if self._disturbed():
                 return
             seen = self._signs()
-            told = await self._ask(final=bool(name))
+            answer = await self._ask(final=bool(name))
             if self._rest.hung:
                 return
             if name:
-                self._rest.give_up(name, *_still_moving(told))
+                self._rest.give_up(name, *_still_moving(answer))
                 return
             now_seen = self._signs()
             if seen[:2] == now_seen[:2] and seen != now_seen:
                 # Observation counts too, or a page that keeps setting timers would be observed for long.
                 self._timers_left_s -= self._looked_s
-            if told is None or self._is_unfinished(told) or seen != now_seen:
+            if answer is None or self._is_unfinished(answer) or seen != now_seen:
                 continue
-            if told["rested"] or self._show_left_s <= 0:
-                self._rest.give_up(*told["restless"], *_still_moving(told))
+            if answer["rested"] or self._show_left_s <= 0:
+                self._rest.give_up(*answer["restless"], *_still_moving(answer))
                 return
         self._rest.give_up("dom")
 
@@ -239,7 +239,7 @@ class _SettleWait:
         anew, self._asked = not self._asked, True
         try:
             async with asyncio.timeout(slice_s + limits.answer_s):
-                told: dict[str, Any] = await page.call(
+                answer: dict[str, Any] = await page.call(
                     "rest",
                     limits.quiet_s * 1000,
                     slice_s * 1000,
@@ -256,10 +256,10 @@ class _SettleWait:
             spent = self._clock.monotonic() - began
             self._show_left_s -= spent
             self._looked_s = spent
-        self._rest.inert = told["inert"]
-        for name, milliseconds in told["held"].items():
+        self._rest.inert = answer["inert"]
+        for name, milliseconds in answer["held"].items():
             self._rest.add(name, milliseconds / 1000)
-        return told
+        return answer
 
 
 def _still_moving(told: dict[str, Any] | None) -> tuple[str, ...]:

@@ -58,8 +58,8 @@ async def read_page_traits(
     if text is None:
         return traits
     # Of UTF-8 a character has at most four bytes.
-    said = text[: 4 * TEXT_LIMIT_CHARS].decode("utf-8", "replace")[:TEXT_LIMIT_CHARS]
-    return replace(traits, text=said)
+    excerpt = text[: 4 * TEXT_LIMIT_CHARS].decode("utf-8", "replace")[:TEXT_LIMIT_CHARS]
+    return replace(traits, text=excerpt)
 
 
 def parse_page_traits(answer: dict[str, Any]) -> PageTraits:

@@ -1,8 +1,8 @@
 """SHA-256 checksums of closed WARCs: the SHA256SUMS file and the index.
 
 The file does not depend on the database, and ``sha256sum -c SHA256SUMS`` reads it. A line is
-written once and never changed: a file that does not match its checksum is damaged, whatever the
-cause. Checksums are computed in the background by a thread, after a file is closed. A file that was
+written once and never changed: a file that does not match its checksum is always
+damaged. Checksums are computed in the background by a thread, after a file is closed. A file that was
 closed without one (the proxy was killed) gets its line from the next proxy, or from ``weboid index
 rebuild``.
 """
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 # As coreutils write it: two spaces, or a space and an asterisk for binary mode.
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
-CLOSE_READ_BYTES = 1 << 30  # whoever waits for the end of a process waits for so much reading
+CLOSE_READ_BYTES = 1 << 30  # limit of hashing at shutdown
 CLOSED_SUFFIX = ".warc.gz"
 
 
@@ -83,7 +83,7 @@ def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
             return
         whole = data.rfind(b"\n") + 1
         rest = data[whole:].decode("utf-8", "replace")
-        if _LINE.fullmatch(rest):  # somebody's editor left the last line end out
+        if _LINE.fullmatch(rest):  # an editor removed the last line end
             lines = f"\n{lines}"
         elif rest:  # a writer was killed in the midst of a line: its file gets one again
             os.ftruncate(descriptor, whole)

@@ -6,7 +6,6 @@ than the limit: warcio's own readers let a decoder return everything at once.
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import brotli
 
@@ -34,19 +33,6 @@ def codings_of(text: str) -> list[str]:
     if any(name not in _DECODERS for name in names):
         raise PermanentError("A body in a coding that playback cannot undo.")
     return names
-
-
-class ByteStream(Protocol):
-    """Stream that is read in blocks."""
-
-    def read(self, size: int, /) -> bytes:
-        """Read at most `size` bytes; empty at the end."""
-        ...
-
-
-def decode_body(stream: ByteStream, codings: str, *, limit: int) -> bytes:
-    """Decode the body in `stream`; see `decode_blocks`."""
-    return decode_blocks(iter(lambda: stream.read(_BLOCK), b""), codings, limit=limit)
 
 
 def decode_blocks(blocks: Iterator[bytes], codings: str, *, limit: int) -> bytes:

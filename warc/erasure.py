@@ -33,7 +33,7 @@ from warc.record_builder import Headers, record_member
 PLAN_NAME = ".erasing.json"
 _NEW_SUFFIX = ".erasing"
 _COPY_BYTES = 1 << 20
-# What a tombstone keeps of its record: its place in the archive, nothing of what it held.
+# Headers that a tombstone copies from its record: its identity, not its content.
 _KEPT_HEADERS = (
     ("WARC-Record-ID", "warc-record-id"),
     ("WARC-Target-URI", "warc-target-uri"),
@@ -133,7 +133,7 @@ def erase_records(
                 os.fsync(target.fileno())
             if known and known != before:
                 raise PermanentError(
-                    f"{filename} is not what SHA256SUMS says: run `weboid archive verify`."
+                    f"{filename} does not match SHA256SUMS: run `weboid archive verify`."
                 )
             plans.append(plan)
             step(f"written {filename}")

@@ -326,7 +326,7 @@ class _FileCheck:
             self._report.add(
                 FaultKind.ORIGINAL,
                 member.offset,
-                f"The revisit of {row.url} does not say where its payload lies ({row.digest}).",
+                f"The revisit of {row.url} has no payload location ({row.digest}).",
             )
 
     def _refers_wrongly(self, offset: int, reference: PayloadReference, wrong: str) -> None:

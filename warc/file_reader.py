@@ -33,7 +33,7 @@ _MAGIC = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1: deflate is the only method
 _VERSION = b"WARC/"
 _SHA256_LENGTH = len("sha256:") + 64  # how our own digests are spelled
 _READ_BYTES = 1 << 20
-_FEED_BYTES = 1 << 14  # what a small record takes; doubled as long as a record goes on
+_FEED_BYTES = 1 << 14  # size of a small record; doubled while a record continues
 _PIECE_BYTES = (
     4 << 20
 )  # of what was packed: a site may send a gigabyte of nothing, packed to one thousandth

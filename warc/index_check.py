@@ -64,8 +64,8 @@ def index_problem(path: Path, *, quick: bool, live: bool) -> str:
 def open_references(path: Path, scratch: Path, *, live: bool) -> Iterator[sqlite3.Connection]:
     """Open the index and build in `scratch` a table of references to records.
 
-    The table is in file order, so that each file's references are found at once, whatever the
-    number of payloads.
+    The table is in file order, so that the look-up of a file's references does not depend on
+    the number of payloads.
     """
     with closing(sqlite3.connect(scratch, uri=True, isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = OFF")
@@ -141,7 +141,10 @@ def _check_known(
         if filename not in sums.by_name:  # else it is reported with its line
             report(
                 CollectionFault(
-                    FaultKind.MISSING, filename, None, "The index knows this WARC; it is gone."
+                    FaultKind.MISSING,
+                    filename,
+                    None,
+                    "The index contains this WARC; the file is missing.",
                 )
             )
         return
@@ -274,7 +277,7 @@ def check_references(database: sqlite3.Connection, *, report: ReportFault) -> No
         " WHERE record_type = 'revisit' AND orig_filename IS NULL"
     )
     for filename, offset, url in database.execute(query):
-        text = f"The revisit of {url} does not say where its payload lies."
+        text = f"The revisit of {url} has no payload location."
         report(CollectionFault(FaultKind.ORIGINAL, filename, offset, text))
     query = (
         "SELECT r.filename, r.offset, r.url FROM reference AS r"

@@ -106,7 +106,7 @@ def scratch_folder(kind: ScratchKind) -> Iterator[Path]:
     remove_abandoned(Path(tempfile.gettempdir()))
     root = Path(tempfile.mkdtemp(prefix=kind))
     try:
-        # Locked before it has its name: nobody who sweeps finds it free.
+        # Locked before it gets its name, so that a cleanup never finds it free.
         unnamed = root / f"{_LOCK}.new"
         descriptor = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -165,7 +165,7 @@ def to_weboid_error(error: Exception) -> WeboidError:
     if isinstance(error, WeboidError):
         return error
     if _is_full(error):
-        told: WeboidError = DiskFullError("The disk is full: free some space, then go on.")
+        told: WeboidError = DiskFullError("The disk is full: free some space, then resume.")
     else:
         told = UnavailableError(f"The archive cannot be written: {error}.")
     told.__cause__ = error

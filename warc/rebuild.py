@@ -86,7 +86,7 @@ def _version(layout: Layout) -> int:
     with closing(sqlite3.connect(read_only_uri(layout.captures_db), uri=True)) as db:
         try:
             return int(db.execute("PRAGMA user_version").fetchone()[0])
-        except sqlite3.Error:  # damaged: who opens it says so
+        except sqlite3.Error:  # damaged: reported when it is opened
             return 0
 
 
@@ -236,7 +236,7 @@ def _index_whole(
             places = ", ".join(map(str, passed_over[:5])) + (", …" if passed_over[5:] else "")
             told(
                 f"{filename} is damaged at {places}: what is there was passed over. `weboid archive"
-                " verify` says more; restore the file from a copy, then rebuild again."
+                " verify` has details; restore the file from a copy, then rebuild again."
             )
         if not spans:
             return IndexedCounts()

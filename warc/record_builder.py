@@ -29,7 +29,7 @@ _STORED_BYTES = 65_535
 _STORED = struct.Struct("<BHH")
 _TRAILER = struct.Struct("<II")
 
-# Sampled once they are longer than that, whatever their type says of them.
+# Longer bodies are sampled, regardless of their type.
 _TRUSTED_BYTES = 1 << 16
 _SAMPLE_BYTES = 1 << 13
 _PACKED_CODINGS = (b"gzip", b"br", b"deflate", b"zstd", b"compress", b"x-gzip")

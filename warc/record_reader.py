@@ -78,10 +78,10 @@ def read_record(read: Read, offset: int, length: int) -> Record:
     block = _ByteSource(pieces)
     warc = _fields(block.until_blank_line())
     if not warc.first_line.startswith("WARC/1."):
-        raise PermanentError("There is no record where the index says.")
+        raise PermanentError("There is no record at the offset in the index.")
     number = warc.get("content-length")
     if not _NUMBER.fullmatch(number):
-        raise PermanentError("A record says no length.")
+        raise PermanentError("A record has no length.")
     size = int(number)
     http = None
     if warc.get("warc-type") != "resource" and warc.get("content-type").startswith(
@@ -170,7 +170,7 @@ class _ByteSource:
             try:
                 piece = next(self._pieces)[:size]
             except StopIteration:
-                raise PermanentError("A record is shorter than it says.") from None
+                raise PermanentError("A record is shorter than its length.") from None
 
 
 def _fields(head: bytes) -> HeaderFields:
@@ -184,7 +184,7 @@ def _fields(head: bytes) -> HeaderFields:
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon:
-            continue  # servers say such things; nothing is taken from it
+            continue  # some servers send it; it carries no information
         key, text = name.strip().lower(), value.strip()
         if key not in values:
             values[key] = text
@@ -282,7 +282,7 @@ class _ChunkedBody:
 FindTwins = Callable[[str], Sequence[Capture]]
 """Captures that the index files under that digest, a few of them, which may be shown."""
 
-# MD5 can be made to fit by whoever wants to.
+# MD5 collisions can be constructed.
 _TRUSTED = frozenset({"sha1", "sha256", "sha512"})
 
 

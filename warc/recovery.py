@@ -157,7 +157,7 @@ def abandoned(layout: Layout) -> frozenset[str]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 found.add(path.name)
         except OSError:
-            continue  # somebody writes it, or has just closed it
+            continue  # being written, or just closed
     return frozenset(found)
 
 

@@ -203,7 +203,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         pieces = iter(self._gathered)
         while group := list(islice(pieces, BUFFER_PIECES)):
             left = sum(map(len, group)) - os.writev(descriptor, group)
-            if left:  # a disk that is nearly full takes a part; the next call says why
+            if left:  # a nearly full disk accepts a part; the next call raises the cause
                 rest = memoryview(b"".join(group))[-left:]
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]

@@ -46,7 +46,7 @@ _PLAYLIST_TYPES = frozenset(
     )
 )
 _MEMORY_BYTES = 2_000_000_000
-# What runs before yt-dlp does, in its process: limits that the kernel keeps, and an audit hook, which
+# Runs before yt-dlp, in its process: limits that the kernel keeps, and an audit hook, which
 # nothing can take away again, that lets no socket reach anything but the visit's proxy. yt-dlp picks a
 # handler by scheme, and those for ftp: and ws: would go there themselves.
 _BOOTSTRAP = """

@@ -208,7 +208,7 @@ async def capture(
         if again and not wanted.last_attempt:
             await kept.seal(grace_s=0.0)
             page = build_page_info(wanted.page_id, seen, (), ())
-            # Nothing was kept of it, so what is missing says nothing.
+            # Nothing was recorded, so missing resources are irrelevant.
             page = replace(page, outcome=seen.outcome, reason=seen.reason)
             return CaptureResult(page, again=True, not_before=not_before)
         refused = "" if seen.outcome is VisitOutcome.FAILED else forbids(seen)
@@ -290,7 +290,7 @@ async def _finish_capture(
     spent_s = seen.seconds + clock.monotonic() - began
     ledger = await kept.seal(
         grace_s=checked.grace_s,
-        # A download goes on after the browser has turned it down.
+        # A download continues after the browser has refused it.
         awaited=(*checked.awaited, seen.final_url) if download else checked.awaited,
         await_s=max(settings.visit.timeout_s - spent_s, 0.0),
     )

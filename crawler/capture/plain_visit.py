@@ -141,7 +141,7 @@ def read_page(body: bytes, charset: str, url: str) -> PlainPage:
         reader.feed(text)
         reader.close()
     except AssertionError:
-        pass  # the parser's way to say that a declaration is malformed; what came before counts
+        pass  # raised for a malformed declaration; everything before it is used
     links = list(dict.fromkeys(reader.links))[:LINKS_LIMIT]
     parts = list(dict.fromkeys(reader.parts))[:PARTS_LIMIT]
     title = " ".join("".join(reader.title).split())

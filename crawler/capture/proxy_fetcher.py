@@ -27,7 +27,7 @@ from render.browser import Browser
 from render.identity import visit_user_agent
 
 CA_FILE = "weboid-ca.pem"  # in `core.layout.Layout.ca`
-ERROR_HEADER = "weboid-proxy-error"  # what the proxy says in its own name carries it
+ERROR_HEADER = "weboid-proxy-error"  # marks responses made by the proxy itself
 SEAL_GRACE_S = 0.0  # what we did not want to read to its end is cut, and marked as cut
 REDIRECTS = 5  # RFC 9309, 2.3.1.2: at least five
 _REDIRECTING = frozenset((301, 302, 303, 307, 308))
@@ -36,7 +36,7 @@ _PLAIN = frozenset(("", "identity"))
 _WINDOW_GZIP = 16 + zlib.MAX_WBITS
 _INFLATE_BYTES = 65_536
 
-# What httpcore raises when the other side says what is no HTTP, or breaks off.
+# httpcore's errors for malformed and broken-off responses.
 _BROKEN = (
     httpcore.NetworkError,
     httpcore.ProtocolError,

@@ -82,7 +82,7 @@ _NEVER = frozenset(
         "SignedExchange",
     )
 )
-# Of the ledger's reasons, those that may be gone the next moment.
+# Reasons in the ledger that may be temporary.
 _TRANSIENT = ("disconnected:", "timeout", "silence:", "cut:")
 # Of Chromium's, those of a connection that broke.
 _BROKEN = frozenset(
@@ -95,7 +95,7 @@ _BROKEN = frozenset(
 )
 _GIVEN_UP = {"net::ERR_ABORTED": "cancelled", "detached": "cancelled", "": "unasked"}
 UNFINISHED = "unfinished"
-# As Chromium says them.
+# Chromium's error texts.
 _ACCEPT = {
     "Document": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,"
     "image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7",
@@ -207,7 +207,7 @@ def _gap_reason(
     ledger = entries.get(url)
     if ledger:
         return "" if is_whole(ledger) else _broken_reason(ledger[-1], is_part=is_part)
-    # The same of what the proxy has never heard of.
+    # The same for requests that the proxy has not seen.
     if any(request.from_cache for request in group):
         return ""
     last = group[-1]

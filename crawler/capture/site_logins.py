@@ -108,7 +108,7 @@ def read_key_file(path: Path) -> LoginKey:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise ConfigError(
-                    f"{path} can be read by others: chmod 600 it, and make the logins anew."
+                    f"{path} can be read by others: chmod 600 it, and create the logins again."
                 )
             text = file.read(1_000)
         secret = bytes.fromhex(text.decode("ascii").strip())
@@ -341,7 +341,7 @@ def open_logins(
         login = unseal_login(data, keys[kind])
         if login.name != name:
             raise InputError(f"The file of the login {name} is that of {login.name}: rename it.")
-        # The login without what has expired.
+        # Remove expired cookies from the login.
         session = login.session.alive(now.timestamp())
         gone, left = len(login.session.cookies) - len(session.cookies), len(session.cookies)
         if gone:

@@ -56,7 +56,7 @@ CLOCK_MARGIN = timedelta(hours=1)
 class Lane(IntEnum):
     """Priority of an item; see "Lanes and shares" above."""
 
-    NOW = 0  # somebody is waiting
+    NOW = 0  # a user is waiting
     HIGH = 1  # cited a moment ago, or due again
     STANDARD = 2  # the big crawl
 
@@ -67,7 +67,7 @@ class ItemState(StrEnum):
     QUEUED = "queued"  # a retry that waits for its moment included
     CLAIMED = "claimed"
     DONE = "done"
-    SKIPPED = "skipped"  # not to be visited: policy, scope, budget, or an operator said so
+    SKIPPED = "skipped"  # not to be visited, by policy, scope, budget, or an operator
     DEAD = "dead"  # the dead letters: attempts used up, or failed for good
 
 

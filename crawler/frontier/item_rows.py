@@ -12,7 +12,7 @@ from core.urls import identity_key
 from crawler.frontier.base import ClaimAttempt, FrontierItem, ItemRecord, ItemState, Lane, NewItem
 from crawler.frontier.host_slots import epoch_of
 
-# What `items.ended` says. A URL that is queued again gets a new row; the old one is history.
+# Codes of `items.ended`. A URL that is queued again gets a new row; the old one is history.
 OPEN, DONE, SKIPPED, DEAD, SUPERSEDED = range(5)
 ENDED = {DONE: ItemState.DONE, SKIPPED: ItemState.SKIPPED, DEAD: ItemState.DEAD}
 

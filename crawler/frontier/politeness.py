@@ -15,7 +15,7 @@ from core.errors import WeboidError
 from core.urls import host_of
 from crawler.frontier.base import NewItem
 
-# A delay that doubles must not outgrow what a calendar can hold; nobody waits longer for a URL.
+# Limit of a doubling delay, which must not exceed the range of datetime.
 LONGEST_RETRY = timedelta(days=7)
 # RFC 9110 10.2.3; a site cannot send us away for longer.
 RETRY_AFTER_LIMIT = timedelta(hours=24)

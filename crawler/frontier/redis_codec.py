@@ -106,7 +106,9 @@ def parse_cursor(cursor: str) -> tuple[int, str]:
     """
     match = _CURSOR.fullmatch(cursor or "0:0")
     if match is None or int(match[1]) > LAST_SHARD or int(match[2]) >= 1 << 64:
-        raise InputError(f"A scan goes on from the cursor that it told; {cursor[:100]!r} is none.")
+        raise InputError(
+            f"{cursor[:100]!r} is no cursor of a scan. Pass the one that the last call returned."
+        )
     return int(match[1]), match[2]
 
 

@@ -21,7 +21,7 @@ from crawler.frontier.redis_codec import pack
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
 
 CHECK_EVERY_S = 60.0
-# Our clock and the monotonic one part by more only when somebody set ours.
+# A larger difference to the monotonic clock means that our clock was set.
 CLOCK_STEP = timedelta(seconds=1)
 _SAMPLES = 3
 
@@ -90,7 +90,7 @@ class ServerClock:
 SCHEMA_VERSION = 1
 _MADE = f"weboid-frontier {SCHEMA_VERSION} "
 _ANSWER_TIMEOUT_S = 5.0
-_SAVE_POLL_S = 0.2  # between two looks whether a dump file is written
+_SAVE_POLL_S = 0.2  # poll interval for the dump file
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -277,12 +277,12 @@ def _map_other_fault(place: str, words: str) -> WeboidError:
         )
     if "WEBOID-OTHER false" in words:
         return UnavailableError(
-            f"{place} is gone: Redis has lost it, or somebody deleted it. Give Redis 'appendonly"
-            " yes', and begin anew."
+            f"{place} does not exist any more: Redis has lost it, or it was deleted. Set"
+            " 'appendonly yes' in Redis, and start again."
         )
     if "WEBOID-OTHER" in words:
         return CollectionVersionError(
-            f"{place} was replaced by another since it was opened: begin anew."
+            f"{place} was replaced by another since it was opened: start again."
         )
     return UnavailableError(f"{place} cannot be used: {words}. Redis's own log says more.")
 

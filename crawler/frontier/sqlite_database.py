@@ -201,7 +201,7 @@ CREATE INDEX notes_by_end ON notes (until_ms) WHERE until_ms IS NOT NULL;
 """
 
 
-# Another process may be checkpointing a large log; nobody holds a lock for longer than that.
+# Another process may be checkpointing a large log; no lock is held for longer than that.
 _BUSY_TIMEOUT_S = 30.0
 # A checkpoint every 128 MB instead of 4: a page that many additions touch is then copied once. It
 # costs the verb that happens upon it some tenths of a second.
@@ -294,7 +294,7 @@ class FrontierDatabase:
         if (version, program) != (SCHEMA_VERSION, APPLICATION_ID):
             raise CollectionVersionError(
                 f"{self._path} is no frontier of version {SCHEMA_VERSION} (it says {version}): "
-                "use the version that made it, or move the file away to begin anew."
+                "use the version that made it, or move the file away to start with a new one."
             )
         return False
 
@@ -307,7 +307,7 @@ class FrontierDatabase:
         try:
             yield
         except sqlite3.IntegrityError as error:
-            raise InvariantError(f"The books of {self._path} contradict: {error}.") from error
+            raise InvariantError(f"The data in {self._path} is inconsistent: {error}.") from error
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in _BUSY:
@@ -334,7 +334,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         read_only_uri(path) if frozen else path,
         uri=frozen,
         timeout=_BUSY_TIMEOUT_S,
-        isolation_level=None,  # transactions begin where we say
+        isolation_level=None,  # transactions are begun explicitly
         check_same_thread=False,  # the lock above lets one thread in at a time
         cached_statements=256,
     )

@@ -278,7 +278,7 @@ class ClaimTransitions:
                 if lane is None:
                     raise InvariantError(f"{host} is ready, but nothing waits for it.")
                 return host, slot, lane
-            # "Down" is over, and nobody noticed yet: the host rests and waits as any other.
+            # "Down" is over but not processed yet: the host is delayed as any other.
             host_slots.save_refusals(db, slot.revived())
             self.moves.save(db, slot.revived(), slot)
         return None

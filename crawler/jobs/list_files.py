@@ -179,7 +179,7 @@ def _decoded(line: bytes) -> str:
     for encoding in ("utf-8", "windows-1252"):
         with contextlib.suppress(UnicodeDecodeError):
             return line.decode(encoding)
-    return line.decode("latin-1")  # what windows-1252 leaves open is a control, refused as such
+    return line.decode("latin-1")  # undefined in windows-1252: control characters, refused later
 
 
 class GivenUrls:
@@ -367,7 +367,7 @@ class BlocklistCache:
                 if self.lists.problems.count > PROBLEMS_TOLD:
                     log.warning("list.lines %d lines cannot be used", self.lists.problems.count)
             elif seen != self._seen:
-                with contextlib.suppress(ConfigError):  # it is being written, or gone for a moment
+                with contextlib.suppress(ConfigError):  # it is being written or replaced
                     self.lists = await asyncio.to_thread(read_lists, self._paths)
                     self._seen = seen
             self._looked_at = monotonic

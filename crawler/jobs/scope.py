@@ -30,7 +30,7 @@ WWW = "www."
 # that no true page is lost: what escapes ends at the crawl's depth or budget.
 SEGMENTS_LIMIT = 40
 REPEATS_LIMIT = 4  # times that a segment may stand in a path
-URL_LIMIT_CHARS = 8_000  # what a page is asked for at most (`render.visit`)
+URL_LIMIT_CHARS = 8_000  # longest URL of a page (`render.visit`)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,13 +38,13 @@ class PolicyKind(StrEnum):
 
     BLACKLIST = "blacklist"  # not to be archived
     WHITELIST = (
-        "whitelist"  # to be archived whatever robots.txt, lists or the crawl's own entries say
+        "whitelist"  # to be archived: overrides robots.txt, lists and the crawl's own entries
     )
-    SETTING = "setting"  # a setting of its own for what matches
-    AUTOBLACKLIST = "autoblacklist"  # not to be archived for a while: the crawl found out by itself
+    SETTING = "setting"  # overrides a setting for matching URLs
+    AUTOBLACKLIST = "autoblacklist"  # not to be archived for a while: made by the crawl
 
 
-# What a setting entry may set, and to what; None: to a number that is not negative.
+# Keys and values of setting entries; None: a number that is not negative.
 SETTINGS: Mapping[str, tuple[str, ...] | None] = {
     "robots": ("obey", "ignore"),
     "noarchive": ("obey", "ignore"),
@@ -325,7 +325,7 @@ class PolicyEntryCache:
                 )
                 if orders != self._orders:
                     await self._read(orders)
-                    # Take out what expired long ago.
+                    # Delete entries that expired long ago.
                     over = [
                         key
                         for key, entry in self.entries.by_id.items()

@@ -43,7 +43,7 @@ class AddressCheck:
         self.settings = settings
         self._block = HostPatterns(dict.fromkeys(settings.block, True))
         self._given = {resolve_key(name): to for name, to in settings.resolve.items()}
-        # Whether an address is this machine's own is for the proxy to find out: it may be another.
+        # The proxy checks for its machine's own addresses, which may be another machine.
         self._rules = EnforcedAddressPolicy(
             allow=settings.allow, refuse=settings.refuse, is_own=lambda _address: False
         )

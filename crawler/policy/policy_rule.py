@@ -45,7 +45,7 @@ FAILED_ROW_S = 604_800.0  # failures that lie further apart are no row
 GONE_STATUSES = (404, 410)  # RFC 9110, 15.5.5 and 15.5.11
 NOARCHIVE = "noarchive:"
 SITE_CLOSED = "robots.txt forbids the whole site"
-# Failures that are ours, not the site's.
+# Failures on our side, not the site's.
 _OUR_FAULTS = ("address:", "host:", "port:", "limit:", "proxy:", "browser:", "closed", "crashed")
 
 
@@ -261,7 +261,7 @@ def _failed_digests(note: str | None) -> list[str]:
     return [str(each) for each in found] if isinstance(found, list) else []
 
 
-def make_policy(  # noqa: PLR0913 what it works with
+def make_policy(  # noqa: PLR0913 dependencies
     frontier: Frontier,
     policy: PolicySettings,
     *,

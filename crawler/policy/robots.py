@@ -35,7 +35,7 @@ _LINE_ENDS = re.compile(rb"\r\n|\r|\n")
 _TOKEN = re.compile(r"[a-z_-]+", re.IGNORECASE)  # RFC 9309, 2.2.1
 _ESCAPE_OR_UNSAFE = re.compile(rb'%([0-9A-Fa-f]{2})|[\x00-\x20"<>\[\\\]^`{|}\x7f-\xff]')
 # Characters that mean the same escaped and not: as in an identity key (`core.urls.identity_key`), but
-# for "*" and "$", which mean something else in a rule.
+# for "*" and "$", which are special in a rule.
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _PATH_PLAIN = _UNRESERVED | frozenset(b"!&'()+,:;=@")
 _QUERY_PLAIN = _UNRESERVED | frozenset(b"!'(),:@/?")
@@ -139,7 +139,7 @@ class _RobotsReader:
         self._named, self._everybody = _RobotsGroup(), _RobotsGroup()
         self._sitemaps: list[str] = []
         self._open: list[_RobotsGroup] = []
-        self._begins = True  # whether the next User-agent line begins a group
+        self._begins = True  # True when the next User-agent line begins a group
 
     def take(self, key: bytes, value: bytes) -> None:
         """Process a known line."""
@@ -242,7 +242,7 @@ class _CompiledRule(NamedTuple):
 
     order: tuple[int, bool]  # the longest first; of two equal ones the one that allows (2.2.2)
     rule: RobotsRule
-    parts: tuple[bytes, ...]  # what stands between the stars
+    parts: tuple[bytes, ...]  # the texts between the stars
     anchored: bool
 
     def matches(self, path: bytes) -> bool:

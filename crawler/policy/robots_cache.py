@@ -39,19 +39,19 @@ from crawler.policy.robots import (
 )
 from net.connect_errors import UNREACHABLE
 
-NO_ROBOTS = "robots.txt cannot be had:"  # how the reason begins for which a host is left alone
+NO_ROBOTS = "robots.txt cannot be had:"  # beginning of the reason of a block
 ROBOTS_NOTE = "robots"
 ROBOTS_NOTE_VERSION = 1
 TIMEOUT_S = 30.0
 UNREACHABLE_LIMIT = timedelta(days=30)  # RFC 9309, 2.3.1.4
-RECORD_LIFE = timedelta(days=60)  # a note that nobody asks for
+RECORD_LIFE = timedelta(days=60)  # of an unused note
 DAY = timedelta(days=1)
 SHORTEST_RETRY = timedelta(seconds=1)
 REMEMBERED_CHARS = 32_000_000
 PACKED_CHARS = 2_000  # a longer note is compressed
 UNPACKED_LIMIT_BYTES = 8 << 20
 _TOO_MANY = 429
-# The proxy's words for where we refuse to go: the visit itself will say the same (`net.connect_errors`).
+# The proxy's constants for refused targets: the visit will get the same (`net.connect_errors`).
 _REFUSED_BY_US = ("address:", "host:", "port:", "limit:")
 
 

@@ -248,7 +248,7 @@ class RemoteProxyPool:
         lent: visits under way.
     """
 
-    def __init__(  # noqa: PLR0913 each comes from somebody else
+    def __init__(  # noqa: PLR0913 dependencies
         self,
         frontier: Frontier,
         secret: ClusterSecret,
@@ -298,7 +298,7 @@ class RemoteProxyPool:
         Raises:
             ProxyUnavailableError: `stopping` was set before there was one.
         """
-        with suppress(WeboidError):  # the task will look again
+        with suppress(WeboidError):  # the task polls again
             await self._refresh()
         self._looking = asyncio.create_task(self._look())
         await self._chosen()
@@ -393,8 +393,8 @@ class RemoteProxyPool:
         while True:
             try:
                 await self._refresh()
-            except WeboidError as error:  # what is known stays known
-                log.info("registry.away error=%s", error)
+            except WeboidError as error:  # the last known proxies are kept
+                log.info("registry.unavailable error=%s", error)
             await asyncio.sleep(PROXIES_POLL_S)
 
     async def _refresh(self) -> None:
@@ -407,7 +407,7 @@ class RemoteProxyPool:
             if known is None or (known.started, known.beat) != (each.started, each.beat):
                 self._before[each.name] = self._visits[each.name]
             if known is not None and known.started != each.started:
-                self._shunned.pop(each.name, None)  # it was started anew
+                self._shunned.pop(each.name, None)  # it was restarted
         if proxies and proxies[0].spki not in {each.spki for each in self._found.values()}:
             await asyncio.to_thread(self._authority.write_text, proxies[0].authority)
         self._found = {each.name: each for each in proxies if _key(each) in hosts}

@@ -84,8 +84,8 @@ log = logging.getLogger(__name__)
 PROXY_START_S = 120.0  # recovery of a large WARC reads what the index does not cover
 PROXY_STOP_S = 60.0
 MAX_RESTARTS = 20  # a process that dies so often without ever being useful is not restarted again
-LIMIT_BYTES = 16 << 20  # of the line in which a proxy tells what it recovered
-BYTE_COUNTER_FILE = "tally"  # beside the control sockets: what all proxies of the run received
+LIMIT_BYTES = 16 << 20  # of a proxy's recovery report line
+BYTE_COUNTER_FILE = "tally"  # next to the control sockets: bytes received by all proxies of the run
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class LocalProxyPool:
             yield chosen
         except ProxyUnavailableError:
             # What it had written but not yet said is in the index once its successor is ready;
-            # whoever takes the page next must find it there.
+            # the next worker of the page must find it there.
             if not await _is_answering(chosen):
                 await replaced.wait()
             raise

@@ -110,7 +110,7 @@ class BrowserPool:
         finally:
             member.visits -= 1
             if member not in self._taking and not member.visits:
-                # Shielded: whoever gives up his visit leaves no half-ended browser.
+                # Shielded: a cancelled visit leaves no half-closed browser.
                 await asyncio.shield(self._in_background(self._end(member)))
 
     def visits_bytes(self) -> int:

@@ -98,7 +98,7 @@ def _host(url: str) -> str:
     try:
         return host_of(url)
     except BadUrlError:
-        return ""  # data:, blob: and the like ask nobody
+        return ""  # data:, blob: and the like send no request
 
 
 ONE_HOUR = timedelta(hours=1)

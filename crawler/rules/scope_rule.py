@@ -149,7 +149,7 @@ class LinkLog:
         path.replace(numbered[0])
 
 
-LINK_COUNTS_NOTE = "links"  # the kind of the notes with counts; the key is the job and who counts
+LINK_COUNTS_NOTE = "links"  # the kind of the notes with counts; the key is the job and the process
 LINKS_LIMIT = 10_000  # of one page
 UNREADABLE_WAIT = timedelta(minutes=1)
 

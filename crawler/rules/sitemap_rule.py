@@ -40,7 +40,7 @@ from net.backoff import StoreRetry
 FILES_LIMIT = 1_000  # of one host
 PAGES_LIMIT = 5_000_000  # of one host
 DEPTH_LIMIT = 3  # indexes within indexes; sitemaps.org has one
-TIME_LIMIT_S = 600.0  # of one host; what was found by then counts
+TIME_LIMIT_S = 600.0  # of one host; pages found by then are used
 FILE_TIMEOUT_S = 60.0
 ROBOTS_BYTES = 500 * 1024
 WALK_BATCH = 1_000  # pages that are handed on together
@@ -122,7 +122,7 @@ class SitemapWalk:
         if beginnings is None:
             return SitemapWalkResult(reached=False)
         waiting = deque((url, 0) for url in beginnings)
-        usual = _of(site, "/sitemap.xml")  # nobody said that it is there
+        usual = _of(site, "/sitemap.xml")  # not announced, so it may be missing
         seen = {identity_key(url) for url, _ in waiting}
         while waiting and walked.files < FILES_LIMIT:
             if self._monotonic() > ends:
@@ -145,7 +145,7 @@ class SitemapWalk:
         else:
             if waiting:
                 walked.note(site, f"it has more than {FILES_LIMIT} sitemaps")
-        await self._sleep(self._rest_s)  # before whatever is asked for next
+        await self._sleep(self._rest_s)  # before the next request
         return walked
 
     async def _beginnings(self, site: str) -> Sequence[str] | None:

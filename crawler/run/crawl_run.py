@@ -61,7 +61,7 @@ STATUS_INTERVAL_S = 2.0
 SAMPLED_ITEMS = 100  # queued items; when there are more, these speak for all
 FAILED_KEPT = 10_000  # of a run of months the rest is in the frontier's dead letters
 
-# Adds to the frontier, and says what became of it.
+# Adds to the frontier; returns the result.
 Prepare = Callable[[Frontier], Awaitable[AddResult]]
 
 
@@ -262,7 +262,7 @@ async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None
         except TransientError:
             continue
         except Exception:
-            log.exception("standing.untold")
+            log.exception("queue_status.failed")
             pause_s = backoff.next_s()
         else:
             backoff.reset()

@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 RESTART_BACKOFF_INITIAL_S = 1.0
 RESTART_BACKOFF_MAX_S = 30.0
 _FINAL = (InputError, CollectionVersionError, InvariantError)
-STOP_S = 30.0  # what a visit's deadline does not cover
+STOP_S = 30.0  # in addition to a visit's deadline
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ REASONS_SHOWN = 20
 EXAMPLES_SHOWN = 3
 DEAD_LETTERS_SHOWN = 20
 WINDOWS_MIN = (1, 10, 60)
-SHORTEST_S = 30.0  # a rate over less than that says nothing
+SHORTEST_S = 30.0  # shortest window of a meaningful rate
 # Below so many pages in ten minutes no rate is worth a prediction.
 ENOUGH_FOR_ETA = 5
 
@@ -272,7 +272,7 @@ def json_value(value: Any) -> Any:
             return value
 
 
-CACHED_S = 0.5  # who asks twice within so long is told the same
+CACHED_S = 0.5  # lifetime of a cached status
 COUNTING_SHARE = 20
 _T = TypeVar("_T")
 

@@ -133,13 +133,13 @@ def _holdings(holdings: CollectionHoldings) -> Iterator[Metric]:
 def _checks(checks: CopyCheckSummary) -> Iterator[Metric]:
     yield _gauges(
         "weboid_checks",
-        "Copies that were looked at, by the verdict that counts; see docs/quality.md.",
+        "Checked copies, by the verdict that counts; see docs/quality.md.",
         ("verdict",),
         [((verdict,), count) for verdict, count in checks.verdicts.items()],
     )
     yield _gauges(
         "weboid_checks_per_minute",
-        "Copies looked at a minute by what the machine found, over the last so many minutes.",
+        "Copies checked per minute by the machine's verdict, over the last so many minutes.",
         ("verdict", "minutes"),
         list(_by_minutes(checks.per_minute)),
     )
@@ -221,9 +221,7 @@ def _job_states(jobs: Mapping[str, JobCounts]) -> Iterator[tuple[str, JobCounts,
 
 
 def _hosts(view: FrontierOverview) -> Iterator[Metric]:
-    yield _gauge(
-        "weboid_hosts_blocked", "Hosts that are left alone; a thousand at most.", len(view.blocked)
-    )
+    yield _gauge("weboid_hosts_blocked", "Blocked hosts; a thousand at most.", len(view.blocked))
     yield _gauges(
         "weboid_host_visit_seconds",
         "How long a visit takes lately, of the slowest hosts.",

@@ -84,9 +84,9 @@ def _reclaimable_bytes(folder: Path) -> int:
 
 
 MEMORY_POLL_S = 0.5
-FIRST_VISIT_BYTES = 150_000_000  # what a visit is believed to need before one has run
+FIRST_VISIT_BYTES = 150_000_000  # estimate for a visit before one has run
 FADING = 0.99
-GROWN_S = 8.0  # by then a visit holds what it needs
+GROWN_S = 8.0  # after which a visit has reached its memory use
 CALM_S = 60.0  # without a shortage for so long, it is over
 
 
@@ -141,7 +141,7 @@ class MemoryLimit:
                         f" free, a visit takes some {self.visit_bytes / 1e6:,.0f} MB.",
                     )
                 )
-            # Until a visit ends, or somebody else may have given memory back.
+            # Until a visit ends, or another process may have freed memory.
             self._ended.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), MEMORY_POLL_S)
@@ -156,7 +156,7 @@ class MemoryLimit:
             visits = len(self._begun)
             self._begun.remove(began)
             self._ended.set()
-            # Take in what one of so many visits holds.
+            # Update the estimate by the mean of the visits under way.
             seen = self._visits_bytes() / visits
             if seen > 0:
                 self.visit_bytes = max(seen, FADING * self.visit_bytes + (1 - FADING) * seen)
@@ -168,7 +168,7 @@ class MemoryLimit:
         if free is None:
             return True
         now = self._clock.monotonic()
-        # What has just begun will take what it needs, and does not hold it yet.
+        # Visits that have just begun have not allocated their memory yet.
         growing = sum(now - began < GROWN_S for began in self._begun)
         return free - self._reserve_bytes >= (growing + 1) * self.visit_bytes
 
@@ -279,7 +279,7 @@ class NetworkMonitor:
                 self._remember(page.final_url)
             return
         if self._answered and not await self._is_there():
-            raise NetworkAwayError(f"The network is away: {page.reason}")
+            raise NetworkAwayError(f"The network cannot be reached: {page.reason}")
 
     async def wait(self, stopping: asyncio.Event) -> None:
         """Wait until the network is reachable, as far as known, or `stopping` is set."""

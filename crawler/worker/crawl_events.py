@@ -233,7 +233,7 @@ class RunExtension(Protocol):
 
 CRAWL_LOG_LIMIT_BYTES = 256 << 20
 _LINE_LIMIT_BYTES = 1 << 20
-RETRY = "retry"  # beside the outcomes: it did not work and will be tried again
+RETRY = "retry"  # in addition to the outcomes: the visit failed and will be tried again
 
 
 class CrawlLog:

@@ -66,8 +66,8 @@ log = logging.getLogger(__name__)
 
 MAX_INTERNAL_ERRORS = 20  # pages in a row that end a run: then no page is at fault
 MAX_CRASHES = 5  # browsers or proxies that a page may see die before it counts as an attempt
-REPORTED_WAIT = timedelta(seconds=10)  # a shorter wait is nobody's concern
-_REASON_CHARS = 300  # of an error, in the books
+REPORTED_WAIT = timedelta(seconds=10)  # shorter waits are not reported
+_REASON_CHARS = 300  # of a recorded error
 NO_REST = timedelta(0)  # the host was not asked
 RUN_ERRORS = (
     DiskFullError,
@@ -155,7 +155,7 @@ class PageTask:
             if task is not None and task.cancelling() > 0:
                 raise
             await self._note_internal_error(error)  # it escaped from something that was awaited
-        except Exception as error:  # noqa: BLE001 whatever a page brings about is that page's
+        except Exception as error:  # noqa: BLE001 any error of a page is recorded for that page
             await self._note_internal_error(error)
         else:
             self._means.broken.clear()
@@ -466,9 +466,9 @@ class PageTask:
         try:
             await self._retry(f"internal error: {said}")
         except UnavailableError:
-            raise  # without a frontier nothing goes on
+            raise  # without a frontier no work is possible
         except Exception:
-            log.exception("visit.unnoted url=%s", item.url)
+            log.exception("visit.not_recorded url=%s", item.url)
         if len(broken) >= MAX_INTERNAL_ERRORS:
             raise InvariantError(
                 f"{len(broken)} pages in a row ended with an internal error of Weboid, the last "

@@ -22,7 +22,7 @@ from net.backoff import ExponentialBackoff, WaitStarted
 
 log = logging.getLogger(__name__)
 
-WAIT_LIMIT_S = 1.0  # other processes may add, finish or unblock: look again at least so often
+WAIT_LIMIT_S = 1.0  # poll interval: other processes may add, finish or unblock
 BLOCKED_PAUSE_S = 10.0  # while no page can be kept
 LONG_WAIT = timedelta(
     hours=1
@@ -269,7 +269,7 @@ class WorkerPool:
         except WeboidError:
             return
         except Exception:
-            log.exception("claim.not_given_back url=%s", item.url)
+            log.exception("claim.not_released url=%s", item.url)
 
     async def _keep_lease(self, item: FrontierItem) -> None:
         """Renew the lease; return when the claim is lost. A lease that cannot be renewed expires."""

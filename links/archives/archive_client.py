@@ -1,8 +1,8 @@
 """Client for other web archives: one request per service at a time, with back-off.
 
-Requests to one service are sequential, with a pause in between. After 429 or 503 the service is paused
-for the requested time, or for a delay that doubles each time; the same holds when it does not answer.
-During a pause requests fail at once. Answers are treated as untrusted input.
+Requests to one service are sequential, with a pause in between. After 429 or 503 the service is
+paused for the requested time, or for a delay that doubles each time; the same holds when it does
+not answer. During a pause requests fail at once. Answers are treated as untrusted input.
 """
 
 import asyncio

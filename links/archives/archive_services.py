@@ -8,11 +8,13 @@ A form is an expression over path and query of an address, with named groups:
     id     the service's identifier of the copy
     coll   the collection, which is part of the address
 
-`ArchiveService.template` is the address that is stored and shown: https and the service's preferred host,
-or plain http where its port or host requires it. ``{ts}/`` is omitted when the time is unknown.
+`ArchiveService.template` is the address that is stored and shown: https and the service's preferred
+host, or plain http where its port or host requires it. ``{ts}/`` is omitted when the time is
+unknown.
 
-Sources: hosts, forms and moved collections of InternetArchiveBot's list, and the services' own pages. That
-list takes ``%m`` for minutes when it builds perma.cc's addresses; here nothing is built from a date.
+Sources: hosts, forms and moved collections of InternetArchiveBot's list, and the services' own
+pages. That list takes ``%m`` for minutes when it builds perma.cc's addresses; here nothing is built
+from a date.
 """
 
 from collections.abc import Mapping

@@ -2,14 +2,15 @@
 
     found = recognise("http://archive.org/web/2015id_/example.org")
     found.service, found.original, found.timestamp, found.address
-    # wayback, http://example.org/, 20150000000000, https://web.archive.org/web/2015/http://example.org/
+    # wayback, http://example.org/, 20150000000000,
+    # https://web.archive.org/web/2015/http://example.org/
 
-The services are a table (`links.archives.archive_services`). Copies of copies are resolved: `original` is
-the innermost URL, `chain` the archives in between. Some addresses do not contain their original
-(perma.cc/AB12-CD34): `must_ask` is true, and `original` empty.
+The services are a table (`links.archives.archive_services`). Copies of copies are resolved:
+`original` is the innermost URL, `chain` the archives in between. Some addresses do not contain
+their original (perma.cc/AB12-CD34): `must_ask` is true, and `original` empty.
 
-No request is made, and recognition is no proof that a copy exists. Only the host determines the service;
-an address of an archive's form at an unknown host is `OTHER`, which any site can produce.
+No request is made, and recognition is no proof that a copy exists. Only the host determines the
+service; an address of an archive's form at an unknown host is `OTHER`, which any site can produce.
 """
 
 import re
@@ -246,8 +247,9 @@ def make_archive_url(service: str, original: str, timestamp: str) -> str:
 def is_copy_of(archive_url: ArchiveUrl | str, reference: str) -> bool | None:
     """Return True when the copy is one of the reference (B07); None when the archive must be queried.
 
-    URLs match by identity key, or by the SURT key under which archives index captures: it ignores the
-    scheme, ``www.``, letter case, a final slash, session identifiers and the order of arguments.
+    URLs match by identity key, or by the SURT key under which archives index captures: it ignores
+    the scheme, ``www.``, letter case, a final slash, session identifiers and the order of
+    arguments.
     """
     found = recognise(archive_url) if isinstance(archive_url, str) else archive_url
     if found is None or found.must_ask or not found.is_known:

@@ -1,12 +1,13 @@
 """Search for copies of a link, and choice of the version that readers get.
 
-Sources in order: the copy in the registry, our own captures, the archives in the settings. Of each archive
-one version is chosen: the nearest before the citation day, else the nearest after it, among those whose
-original answered with a good status. Candidates with unknown status are fetched before they are stored.
+Sources in order: the copy in the registry, our own captures, the archives in the settings. Of each
+archive one version is chosen: the nearest before the citation day, else the nearest after it, among
+those whose original answered with a good status. Candidates with unknown status are fetched before
+they are stored.
 
-A live link without any copy is submitted to Save Page Now when a key is configured, and is reported as
-wanted, so that the caller has our own crawler archive it. A dead one without any copy is stored as
-unfixable, and archives are not queried for it again for half a year.
+A live link without any copy is submitted to Save Page Now when a key is configured, and is reported
+as wanted, so that the caller has our own crawler archive it. A dead one without any copy is stored
+as unfixable, and archives are not queried for it again for half a year.
 """
 
 import asyncio
@@ -62,7 +63,8 @@ class CopyPlan:
     Attributes:
         step: the next step.
         best: the copy to send readers to; None without one.
-        chosen: one copy of each archive, by its name; an empty address: it has copies, none is chosen.
+        chosen: one copy of each archive, by its name; an empty address: it has copies, none is
+            chosen.
     """
 
     step: SearchStep
@@ -115,9 +117,9 @@ def choose_versions(
 ) -> dict[str, ArchiveMemento]:
     """Choose one version in each archive (W30), by the archive's name.
 
-    The nearest not after `at`; else the nearest after it; without `at` the newest. A copy with an unknown
-    time comes last. An archive with only copies of errors gets an empty address: it has the page, but no
-    version is chosen.
+    The nearest not after `at`; else the nearest after it; without `at` the newest. A copy with an
+    unknown time comes last. An archive with only copies of errors gets an empty address: it has the
+    page, but no version is chosen.
     """
     found: dict[str, ArchiveMemento] = {}
     for copy in copies:

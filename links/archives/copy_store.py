@@ -441,8 +441,8 @@ class ArchiveCopies:
     def keep(self, connection: Connection, url: ObservedUrl, address: str, now: datetime) -> str:
         """Store the address as a copy of the URL when it belongs to a known archive.
 
-        An existing choice is kept: proposals are unauthenticated, and only checks and logged-in users change
-        it.
+        An existing choice is kept: proposals are unauthenticated, and only checks and logged-in
+        users change it.
 
         Returns:
             The archive's name; empty when the address is no known archive's, and nothing was stored.

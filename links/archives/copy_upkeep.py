@@ -1,13 +1,13 @@
 """Upkeep of external copies: quarterly checks, and mirroring after own captures.
 
-Archives are checked in parallel, the copies of one archive sequentially. A copy that is missing in two
-checks a week apart is dropped. When nearly all copies of one archive are missing at once, the archive is
-assumed to be down or moved, and no miss is recorded.
+Archives are checked in parallel, the copies of one archive sequentially. A copy that is missing in
+two checks a week apart is dropped. When nearly all copies of one archive are missing at once, the
+archive is assumed to be down or moved, and no miss is recorded.
 
-Mirroring: the caller reports the verdicts of own captures; the registry stores the outcome, so that no
-request is repeated. After a good capture an external archive is asked to archive the page, unless it has a
-recent copy. After a failed one it is asked to archive the page, and archives are searched for existing
-copies. For a page that no longer exists archives are only searched.
+Mirroring: the caller reports the verdicts of own captures; the registry stores the outcome, so that
+no request is repeated. After a good capture an external archive is asked to archive the page,
+unless it has a recent copy. After a failed one it is asked to archive the page, and archives are
+searched for existing copies. For a page that no longer exists archives are only searched.
 """
 
 import asyncio
@@ -185,7 +185,7 @@ class MirrorResult:
 def capture_outcome(verdict: CheckVerdict) -> CaptureOutcome | None:
     """Convert the verdict of a capture for mirroring; None when it is inconclusive.
 
-    >>> capture_outcome(Verdict.REFUSED), capture_outcome(Verdict.UNDECIDED)
+    >>> capture_outcome(CheckVerdict.REFUSED), capture_outcome(CheckVerdict.UNDECIDED)
     (<CaptureOutcome.FAILED: 'failed'>, None)
     """
     if verdict is CheckVerdict.OK:

@@ -1,7 +1,7 @@
 """HTTP client for web archives; connects to checked addresses only.
 
-An archive's address comes from a setting or a page, and its redirects are untrusted, so neither may reach
-the local network (SSRF). A key is sent only to its own host and never with a redirect.
+An archive's address comes from a setting or a page, and its redirects are untrusted, so neither may
+reach the local network (SSRF). A key is sent only to its own host and never with a redirect.
 """
 
 import asyncio
@@ -53,7 +53,8 @@ class HttpFetch:
     ) -> None:
         """Store the egress rules, the user agent, the resolver and the time limit of one answer.
 
-        The operator's own `origins` are exempt from the address checks: this machine often serves them.
+        The operator's own `origins` are exempt from the address checks: this machine often serves
+        them.
 
         Raises:
             ConfigError: a setting of `[egress]` is invalid.

@@ -1,8 +1,8 @@
 """Client for Save Page Now 2 of the Internet Archive.
 
-It needs a key of an Internet Archive account; a capture takes minutes. The answer determines the retry:
-later for its own failures or an exhausted daily limit, not for long for a page that cannot be archived.
-Errors come with status 200, both for the submission and for the status of the job.
+It needs a key of an Internet Archive account; a capture takes minutes. The answer determines the
+retry: later for its own failures or an exhausted daily limit, not for long for a page that cannot
+be archived. Errors come with status 200, both for the submission and for the status of the job.
 """
 
 from collections.abc import Callable

@@ -1,22 +1,24 @@
 """Check results from browser visits: page class, and drift from the archived copy.
 
 A browser passes where a checker is refused, runs the page's scripts, and sees the rendered text
-(`core.page_classes`), so it distinguishes a missing page from one with a wrong status, and a sold domain
-from a site.
+(`core.page_classes`), so it distinguishes a missing page from one with a wrong status, and a sold
+domain from a site.
 
-Two texts are compared by runs of three words: the share of the copy's runs that is still there. Titles are
-compared separately, as a front page changes daily and keeps its title. Short texts are not judged.
+Two texts are compared by runs of three words: the share of the copy's runs that is still there.
+Titles are compared separately, as a front page changes daily and keeps its title. Short texts are
+not judged.
 
     the same title, or a quarter of the copy's runs of words                 ─> OK
     neither, and no other evidence for the page                              ─> DEVIATED
     … and the page now has the typical words of domain grabbers              ─> USURPED
 
-Other evidence (`DriftEvidence`) is computed only where runs of words are inconclusive: the words in any order,
-for a sorted table, and the picture, for a mainly visual page. It clears a page whose text differs; and
-where there are too few words, another picture under another title is another page.
+Other evidence (`DriftEvidence`) is computed only where runs of words are inconclusive: the words in
+any order, for a sorted table, and the picture, for a mainly visual page. It clears a page whose
+text differs; and where there are too few words, another picture under another title is another
+page.
 
-Usurpers are detected by words (``usurpers.toml``): several of them, where the copy had none. More than
-50,000 domains that Wikipedia cites are in the hands of gambling sites (research links.md 2.4).
+Usurpers are detected by words (``usurpers.toml``): several of them, where the copy had none. More
+than 50,000 domains that Wikipedia cites are in the hands of gambling sites (research links.md 2.4).
 """
 
 import re

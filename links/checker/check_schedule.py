@@ -1,7 +1,7 @@
 """Check schedule: next due day of a link, log of check runs, and forecast.
 
-Days are those of `links.check_history`. Due days are spread by the URL's key and the day only, so that equal
-checks give equal days, and links that were imported together separate.
+Days are those of `links.check_history`. Due days are spread by the URL's key and the day only, so
+that equal checks give equal days, and links that were imported together separate.
 
 A run of a share begins when none is open and ends when everything that was due at its beginning was
 checked. An interrupted run is resumed: completed checks count, all others are still due.
@@ -115,8 +115,8 @@ class CheckForecast:
 
     Attributes:
         days: duration of one check of every link; infinite when there are links and no progress.
-        load: checks that fall due a day as part of the capacity; above 1 links wait longer than their
-            intervals.
+        load: checks that fall due a day as part of the capacity; above 1 links wait longer than
+            their intervals.
         fits: `days` is within the maximum of a run.
         sentence: the same in English, with a remedy when it does not fit.
     """

@@ -1,7 +1,8 @@
 """Checker process: start-up, leases, runs, replacement tests, daily maintenance.
 
-Replacements that readers proposed are checked as any URL is (W17): with per-host limits, and only at hosts
-of the checker's own share. Once a day the checker of the first share purges expired rows (W39).
+Replacements that readers proposed are checked as any URL is (W17): with per-host limits, and only
+at hosts of the checker's own share. Once a day the checker of the first share purges expired rows
+(W39).
 
     async with open_check_context(store, settings, [part], worker, clock=clock) as means:
         await take_leases(means.tenure, stop, clock=clock, waiting=report)
@@ -80,8 +81,8 @@ async def check_replacements(
 ) -> Counter[ProposalStage]:
     """Test up to `limit` waiting or due replacements; count them by resulting stage.
 
-    A page is compared with a sibling that cannot exist: an error page is no replacement. Tests that were
-    cancelled because of a crowded host or an interruption stay due.
+    A page is compared with a sibling that cannot exist: an error page is no replacement. Tests that
+    were cancelled because of a crowded host or an interruption stay due.
 
     Args:
         store: the registry.
@@ -379,7 +380,8 @@ async def check_continuously(
 ) -> None:
     """Run check runs until `stop`, with the tasks of `between` after each.
 
-    An internal error ends its run; the next begins after a pause that doubles with consecutive errors.
+    An internal error ends its run; the next begins after a pause that doubles with consecutive
+    errors.
 
     Raises:
         LeaseLostError: another checker has our hosts.

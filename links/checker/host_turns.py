@@ -1,16 +1,16 @@
 """Per-host turns of requests, and the limit of open connections.
 
-A check that waits for a host holds no connection; it continues when both its turn has come and one of the
-`connections` is free.
+A check that waits for a host holds no connection; it continues when both its turn has come and one
+of the `connections` is free.
 
-The timetable (`links.checker.timetable`) spaces checks of the URLs of a host. A check may send more requests: GET
-after HEAD, and redirects to other hosts; all of them are limited here. A check holds one host at a time:
-the last one it got a turn for, until it takes another or ends. Only then the host's gap begins, so that
-two requests cannot come closer in transit. It releases one host before it waits for the next, which
-excludes deadlocks.
+The timetable (`links.checker.timetable`) spaces checks of the URLs of a host. A check may send more
+requests: GET after HEAD, and redirects to other hosts; all of them are limited here. A check holds
+one host at a time: the last one it got a turn for, until it takes another or ends. Only then the
+host's gap begins, so that two requests cannot come closer in transit. It releases one host before
+it waits for the next, which excludes deadlocks.
 
-A host that is the target of thousands of URLs would block everything, so a check that would wait too long
-is cancelled, with `ActiveCheck.is_crowded` set.
+A host that is the target of thousands of URLs would block everything, so a check that would wait
+too long is cancelled, with `ActiveCheck.is_crowded` set.
 """
 
 import asyncio

@@ -1,15 +1,15 @@
 """One HTTP exchange: request writer, and reader of a head and the body's beginning.
 
-Sites block clients that look like programs, so Accept, Accept-Language and Accept-Encoding are those of
-browsers, over HTTP/1.1. They block more clients with *link* in their name (links.md 5.5), so the user agent
-must not contain that word; it gives a purpose and a contact. No Referer is sent, and only cookies that
-the same chain of redirects set.
+Sites block clients that look like programs, so Accept, Accept-Language and Accept-Encoding are
+those of browsers, over HTTP/1.1. They block more clients with *link* in their name (links.md 5.5),
+so the user agent must not contain that word; it gives a purpose and a contact. No Referer is sent,
+and only cookies that the same chain of redirects set.
 
-At most `HEAD_BYTES` and `BODY_BYTES` are stored, however much is sent, and both reads have a time limit. An
-answer that breaks off after its status line counts as an answer.
+At most `HEAD_BYTES` and `BODY_BYTES` are stored, however much is sent, and both reads have a time
+limit. An answer that breaks off after its status line counts as an answer.
 
-The parser is not a library's because libraries reject what browsers accept: a line without a colon, line
-ends without a carriage return, bytes after the answer to HEAD, a broken chunk.
+The parser is not a library's because libraries reject what browsers accept: a line without a colon,
+line ends without a carriage return, bytes after the answer to HEAD, a broken chunk.
 """
 
 import asyncio
@@ -145,8 +145,8 @@ async def _read_head(
 ) -> tuple[LenientHead | None, bytearray | None]:
     """Read the head, and the body's first bytes.
 
-    The head is None for data without one; both are None when the peer closed the connection. All received
-    bytes of the head are in `buffer`.
+    The head is None for data without one; both are None when the peer closed the connection. All
+    received bytes of the head are in `buffer`.
     """
     seen = interim = 0
     while True:

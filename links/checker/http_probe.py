@@ -1,12 +1,12 @@
 """HTTP probe: HEAD, then GET, redirects followed, siblings compared; never raises.
 
-HEAD is sent first, and GET unless that is clearly good. Redirects are followed here, with every address
-checked again; total time is limited by `[links] timeout_s` (without waits for turns), and only the
-beginning of a body is read. Server behaviour never raises. This module decides which requests are sent,
-`links.checker.answer_verdict` interprets the answers.
+HEAD is sent first, and GET unless that is clearly good. Redirects are followed here, with every
+address checked again; total time is limited by `[links] timeout_s` (without waits for turns), and
+only the beginning of a body is read. Server behaviour never raises. This module decides which
+requests are sent, `links.checker.answer_verdict` interprets the answers.
 
-robots.txt does not apply: the existence of a page is checked as a reader's browser would, and no content
-is stored.
+robots.txt does not apply: the existence of a page is checked as a reader's browser would, and no
+content is stored.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Protocols between the checker and its probes: link prober, request rate limiter.
 
-`links.checker.http_probe.HttpProber` is the `LinkProber` over the network. It is independent of runs, states and
-quirks: the checker decides when a URL is checked, and evaluates the `CheckResult`.
+`links.checker.http_probe.HttpProber` is the `LinkProber` over the network. It is independent of
+runs, states and quirks: the checker decides when a URL is checked, and evaluates the `CheckResult`.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from links.check_result import CheckResult
 class RequestLimiter(Protocol):
     """Interface that spaces requests to one host; a turn is taken before each request.
 
-    A check may send several requests: HEAD and GET, redirects to the same host and to others. Waits here do
-    not count towards the check's time limit.
+    A check may send several requests: HEAD and GET, redirects to the same host and to others. Waits
+    here do not count towards the check's time limit.
     """
 
     async def take(self, host: str) -> None:
@@ -47,6 +47,7 @@ class LinkProber(Protocol):
     async def probe_sibling(self, url: str) -> CheckResult:
         """Check the URL and an invented sibling path by GET, to detect soft 404s.
 
-        Returns SUSPECT, with a note that begins with ``soft 404``, when the site answers both alike; else the
-        result of `probe` by GET. For URLs with a good result; it takes at least two requests.
+        Returns SUSPECT, with a note that begins with ``soft 404``, when the site answers both
+        alike; else the result of `probe` by GET. For URLs with a good result; it takes at least two
+        requests.
         """

@@ -1,10 +1,11 @@
 """Redirect chain of one probe, with its cookies and time budget.
 
-Cookies live for one check, and are sent to the host that set them, or to the hosts of the domain that it
-names when that is its own.
+Cookies live for one check, and are sent to the host that set them, or to the hosts of the domain
+that it names when that is its own.
 
-Every hop is handled like the first: its host resolved, its address checked. A chain ends at an answer
-without a redirect, at a URL that was requested before with the same cookies, or after `HOPS`.
+Every hop is handled like the first: its host resolved, its address checked. A chain ends at an
+answer without a redirect, at a URL that was requested before with the same cookies, or after
+`HOPS`.
 """
 
 from collections.abc import Callable

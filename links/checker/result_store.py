@@ -6,9 +6,9 @@ States, intervals and history are computed by `links.states`, `links.checker.che
     with store.writing() as rows:
         booked = record_results(rows, results, rules)
 
-A batch of a run has a number (`advance_run`), so that a batch whose commit confirmation was lost is not
-written twice. Results are applied to the current rows, not to those at the start of the check: in between
-a person may have marked a URL, or a page lost it.
+A batch of a run has a number (`advance_run`), so that a batch whose commit confirmation was lost is
+not written twice. Results are applied to the current rows, not to those at the start of the check:
+in between a person may have marked a URL, or a page lost it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -134,8 +134,8 @@ def effective_result(
 ) -> CheckResult:
     """Return the result as it counts at a host with these quirks.
 
-    Where a browser reached pages that the checker called failing, the checker's failures are inconclusive
-    and only request a browser check.
+    Where a browser reached pages that the checker called failing, the checker's failures are
+    inconclusive and only request a browser check.
     """
     is_ours = finding.how in (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.INFERRED)
     if not browser or not is_ours or HostQuirk.UNVERIFIABLE not in quirks:
@@ -220,8 +220,8 @@ def _history(packed: bytes | None, code: int, day: int) -> bytes | None:
 def _format(kept: CheckedRow, finding: CheckResult) -> tuple[str | None, int | None]:
     """Return the unusual type and its length (W57, W66); unknown values stay unchanged.
 
-    GET determines a type by the page's first bytes, HEAD only by the header: so HEAD sets one only where none
-    is known, and neither changes nor clears one.
+    GET determines a type by the page's first bytes, HEAD only by the header: so HEAD sets one only
+    where none is known, and neither changes nor clears one.
     """
     if (
         finding.verdict is not CheckVerdict.OK

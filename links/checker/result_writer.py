@@ -1,7 +1,7 @@
 """Writer of check results, and holder of the leases they are written under.
 
-Results wait in memory while the database is unavailable, up to a limit at which the checker starts no more
-checks. They are stored in batches, each exactly once and only while the leases are valid.
+Results wait in memory while the database is unavailable, up to a limit at which the checker starts
+no more checks. They are stored in batches, each exactly once and only while the leases are valid.
 """
 
 import asyncio
@@ -88,7 +88,8 @@ class LeaseHolder:
         """Renew them until cancelled.
 
         Raises:
-            LeaseLostError: another checker has one of them: nothing more may be requested or stored.
+            LeaseLostError: another checker has one of them: nothing more may be requested or
+                stored.
         """
         while True:
             await asyncio.sleep(self._length_s / 3)

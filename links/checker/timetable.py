@@ -1,8 +1,8 @@
 """Timetable of checks within a run: one request per host at a time, with a gap.
 
-A 429 doubles a host's gap, up to `BACKOFF_LIMIT_S`; `CALM` other answers in a row halve it again. Gaps persist
-across runs. A mark's setting ``gap_s`` for a host or domain replaces the general gap, where the owner of a
-large site allows more requests, or wants fewer.
+A 429 doubles a host's gap, up to `BACKOFF_LIMIT_S`; `CALM` other answers in a row halve it again.
+Gaps persist across runs. A mark's setting ``gap_s`` for a host or domain replaces the general gap,
+where the owner of a large site allows more requests, or wants fewer.
 
     timetable = Timetable(gaps=6.0)
     timetable.add(url_id, host, payload, inferable=may_infer(standing))   # while it returns TAKEN
@@ -10,9 +10,9 @@ large site allows more requests, or wants fewer.
     … check …
     timetable.done(found, now, finding)    # for a turn of ASK only
 
-Without I/O: `now` is seconds of a monotonic clock. Every added URL is returned exactly once. Turns come in the
-order of adding, so add in the random order of the keys (W40); URLs of waiting hosts are overtaken. Every
-operation takes O(log n) steps; memory is bounded by `room` and `memory`.
+Without I/O: `now` is seconds of a monotonic clock. Every added URL is returned exactly once. Turns
+come in the order of adding, so add in the random order of the keys (W40); URLs of waiting hosts are
+overtaken. Every operation takes O(log n) steps; memory is bounded by `room` and `memory`.
 """
 
 import math
@@ -197,8 +197,8 @@ class Timetable(Generic[P]):
     """Schedule of one run; see the module. Not thread-safe; `now` must be monotonic.
 
     Args:
-        gaps: minimum time from the end of one request to a host to the beginning of the next; a number
-            applies to every host.
+        gaps: minimum time from the end of one request to a host to the beginning of the next; a
+            number applies to every host.
         room: maximum number of URLs.
         host_room: … of one host.
         patience_s: URLs of a host with a longer delay are returned (LATER).
@@ -316,9 +316,10 @@ class Timetable(Generic[P]):
     def done(self, turn: CheckTurn[P], now: float, finding: CheckResult | None) -> bool:
         """Complete a turn of ASK; its host may be requested again after its gap.
 
-        429 doubles the host's gap, up to 60 s, and returns its URLs when that is not enough; Retry-After delays
-        the host; a host-wide failure marks the whole host as failed: an unknown name at once, all else when
-        three different URLs in a row had the same (W46). An answer from a failed host clears it.
+        429 doubles the host's gap, up to 60 s, and returns its URLs when that is not enough;
+        Retry-After delays the host; a host-wide failure marks the whole host as failed: an unknown
+        name at once, all else when three different URLs in a row had the same (W46). An answer from
+        a failed host clears it.
 
         Args:
             turn: the turn.
@@ -326,7 +327,8 @@ class Timetable(Generic[P]):
             finding: the result; None when no request was made, or it is unknown.
 
         Returns:
-            False when it got a 429 and has tries left: store nothing, its turn comes again. Else True.
+            False when it got a 429 and has tries left: store nothing, its turn comes again. Else
+                True.
 
         Raises:
             InvariantError: the turn is not open.

@@ -1,12 +1,12 @@
 """Feed of due URLs from the registry into the timetable, with their check methods.
 
-A thorough check costs one more request, two after a HEAD, so it is made only where it may yield more (research
-links.md 2.3).
+A thorough check costs one more request, two after a HEAD, so it is made only where it may yield
+more (research links.md 2.3).
 
-A run reads due URLs once, in their order (`links.checker.due_urls`). A host with more URLs than the timetable
-takes of one is remembered, and read separately whenever some of its URLs are done; so a host of a million
-URLs neither fills the timetable nor is forgotten. URLs that were read and are not yet stored are not read
-again, though the registry still has them as due.
+A run reads due URLs once, in their order (`links.checker.due_urls`). A host with more URLs than the
+timetable takes of one is remembered, and read separately whenever some of its URLs are done; so a
+host of a million URLs neither fills the timetable nor is forgotten. URLs that were read and are not
+yet stored are not read again, though the registry still has them as due.
 """
 
 from collections import deque
@@ -54,8 +54,8 @@ def _falls_on(url: DueUrl, day: int, each: int) -> bool:
 def wants_sibling(url: DueUrl, finding: CheckResult, *, is_beside: bool = False) -> bool:
     """Return True when a page with a good result is to be compared with an invented sibling.
 
-    That is when `is_beside` is set, when the link was failing before, as domains come back with other content,
-    and when the result is already suspicious, as further evidence.
+    That is when `is_beside` is set, when the link was failing before, as domains come back with
+    other content, and when the result is already suspicious, as further evidence.
     """
     if finding.verdict is CheckVerdict.SUSPECT:
         return not finding.note.startswith(_SOFT)
@@ -145,7 +145,8 @@ class TimetableFeed:
     ) -> None:
         """Set the window size, the number of loaded URLs of a host, and the random thoroughness.
 
-        With `trusts_tags` a link that a page tags as dead is checked, though a mark is PERMALIVE (B10).
+        With `trusts_tags` a link that a page tags as dead is checked, though a mark is PERMALIVE
+        (B10).
         """
         self.in_hand: dict[int, dict[int, DueUrl]] = {}  # by host's and URL's row
         self._desk = desk

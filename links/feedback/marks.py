@@ -1,16 +1,16 @@
 """Operator marks on URLs: always alive, always dead, excluded, and check settings.
 
-A mark applies to the URLs that a pattern matches (`core.url_patterns`: a URL, a prefix, a host, a domain, an
-expression), has a reason and an author, and ends when it expires or is lifted. The most specific pattern
-decides; of equal ones the newest mark. ALWAYS exempts its matches from less specific marks. A setting is
-decided for each key separately, in the same order.
+A mark applies to the URLs that a pattern matches (`core.url_patterns`: a URL, a prefix, a host, a
+domain, an expression), has a reason and an author, and ends when it expires or is lifted. The most
+specific pattern decides; of equal ones the newest mark. ALWAYS exempts its matches from less
+specific marks. A setting is decided for each key separately, in the same order.
 
 `MarkSet` is an immutable snapshot; `LiveMarks` reloads the table when it changed. `put_marks` and
 `lift_marks` write the table, `apply_marks` the states of the matching URLs.
 
 A mark is effective as soon as it is stored; the states that readers see follow by `apply_marks`, in
-idempotent batches that may be interrupted. A URL to which no mark applies any more is watched again,
-with an unknown state, within the next week.
+idempotent batches that may be interrupted. A URL to which no mark applies any more is watched
+again, with an unknown state, within the next week.
 """
 
 import threading
@@ -393,8 +393,8 @@ def apply_marks(
 ) -> MarkTally:
     """Update the states of all URLs to the pending marks.
 
-    Each batch is a transaction of its own, and reloads the marks when they changed, so that concurrent
-    changes are respected.
+    Each batch is a transaction of its own, and reloads the marks when they changed, so that
+    concurrent changes are respected.
 
     Args:
         store: the registry.
@@ -402,7 +402,8 @@ def apply_marks(
         told: called repeatedly with the number of URLs examined.
 
     Raises:
-        TransientError: the registry does not answer; completed batches persist, the rest is done next time.
+        TransientError: the registry does not answer; completed batches persist, the rest is done
+            next time.
     """
     tally = MarkTally()
     stamp, decided = None, MarkSet((), clock)

@@ -1,9 +1,9 @@
 """Replacement URLs proposed for dead links: address checks, stages, tests, storage.
 
-A proposal waits until a check finds its page; an inconclusive check is repeated for `PATIENCE_DAYS`, after
-which the proposal has failed. Working ones are checked monthly, and only they are shown. The proposer is
-responsible for equal content; anybody may remove a proposal. Each URL has one slot, which is free again
-when its proposal failed or was removed.
+A proposal waits until a check finds its page; an inconclusive check is repeated for
+`PATIENCE_DAYS`, after which the proposal has failed. Working ones are checked monthly, and only
+they are shown. The proposer is responsible for equal content; anybody may remove a proposal. Each
+URL has one slot, which is free again when its proposal failed or was removed.
 
 An address of a known archive is stored as a copy of the URL instead.
 """

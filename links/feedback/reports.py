@@ -1,15 +1,16 @@
 """Reader reports that a link marked dead is reachable.
 
-A report is a note and changes no state: its URL is checked as any other. It applies to one URL, or to a
-domain with a path prefix (``example.org/docs/``), which stands for the URLs below it that are watched
-now. It is deleted after the next regular good check (`drop_reports`), after six months at the latest, and
-when it is withdrawn; a repeated report renews it.
+A report is a note and changes no state: its URL is checked as any other. It applies to one URL, or
+to a domain with a path prefix (``example.org/docs/``), which stands for the URLs below it that are
+watched now. It is deleted after the next regular good check (`drop_reports`), after six months at
+the latest, and when it is withdrawn; a repeated report renews it.
 
-When half of the watched URLs of a registrable domain are reported, the whole domain is presumed reachable for
-six months, later URLs of its hosts included (`links.registry.quirks.HostQuirk.PRESUMED_REACHABLE`). This requires
-`PRESUMING_REPORTERS` of different address ranges on `PRESUMING_DAYS` days, and half must remain when any
-single one of them is left out (M5). The presumption is a note beside the links, and the bot does not
-edit them; states and lists stay as they are.
+When half of the watched URLs of a registrable domain are reported, the whole domain is presumed
+reachable for six months, later URLs of its hosts included
+(`links.registry.quirks.HostQuirk.PRESUMED_REACHABLE`). This requires `PRESUMING_REPORTERS` of
+different address ranges on `PRESUMING_DAYS` days, and half must remain when any single one of them
+is left out (M5). The presumption is a note beside the links, and the bot does not edit them; states
+and lists stay as they are.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -81,7 +82,8 @@ class ReachabilityReports:
         reports: number of readers who can reach it.
         last_day: of the newest report; None without any.
         until_day: expiry of the newest.
-        presumed_until: the last day on which all of its domain is presumed reachable; None: it is not.
+        presumed_until: the last day on which all of its domain is presumed reachable; None: it is
+            not.
     """
 
     reports: int = 0
@@ -119,7 +121,8 @@ def add_report(
         InputError: one is no URL, or no such domain; or they match too many.
         NotObservedError: none of one is watched (W18).
         NeedlessReportError: all of it is known to work.
-        TooOftenError: the last report was less than a minute ago, or the daily total is used up (W15).
+        TooOftenError: the last report was less than a minute ago, or the daily total is used up
+            (W15).
     """
     meant = _meant(connection, named, is_pattern=is_pattern)
     wanted = [each for each in meant if each.state not in WORKING]

@@ -1,9 +1,9 @@
 """Backlog of links to be archived, with priority, due time and attempts.
 
-A link gets its row in the transaction that adds it to a page. It becomes due after the wiki's grace period,
-so that reverted vandalism is not archived. A link that is no longer on the page when it is due is dropped;
-one that was removed and restored in the meantime is kept. The row is deleted when the archive has taken
-the link (at-least-once delivery). Archived copies are kept (A24).
+A link gets its row in the transaction that adds it to a page. It becomes due after the wiki's grace
+period, so that reverted vandalism is not archived. A link that is no longer on the page when it is
+due is dropped; one that was removed and restored in the meantime is kept. The row is deleted when
+the archive has taken the link (at-least-once delivery). Archived copies are kept (A24).
 """
 
 from collections import Counter
@@ -50,8 +50,8 @@ class BacklogRow(NamedTuple):
         attempts: number of failed hand-overs.
         title: the page's.
         spelling: the URL as written on the page; empty: as its identity key.
-        gone_day: day when the page lost it; None: it has it. The title is empty, and the page unknown, when
-            there is no such link at all.
+        gone_day: day when the page lost it; None: it has it. The title is empty, and the page
+            unknown, when there is no such link at all.
     """
 
     page: int
@@ -150,8 +150,8 @@ def want_links(
 ) -> None:
     """Add links of pages to the backlog; a waiting link keeps its day.
 
-    Only the first `AT_ONCE` links of a page that was just saved get the highest priority, so that a page with
-    thousands of links does not delay all others.
+    Only the first `AT_ONCE` links of a page that was just saved get the highest priority, so that a
+    page with thousands of links does not delay all others.
 
     Args:
         connection: of the transaction that adds the links to the pages.

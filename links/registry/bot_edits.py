@@ -1,9 +1,9 @@
 """Bot edit log: intended, made, reverted and reviewed edits, and the edit lock of a wiki.
 
-An edit is recorded before it is sent (`record_intended_edit`), and settled after the wiki's answer. After a
-crash, unsettled edits are compared with the page's history. Made edits are watched for a while. A reverted
-edit waits for a review; until then, and permanently if the review confirms the revert, the bot does not
-touch that link on that page.
+An edit is recorded before it is sent (`record_intended_edit`), and settled after the wiki's answer.
+After a crash, unsettled edits are compared with the page's history. Made edits are watched for a
+while. A reverted edit waits for a review; until then, and permanently if the review confirms the
+revert, the bot does not touch that link on that page.
 
 `MOVES` lists all state transitions; `move_edit` refuses any other, and reports a concurrent change.
 """

@@ -1,8 +1,8 @@
 """Citation data of links: access dates, archive URLs and dead-link tags in wikitext.
 
-A page's citations are rewritten together with its links. Of several occurrences of a link on a page the
-most informative citation is stored. Without an access date the day counts on which the page was first
-seen with the link (B06).
+A page's citations are rewritten together with its links. Of several occurrences of a link on a page
+the most informative citation is stored. Without an access date the day counts on which the page was
+first seen with the link (B06).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,16 +1,18 @@
 """Database of the link registry: opening, transactions, schema upgrade, table copy.
 
-The schema version is stored in ``link_version``; a step in `links.registry.migrations` leads from one to
-the next. Opening a current registry costs one query. An older or empty database is upgraded in one
-transaction, so that concurrent openers both find a complete schema. A newer one is not touched.
+The schema version is stored in ``link_version``; a step in `links.registry.migrations` leads from
+one to the next. Opening a current registry costs one query. An older or empty database is upgraded
+in one transaction, so that concurrent openers both find a complete schema. A newer one is not
+touched.
 
     with store.reading() as rows:      # one snapshot
         rows.execute(select(urls.c.state)…)
     with store.writing() as rows:      # all of it, or nothing
         rows.execute(insert(urls)…)
 
-Statements use SQLAlchemy over `links.registry.schema` and run on SQLite and PostgreSQL. Thread-safe; on
-SQLite writers are serialized. A database that is unreachable, locked or overloaded raises TransientError.
+Statements use SQLAlchemy over `links.registry.schema` and run on SQLite and PostgreSQL.
+Thread-safe; on SQLite writers are serialized. A database that is unreachable, locked or overloaded
+raises TransientError.
 """
 
 import sqlite3

@@ -8,9 +8,9 @@
     MediaWiki    el_from, el_to, or el_from, el_to_domain_index, el_to_path, as its command line client
                  writes them: with backslash escapes, and NULL
 
-The first line of a TSV file may name the columns, in any order; unknown ones are ignored. Without it the
-number of columns determines them. Gzip is detected by its first bytes. An unreadable line is reported
-and skipped.
+The first line of a TSV file may name the columns, in any order; unknown ones are ignored. Without
+it the number of columns determines them. Gzip is detected by its first bytes. An unreadable line is
+reported and skipped.
 """
 
 import gzip

@@ -1,8 +1,9 @@
 """Import of the links of whole wikis, sorted by page and written in batches.
 
-A page's links may be anywhere in a file, and a page is written as a whole, so rows are first sorted by page
-on disk. Then batches of a few hundred pages are written, each with the import position: an interrupted
-import resumes there, and a repeated one changes nothing. The file's links replace all links of a page.
+A page's links may be anywhere in a file, and a page is written as a whole, so rows are first sorted
+by page on disk. Then batches of a few hundred pages are written, each with the import position: an
+interrupted import resumes there, and a repeated one changes nothing. The file's links replace all
+links of a page.
 """
 
 import sqlite3

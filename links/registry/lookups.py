@@ -1,7 +1,7 @@
 """Queries for all facts about a page or URL, and for the pages that use a URL.
 
-Any number of pages takes six queries, however many URLs they have. Requests of one farm's readers are
-answered with that farm's pages only (W24); only operators query across farms (`uses_anywhere`).
+Any number of pages takes six queries, however many URLs they have. Requests of one farm's readers
+are answered with that farm's pages only (W24); only operators query across farms (`uses_anywhere`).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -314,7 +314,8 @@ EVERY_STATE = tuple(int(state) for state in LinkState)
 def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[str, WikiPageRow]:
     """Return those of the wiki's pages that are known, by their titles as given.
 
-    After a move two pages may share a title until both were seen again; the one seen last is returned.
+    After a move two pages may share a title until both were seen again; the one seen last is
+    returned.
     """
     asked = {title: plain_title(title) for title in titles}
     rows: dict[str, WikiPageRow] = {}

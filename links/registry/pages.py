@@ -1,9 +1,9 @@
 """Pages of wikis and the links on them, as written by synchronisation.
 
-Only synchronisation creates and deletes pages. It touches each page every week or two, which marks the page
-stale; it reads stale pages, oldest first, and writes their URLs. A removed reference is kept for a while,
-with the day of its removal (A24, W64); a restored one keeps its first day. A page's references are
-written at once, many pages in one transaction (A25).
+Only synchronisation creates and deletes pages. It touches each page every week or two, which marks
+the page stale; it reads stale pages, oldest first, and writes their URLs. A removed reference is
+kept for a while, with the day of its removal (A24, W64); a restored one keeps its first day. A
+page's references are written at once, many pages in one transaction (A25).
 
 A page's number has the wiki in its high bits and the wiki's own page id in its low bits, so that it
 survives a move (W33) and a wiki's pages are adjacent in indexes.
@@ -271,9 +271,10 @@ def put_pages(
 ) -> PutSummary:
     """Write the URLs of pages that were read today; new pages are created.
 
-    Of two entries for one page the later one counts. Watched URLs become references; invalid ones are stored
-    with the page as written; spam hits are recorded, and matches of the exclusion list are counted
-    (`links.rules.link_class`). Example domains, the farm's own hosts and other schemes are not stored.
+    Of two entries for one page the later one counts. Watched URLs become references; invalid ones
+    are stored with the page as written; spam hits are recorded, and matches of the exclusion list
+    are counted (`links.rules.link_class`). Example domains, the farm's own hosts and other schemes
+    are not stored.
 
     Args:
         connection: of a transaction that writes.

@@ -1,8 +1,8 @@
 """Quirks of hosts and URLs: kinds, detection from check results, database rows.
 
-A quirk is a row with the first and the last day it was seen. It is rewritten only some days after the last
-update, so that a host with frequent checks causes few writes. A host's quirk applies to all its subdomains
-as well; a subdomain may have its own.
+A quirk is a row with the first and the last day it was seen. It is rewritten only some days after
+the last update, so that a host with frequent checks causes few writes. A host's quirk applies to
+all its subdomains as well; a subdomain may have its own.
 
 >>> is_over(HostQuirk.GET_NEEDED, 0, 150, 199), is_over(HostQuirk.GET_NEEDED, 0, 150, 200)
 (False, True)
@@ -317,7 +317,8 @@ def detect_url_quirks(asked: UrlParts, finding: CheckResult) -> dict[UrlQuirk, s
 def moved_to(asked: UrlParts, hops: tuple[RedirectHop, ...]) -> str:
     """Return the permanent new address of the URL: the last target before any temporary redirect.
 
-    Empty when it has not moved. A redirect to https alone is the host's quirk, not a move of each URL.
+    Empty when it has not moved. A redirect to https alone is the host's quirk, not a move of each
+    URL.
 
     >>> from links.url_parts import url_parts_of
     >>> hops = tuple(RedirectHop(status, f"https://a.example/{path}") for status, path in

@@ -1,10 +1,10 @@
 """Retention: removal of pages, links, URLs and observations that have expired.
 
 A page is deleted when synchronisation has not seen it for `keep_days`, counted from the wiki's last
-synchronisation instead of today, so that a wiki without updates loses nothing. A removed link is deleted
-as long after its removal. A URL is deleted with all dependent rows when no page has it and none had for
-`keep_days`; a host with its last URL and its last quirk. Quirks are deleted when they expire (W47, W56),
-observations after 200 days, reports when they expire.
+synchronisation instead of today, so that a wiki without updates loses nothing. A removed link is
+deleted as long after its removal. A URL is deleted with all dependent rows when no page has it and
+none had for `keep_days`; a host with its last URL and its last quirk. Quirks are deleted when they
+expire (W47, W56), observations after 200 days, reports when they expire.
 
 The work is done in small transactions, each of which leaves the registry consistent: a purge may be
 interrupted at any time, and the next one continues.

@@ -38,13 +38,13 @@ link_edit_turns   edit locks of wikis, so that two bot runs never edit one wiki 
 link_quality      last quality check of a copy, a person's verdict, and recaptures (U09): a row for each
                   capture and level
 
-Days are numbers (`links.check_history`); times are whole seconds since 1970 UTC, those of captures and
-their checks milliseconds (``_ms``). A URL is found by its key (`links.url_parts.key_of`); texts of
-unlimited length are in no index.
+Days are numbers (`links.check_history`); times are whole seconds since 1970 UTC, those of captures
+and their checks milliseconds (``_ms``). A URL is found by its key (`links.url_parts.key_of`); texts
+of unlimited length are in no index.
 
-Every table is small or grows in proportion to hosts, pages and URLs. Past 1e8 URLs on one PostgreSQL,
-``link_urls``, ``link_observations``, ``link_copies`` and ``link_url_quirks`` are to be partitioned by
-the host's bucket (docs/registry.md).
+Every table is small or grows in proportion to hosts, pages and URLs. Past 1e8 URLs on one
+PostgreSQL, ``link_urls``, ``link_observations``, ``link_copies`` and ``link_url_quirks`` are to be
+partitioned by the host's bucket (docs/registry.md).
 
 A change here needs a migration: ``python -m scripts.migration TEXT`` writes it.
 """
@@ -594,7 +594,8 @@ def _fault(fault: PlaybackFault) -> str:
 def has_fault(fault: PlaybackFault) -> str:
     """Return the condition that a check found a fault; queries must use this exact expression.
 
-    The condition is redundant: one part matches the index's first column, the other its partial condition.
+    The condition is redundant: one part matches the index's first column, the other its partial
+    condition.
     """
     return f"{_fault(fault)} = {FAULT_BITS[fault]} AND {_fault(fault)} <> 0"
 

@@ -1,11 +1,11 @@
 """State of wiki synchronisation: feed cursors, leases, used webhook signatures.
 
-A feed's cursor is written in the transaction that writes its data: after an interruption the feed resumes
-at the cursor, without loss. Cursors are opaque texts of the feeds.
+A feed's cursor is written in the transaction that writes its data: after an interruption the feed
+resumes at the cursor, without loss. Cursors are opaque texts of the feeds.
 
-A wiki is synchronised by one process at a time: its lease is a row of kind `LEASE` with the holder and the
-expiry. Writers check it in the same transaction, so that a process that outlived its lease cannot write.
-Machines' clocks may differ by less than a lease's length.
+A wiki is synchronised by one process at a time: its lease is a row of kind `LEASE` with the holder
+and the expiry. Writers check it in the same transaction, so that a process that outlived its lease
+cannot write. Machines' clocks may differ by less than a lease's length.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,7 @@
 """Registry access from an event loop: one thread, FIFO, retried while the database is down.
 
-Reads and writes run in the order in which they were submitted. During an outage they wait, and run when
-the database is back.
+Reads and writes run in the order in which they were submitted. During an outage they wait, and run
+when the database is back.
 """
 
 import asyncio

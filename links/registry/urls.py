@@ -351,8 +351,8 @@ def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) 
     Args:
         connection: to the registry.
         pattern: the pattern.
-        wide: include patterns that require a scan of all hosts: expressions, and public suffixes such as
-            ``co.uk``. Without it those yield none.
+        wide: include patterns that require a scan of all hosts: expressions, and public suffixes
+            such as ``co.uk``. Without it those yield none.
     """
     if pattern.form is PatternForm.REGEX:
         if wide:

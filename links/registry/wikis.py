@@ -1,13 +1,13 @@
 """Farms and wikis of the registry, and the interwiki map of each wiki.
 
-The map comes from the wiki's API (`meta=siteinfo&siprop=interwikimap`). A link's URL is built as MediaWiki
-does: spaces become underscores, ``$1`` is replaced by the escaped title, and a protocol-relative URL becomes
-https. Links to wikis of the same farm are not watched, but are recognised, so that missing targets can be
-reported (`wiki.sync.wiki_source`).
+The map comes from the wiki's API (`meta=siteinfo&siprop=interwikimap`). A link's URL is built as
+MediaWiki does: spaces become underscores, ``$1`` is replaced by the escaped title, and a
+protocol-relative URL becomes https. Links to wikis of the same farm are not watched, but are
+recognised, so that missing targets can be reported (`wiki.sync.wiki_source`).
 
-A farm is a project whose wikis belong together (W61). Two are predefined, `wmflabs` and `WMF`; the latter is
-the default. A wiki's settings (W35) are JSON that the registry stores for synchronisation, which selects
-the pages (W26).
+A farm is a project whose wikis belong together (W61). Two are predefined, `wmflabs` and `WMF`; the
+latter is the default. A wiki's settings (W35) are JSON that the registry stores for
+synchronisation, which selects the pages (W26).
 """
 
 import json

@@ -6,12 +6,12 @@
     127.0.*  [2001:db8:*]     address prefix; in [2001:db8::*] the star is the last group alone
     http://test.com/path      one scheme; without it, http and https
 
-URLs are compared by identity key: default ports, user information and fragments are ignored, and an IDN
-is one host in both its spellings. A pattern is a range of the domain index (`links.url_parts`) and, on
-each host there, a range of paths: `LinkPattern` has them, and `covers` checks the rest.
+URLs are compared by identity key: default ports, user information and fragments are ignored, and an
+IDN is one host in both its spellings. A pattern is a range of the domain index (`links.url_parts`)
+and, on each host there, a range of paths: `LinkPattern` has them, and `covers` checks the rest.
 
-Links are returned in the order of the domain index and of path prefixes, in parts of bounded size. Each
-query uses an index, however many links a host has, or hosts a domain.
+Links are returned in the order of the domain index and of path prefixes, in parts of bounded size.
+Each query uses an index, however many links a host has, or hosts a domain.
 """
 
 import ipaddress
@@ -395,8 +395,8 @@ def _on_host(
 ) -> Iterator[SearchSlice]:
     """Yield the links of a host within the pattern's range of paths, after a link, in order and in parts.
 
-    Links with the same path prefix and later ones are read by two queries, as a single one would rescan the
-    former each time.
+    Links with the same path prefix and later ones are read by two queries, as a single one would
+    rescan the former each time.
     """
     known = pattern.head[:PATH_HEAD_CHARS]
     is_long = len(known) == PATH_HEAD_CHARS

@@ -1,14 +1,14 @@
 """Rules of each wiki in the registry: cache, spam lists, spam hits, pages to re-read.
 
-A spam hit that is no longer on its page keeps its row, for later investigation; current hits have the day
-on which the page's URLs were last written.
+A spam hit that is no longer on its page keeps its row, for later investigation; current hits have
+the day on which the page's URLs were last written.
 
-Rules are applied when a page's URLs are written. After a new entry or a new spam list, the pages with
-matching URLs are marked stale, and synchronisation reads them again.
+Rules are applied when a page's URLs are written. After a new entry or a new spam list, the pages
+with matching URLs are marked stale, and synchronisation reads them again.
 
-A wiki's settings are a JSON object. Read here: ``servers``, its server names; ``excluded_domains`` and
-``exclusion_list`` (`links.rules.exclusion_list`); ``registers_own``, to store links to its own hosts, too
-(X02); ``is_private`` (`links.rules.link_class.WikiRules`).
+A wiki's settings are a JSON object. Read here: ``servers``, its server names; ``excluded_domains``
+and ``exclusion_list`` (`links.rules.exclusion_list`); ``registers_own``, to store links to its own
+hosts, too (X02); ``is_private`` (`links.rules.link_class.WikiRules`).
 """
 
 import json

@@ -111,7 +111,7 @@ def parse_actor(text: str) -> LevelActor:
     """
     name, at, wiki = text.strip().partition("@")
     if not name or len(name) > _LONGEST_ACTOR or not name.isprintable():
-        raise InputError(f"{text[:80]!r} names nobody: write a name, or NAME@WIKI for an editor.")
+        raise InputError(f"{text[:80]!r} is not an actor: use NAME, or NAME@WIKI for an editor.")
     return LevelActor(name, check_wiki(wiki) if at else "")
 
 

@@ -435,7 +435,7 @@ class LiveTakedowns:
     def _follow(self, version: int) -> None:
         if version == 0:
             # The first change creates the store, and nothing of ours removes it.
-            raise TransientError("The decisions are gone; restore them, or start anew.")
+            raise TransientError("The decision store is missing; restore it and restart.")
         # The version was read first: what is read now is at least as new, and is read again if newer.
         if version < self._version or self._version == 0:
             rows = self._rows("SELECT * FROM takedowns WHERE lifted_ms IS NULL", 0)

@@ -11,19 +11,16 @@ is bounded by the limit of the request.
 """
 
 import json
+import os
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from warcio.archiveiterator import ArchiveIterator
-from warcio.bufferedreaders import ChunkedDataReader
-from warcio.limitreader import LimitReader
-
 from core.errors import BodyTooLargeError, PermanentError
 from core.layout import OPEN_SUFFIX, Layout, is_warc_name
-from warc.content_decoder import decode_body
+from warc.content_decoder import decode_blocks
+from warc.record_reader import dechunked, read_record
 
 TOO_LARGE = "too-large"
 
@@ -45,7 +42,7 @@ def _answered(layout: Layout, asked: dict[str, Any]) -> tuple[list[bytes], str]:
         return [], TOO_LARGE
     except PermanentError as error:
         return [], f"unreadable: {error}"
-    except Exception as error:  # noqa: BLE001 warcio raises whatever the bytes provoke
+    except Exception as error:  # noqa: BLE001 archived bytes may provoke any error
         return [], f"unreadable: {type(error).__name__}: {error}"
 
 
@@ -56,16 +53,15 @@ def read_bodies(layout: Layout, asked: dict[str, Any]) -> list[bytes]:
 
     Raises:
         BodyTooLargeError: either is longer than the limit.
-        PermanentError: the record is missing, or not the requested one.
-        Exception: the record is damaged.
+        PermanentError: the record is missing, damaged, or not the requested one.
     """
     limit = int(asked["limit"])
     with _opened(layout, asked["filename"]) as file:
-        stored, codings = _read(file, asked, limit)
+        stored, codings = _read(file.fileno(), asked, limit)
     if not codings:
         return [stored]
     try:
-        content = decode_body(_BlockReader(stored), codings, limit=limit)
+        content = decode_blocks(iter([stored]), codings, limit=limit)
     except BodyTooLargeError:
         raise
     except PermanentError:
@@ -82,41 +78,22 @@ def _opened(layout: Layout, filename: str) -> BinaryIO:
     raise PermanentError("its WARC is not there")
 
 
-def _read(file: BinaryIO, asked: dict[str, Any], limit: int) -> tuple[bytes, str]:
+def _read(file: int, asked: dict[str, Any], limit: int) -> tuple[bytes, str]:
     """Return the body as stored, without chunked encoding, and its content codings."""
-    offset, length = int(asked["offset"]), int(asked["length"])
-    if offset < 0 or length <= 0:
-        raise PermanentError("the index names a place that no record has")
-    file.seek(offset)
-    for record in _records(LimitReader(file, length)):
-        target = (record.rec_headers.get_header("WARC-Target-URI") or "").strip("<>")
-        if (target, record.rec_type) != (asked["url"], asked["type"]):
-            raise PermanentError("the index points at another record")
-        codings, stream = "", record.raw_stream
-        if record.http_headers is not None:
-            codings = record.http_headers.get_header("Content-Encoding") or ""
-            transfer = record.http_headers.get_header("Transfer-Encoding") or ""
-            if transfer.lower() == "chunked":
-                stream = ChunkedDataReader(stream, decomp_type=None)
-        return decode_body(stream, "", limit=limit), codings
-    raise PermanentError("there is no record at its place")
-
-
-def _records(stream: Any) -> Iterator[Any]:
-    yield from ArchiveIterator(stream)
-
-
-class _BlockReader:
-    """Byte stream over bytes in memory."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = memoryview(data)
-        self._at = 0
-
-    def read(self, size: int, /) -> bytes:
-        part = bytes(self._data[self._at : self._at + size])
-        self._at += len(part)
-        return part
+    record = read_record(
+        lambda offset, size: os.pread(file, size, offset),
+        int(asked["offset"]),
+        int(asked["length"]),
+    )
+    target = record.warc.get("warc-target-uri").strip("<>")
+    if (target, record.warc.get("warc-type")) != (asked["url"], asked["type"]):
+        raise PermanentError("the index points at another record")
+    content, codings = record.content, ""
+    if record.http is not None:
+        codings = record.http.get("content-encoding")
+        if record.http.get("transfer-encoding").lower() == "chunked":
+            content = dechunked(content)
+    return decode_blocks(content, "", limit=limit), codings
 
 
 if __name__ == "__main__":

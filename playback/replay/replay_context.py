@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -157,10 +158,9 @@ def maker_version() -> str:
     It is part of cache keys, so that cached values do not outlive a change of the sanitiser.
     """
     code = hashlib.sha256()
-    replay = Path(__file__).parent
-    warc = replay.parents[1] / "warc"
+    warc = resources.files("warc")
     readers = [warc / "record_reader.py", warc / "content_decoder.py"]
-    for path in (*sorted(replay.rglob("*.[pj][ys]")), *readers):
+    for path in (*sorted(Path(__file__).parent.rglob("*.[pj][ys]")), *readers):
         code.update(path.read_bytes())
     libraries = [
         f"{name} {version(name)}"
@@ -249,8 +249,8 @@ def shows_image(
 def loads_font(context: ReplayContext, request: Request, capture: Capture) -> bool:
     """Return True when the font in `capture` may be sent: to a page, whose level decides.
 
-    Opened directly or read by a script, a font is absent. Browsers without Fetch Metadata, and all browsers over
-    plain HTTP, do not send the destination; then the level of the font's own URL decides.
+    Opened directly or read by a script, a font is absent. Browsers without Fetch Metadata, and all browsers
+    over plain HTTP, do not send the destination; then the level of the font's own URL decides.
 
     Raises:
         TransientError: the rules cannot be read.

@@ -92,7 +92,7 @@ class Request:
     def answer(
         self, capture: Capture, content_type: str, make: Callable[[], bytes], *more: tuple[str, str]
     ) -> ReplayResponse:
-        """Return the answer that `make` makes of the capture; 304 without making it when the reader has it."""
+        """Return the answer that `make` makes of the capture; 304 without it when the reader has it."""
         etag = self.etag(capture)
         validators = (
             ("ETag", etag),

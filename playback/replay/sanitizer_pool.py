@@ -146,8 +146,8 @@ class MakerPool:
     def __call__(self, prepare: Callable[[], Job]) -> bytes:
         """Return the result of the job that `prepare` loads; other greenlets run meanwhile.
 
-        The payload is loaded when a maker is free, so that waiting jobs hold no memory. A large job returns its maker
-        and waits for its turn among the large ones.
+        The payload is loaded when a maker is free, so that waiting jobs hold no memory. A large job returns
+        its maker and waits for its turn among the large ones.
 
         Raises:
             MakingFailedError: it exceeded its time or memory, or crashed the parser.

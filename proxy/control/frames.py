@@ -164,16 +164,16 @@ def _message(head: bytes) -> Message:
     try:
         message = json.loads(head)
     except (ValueError, RecursionError) as error:
-        raise InputError("A control message is no JSON.") from error
+        raise InputError("A control message is not JSON.") from error
     if not isinstance(message, dict):
-        raise InputError("A control message is no JSON object.")
+        raise InputError("A control message is not a JSON object.")
     return message
 
 
 def _body_size(message: Message, limit: int) -> int:
     size = message.get("body")
     if type(size) is not int or size < 0:
-        raise InputError("A control message does not say how long its body is.")
+        raise InputError("A control message has no body length.")
     if size > limit:
         raise BodyTooLargeError(f"A control message with a body of {size:,} bytes.")
     return size
@@ -186,7 +186,7 @@ def _exactly(sock: socket.socket, size: int, *, may_end: bool = False) -> bytes:
         if not piece:
             if may_end and not data:
                 return b""
-            raise ProxyUnavailableError("The control socket closed in the midst of a message.")
+            raise ProxyUnavailableError("The control socket closed within a message.")
         data += piece
     return bytes(data)
 

@@ -262,7 +262,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
             raise InputError(f"More than {WISHES_LIMIT} requests to make again.")
         limit_bytes = message["limit_bytes"]
         if type(limit_bytes) is not int or limit_bytes < 0:
-            raise InputError("limit_bytes is no number of bytes.")
+            raise InputError("limit_bytes is not a number of bytes.")
         grace_s, await_s = _seconds(message, "grace_s"), _seconds(message, "await_s")
         awaited = frozenset(message["awaited"])
         refetch(self.server.proxy.exchanges, visit, wishes, limit_bytes=limit_bytes)
@@ -310,7 +310,7 @@ def _text(message: Message, name: str) -> str:
     """Return a text field that is safe in a WARC header (C-12)."""
     text = message[name]
     if not isinstance(text, str) or _CONTROL.search(text):
-        raise InputError(f"{name} is no text, or holds control characters.")
+        raise InputError(f"{name} is not a text, or contains control characters.")
     return text
 
 
@@ -318,7 +318,7 @@ def _headers(message: Message) -> Headers:
     """Return the headers to add to each request of the visit; refuse those that are not allowed."""
     given = message.get("headers", {})
     if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
-        raise InputError("headers is no table of texts.")
+        raise InputError("headers is not a table of texts.")
     check_headers(given)
     return tuple(
         (name.lower().encode(), name.encode(), value.encode()) for name, value in given.items()
@@ -340,7 +340,7 @@ def _seconds(message: Message, name: str) -> float:
 def _size(described: Message) -> int:
     size = described["size"]
     if type(size) is not int or size < 0:
-        raise InputError("An artifact's size is no number of bytes.")
+        raise InputError("An artifact's size is not a number of bytes.")
     return size
 
 

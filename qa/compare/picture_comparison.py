@@ -143,10 +143,10 @@ def compare_pictures(
         verdict=QaVerdict.UNCHECKED,
     )
     judgement = judge_copy(found_so_far)
-    told = replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
-    if not (heat(told) if callable(heat) else heat):
-        return told
-    return replace(told, heat=draw_heat_map(one, greys, damage, found.boxes, alignment))
+    comparison = replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
+    if not (heat(comparison) if callable(heat) else heat):
+        return comparison
+    return replace(comparison, heat=draw_heat_map(one, greys, damage, found.boxes, alignment))
 
 
 def _structure(tiles: TileMetrics, beside: Floats, damage: TileDamage) -> float:

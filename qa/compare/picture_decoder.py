@@ -105,8 +105,8 @@ def _packed(data: bytes) -> Iterator[memoryview]:
     while at + 12 <= len(data):
         length = int.from_bytes(data[at : at + 4], "big")
         name = data[at + 4 : at + 8]
-        told = int.from_bytes(data[at + 8 + length : at + 12 + length], "big")
-        if name in LEFT_OUT or told != isal_zlib.crc32(whole[at + 4 : at + 8 + length]):
+        checksum = int.from_bytes(data[at + 8 + length : at + 12 + length], "big")
+        if name in LEFT_OUT or checksum != isal_zlib.crc32(whole[at + 4 : at + 8 + length]):
             raise ValueError
         if name == b"IEND":
             return

@@ -131,11 +131,11 @@ def compare_resources(
         shown: requests of its copy.
         level: playback level of the copy, a key of `RESOURCE_KINDS`.
     """
-    had, asked = _by_url(seen), _by_url(shown)
-    needed = {key: _weight(part) for key, part in had.items() if part.came and key in asked}
-    reasons = {key: reason for key in needed if (reason := _reason(asked[key]))}
+    had, requested = _by_url(seen), _by_url(shown)
+    needed = {key: _weight(part) for key, part in had.items() if part.came and key in requested}
+    reasons = {key: reason for key in needed if (reason := _reason(requested[key]))}
     certain = frozenset(reasons)
-    for key, part in _unasked(had, asked, RESOURCE_KINDS.get(level, frozenset())):
+    for key, part in _unasked(had, requested, RESOURCE_KINDS.get(level, frozenset())):
         needed[key] = _OF_UNASKED * _weight(part)
         reasons[key] = "unasked"
     _hold_down(needed, [key for key in needed if _is_tiny(had[key])])

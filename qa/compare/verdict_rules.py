@@ -153,14 +153,14 @@ def judge_copy(
     if picture is not None and text is not None and _is_slide(picture, text):
         findings = [_doubted(each) for each in findings]
     broken = [each for each in findings if each.weight >= 1]
-    told = broken or [each for each in findings if each.weight >= bounds.doubt]
-    told.sort(key=lambda each: -each.weight)
-    verdict = QaVerdict.BROKEN if broken else QaVerdict.DOUBTFUL if told else QaVerdict.GOOD
+    reported = broken or [each for each in findings if each.weight >= bounds.doubt]
+    reported.sort(key=lambda each: -each.weight)
+    verdict = QaVerdict.BROKEN if broken else QaVerdict.DOUBTFUL if reported else QaVerdict.GOOD
     return CopyJudgement(
         verdict,
         min(compared),
-        tuple(dict.fromkeys(each.fault for each in told)),
-        " ".join(dict.fromkeys(each.words for each in told)),
+        tuple(dict.fromkeys(each.fault for each in reported)),
+        " ".join(dict.fromkeys(each.words for each in reported)),
     )
 
 
@@ -179,8 +179,8 @@ def _findings(
         yield _RuleFinding(PlaybackFault.TEXT, _weight(missing, 1 - bounds.kept), words)
     if resources is not None and resources.lost:
         count = len(resources.lost)
-        said = "A part does" if count == 1 else f"{count} parts do"
-        words = f"{said} not come: {resources.lost[0].url[:120]}."
+        subject = "A part does" if count == 1 else f"{count} parts do"
+        words = f"{subject} not come: {resources.lost[0].url[:120]}."
         yield _RuleFinding(
             PlaybackFault.RESOURCES, _weight(1 - resources.score, 1 - bounds.parts), words
         )
@@ -228,8 +228,8 @@ def _of_picture(
     if places:
         area = sum(map(_area, places)) / screen
         largest = max(places, key=_area)
-        said = "A place is" if len(places) == 1 else f"{len(places)} places are"
-        words = f"{said} empty where something was; the largest is {_box(largest)}."
+        subject = "A place is" if len(places) == 1 else f"{len(places)} places are"
+        words = f"{subject} empty where something was; the largest is {_box(largest)}."
         yield _RuleFinding(PlaybackFault.LOST, _weight(area, bounds.emptied), words)
 
 

@@ -72,10 +72,10 @@ class CheckPictureFolder:
         """
         path = self._path(page_id, level, kind)
         try:
-            told = path.stat()
+            status = path.stat()
         except OSError:
             raise HTTPException(404) from None
-        key = (str(path), told.st_mtime_ns, told.st_size)
+        key = (str(path), status.st_mtime_ns, status.st_size)
         with self._lock:
             body = self._small.get(key)
             if body is not None:

@@ -354,18 +354,18 @@ class QualityPages:
 
 def review_status(row: CheckedPage) -> str:
     """Return labels of the review and of the repair."""
-    said = translate(noop("No person has judged it."))
+    message = translate(noop("No person has judged it."))
     if row.review is not QaVerdict.UNCHECKED and row.reviewed_at is not None:
         facts = {"verdict": check_labels.verdict(row.review), "when": when(row.reviewed_at)}
         if row.reviewed_by:
             text = noop("%(verdict)s, says %(name)s, %(when)s.")
-            said = translate(text, **facts, name=check_labels.replace_invisible(row.reviewed_by))
+            message = translate(text, **facts, name=check_labels.replace_invisible(row.reviewed_by))
         else:
-            said = translate(noop("%(verdict)s, says a reviewer, %(when)s."), **facts)
-    told = [said, check_labels.repair(row.repair)]
+            message = translate(noop("%(verdict)s, says a reviewer, %(when)s."), **facts)
+    labels = [message, check_labels.repair(row.repair)]
     if row.repair in PENDING_REPAIRS:
-        told.append(translate(noop("A running crawl takes it up, or “weboid qa repair”.")))
-    return " ".join(filter(None, told))
+        labels.append(translate(noop("A running crawl takes it up, or “weboid qa repair”.")))
+    return " ".join(filter(None, labels))
 
 
 def _purpose(result: VisibleCheck) -> str:

@@ -58,10 +58,10 @@ class ReviewerRules:
 
     def name_of(self, request: Request) -> str | None:
         """Return the reviewer's user name, maybe empty; None: not authorized."""
-        kind, _, said = request.headers.get("authorization", "").partition(" ")
-        name, word = "", said.strip()
+        kind, _, credentials = request.headers.get("authorization", "").partition(" ")
+        name, word = "", credentials.strip()
         if kind.lower() == "basic":
-            name, word = _basic(said.strip())
+            name, word = _basic(credentials.strip())
         elif kind.lower() != "bearer":
             word = ""
         same = hmac.compare_digest(word.encode("utf-8", "replace"), self.token.encode())

@@ -65,8 +65,8 @@ class CheckReport:
     @property
     def name(self) -> str:
         """Return the key under which the browser stores marks."""
-        said = f"{self.title} {self.made_at.isoformat()}"
-        return sha256(said.encode("utf-8", "replace")).hexdigest()[:16]
+        source = f"{self.title} {self.made_at.isoformat()}"
+        return sha256(source.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 class CheckReportWriter:

@@ -58,17 +58,17 @@ def parse_answer(answer: object) -> BehaviourAnswer:
     >>> parse_answer(None)
     BehaviourAnswer(found=0, done=0, again=False, notes=(), css=(), stays=(), frames=0, more={})
     """
-    said = answer if isinstance(answer, dict) else {}
-    css = said.get("css")
+    fields = answer if isinstance(answer, dict) else {}
+    css = fields.get("css")
     return BehaviourAnswer(
-        found=_count(said.get("found")),
-        done=_count(said.get("done")),
-        again=bool(said.get("again")),
-        notes=_texts(said.get("notes")),
+        found=_count(fields.get("found")),
+        done=_count(fields.get("done")),
+        again=bool(fields.get("again")),
+        notes=_texts(fields.get("notes")),
         css=(css[:1000],) if isinstance(css, str) and css else (),
-        stays=_texts(said.get("stays")),
-        frames=_count(said.get("frames")),
-        more=said,
+        stays=_texts(fields.get("stays")),
+        frames=_count(fields.get("frames")),
+        more=fields,
     )
 
 
@@ -98,24 +98,24 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
     frame = main_frame(page)
     loop = asyncio.get_running_loop()
     end = loop.time() + options["limitMs"] / 1000
-    told = parse_answer(await run_in(page, frame, source, options))
-    if not told.number("steps"):
-        return told
+    answer = parse_answer(await run_in(page, frame, source, options))
+    if not answer.number("steps"):
+        return answer
     rounds = 0
-    while rounds < options["rounds"] and told.number("height") < options["scrollPx"]:
+    while rounds < options["rounds"] and answer.number("height") < options["scrollPx"]:
         left_s = end - loop.time()
-        if left_s <= BOTTOM_S or not await _grows(page, told, left_s):
+        if left_s <= BOTTOM_S or not await _grows(page, answer, left_s):
             break
         rounds += 1
-        inner = {**options, "from": told.number("at"), "limitMs": (end - loop.time()) * 1000}
+        inner = {**options, "from": answer.number("at"), "limitMs": (end - loop.time()) * 1000}
         further = parse_answer(await run_in(page, frame, source, inner))
-        told = _sum(told, further, at=further.number("at"), height=further.number("height"))
+        answer = _sum(answer, further, at=further.number("at"), height=further.number("height"))
     left_ms = max(0.0, end - loop.time()) * 1000
     back = parse_answer(
         await run_in(page, frame, source, {**options, "back": True, "limitMs": left_ms})
     )
     notes = (f"grew {rounds} times",) if rounds else ()
-    return replace(_sum(told, back), notes=notes)
+    return replace(_sum(answer, back), notes=notes)
 
 
 async def _grows(page: BrowserPage, told: BehaviourAnswer, left_s: float) -> bool:
@@ -148,8 +148,8 @@ async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> Beha
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + options["limitMs"] / 1000
-    told = parse_answer(await run_in(page, main_frame(page), source, options))
-    points = (told.more or {}).get("points")
+    answer = parse_answer(await run_in(page, main_frame(page), source, options))
+    points = (answer.more or {}).get("points")
     done = 0
     for point in points if isinstance(points, list) else ():
         if loop.time() >= end or not (
@@ -163,7 +163,7 @@ async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> Beha
         done += 1
     if done:
         await _move(page, 0, 0)
-    return replace(told, done=done, again=done > 0)
+    return replace(answer, done=done, again=done > 0)
 
 
 async def _move(page: BrowserPage, x: float, y: float) -> None:
@@ -207,7 +207,7 @@ async def refuse_consent(
     done = 0
     for frame, name in asking[:2]:
         try:
-            told = parse_answer(
+            answer = parse_answer(
                 await run_in(page, frame, source, {**options, "click": True, "framed": True})
             )
         except CommandError:
@@ -215,18 +215,18 @@ async def refuse_consent(
             notes.append(f"{name}: answered")
             done += 1
         else:
-            notes += told.notes
-            done += told.done
+            notes += answer.notes
+            done += answer.done
     if done:
         await _until_gone(page, source, look)
-    told = parse_answer(await run_in(page, main, source, {**options, "click": True}))
-    hidden = "".join(_rule(selector) for selector in told.stays)
+    answer = parse_answer(await run_in(page, main, source, {**options, "click": True}))
+    hidden = "".join(_rule(selector) for selector in answer.stays)
     return replace(
-        told,
+        answer,
         found=max(1, found.found),
-        done=done + told.done,
-        again=done + told.done > 0,
-        notes=(*notes, *told.notes),
+        done=done + answer.done,
+        again=done + answer.done > 0,
+        notes=(*notes, *answer.notes),
         css=(hidden,) if hidden else (),
     )
 
@@ -239,9 +239,9 @@ async def _asking(
 
     async def one(frame: PageFrame) -> None:
         with contextlib.suppress(CommandError):
-            told = parse_answer(await run_in(page, frame, source, {**look, "framed": True}))
-            if told.found:
-                asking.append((frame, " ".join(told.notes)))
+            answer = parse_answer(await run_in(page, frame, source, {**look, "framed": True}))
+            if answer.found:
+                asking.append((frame, " ".join(answer.notes)))
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(BANNER_POLL_S):

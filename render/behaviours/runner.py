@@ -67,9 +67,11 @@ async def survey_page(
 
     async def ask(frame: PageFrame) -> tuple[frozenset[str], bool]:
         answer = await run_in(page, frame, survey_script(), needs)
-        said = answer if isinstance(answer, dict) else {}
-        places = [at for at in said.get("idle") or () if isinstance(at, int) and at < len(asking)]
-        return frozenset(asking[at].name for at in places), bool(said.get("frames"))
+        message = answer if isinstance(answer, dict) else {}
+        places = [
+            at for at in message.get("idle") or () if isinstance(at, int) and at < len(asking)
+        ]
+        return frozenset(asking[at].name for at in places), bool(message.get("frames"))
 
     async def ask_frame(frame: PageFrame) -> None:
         with contextlib.suppress(CommandError):
@@ -162,13 +164,13 @@ async def _perform(
     share_s = max(left_s * TIME_SHARE, left_s - SCRIPT_TIMEOUT_S if last else 0.0)
     options = _options(behaviours, share_s)
     before, already_held = steps.spent_s, page.held
-    told, error = BehaviourAnswer(), ""
+    answer, error = BehaviourAnswer(), ""
     with steps.step(behaviour.name):
         try:
             if behaviour.presses:
                 page.hold()
             async with asyncio.timeout(min(share_s + SCRIPT_TIMEOUT_S, left_s)):
-                told = await _run(page, behaviour, view, options)
+                answer = await _run(page, behaviour, view, options)
         except TimeoutError:
             error = "did not end"
             # It may be a loop of the page's own, which would hold up all that follows.
@@ -176,17 +178,17 @@ async def _perform(
         except CommandError as failed:
             error = failed.detail or "failed"
     # A click may navigate at any later time, so navigation stays blocked from now on.
-    if not (already_held or told.done or error):
+    if not (already_held or answer.done or error):
         page.release()
-    page.picture_css += "".join(told.css)
+    page.picture_css += "".join(answer.css)
     return BehaviourResult(
         behaviour.name,
-        found=told.found,
-        done=told.done,
-        again=told.again or bool(error),
+        found=answer.found,
+        done=answer.done,
+        again=answer.again or bool(error),
         seconds=round(steps.spent_s - before, 3),
         error=error,
-        notes=told.notes,
+        notes=answer.notes,
     )
 
 
@@ -199,16 +201,18 @@ async def _run(
     if behaviour.name == "consent":
         return await refuse_consent(page, behaviour.source, options)
     if behaviour.name == "scroll":
-        told = await scroll(page, behaviour.source, options)
+        answer = await scroll(page, behaviour.source, options)
     elif behaviour.name == "hover":
         return await hover(page, behaviour.source, options)
     else:
         source, gesture = behaviour.source, behaviour.gesture
-        told = parse_answer(await run_in(page, main_frame(page), source, options, gesture=gesture))
-    if behaviour.framed and told.frames:
+        answer = parse_answer(
+            await run_in(page, main_frame(page), source, options, gesture=gesture)
+        )
+    if behaviour.framed and answer.frames:
         frames = await child_frames(page) if view is None else view.frames_for(behaviour.name)
-        told = told.with_frames(await _run_in_frames(page, behaviour, frames, options))
-    return told
+        answer = answer.with_frames(await _run_in_frames(page, behaviour, frames, options))
+    return answer
 
 
 async def _run_in_frames(
@@ -220,19 +224,19 @@ async def _run_in_frames(
     """Run a behaviour in each frame; frames that fail or time out are left out of the result."""
     limit_ms = min(options["limitMs"] / 2, FRAMES_LIMIT_S * 1000)
     inner = {**options, "limitMs": limit_ms, "framed": True, "alone": True}
-    told: list[BehaviourAnswer] = []
+    answers: list[BehaviourAnswer] = []
 
     async def one(frame: PageFrame) -> None:
         with contextlib.suppress(CommandError):
             gesture = behaviour.gesture
-            told.append(
+            answers.append(
                 parse_answer(await run_in(page, frame, behaviour.source, inner, gesture=gesture))
             )
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limit_ms / 1000 + SCRIPT_TIMEOUT_S / 2):
             await asyncio.gather(*(one(frame) for frame in frames))
-    return told
+    return answers
 
 
 def _options(behaviours: BehaviourSet, limit_s: float) -> dict[str, Any]:

@@ -93,6 +93,7 @@ def test_a_sanitiser_that_loses_images_is_found(
     broken = broken_playback(tmp_path / "broken")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(broken), str(ROOT), path]))
     worse = weboid.run("qa", "baseline", "check", "spring", "--json")
+    assert worse.events, worse
     report = Path(weboid.folder / worse.events[-1]["report"]).read_text()
     listed = weboid.run("qa", "baseline", "ls", "--json")
     removed = weboid.run("qa", "baseline", "rm", "spring")

@@ -286,13 +286,16 @@ def records(layout: Layout) -> list[Record]:
         with path.open("rb") as file:
             for record in ArchiveIterator(file):
                 http = record.http_headers
+                # warcio decodes Brotli with brotlipy only, and fails with the package brotli.
+                coding = http.get_header("Content-Encoding", "") if http else ""
+                body = record.raw_stream if coding == "br" else record.content_stream()
                 found.append(
                     Record(
                         record.rec_type,
                         record.rec_headers.get_header("WARC-Target-URI") or "",
                         dict(record.rec_headers.headers),
                         http.get_statuscode() if http else None,
-                        record.content_stream().read(),
+                        body.read(),
                         path.name,
                     )
                 )

@@ -93,7 +93,7 @@ def dead_owners(folder: Path) -> list[Path]:
             with path.open("r+b") as file:  # NFS gives an exclusive lock only to who may write
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, FileNotFoundError):
-            continue  # it lives, or somebody has buried it
+            continue  # alive, or already removed
         dead.append(path)
     return dead
 
@@ -141,7 +141,7 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 10.0  # a process that was silent for so long is taken for dead
 BEATS = 3  # … and in this time it beats so often
-CLAIM_MS = 86_400_000  # a dead process's claim that nobody asks for again goes after a day
+CLAIM_MS = 86_400_000  # unrequested claims of dead processes expire after a day
 FIRST_POLL_S = 0.002  # a batch takes some milliseconds
 LAST_POLL_S = 0.05
 KEYS_AT_ONCE = 1_000  # a script keeps everyone else waiting

@@ -21,7 +21,7 @@ _BUSY_TIMEOUT_S = 2.0
 _MOST_IDLE = 4
 _Identity = tuple[int, int, int] | None
 OTHER_VERSION = f"is of another version than {SCHEMA_VERSION}: run `weboid index rebuild`."
-INDEX_URL = "WEBOID_DATABASE"  # the environment variable that tells replay the index
+INDEX_URL = "WEBOID_DATABASE"  # environment variable with the index address, for replay
 
 
 class IndexDatabase(Protocol):
@@ -101,7 +101,7 @@ def open_database(layout: Layout, url: str) -> IndexDatabase:
     if not url:
         return PooledSqliteDatabase(layout.captures_db)
     from warc.index.postgres_database import (
-        PostgresDatabase,  # whoever has no server needs no library
+        PostgresDatabase,  # imported only when a server is configured
     )
 
     return PostgresDatabase(parse_index_url(url))

@@ -70,7 +70,7 @@ def index_file(
                 found.rows += 1
                 if payload is not None and payload.size >= min_bytes:
                     key = PayloadKey(payload.digest, payload.bucket)
-                    # What revisits of the capture's payload refer to.
+                    # Record that revisits of the payload refer to.
                     at, captured_ms = capture.location, unix_milliseconds(capture.captured_at)
                     original = OriginalRecord(
                         capture.digest, capture.url, captured_ms, at.filename, at.offset, at.length
@@ -134,7 +134,7 @@ def _span_records(
         digest = headers.get_header("WARC-Payload-Digest") or "-"
         original = index.original_spelled(digest, own)
         capture = _capture(record, location, digest, original)
-        if isinstance(said, PlaybackCheck):  # a check of a page is no capture of it
+        if isinstance(said, PlaybackCheck):  # a check is not a capture
             capture = replace(capture, urlkey="")
         if capture.status != 304:
             yield capture, None if capture.truncated else payload, said
@@ -164,7 +164,7 @@ def _parse_artifact(record: Any) -> PageInfo | PlaybackCheck | None:
     try:
         said = parse_manifest(record.content_stream().read())
         if isinstance(said, PlaybackCheck):
-            quality_row(said, _NOWHERE)  # one that can have no row says nothing
+            quality_row(said, _NOWHERE)  # an invalid one is ignored
         return said
     except InputError:
         return None  # another tool's manifest: kept, but not ours to read
@@ -191,7 +191,7 @@ def _capture(
         location=location,
         original=payload_at,
         page_id=headers.get_header("WARC-Page-ID"),
-        # A revisit always says so: its payload is in the record that it refers to (6.7.2).
+        # A revisit always has it: its payload is in the record that it refers to (6.7.2).
         truncated=headers.get_header("WARC-Truncated") if record.rec_type != "revisit" else None,
         login=headers.get_header(LOGIN_HEADER) or None,
     )

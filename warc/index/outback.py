@@ -27,7 +27,7 @@ from core.errors import BadUrlError, ConfigError, InputError, TransientError
 from core.timestamps import parse_timestamp14, timestamp14_at, unix_milliseconds
 from core.url_keys import replay_key
 
-CAPTURES_INDEX = "WEBOID_CAPTURES_INDEX"  # the environment variable that tells replay the source
+CAPTURES_INDEX = "WEBOID_CAPTURES_INDEX"  # environment variable with the source address, for replay
 TIMEOUT_S = 5.0
 _FIELDS = (
     "urlkey,timestamp,original,mimetype,statuscode,digest,redirecturl,robotflags,length,offset,"

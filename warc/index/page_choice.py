@@ -30,7 +30,7 @@ USABLE = f"({OFFERED} AND {usable_sql()})"
 PHONE_BEHIND_MS = 30 * 86_400_000
 DISTANCE = f"abs(captured_ms - :at) + CASE WHEN device = '{DeviceType.PHONE}' THEN {PHONE_BEHIND_MS} ELSE 0 END"
 
-# How a row's URL is the one asked for; `other_scheme` gives the value of :twin.
+# Match between a row's URL and the requested one; `other_scheme` gives the value of :twin.
 _NEARNESS = "CASE WHEN url = :url THEN 0 WHEN url = :twin THEN 1 ELSE 2 END"
 BEST_FIRST = (
     f"CASE WHEN {WITHHELD} THEN 1 ELSE 0 END, CASE WHEN url IN (:url, :twin) THEN 0 ELSE 1 END,"
@@ -44,7 +44,7 @@ def distance_of(row: Any, at_ms: int) -> int:
     return int(abs(row["captured_ms"] - at_ms)) + behind
 
 
-# Before them the very capture whose timestamp was asked for.
+# Before them the exact capture with the requested timestamp.
 EXACT_FIRST = "CASE WHEN timestamp = :timestamp AND url IN (:url, :twin) THEN 0 ELSE 1 END"
 
 

@@ -84,8 +84,8 @@ class PostgresCaptureIndex:
                     "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
                     (f"weboid.make.{schema}",),
                 )
-                if self._version(schema) is None:  # nobody was quicker
-                    # Whoever may not make a schema may still use one that was made for it.
+                if self._version(schema) is None:  # no other process was faster
+                    # A role without the right to create schemas may use an existing one.
                     if not self._one(
                         "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %s)", (schema,)
                     ):

@@ -17,7 +17,7 @@ from warc.index.database import IndexDatabase, key_values
 from warc.index.page_choice import other_scheme
 
 EARLIEST_MS, LATEST_MS = -(2**53), 2**53
-# What follows a key: no key has a character below it. (A NUL is no text to PostgreSQL.)
+# Smallest successor suffix: no key has a character below it. (PostgreSQL text has no NUL.)
 _NEXT = "\x01"
 _FIRST_ID, _LAST_ID = -1, 2**62
 _COLUMNS = "id, urlkey, captured_ms, url, mime, status, digest, length, page_id, login"

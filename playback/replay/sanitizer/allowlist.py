@@ -1,7 +1,7 @@
 """Allow-lists of elements, attributes and values, by level (A18).
 
 Every level is a subset of the next one. svg, math, style and script are on no list (P-01, P-02), nor
-is any element whose text a parser reads otherwise than as text, but textarea.
+is any element with raw text, except textarea.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ Attributes = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class LevelAllowlist:
-    """What a level shows.
+    """Allow-lists of a level.
 
     Attributes:
-        tags: elements that stay; of any other what it holds stays, unless it is among `DROPPED_ELEMENTS`.
-        attributes: by element, those that stay; ``*`` is every element.
-        values: by element and attribute, the values that stay.
-        forced: by element, attributes that are set whatever was said.
-        prefixes: attributes with such a beginning stay, too.
-        has_look: style sheets and custom elements stay.
-        has_images: images stay.
+        tags: elements that are kept; of others only the content, except of `DROPPED_ELEMENTS`.
+        attributes: by element, attributes that are kept; ``*`` is every element.
+        values: by element and attribute, values that are kept.
+        forced: by element, attributes that are set to fixed values.
+        prefixes: attributes with such a prefix are kept, too.
+        has_look: style sheets and custom elements are kept.
+        has_images: images are kept.
     """
 
     tags: frozenset[str]
@@ -40,7 +40,7 @@ class LevelAllowlist:
 
 
 def allowlist_of(level: Level) -> LevelAllowlist:
-    """What `level` shows; `full` is nothing that a sanitiser makes, and shows no more than images."""
+    """Return the lists of `level`; those of `images` for `full`, which is not sanitised."""
     return _ALLOWED.get(level, _ALLOWED[Level.IMAGES])
 
 

@@ -1,12 +1,12 @@
 """CSS filter: style sheets through an allow-list, with a fast path for plain rules.
 
-What is read here is what the parser would read, token for token; whatever could be read otherwise is
-left to it. `tests/playback/test_css_quick.py` holds both to the same answers.
+tinycss2 parses as CSS Syntax Level 3 specifies for browsers; only listed constructs are kept, and they are
+written anew from the parsed tokens. A ``url()`` leads to our image route, an ``@import`` to our style route,
+and fonts are removed unless they are switched on (`playback.replay.sanitizer.css_rules`). Nothing is kept
+that could load from elsewhere or stay fixed over the window.
 
-tinycss2 parses as CSS Syntax Level 3 says browsers do; what is not on the lists is left out, and
-what is kept is written anew from the parsed tokens. A ``url()`` leads to our image route, an
-``@import`` to our style route, and fonts are left out unless they are switched on
-(`playback.replay.sanitizer.css_rules`). Nothing stays that could fetch from elsewhere or fix itself over the window.
+The fast path reads plain rules by a strict expression, token for token as the parser would, and leaves the
+others to it. `tests/playback/test_css_quick.py` checks that both give the same results.
 """
 
 import re
@@ -71,7 +71,7 @@ Declaration = tuple[str, str, bool]
 
 
 def split_rules(text: str) -> Iterator[str]:
-    """The sheet in pieces, each of whole rules; in one, when where a rule ends is not plain."""
+    """Yield the sheet in pieces of whole rules; in one piece when rule ends are unclear."""
     if _ODD.search(text):
         yield text
         return
@@ -99,7 +99,7 @@ def split_rules(text: str) -> Iterator[str]:
 
 
 def plain_rule(text: str) -> tuple[str, list[Declaration]] | None:
-    """The selector and declarations of a plain rule; None for whatever is not one."""
+    """Return the selector and declarations of a plain rule; None for others."""
     rule = _RULE.fullmatch(text)
     if rule is None or _ODD.search(rule[1]):
         return None
@@ -108,7 +108,7 @@ def plain_rule(text: str) -> tuple[str, list[Declaration]] | None:
 
 
 def plain_declarations(text: str) -> list[Declaration] | None:
-    """Name, in small letters but for custom properties, value, and whether it is important, of plain declarations."""
+    """Return lower-cased name, value and importance of plain declarations; None for others."""
     found: list[Declaration] = []
     for piece in text.split(";"):
         if not piece or piece.isspace():
@@ -205,16 +205,16 @@ _MEDIA = re.compile(r"[A-Za-z0-9 ,:()./<>=-]{1,500}")
 
 
 def filter_sheet(data: bytes, charset: str | None, rewriter: ReplayUrlRewriter) -> str:
-    """The style sheet as it may be shown, from its stored bytes and their HTTP charset."""
+    """Return the filtered style sheet, from its stored bytes and their HTTP charset."""
     text, _ = decode_stylesheet_bytes(data, protocol_encoding=charset)
     return filter_style(text, rewriter)
 
 
 class ParserBudget:
-    """How many characters of CSS the parser may still read for one document.
+    """Number of characters of CSS that the parser may still read for one document.
 
     The parser takes one to two seconds for a million characters (P-21). Rules and declarations beyond
-    the budget are left out; plain ones need no parser and cost nothing.
+    the budget are left out; plain ones need no parser and are not counted.
     """
 
     def __init__(self, characters: int = MOST_PARSED) -> None:
@@ -229,7 +229,7 @@ class ParserBudget:
 
 
 def filter_style(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | None = None) -> str:
-    """The text of a style element as it may be shown; it cannot end the element."""
+    """Return the filtered text of a style element; it cannot end the element."""
     budget = budget or ParserBudget()
     written: list[str] = []
     pending: list[str] = []  # for the parser, which has less to do at once than again and again
@@ -253,7 +253,7 @@ def filter_style(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | 
 
 
 def filter_parsed(text: str, rewriter: ReplayUrlRewriter) -> str:
-    """What `filter_style` says, by the parser alone."""
+    """Return the result of `filter_style` without the fast path."""
     rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
     if _DEEPEST < 0:
         return ""
@@ -264,7 +264,7 @@ def filter_parsed(text: str, rewriter: ReplayUrlRewriter) -> str:
 def filter_declarations(
     text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | None = None
 ) -> str:
-    """The value of a style attribute as it may be shown; maybe empty."""
+    """Return the filtered value of a style attribute; may be empty."""
     budget = budget or ParserBudget()
     plain = plain_declarations(text)
     if plain is not None:
@@ -273,7 +273,7 @@ def filter_declarations(
 
 
 def filter_parsed_declarations(text: str, rewriter: ReplayUrlRewriter) -> str:
-    """What `filter_declarations` says, by the parser alone."""
+    """Return the result of `filter_declarations` without the fast path."""
     nodes = tinycss2.parse_blocks_contents(text, skip_comments=True, skip_whitespace=True)
     return "".join(
         _write_declaration(node, rewriter) for node in nodes if node.type == "declaration"
@@ -281,7 +281,7 @@ def filter_parsed_declarations(text: str, rewriter: ReplayUrlRewriter) -> str:
 
 
 def safe_media(text: str) -> str:
-    """The media query list when it is a plain one, else ``not all``; empty stays empty."""
+    """Return a plain media query list unchanged, others as ``not all``; empty stays empty."""
     text = " ".join(text.split())
     return text if not text or _MEDIA.fullmatch(text) else "not all"
 
@@ -305,7 +305,7 @@ def _write_rule(rule: Any, rewriter: ReplayUrlRewriter, depth: int) -> str:
 
 
 def _is_unfit(tokens: Iterable[Any], depth: int) -> bool:
-    """True when what stands before a block holds what has no place there, or is broken."""
+    """Return True when the prelude of a block has invalid tokens."""
     return depth > _DEEPEST or any(
         isinstance(token, ParseError | AtKeywordToken | URLToken)
         or is_url_function(token)
@@ -315,13 +315,13 @@ def _is_unfit(tokens: Iterable[Any], depth: int) -> bool:
 
 
 def _inside(token: Any) -> Iterable[Any]:
-    """The tokens within a function or a block."""
+    """Return the tokens within a function or block."""
     inside: Iterable[Any] = getattr(token, "arguments", getattr(token, "content", ()))
     return inside
 
 
 def _write_block(content: list[Any], rewriter: ReplayUrlRewriter, depth: int) -> str:
-    """The inside of a rule: declarations and, nested, more rules."""
+    """Return the content of a rule: declarations and nested rules."""
     if depth >= _DEEPEST:
         return ""
     nodes = tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True)
@@ -335,7 +335,7 @@ def _write_block(content: list[Any], rewriter: ReplayUrlRewriter, depth: int) ->
 
 
 def _write_plain_rule(rule: Any, keyword: str, rewriter: ReplayUrlRewriter) -> str:
-    """A rule that holds no rules: names of layers, or descriptors."""
+    """Return a rule without nested rules: names of layers, or descriptors."""
     if keyword == "font-face":
         return write_font_face(rule, rewriter) if rewriter.has_fonts else ""
     if rule.content is not None:
@@ -454,10 +454,10 @@ def _rewritten(
     depth: int,
     allow_attr: bool,  # noqa: FBT001 private and recursive
 ) -> list[Any]:
-    """The tokens with their URLs led to our routes.
+    """Return the tokens with URLs rewritten to our routes.
 
     Raises:
-        NotAllowedError: one of them is not on the list.
+        TokenNotAllowedError: one of them is not on the list.
     """
     if depth > _DEEPEST:
         raise TokenNotAllowedError
@@ -494,6 +494,6 @@ def _rewritten_token(token: Any, rewriter: ReplayUrlRewriter, depth: int, allow_
 
 
 def _is_plain_attr(token: Any) -> bool:
-    """True for ``attr(name)``, which is text: of a type, it could become what is fetched."""
+    """Return True for ``attr(name)``, which is text; a typed one could become an address."""
     inside = without_blanks(token.arguments)
     return len(inside) == 1 and inside[0].type == "ident"

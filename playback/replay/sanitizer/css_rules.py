@@ -1,16 +1,15 @@
 """CSS tokens, and the special rules for control states, mask images and font faces.
 
-What was disabled then bears an attribute of ours. Rules for what is disabled are made to mean that, so
-that no other control of the copy looks as if its visitor could not have used it. So it is with dialogs
-and popovers that stood above the page, which only scripts put there (HTML, 6.12).
+Controls that were disabled at capture carry an attribute of ours. Rules for disabled controls are rewritten
+to select that attribute, because the copy disables all controls. The same holds for dialogs and popovers
+that scripts had put above the page (HTML, 6.12).
 
-Such an image comes from our mask route, which gives its shape and no more. What a variable holds may be
-a mask or not: the declaration of one with an address of ours gets a twin for masks, which they look for
-first. So no mask is asked for where an image was, nor an image where a mask was.
+Mask images come from our mask route, which sends only their shape. A variable may be used as a mask or not:
+a variable with an address of ours gets a second one for masks, which properties of masks use first.
 
-A source is our font route, or a font within the sheet that was looked at. ``local()`` goes: which
-typefaces a reader has tells who the reader is. ``unicode-range`` stays, though it makes what is asked
-for depend on what stands in the page: all of it is asked of this archive, which knows the page.
+A font source is our font route, or a checked font within the sheet. ``local()`` is removed, because the
+installed typefaces identify the reader. ``unicode-range`` is kept, although requests then depend on the text
+of the page: they go to this archive only, which knows the page.
 """
 
 import re
@@ -28,16 +27,16 @@ UNQUOTABLE = re.compile(r"[\x00-\x20\"\\<]")
 
 
 class TokenNotAllowedError(Exception):
-    """A value holds a token that may not be shown."""
+    """A value contains a token that is not allowed."""
 
 
 def is_url_function(token: Any) -> bool:
-    """True for ``url("x")`` as browsers and tinycss2 tell it from ``url(x)``, which is one token."""
+    """Return True for ``url("x")``, a function; ``url(x)`` is a single token."""
     return isinstance(token, FunctionBlock) and token.lower_name == "url"
 
 
 def url_of(token: Any) -> str | None:
-    """The URL that a token names: ``url(x)``, ``url("x")`` or, in @import, ``"x"``."""
+    """Return the URL of a token: ``url(x)``, ``url("x")`` or, in @import, ``"x"``."""
     if isinstance(token, URLToken | StringToken):
         return str(token.value)
     if is_url_function(token):
@@ -48,10 +47,10 @@ def url_of(token: Any) -> str | None:
 
 
 def url_token(url: str) -> URLToken:
-    """The URL as a token.
+    """Return the URL as a token.
 
     Raises:
-        NotAllowedError: it holds what would have to be escaped, as no address of ours does.
+        TokenNotAllowedError: it needs escaping, which no address of ours does.
     """
     if UNQUOTABLE.search(url):
         raise TokenNotAllowedError
@@ -59,17 +58,17 @@ def url_token(url: str) -> URLToken:
 
 
 def without_blanks(tokens: list[Any]) -> list[Any]:
-    """The tokens without blanks and comments."""
+    """Return the tokens without blanks and comments."""
     return [each for each in tokens if each.type not in {"whitespace", "comment"}]
 
 
 def serialise(tokens: list[Any]) -> str:
-    """The tokens as text that cannot end a style element."""
+    """Return the tokens as text that cannot end a style element."""
     return escape_end(tinycss2.serialize(tokens))
 
 
 def escape_end(text: str) -> str:
-    """The text without ``</``, which could end a style element; inside strings it means the same."""
+    """Escape ``</``, which could end a style element; inside strings the meaning is the same."""
     return text.replace("</", "<\\/")
 
 
@@ -89,7 +88,7 @@ _STATE = re.compile(r"(?<!\\):(disabled|enabled)(?![\w\\-])|\[\s*disabled\s*\]",
 
 
 def rewrite_states(selector: str) -> str:
-    """The selector, speaking of controls and dialogs as they were when the page was captured.
+    """Rewrite a selector to select controls and dialogs by their state at capture.
 
     >>> rewrite_states("a > .b:disabled, c:not([disabled])")
     'a > .b[data-weboid-disabled], c:not([data-weboid-disabled])'
@@ -111,30 +110,30 @@ _COLOURED = re.compile(r"(?:-(?:webkit|moz|ms|o)-)?mask-(?:mode|source-type)")
 
 
 def is_masking(name: str) -> bool:
-    """True for a property whose images are masks."""
+    """Return True for a property whose images are masks."""
     return _MASK.fullmatch(name) is not None
 
 
 def needs_parser(name: str, value: str) -> bool:
-    """True for declarations that are about masks, or may be."""
+    """Return True for declarations that may concern masks."""
     return is_masking(name) or is_mask_twin(name) or (name.startswith("--") and "url(" in value)
 
 
 def is_mask_twin(name: str) -> bool:
-    """True for a name that only variables of ours have."""
+    """Return True for names of the variables that are added for masks."""
     return name.startswith(_TWIN)
 
 
 def mask_twin(name: str) -> str:
-    """The name of a variable's twin for masks, both as they are written."""
+    """Return the name of the variable that is added for masks beside another."""
     return _TWIN + name[2:]
 
 
 def masking_tokens(name: str, tokens: list[Any]) -> list[Any]:
-    """The value of a property whose images are masks, with variables that look for their twins first.
+    """Return the value of a mask property, with variables replaced by those for masks.
 
     Raises:
-        NotAllowedError: it looks at colours.
+        TokenNotAllowedError: it depends on colours.
     """
     if _COLOURED.fullmatch(name) or any(
         (each.type == "ident" and bool(each.lower_value == "luminance")) for each in tokens
@@ -192,7 +191,7 @@ _LONGEST_DATA_URL = 1_400_000  # characters: a font of a megabyte
 
 
 def write_font_face(rule: Any, rewriter: ReplayUrlRewriter) -> str:
-    """The rule as it may be shown; empty when it names no font that may be."""
+    """Return the filtered rule; empty when no source is allowed."""
     if rule.content is None or without_blanks(rule.prelude):
         return ""
     nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
@@ -210,13 +209,13 @@ def write_font_face(rule: Any, rewriter: ReplayUrlRewriter) -> str:
 
 
 def _descriptor(name: str, tokens: list[Any]) -> str:
-    """The value of a descriptor that fetches nothing; empty when it is not to be shown."""
+    """Return the value of a descriptor that loads nothing; empty when it is not allowed."""
     plain = all(each.type in _PLAIN_TOKENS or each == "," for each in tokens)
     return serialise(tokens).strip() if name in _DESCRIPTORS and plain else ""
 
 
 def _sources(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
-    """The sources that are ours, in their order."""
+    """Return the allowed sources in order."""
     sources: list[list[Any]] = [[]]
     for each in tokens:
         if each == ",":
@@ -228,7 +227,7 @@ def _sources(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
 
 
 def _source(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
-    """One source; empty when it leads nowhere, or says of itself what no font of ours is."""
+    """Return one source; empty when its address or format is not allowed."""
     if not tokens or tokens[0].type == "string":
         return ""
     target = _address(url_of(tokens[0]) or "", rewriter)
@@ -244,7 +243,7 @@ def _source(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
 
 
 def _hint(token: Any) -> str | None:
-    """``format()`` or ``tech()`` with names that are known; None for whatever else."""
+    """Return ``format()`` or ``tech()`` with known names; None for others."""
     if token.type != "function":
         return None
     known = {"format": _FORMATS, "tech": _TECHNOLOGIES}.get(token.lower_name, frozenset())
@@ -259,14 +258,14 @@ def _hint(token: Any) -> str | None:
 
 
 def _address(value: str, rewriter: ReplayUrlRewriter) -> str | None:
-    """Where the font is fetched from; None when from nowhere."""
+    """Return the replay address of the font, or None."""
     if value.lstrip()[:5].lower() != "data:":
         return rewriter.font(value)
     return _within(value.strip()) if len(value) <= _LONGEST_DATA_URL else None
 
 
 def _within(value: str) -> str | None:
-    """A font in a ``data:`` URL, named for what it is, whatever it was named."""
+    """Return the font of a ``data:`` URL with its detected media type, or None."""
     said, comma, content = value.partition(",")
     if not comma or not said.lower().rstrip().endswith(";base64"):
         return None

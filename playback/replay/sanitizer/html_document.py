@@ -1,11 +1,11 @@
 """Safe HTML documents: archived markup through nh3, and documents of our own.
 
-Both read markup that nh3 wrote: well-formed, its text and attribute values escaped, so that every
-``<`` begins a tag (HTML, 13.3).
+nh3 (ammonia, html5ever) keeps only what is on a level's lists (`playback.replay.sanitizer.allowlist`;
+research 1.5, P-01, P-02). All URLs in the result come from `ReplayUrlRewriter`. The document around the body
+is ours, with archived text escaped.
 
-nh3 (ammonia, html5ever) keeps what is on a level's lists (`playback.replay.sanitizer.allowlist`) and nothing else
-(research 1.5, P-01, P-02). Every URL that stays is one that `Rewriter` made. The document around the
-body is ours, and nothing archived stands in it unescaped.
+Paragraphs and line breaks are made from markup that nh3 wrote: well-formed, with escaped text and attribute
+values, so that every ``<`` begins a tag (HTML, 13.3).
 """
 
 import re
@@ -48,7 +48,7 @@ _BREAKS = re.compile(r"^(?:<br>| )+|(?:<br>| )+$")
 
 
 def write_paragraphs(markup: str) -> str:
-    """The text as ``<p>`` elements with ``<br>`` in them, one for each block that says something."""
+    """Return the text as ``<p>`` elements with ``<br>``, one for each block with text."""
     paragraphs: list[str] = []
     line: list[str] = []
     is_kept = 0  # how many ``pre`` are open, in which line ends count
@@ -79,7 +79,7 @@ def write_paragraphs(markup: str) -> str:
 
 
 def break_lines(markup: str, tags: Collection[str]) -> str:
-    """The markup with only `tags` in it; where another block begins or ends, so does a line."""
+    """Return the markup reduced to `tags`, with line breaks at the ends of other blocks."""
     parts: list[str] = []
     at = 0
     is_fresh = True  # nothing stands on the line
@@ -164,17 +164,16 @@ _BASE_STYLE = (
 def sanitise_document(
     text: str, rewriter: ReplayUrlRewriter, *, was_scripted: bool, level: Level = DEFAULT_LEVEL
 ) -> str:
-    """The archived document as a whole safe one, ``<!DOCTYPE html>`` to ``</html>``.
+    """Return the archived document as a complete safe one, ``<!DOCTYPE html>`` to ``</html>``.
 
-    Documents that our DOM artifact holds within it are made safe in the same way. Where a copy has a
-    look they stand in sandboxed frames whose policy is the page's own (HTML, 7.1.7: srcdoc inherits
-    it); else what they say stands in their place.
+    Framed documents within our DOM artifact are sanitised likewise. At levels with a look they become
+    sandboxed frames under the page's own policy (HTML, 7.1.7: srcdoc inherits it); at others, text.
 
     Args:
-        text: the document as it was decoded.
-        rewriter: where its URLs lead.
-        was_scripted: it is the DOM that scripts left, rather than the source.
-        level: how much of it is shown.
+        text: the decoded document.
+        rewriter: rewrites its URLs.
+        was_scripted: it is the DOM after scripts ran, rather than the source.
+        level: the level of the copy.
     """
     shows = allowlist_of(level)
     has_fonts = rewriter.has_fonts and shows.has_images
@@ -235,9 +234,9 @@ def sanitise_body(
     level: Level = DEFAULT_LEVEL,
     budget: ParserBudget | None = None,
 ) -> str:
-    """The markup with only what `level` shows; sanitised again it is the same.
+    """Return the markup reduced to what `level` shows; sanitising it again changes nothing.
 
-    That holds for a rewriter that leaves its own addresses alone.
+    That requires a rewriter that keeps its own addresses.
     """
     shows = allowlist_of(level)
     keep = _AttributeFilter(rewriter, budget or ParserBudget())
@@ -252,9 +251,9 @@ def sanitise_body(
 
 
 class _AttributeFilter:
-    """Which attribute values stay, and as what.
+    """Filter and rewriter of attribute values.
 
-    Once `is_settling` what is read is what was written here, and only that stays.
+    When `is_settling`, its input was written here, and only that is kept.
     """
 
     def __init__(self, rewriter: ReplayUrlRewriter, budget: ParserBudget) -> None:
@@ -294,10 +293,10 @@ def _settled(
     keep: _AttributeFilter,
     is_settled: Callable[[str], bool],
 ) -> str:
-    """What `clean` makes of the text, and of that again, until nothing changes.
+    """Apply `clean` until the text no longer changes.
 
-    HTML's own rules (13.2.6) move misplaced elements, and what they moved may move once more at
-    the next reading; a browser must read what we read (P-02). What never settles is shown as text.
+    HTML's rules (13.2.6) move misplaced elements, which may move again at the next parsing; browsers must parse
+    what was checked (P-02). Text that does not settle is shown as plain text.
     """
     text = clean(text)
     keep.is_settling = True
@@ -312,7 +311,7 @@ def _settled(
 
 
 def _plain(markup: str, shows: LevelAllowlist, keep: _AttributeFilter, level: Level) -> str:
-    """The markup without a look: lines end where blocks did, though the blocks are gone."""
+    """Return the markup for a level without a look: lines end where blocks did."""
     marked = _clean(markup, replace(shows, tags=shows.tags | BLOCK_ELEMENTS), keep)
     return write_paragraphs(marked) if level is Level.TEXT else break_lines(marked, shows.tags)
 
@@ -346,20 +345,20 @@ def _custom_elements(text: str) -> Collection[str]:
 
 
 def image_document(address: str, title: str) -> str:
-    """A document that shows one image of ours."""
+    """Return a document that shows one image of ours."""
     style = "html{background:#222}body{margin:0}img{display:block;max-width:100%;margin:auto}"
     body = f'<img src="{escape(address)}" alt="{escape(title)}">'
     return document_frame(title, f"<style>{style}</style>", body)
 
 
 def text_document(text: str, title: str) -> str:
-    """A document that shows plain text."""
+    """Return a document that shows plain text."""
     style = "body{margin:1rem}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
     return document_frame(title, f"<style>{style}</style>", f"<pre>\n{escape(text)}</pre>")
 
 
 def reading_document(text: str, title: str) -> str:
-    """A document that shows the visible text of a page: a paragraph ends where a line is empty."""
+    """Return a document that shows the visible text of a page; empty lines separate paragraphs."""
     paragraphs = re.split(r"\n[ \t]*\n\s*", re.sub(r"\r\n?", "\n", text).strip())
     body = "".join(
         f"<p>{escape(each.strip()).replace(chr(10), '<br>')}</p>" for each in paragraphs if each
@@ -370,7 +369,7 @@ def reading_document(text: str, title: str) -> str:
 
 
 def notice_document(title: str, text: str, *, link: tuple[str, str] | None = None) -> str:
-    """A document in our own words, for when there is nothing to show; `link`: address and words."""
+    """Return a notice document; `link` is an address and its text."""
     style = (
         ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:34rem;"
         "margin:15vh auto;padding:0 1rem;text-align:center}h1{font-size:1.25rem}"
@@ -409,7 +408,7 @@ def document_frame(  # noqa: PLR0913 the parts of one template
     html: str = "",
     body_attributes: str = "",
 ) -> str:
-    """Return the document; its doctype is one of `doctypes`, so that it is laid out as its original was."""
+    """Return the complete document; the doctype keeps the layout mode of the original."""
     return "".join(
         (
             doctype,
@@ -435,7 +434,7 @@ def _write_sheet(sheet: PageStylesheet, rewriter: ReplayUrlRewriter, budget: Par
 
 
 def _root_attributes(attributes: Attributes, rewriter: ReplayUrlRewriter) -> str:
-    """The attributes of ``html`` or ``body`` that bear on the look, as text with a leading blank."""
+    """Return the attributes of ``html`` or ``body`` that affect the look, with a leading space."""
     return _safe_attributes(attributes, rewriter, _ROOT_ATTRIBUTES)
 
 

@@ -1,8 +1,8 @@
 """Inline SVG of a document, replaced by images.
 
-Our DOM artifact notes at each drawing how it looked (``data-weboid-look``: size, colours, place),
-because what styles said of an ``svg`` element does not reach an image; and at its shapes, what the
-page's styles said of them. To be called in a maker only.
+Our DOM artifact stores the look of each drawing (``data-weboid-look``: size, colours, place), because styles
+of an ``svg`` element do not apply within an image; and of its shapes, what the page's styles set. For makers
+only.
 """
 
 import re
@@ -63,7 +63,7 @@ _HREF = {"href", "{http://www.w3.org/1999/xlink}href"}
 
 
 class InlineDrawings:
-    """The drawings of one document, which may borrow shapes from each other."""
+    """Drawings of one document, which may use shapes of each other."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -74,7 +74,7 @@ class InlineDrawings:
         self._known: dict[tuple[str, str], str] = {}
 
     def end_of(self, start: int) -> int | None:
-        """Where the drawing that starts there ends; None when it does not soon enough."""
+        """Return the end of the drawing that starts there; None when it is too far away."""
         depth = 0
         if self._endless > _MOST_ENDLESS:
             return None
@@ -86,7 +86,7 @@ class InlineDrawings:
         return None
 
     def image(self, start: int, end: int, attributes: dict[str, str]) -> dict[str, str] | None:
-        """The attributes of an image of that drawing; None when it is not seen, or cannot be drawn."""
+        """Return the attributes of an image of that drawing; None when it is invisible or invalid."""
         look = dict(_DECLARATION.findall(attributes.get(_LOOK, "")))
         self._count += 1
         if look.get("display") == "none" or self._count > _MOST:
@@ -122,7 +122,7 @@ class InlineDrawings:
         return data_url(draw(root, DrawingOptions(scale, size, look.get("color", ""))))
 
     def _borrow(self, root: Element) -> None:
-        """Put in what the drawing uses of other drawings in the document."""
+        """Insert the shapes of other drawings that the drawing uses."""
         own = {each.get("id") for each in root.iter()}
         wanted, copied = [root], 0
         while wanted:
@@ -170,7 +170,7 @@ class InlineDrawings:
 
 
 def drawing_text(markup: str, attributes: dict[str, str]) -> str:
-    """What a drawing says to those who do not see it."""
+    """Return the alternative text of a drawing."""
     if said := attributes.get("aria-label"):
         return said
     title = re.search(r"<title[^>]*>([^<]{1,300})</title", markup, re.IGNORECASE)
@@ -178,7 +178,7 @@ def drawing_text(markup: str, attributes: dict[str, str]) -> str:
 
 
 def _as_xml(markup: str) -> str:
-    """Markup as our DOM artifact writes it, with the names that XML wants declared."""
+    """Return markup of our DOM artifact as XML, with namespaces declared."""
     found = _START_TAG.match(markup)
     if found is None:
         raise PermanentError("A drawing that does not begin as one.")
@@ -195,10 +195,10 @@ def _as_xml(markup: str) -> str:
 
 
 def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> None:
-    """Let a shape look as it is told: places as attributes, the rest as its style.
+    """Apply a stored look to a shape: geometry as attributes, the rest as its style.
 
-    What it says itself of other things stays; what a `look` says wins over style sheets within the
-    drawing, too, as it did when the browser computed it.
+    Other properties of the shape are kept; those of a look win over style sheets within the drawing, because
+    they are computed values.
     """
     said = {name: value for name, value in look.items() if _VALUE.fullmatch(value)}
     if "font-family" in said:  # what names no typeface of this machine is drawn in this one
@@ -222,7 +222,7 @@ def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> Non
 
 
 def _humble_sheets(root: Element) -> None:
-    """Let no rule within the drawing win over what was told of a shape."""
+    """Remove ``!important`` from the drawing's sheets, so that stored looks win."""
     for each in root.iter(f"{{{NAMESPACE}}}style"):
         each.text = _IMPORTANT.sub("", each.text or "")
 

@@ -1,14 +1,12 @@
-"""Media types of images, drawings and fonts, told from their bytes (P-16).
+"""Media types of images, drawings and fonts, detected from their bytes (P-16); pure.
 
-Five raster formats are handed on as they are: PNG, JPEG, GIF, WebP and AVIF. An image whose header
-does not say its size is none of them, and neither is one that announces more pixels than a browser
-should be asked to hold, in one picture or in all of its frames. What may be drawn anew as a PNG (SVG,
-BMP, ICO) is for `playback.replay.sanitizer.rasterizer`.
+PNG, JPEG, GIF, WebP and AVIF are sent unchanged. Images whose header has no size, or more pixels than a
+browser should allocate, in one picture or in all frames, are rejected. SVG, BMP and ICO are drawn as PNG
+(`playback.replay.sanitizer.rasterizer`).
 
-WOFF2, WOFF, TrueType and OpenType are handed on as they are; what a browser makes of them it checks once
-more. Collections, EOT, SVG fonts and fonts with SVG glyphs are none of them (P-02), nor is a font that
-names no glyphs, places a table outside of the file, or unpacks to more than a browser should be asked to
-hold (P-21). Pure.
+WOFF2, WOFF, TrueType and OpenType are sent unchanged; browsers check them again. Collections, EOT, SVG fonts
+and fonts with SVG glyphs are rejected (P-02), and so are fonts without glyphs, with tables outside of the
+file, or with too large an unpacked size (P-21).
 """
 
 import re
@@ -31,7 +29,7 @@ _Extent = tuple[int, int, int]
 
 
 def image_type(data: bytes) -> str | None:
-    """The media type of a PNG, JPEG, GIF, WebP or AVIF image; None for all else, and for bombs."""
+    """Return the media type of a PNG, JPEG, GIF, WebP or AVIF image; None for others, and bombs."""
     for matches, media_type, measure in (
         (data.startswith(_PNG), "image/png", _png),
         (data.startswith(b"\xff\xd8\xff"), "image/jpeg", _jpeg),
@@ -53,7 +51,7 @@ def _is_bearable(data: bytes, measure: Callable[[bytes], _Extent]) -> bool:
 
 
 def _png(data: bytes) -> _Extent:
-    """From IHDR, which comes first (PNG, 5.6), and from the number of frames in acTL."""
+    """Read size and frames from IHDR, which comes first (PNG, 5.6), and acTL."""
     width, height = struct.unpack_from(">II", data, 16)
     if data[12:16] != b"IHDR":
         return 0, 0, 0
@@ -69,9 +67,9 @@ def _png(data: bytes) -> _Extent:
 
 
 def _jpeg(data: bytes) -> _Extent:
-    """From the frame header: the first marker SOF0 to SOF15 that is no table.
+    """Read the size from the frame header: the first marker SOF0 to SOF15 that is no table.
 
-    What stands between segments is passed over, as decoders do (libjpeg's next_marker).
+    Bytes between segments are skipped, as decoders do (libjpeg's next_marker).
     """
     at = 2
     while (at := data.find(b"\xff", at)) >= 0:
@@ -89,7 +87,7 @@ def _jpeg(data: bytes) -> _Extent:
 
 
 def _gif(data: bytes) -> _Extent:
-    """The logical screen, or what frames reach beyond it; every frame fills a screen."""
+    """Return the logical screen, or the extent of larger frames; each frame counts as a screen."""
     width, height = struct.unpack_from("<HH", data, 6)
     frames = 0
     for left, top, frame_width, frame_height in _gif_frames(data):
@@ -122,7 +120,7 @@ def _palette(flags: int) -> int:
 
 
 def _webp(data: bytes) -> _Extent:
-    """The largest of what its chunks say: VP8X, VP8, VP8L, and a frame for each ANMF."""
+    """Return the largest size in VP8X, VP8, VP8L, and one frame for each ANMF."""
     width = height = frames = 0
     at = 12
     while at + 8 <= len(data):
@@ -157,10 +155,10 @@ def _u24(data: bytes, at: int) -> int:
 
 
 def _avif(data: bytes) -> _Extent:
-    """From its ``ispe`` properties (ISO/IEC 23008-12, 6.5.3) and, of a film, its tracks.
+    """Read sizes from ``ispe`` properties (ISO/IEC 23008-12, 6.5.3) and tracks.
 
-    Each property must be bearable: which item it is for would take a parser. A grid has a property
-    for itself beside that of its cells.
+    Every property must be within the limits, because assigning them to items needs a full parser. A grid has a
+    property of its own beside that of its cells.
     """
     width = height = 0
     at = 0
@@ -190,7 +188,7 @@ _LATIN = re.compile(
 
 
 class RasterKind(StrEnum):
-    """A format, as Pillow calls it."""
+    """Picture format by Pillow's name."""
 
     SVG = "SVG"
     BMP = "BMP"
@@ -198,7 +196,7 @@ class RasterKind(StrEnum):
 
 
 def raster_kind(data: bytes) -> RasterKind | None:
-    """The format; None when it is none of these."""
+    """Return the format of a picture that is drawn anew; None for others."""
     if data.startswith(b"\x00\x00\x01\x00") and len(data) > 22:
         return RasterKind.ICO
     if data.startswith(b"BM") and data[14:18] in {b"\x28\0\0\0", b"\x6c\0\0\0", b"\x7c\0\0\0"}:
@@ -207,7 +205,7 @@ def raster_kind(data: bytes) -> RasterKind | None:
 
 
 def decode_xml(data: bytes) -> str:
-    """The text of an XML document, by byte order mark or declaration; UTF-8 without one."""
+    """Decode an XML document by byte order mark or declaration, else as UTF-8."""
     for mark, encoding in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
         if data.startswith(mark):
             return data[2:].decode(encoding, "replace")
@@ -215,7 +213,7 @@ def decode_xml(data: bytes) -> str:
 
 
 def _is_svg(data: bytes) -> bool:
-    """True when it begins as an SVG document does, or as a gzipped one."""
+    """Return True for the beginning of an SVG document, plain or gzipped."""
     head = data[:_HEAD]
     if head.startswith(b"\x1f\x8b"):
         try:
@@ -275,11 +273,11 @@ _Table = tuple[bytes, int, int]
 
 
 class _BrokenFontError(Exception):
-    """The directory contradicts itself or the file."""
+    """The font's directory contradicts itself or the file."""
 
 
 def font_type(data: bytes) -> str | None:
-    """The media type of a font that a browser may be handed; None for all else."""
+    """Return the media type of a font that may be sent; None for others."""
     magic = data[:4]
     try:
         if magic in _PLAIN:
@@ -304,7 +302,7 @@ def font_type(data: bytes) -> str | None:
 
 
 def _check_tables(tables: list[_Table]) -> None:
-    """Return when the tables are those of a font, and none lies in another."""
+    """Raise unless the tables are those of a font and do not overlap."""
     tags = {tag for tag, _, _ in tables}
     _demand(len(tags) == len(tables) and tags >= _NEEDED and _SVG_GLYPHS not in tags)
     _demand(all(_TAG.fullmatch(tag) for tag in tags))
@@ -318,7 +316,7 @@ def _demand(holds: bool) -> None:  # noqa: FBT001 a statement of what must hold
 
 
 def _woff_tables(data: bytes) -> list[_Table]:
-    """WOFF, 3 and 4: a header, then entries of tag, offset, packed length, length and checksum."""
+    """Read the WOFF directory (3 and 4): entries of tag, offset, packed length, length, checksum."""
     flavour, length, count, reserved, _ = struct.unpack_from(">4sIHHI", data, 4)
     # How large it says it gets is not asked: what its tables say counts.
     _demand(flavour in _PLAIN and length == len(data) and reserved == 0)
@@ -335,9 +333,9 @@ def _woff_tables(data: bytes) -> list[_Table]:
 
 
 def _woff2_tables(data: bytes) -> list[_Table]:
-    """WOFF2, 4: a header, then entries of flags, maybe a tag, and lengths; one stream holds all tables.
+    """Read the WOFF2 directory (4): entries of flags, optional tag, lengths; one stream for all.
 
-    The places are those in the unpacked stream.
+    Offsets are those in the unpacked stream.
     """
     flavour, length, count, reserved, _, packed = struct.unpack_from(">4sIHHII", data, 4)
     _demand(flavour in _PLAIN and length == len(data) and reserved == 0)
@@ -365,20 +363,20 @@ def _woff2_tables(data: bytes) -> list[_Table]:
 
 
 def _entries(data: bytes, layout: str, at: int, count: int) -> Iterator[Any]:
-    """The entries of a directory of fixed size."""
+    """Yield the entries of a directory of fixed size."""
     size = struct.calcsize(layout) * count
     _demand(at + size <= len(data))
     return struct.iter_unpack(layout, data[at : at + size])
 
 
 def _check_block(data: bytes, at: int, begin: int) -> None:
-    """Return when the block whose offset and length stand at `at` is empty or within the file."""
+    """Raise unless the block whose offset and length stand at `at` is empty or within the file."""
     offset, length = struct.unpack_from(">II", data, at)
     _demand(length == 0 or (begin <= offset and offset + length <= len(data)))
 
 
 def _base128(data: bytes, at: int) -> tuple[int, int]:
-    """WOFF2, 4.1, UIntBase128: the number, and where it ends."""
+    """Read a UIntBase128 (WOFF2, 4.1): return the number and its end."""
     _demand(data[at] != 0x80)  # leading zeros
     number = 0
     for place in range(at, at + 5):

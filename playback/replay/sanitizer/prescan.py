@@ -1,19 +1,17 @@
-"""Readings of markup before it is sanitised: nesting depth, doctype, parts taken out.
+"""Scan of markup before it is sanitised: nesting depth, doctype, parts taken out.
 
-html5ever walks up the open elements for many a tag, so its time grows with the square of the depth: 250 kB
-of nothing but ``<div>`` take ten seconds. Browsers themselves nest no deeper than 512 elements (Blink's
-``kMaximumHTMLParserDOMTreeDepth``). Formatting elements that are never closed are opened again in each
-paragraph (HTML, 13.2.4.3), so of them fewer may be open.
+html5ever searches the open elements for many tags, so its time grows with the square of the depth: 250 kB of
+``<div>`` take ten seconds. Browsers limit the depth to 512 elements (Blink's
+``kMaximumHTMLParserDOMTreeDepth``). Unclosed formatting elements are reopened in each paragraph (HTML,
+13.2.4.3), so fewer of them are allowed.
 
-HTML has three modes, and the document type chooses (HTML Standard, 13.2.6.4.1): quirks, limited quirks,
-in which cells and lines close up around pictures, and none. What a copy says is one of three constants;
-nothing of the original's own words is in it.
+The document type selects one of three layout modes (HTML Standard, 13.2.6.4.1): quirks, limited quirks, in
+which cells and lines close up around pictures, and standards. Copies use one of three constants for it.
 
-Title, style sheets and the attributes of ``html`` and ``body`` are taken out; images get the source
-that the browser really loaded, links the window they open in, shadow trees stand open, framed
-documents are set aside, and formulas stand as their text. This is a
-convenience for the page's look and nothing else: whatever comes out goes through the sanitiser
-(`playback.replay.sanitizer.html_document`), so a document that deceives this reading only harms its own look.
+Title, style sheets and the attributes of ``html`` and ``body`` are taken out; images get the source that the
+browser loaded, links their target window; shadow trees are opened, framed documents set aside, and formulas
+replaced by their text. This affects only the look of the copy: the sanitiser
+(`playback.replay.sanitizer.html_document`) checks all results.
 """
 
 import re
@@ -92,7 +90,7 @@ _FORMATTING = frozenset(
 
 
 def limit_depth(text: str) -> str:
-    """Return the markup without the tags of elements that are nested too deep; what they hold stays."""
+    """Remove the tags of elements that are nested too deep; keep their content."""
     open_: list[tuple[str, bool]] = []  # name, and whether its tags stay
     counts: Counter[str] = Counter()
     formatting = 0
@@ -173,7 +171,7 @@ _LIMITED = ("-//w3c//dtd xhtml 1.0 frameset//", "-//w3c//dtd xhtml 1.0 transitio
 
 
 def doctype_of(text: str) -> str:
-    """The document type, ours, under which a document is laid out as under its own; empty in quirks mode."""
+    """Return our document type with the same layout mode; empty in quirks mode."""
     found = _DOCTYPE.match(text)
     if found is None:
         return _QUIRKS
@@ -221,7 +219,7 @@ Attributes = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PageStylesheet:
-    """A style sheet of the page: `href` of a linked one, else the `text` of one within it."""
+    """Style sheet of the page: `href` of a linked one, else the `text` of an embedded one."""
 
     media: str
     href: str = ""
@@ -230,7 +228,7 @@ class PageStylesheet:
 
 @dataclass(frozen=True, slots=True)
 class FramedDocument:
-    """A document within the document, as our DOM artifact holds it, and its element's attributes."""
+    """Framed document in our DOM artifact, and the attributes of its element."""
 
     text: str
     attributes: Attributes
@@ -238,9 +236,9 @@ class FramedDocument:
 
 @dataclass(slots=True)
 class DocumentScan:
-    """What was taken out, and the rest of the document.
+    """Parts taken out of a document, and the rest of it.
 
-    Where frame n was stands ``<wbr id="<mark>n">``, with a mark that the document cannot know.
+    Frame n is replaced by ``<wbr id="<mark>n">``, with a mark that the document cannot know.
     """
 
     body: str = ""
@@ -258,15 +256,14 @@ class DocumentScan:
 def scan_document(
     text: str, rewriter: ReplayUrlRewriter, *, was_scripted: bool, has_frames: bool = True
 ) -> DocumentScan:
-    """Read a document once from start to end.
+    """Scan a document in one pass.
 
     Args:
         text: the document.
-        rewriter: says which links stay within the page, and whether images are shown; else their
-            alternative text stands in their place.
-        was_scripted: scripts have run, so that what is meant for browsers without them was never
-            shown and is left out.
-        has_frames: framed documents are set aside; else what they say stands in their place.
+        rewriter: tells links within the page, and whether images are shown; otherwise their alternative
+            text replaces them.
+        was_scripted: scripts have run, so that fallback content for browsers without them is left out.
+        has_frames: set framed documents aside; otherwise their text replaces them.
     """
     return _DocumentScanner(
         text, rewriter, was_scripted=was_scripted, frame_depth=None if has_frames else 0
@@ -344,7 +341,7 @@ class _DocumentScanner:
         return end
 
     def _drawing(self, attributes: Attributes, start: int, end: int) -> int:
-        """SVG is no language of the sanitiser: it stands as a picture, or as what it says."""
+        """Replace an SVG drawing by an image or by its text."""
         close = self._drawings.end_of(start)
         if close is None:
             self._parts.append(self._text[start:end])
@@ -419,7 +416,7 @@ class _DocumentScanner:
         return picture + "<video>"
 
     def _embedded(self, name: str, attributes: Attributes) -> str:
-        """A frame as its document, a picture as one; of an object else what stands in for it."""
+        """Replace a frame by its document, a picture by an image, another object by its fallback."""
         document = attributes.pop("data-weboid-document", "")
         source = attributes.get("data" if name == "object" else "src", "")
         kind = attributes.get("type", "").strip().lower()
@@ -451,26 +448,26 @@ class _DocumentScanner:
         return f"<div>{inner.body}</div>"
 
     def _image(self, attributes: Attributes) -> str:
-        """The image, or what it says to those who see none."""
+        """Return the image, or its alternative text."""
         if self._rewriter.has_images:
             return _start_tag("img", attributes)
         return escape(attributes.get("alt", ""))
 
 
 def _url_of(document: str) -> str | None:
-    """Return the URL that the artifact records of a framed document; None when it records none."""
+    """Return the URL that the artifact records of a framed document, or None."""
     found = _RECORDED_URL.match(document)
     return None if found is None else unescape(found[1])
 
 
 def _first_candidate(srcset: str) -> str:
-    """The first URL of a srcset; for documents that no browser of ours has loaded."""
+    """Return the first URL of a srcset, for documents that our browser has not loaded."""
     words = srcset.split(None, 1)
     return words[0].rstrip(",") if words else ""
 
 
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:
-    """A start tag's attributes from the end of its name, the first of a name counting; its end."""
+    """Return the attributes of a start tag, first occurrence winning, and the tag's end."""
     found: Attributes = {}
     while (match := _ATTRIBUTE.match(text, at)) is not None:
         at = match.end()
@@ -481,7 +478,7 @@ def _attributes(text: str, at: int) -> tuple[Attributes, int]:
 
 
 def _control(name: str, attributes: Attributes) -> str:
-    """A control, which bears in the copy whether it was disabled then."""
+    """Return a control, marked when it was disabled at capture."""
     return _start_tag(name, attributes | ({WAS_DISABLED: ""} if "disabled" in attributes else {}))
 
 

@@ -1,9 +1,6 @@
-"""Rasterizer of SVG, old picture formats and PDF pages.
+"""Rasterizer of SVG, old picture formats and PDF pages; for makers only.
 
-To be called in a maker (`playback.replay.sanitizer_pool`) only, whose time and memory are bounded.
-
-To be called in a maker (`playback.replay.sanitizer_pool`) only, whose time and memory are bounded: what a PDF
-holds is as hostile as a page. Nothing of the file itself gets out, only pixels and characters.
+PDFs are as untrusted as pages. Only pixels and characters leave the process.
 """
 
 import io
@@ -29,10 +26,10 @@ _MASKS = ("PNG", "GIF", "WEBP", "JPEG")
 
 
 def raster(data: bytes, scale: float = 1.0) -> bytes:
-    """The picture as PNG; an SVG has `scale` pixels to each of its own.
+    """Return the picture as PNG, an SVG with `scale` pixels per CSS pixel.
 
     Raises:
-        PermanentError: it is none of these formats, damaged, or too large.
+        PermanentError: it has none of these formats, is damaged, or too large.
     """
     kind = raster_kind(data)
     if kind is RasterKind.SVG:
@@ -51,7 +48,7 @@ def raster(data: bytes, scale: float = 1.0) -> bytes:
 
 
 def mask(data: bytes) -> bytes:
-    """The shape of a small picture as PNG: black, as opaque as the picture is.
+    """Return the shape of a small picture as PNG: black, with the picture's opacity.
 
     Raises:
         PermanentError: it is no picture, damaged, or too large.
@@ -95,9 +92,9 @@ _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 
 
 def read_pdf(data: bytes) -> bytes:
-    """Return as JSON how many pages the PDF has, and of the first ones the size and the text.
+    """Return the number of pages of a PDF as JSON, and size and text of the first ones.
 
-    ``error`` says why it cannot be read: ENCRYPTED or BROKEN.
+    ``error`` is ENCRYPTED or BROKEN for a PDF that cannot be read.
     """
     import pypdfium2
 
@@ -112,7 +109,7 @@ def read_pdf(data: bytes) -> bytes:
 
 
 def draw_pdf_page(data: bytes, number: int) -> bytes:
-    """Return the page, counted from 1, as WebP; empty when there is none, or it cannot be drawn."""
+    """Return the page, counted from 1, as WebP; empty when it is missing or cannot be drawn."""
     import pypdfium2
 
     try:

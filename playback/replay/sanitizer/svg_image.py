@@ -1,11 +1,8 @@
-"""SVG and data URLs as PNG images, drawn by resvg after reduction (P-02).
+"""SVG and data URLs as PNG images, drawn by resvg after reduction (P-02); for makers only.
 
-resvg draws; it runs no scripts, but opens files that an ``image`` names, and copies what ``use`` asks
-for as often as it asks. So the document is parsed and cut down here first: no entities, no names that
-lead out of the document, a bounded count of shapes, and a size that we have written. What is left
-must run in a maker (`playback.replay.sanitizer_pool`), whose time and memory the kernel bounds.
-
-To be called in a maker (`playback.replay.sanitizer_pool`) only: SVG in a ``data:`` URL is drawn on the spot.
+resvg runs no scripts, but opens files that an ``image`` names, and copies shapes as often as ``use`` asks. So
+the document is parsed and reduced first: no entities, no references out of the document, a bounded number of
+shapes, and a size set by us.
 """
 
 import re
@@ -73,12 +70,12 @@ _COLOUR = re.compile(r"[A-Za-z0-9#(),.%/ -]{1,60}")
 
 @dataclass(frozen=True, slots=True)
 class DrawingOptions:
-    """How an SVG is drawn.
+    """Options of drawing an SVG.
 
     Attributes:
-        scale: how many pixels a CSS pixel has, each way.
+        scale: pixels per CSS pixel.
         size: its box in CSS pixels; None: its own size.
-        colour: what ``currentColor`` is, as CSS says it; empty: black.
+        colour: CSS value of ``currentColor``; empty: black.
     """
 
     scale: float = 1.0
@@ -87,10 +84,10 @@ class DrawingOptions:
 
 
 def raster_svg(data: bytes, drawing: DrawingOptions | None = None) -> bytes:
-    """The document as a PNG image.
+    """Return the document as a PNG image.
 
     Raises:
-        PermanentError: it is no SVG, or one that asks for too much.
+        PermanentError: it is no SVG, or too expensive.
     """
     if data.startswith(b"\x1f\x8b"):
         decoder = zlib.decompressobj(31)
@@ -103,7 +100,7 @@ def raster_svg(data: bytes, drawing: DrawingOptions | None = None) -> bytes:
 
 
 def draw(root: ElementTree.Element, drawing: DrawingOptions) -> bytes:
-    """The parsed document as a PNG image; the tree is cut down on the way.
+    """Return the parsed document as a PNG image; reduces the tree in place.
 
     Raises:
         PermanentError: as `raster_svg`.
@@ -133,7 +130,7 @@ def draw(root: ElementTree.Element, drawing: DrawingOptions) -> bytes:
 
 @cache
 def _typefaces() -> dict[str, Any]:
-    """Families of this machine for CSS's generic ones; without them resvg writes no text at all."""
+    """Return this machine's families for CSS's generic ones; without them resvg draws no text."""
     found = {}
     for generic, candidates in _TYPEFACES.items():
         for family in candidates:
@@ -151,10 +148,10 @@ def _typefaces() -> dict[str, Any]:
 
 
 def parse_svg(text: str) -> ElementTree.Element:
-    """The document as a tree, its plain entities resolved.
+    """Parse the document, with plain entities resolved.
 
     Raises:
-        PermanentError: it is too long, not well-formed, or declares what we do not resolve.
+        PermanentError: it is too long, malformed, or declares other entities.
     """
     if len(text) > _LONGEST or text.count("<") > 2 * _MOST_SHAPES:
         raise PermanentError("A drawing that is too long.")
@@ -190,7 +187,7 @@ def parse_svg(text: str) -> ElementTree.Element:
 
 
 def _cut_down(element: ElementTree.Element, depth: int) -> None:
-    """Take out what is no shape, and every name that leads out of the document."""
+    """Remove elements that are no shapes, and references out of the document."""
     if depth > _DEEPEST:
         raise PermanentError("A drawing that is nested too deep.")
     for key in list(element.attrib):
@@ -214,7 +211,7 @@ def _cut_down(element: ElementTree.Element, depth: int) -> None:
 
 
 def _is_inner(value: str) -> bool:
-    """True for a part of the document, and for a raster image within it."""
+    """Return True for a reference within the document, or an embedded raster image."""
     if value.strip().startswith("#"):
         return True
     picture = _PICTURE.fullmatch(value)
@@ -231,7 +228,7 @@ def _local(element: ElementTree.Element) -> str:
 
 
 def _weight(root: ElementTree.Element) -> int:
-    """How many shapes are drawn, counting each copy that `use` makes; a loop weighs too much."""
+    """Return the number of drawn shapes, counting each copy by `use`; a loop is too heavy."""
     named = {each.attrib["id"]: each for each in root.iter() if "id" in each.attrib}
     known: dict[ElementTree.Element, int] = {}
     busy: set[ElementTree.Element] = set()
@@ -254,7 +251,7 @@ def _weight(root: ElementTree.Element) -> int:
 
 
 def natural_size(root: ElementTree.Element) -> tuple[float, float]:
-    """Its own size in CSS pixels (SVG 2, 8.12 and CSS Images 3, 5.3)."""
+    """Return the document's own size in CSS pixels (SVG 2, 8.12 and CSS Images 3, 5.3)."""
     box = re.split(r"[\s,]+", root.get("viewBox", "").strip())
     try:
         _, _, box_width, box_height = map(float, box)
@@ -284,7 +281,7 @@ _LONGEST_DATA_URL = 200_000  # characters; icons have a few hundred
 
 
 def picture_address(value: str, rewriter: ReplayUrlRewriter) -> str | None:
-    """Where the picture is shown from; None when it is not to be shown."""
+    """Return the address of the picture in the copy; None when it is not shown."""
     value = value.strip()
     if value.startswith("#"):  # a part of this very document is no picture
         return None
@@ -294,7 +291,7 @@ def picture_address(value: str, rewriter: ReplayUrlRewriter) -> str | None:
 
 
 def data_url(png: bytes) -> str:
-    """The picture as a ``data:`` URL."""
+    """Return the picture as a ``data:`` URL."""
     return f"data:image/png;base64,{b64encode(png).decode()}"
 
 

@@ -1,8 +1,7 @@
 """Rewriter of archived URLs to replay routes and reader pages (P-03); pure.
 
-Whatever a page says, an image comes from our image route, a style sheet from our style route, a font
-from our font route, and a link leads to the front. There is no fifth answer, so nothing of the page reaches the live web
-(P-03).
+Images lead to our image route, style sheets to our style route, fonts to our font route, and links to the
+front. There is no other result, so a copy loads nothing from the live web.
 """
 
 import re
@@ -33,19 +32,19 @@ _LONGEST_DATA_URL = 2_000_000  # characters
 
 @dataclass(frozen=True, slots=True)
 class ReplayUrlRewriter:
-    """The rules for one page or style sheet.
+    """Rewriting rules of one page or style sheet.
 
     Attributes:
         timestamp: the moment of the page, 14 digits; its parts are looked up near it.
-        base: what relative URLs are relative to.
+        base: base of relative URLs.
         front: the origin of the front.
-        page: the page's own URL, to which ``#part`` links stay inside.
-        wiki: the wiki whose reader asks; empty: none.
-        level: the level that the reader chose, which links keep; None: none was chosen.
-        has_images: images are shown, also those that style sheets name.
+        page: the page's own URL; ``#part`` links to it stay within the page.
+        wiki: the reader's wiki; empty: none.
+        level: the level that the reader chose, which links keep; None: none.
+        has_images: images are shown, also those of style sheets.
         has_fonts: the page's own fonts are loaded.
-        is_masking: an image is wanted for its shape alone, which browsers fetch in another way.
-        withheld: URLs of documents that are framed in the page and must not be shown.
+        is_masking: images are used as masks, which come from another route.
+        withheld: URLs of framed documents that must not be shown.
     """
 
     timestamp: str
@@ -61,11 +60,11 @@ class ReplayUrlRewriter:
 
     @property
     def masking(self) -> "ReplayUrlRewriter":
-        """The same rules for images that are masks."""
+        """Return the same rules for mask images."""
         return replace(self, is_masking=True)
 
     def based(self, base: str) -> "ReplayUrlRewriter":
-        """The same rules for a page with a base element that says `base`."""
+        """Return the same rules for a page with the base element `base`."""
         url = self._absolute(base)
         return self if url is None else replace(self, base=url)
 
@@ -73,9 +72,9 @@ class ReplayUrlRewriter:
         """Return True when a framed document must not be shown.
 
         Args:
-            source: what the frame's element names.
-            document_url: the document's own URL; None when the artifact, of an earlier version, does not
-                record it: then the frame may have been led to any of those that are withheld.
+            source: the URL in the frame's element.
+            document_url: the document's own URL; None when an artifact of an earlier version does not record
+                it: then the frame may show any of the withheld documents.
         """
         if not self.withheld:
             return False
@@ -85,7 +84,7 @@ class ReplayUrlRewriter:
         return any(_key(each) in urls for each in self.withheld)
 
     def image(self, value: str) -> str | None:
-        """Where the image is shown from; None when it is not to be shown."""
+        """Return the address of the image in the copy; None when it is not shown."""
         if not self.has_images:
             return None
         value = value.strip(_TRIMMED)
@@ -96,17 +95,17 @@ class ReplayUrlRewriter:
         return self._part(value, MementoModifier.MASK if self.is_masking else MementoModifier.IMAGE)
 
     def sheet(self, value: str) -> str | None:
-        """Where the style sheet comes from; None when from nowhere."""
+        """Return the address of the style sheet in the copy, or None."""
         return self._part(
             value, MementoModifier.STYLE if self.has_images else MementoModifier.PLAIN_STYLE
         )
 
     def font(self, value: str) -> str | None:
-        """Where the font comes from; None when from nowhere."""
+        """Return the address of the font in the copy, or None."""
         return self._part(value, MementoModifier.FONT) if self.has_fonts else None
 
     def link(self, value: str) -> str | None:
-        """Where a link leads: within the page, or to the front; None when nowhere."""
+        """Return the target of a link: within the page, or on the front; None for no target."""
         fragment = self.fragment(value)
         if fragment is not None:
             return fragment
@@ -119,7 +118,7 @@ class ReplayUrlRewriter:
         return self.front + page_path(self.timestamp, url, level=self.level, wiki=self.wiki)
 
     def fragment(self, value: str) -> str | None:
-        """``#part`` when the link stays within the page, else None."""
+        """Return ``#part`` when the link stays within the page, else None."""
         value = value.strip(_TRIMMED)
         if "#" not in value:
             return None
@@ -147,7 +146,7 @@ class ReplayUrlRewriter:
 
 
 def _key(url: str) -> str:
-    """Return what take-downs of a URL go by."""
+    """Return the key by which take-downs find a URL."""
     try:
         return replay_key(url)
     except BadUrlError:

@@ -23,36 +23,40 @@ _ADDRESS: _Schema = {"type": ["string", "null"]}
 _WIKI = r"^([A-Za-z0-9][A-Za-z0-9_.:\-]{0,63}(@[A-Za-z0-9][A-Za-z0-9_.\-]{0,39})?)?$"
 _CACHED_LANGUAGE = r"^([A-Za-z][A-Za-z0-9_\-]{0,34})?$"
 _LINK: dict[str, _Schema] = {
-    "url": {**_TEXT, "description": "As it was sent."},
+    "url": {**_TEXT, "description": "As received."},
     "spelling": {
         **_ADDRESS,
-        "description": "As the page has it, where the registry tells how the link is doing.",
+        "description": "Spelling on the page, if the link state is disclosed.",
     },
     "answer": {"type": "string", "enum": [each.value for each in CopyState]},
-    "href": {**_ADDRESS, "description": "The page to lead a reader to."},
+    "href": {**_ADDRESS, "description": "The reader page to link to."},
     "copy": {**_ADDRESS, "description": "The copy itself (URI-M)."},
     "date": {
         "type": ["string", "null"],
-        "description": "When it was made.",
+        "description": "Time of the capture.",
         "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$",
     },
     "service": {**_ADDRESS, "description": "The other archive that has the copy."},
     "state": {"type": ["string", "null"], "enum": [*(s.name.lower() for s in LinkState), None]},
     "group": {"type": "string", "enum": [each.value for each in Group]},
     "is_dead": {"type": "boolean"},
-    "mime": {**_ADDRESS, "description": "What is no web page: its kind, e.g. `pdf`."},
-    "kib": {"type": ["integer", "null"], "minimum": 0, "description": "That file's length."},
-    "words": {**_TEXT, "description": "For people: of the link, and of its copy."},
-    "label": {**_TEXT, "description": "A word to stand beside the link."},
-    "is_new": {"type": "boolean", "description": "Nothing is known; it may soon be queued."},
+    "mime": {**_ADDRESS, "description": "Kind of file, if it is not a web page, e.g. `pdf`."},
+    "kib": {
+        "type": ["integer", "null"],
+        "minimum": 0,
+        "description": "Length of that file in KiB.",
+    },
+    "words": {**_TEXT, "description": "Description of link and copy for readers."},
+    "label": {**_TEXT, "description": "Label to show next to the link."},
+    "is_new": {"type": "boolean", "description": "Nothing is known yet; it may be queued soon."},
     "next_at": {
         "type": ["string", "null"],
-        "description": "Queued: no attempt is made before.",
+        "description": "Queued: time before which no attempt is made.",
         "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$",
     },
     "checked": {
         "type": ["string", "null"],
-        "description": "When the link was last looked at.",
+        "description": "Day of the last check of the link.",
         "pattern": r"^\d{4}-\d\d-\d\d$",
     },
 }
@@ -60,16 +64,16 @@ _PAGE: dict[str, _Schema] = {
     "is_observed": {"type": "boolean"},
     "links_read": {
         "type": ["string", "null"],
-        "description": "The day on which the registry read its links.",
+        "description": "Day on which the registry read the page's links.",
         "pattern": r"^\d{4}-\d\d-\d\d$",
     },
-    "revision": {"type": ["integer", "null"], "description": "That they were read from."},
+    "revision": {"type": ["integer", "null"], "description": "Revision the links were read from."},
     "request": {
         "type": ["string", "null"],
         "enum": [*(state.value for state in RequestState), None],
-        "description": "Of a page that is not observed: what becomes of the request to read it.",
+        "description": "For a page that is not observed: state of the request to read it.",
     },
-    "note": {"type": ["string", "null"], "description": "The same for people."},
+    "note": {"type": ["string", "null"], "description": "The same in words."},
 }
 CACHED_SCHEMAS: dict[str, _Schema] = {
     "CachedQuestion": {
@@ -78,14 +82,14 @@ CACHED_SCHEMAS: dict[str, _Schema] = {
             "wiki": {
                 "type": ["string", "null"],
                 "pattern": _WIKI,
-                "description": "Whose page it is; without one, of no link it is told how it is doing.",
+                "description": "The page's wiki; without it, no link state is disclosed.",
             },
             "page_id": {
                 "type": ["integer", "null"],
                 "minimum": 0,
                 "maximum": 2**63 - 1,
-                "description": "The page that has the links; only of links that it has it is told how"
-                " they are doing. Internal callers need none.",
+                "description": "The page that contains the links; link states are disclosed only for links on"
+                " it. Not needed by internal callers.",
             },
             "urls": {"type": "array", "items": _TEXT, "maxItems": MOST_URLS},
             "lang": {"type": ["string", "null"], "pattern": _CACHED_LANGUAGE},
@@ -99,18 +103,18 @@ CACHED_SCHEMAS: dict[str, _Schema] = {
             "fresh_s": {
                 "type": "integer",
                 "minimum": 1,
-                "description": "Ask again no sooner than after so many seconds.",
+                "description": "Minimum time in seconds before the next request.",
             },
             "is_whole": {
                 "type": "boolean",
-                "description": "False when a store could not be read: ask again.",
+                "description": "False when a store could not be read; repeat the request.",
             },
             "page": {
                 "type": ["object", "null"],
                 "properties": _PAGE,
                 "required": list(_PAGE),
                 "additionalProperties": False,
-                "description": "The page that the question names.",
+                "description": "The requested page.",
             },
             "links": {
                 "type": "array",
@@ -127,11 +131,11 @@ CACHED_SCHEMAS: dict[str, _Schema] = {
     },
 }
 _PROBLEMS = {
-    "400": "The question cannot be understood.",
-    "408": "The question did not arrive in time.",
-    "413": "The question has more than 300,000 bytes.",
-    "415": "The question is of another type.",
-    "429": "Too many questions; Retry-After says how long to wait.",
+    "400": "The request is invalid.",
+    "408": "The request did not arrive in time.",
+    "413": "The request has more than 300,000 bytes.",
+    "415": "The request has another content type.",
+    "429": "Too many requests; see Retry-After.",
 }
 
 
@@ -141,7 +145,7 @@ def cached_path() -> _Schema:
     problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     responses: _Schema = {
         "200": {
-            "description": "One answer for each URL, in the order of the question.",
+            "description": "One entry for each URL, in request order.",
             "content": {
                 "application/json": {"schema": {"$ref": "#/components/schemas/CachedAnswer"}}
             },
@@ -152,8 +156,8 @@ def cached_path() -> _Schema:
     return {
         "post": {
             "operationId": "cached",
-            "summary": "What stands beside the links of a page: cached copies, and what becomes of"
-            " links that have none",
+            "summary": "Cached copies for the links of a page, and the crawl state of links"
+            " without a copy",
             "requestBody": {"required": True, "content": {"application/json": question}},
             "responses": responses,
         }
@@ -199,15 +203,15 @@ def _choice(values: list[str]) -> _Schema:
 
 
 _ANSWERED: dict[str, _Schema] = {
-    "http": _or_null({"type": "integer", "description": "The status that the server gave."}),
+    "http": _or_null({"type": "integer", "description": "HTTP status of the server."}),
     "status_byte": {"type": "integer", "minimum": 0, "maximum": 255},
-    "reason": _or_null({**_TEXT, "description": "The byte's name, e.g. `dns-unknown`."}),
+    "reason": _or_null({**_TEXT, "description": "Name of the status byte, e.g. `dns-unknown`."}),
 }
 _ID = "[1-9][0-9]{0,17}"
 _SCHEMAS: dict[str, _Schema] = {
     "Time": _object(
         {"date": _DATE, "ago": _TEXT, "lasting": _TEXT},
-        "A day, and how long ago it is in words, in the language of the answer.",
+        "A day, and the time since then in words, in the language of the answer.",
     ),
     "Run": _object(
         {
@@ -215,24 +219,24 @@ _SCHEMAS: dict[str, _Schema] = {
             "first": _DATE,
             "last": _DATE,
         },
-        "Days between which every check gave the same.",
+        "Period in which all checks had the same result.",
     ),
     "Link": _object(
         {
-            "url": {**_TEXT, "description": "Its normal form; of what is no URL, the text."},
+            "url": {**_TEXT, "description": "Normal form; for an invalid URL, the text."},
             "spelling": {
                 **_TEXT,
-                "description": "As the page has it: what a browser makes of its address, without the"
-                " fragment. Without a page the normal form.",
+                "description": "Spelling on the page as parsed by a browser, without the fragment."
+                " Without a page, the normal form.",
             },
             "state": _one_of([state.name.lower() for state in LinkState]),
             "group": _one_of([group.value for group in Group]),
-            "words": {**_TEXT, "description": "State and time, e.g. “Dead for six months”."},
+            "words": {**_TEXT, "description": "State and duration, e.g. “Dead for six months”."},
             **_ANSWERED,
             "mapped_http": _or_null(
                 {
                     "type": "integer",
-                    "description": "A status that stands for the answer, also where none came (W55).",
+                    "description": "HTTP status for the result, assigned if there was no response (W55).",
                 }
             ),
             "since": _or_null(_ref("Time")),
@@ -264,8 +268,8 @@ _SCHEMAS: dict[str, _Schema] = {
                 )
             ),
             "own_copy": _or_null({**_TEXT, "description": "The copy in this archive."}),
-            "reports": {**_COUNT, "description": "Readers who say that they reach it."},
-            "replacement": _or_null({**_TEXT, "description": "Another URL, tested to answer."}),
+            "reports": {**_COUNT, "description": "Number of readers who report it as reachable."},
+            "replacement": _or_null({**_TEXT, "description": "Replacement URL, tested."}),
             "spam": _list(_object({"list": _TEXT, "line": {"type": "integer"}})),
         }
     ),
@@ -279,23 +283,22 @@ _SCHEMAS: dict[str, _Schema] = {
             "request": _or_null(
                 {
                     **_one_of([state.value for state in RequestState]),
-                    "description": "Of a page that is not observed: what becomes of the request to"
-                    " read it.",
+                    "description": "For a page that is not observed: state of the request to read"
+                    " it.",
                 }
             ),
-            "note": _or_null({**_TEXT, "description": "The same for people."}),
+            "note": _or_null({**_TEXT, "description": "The same in words."}),
             "revision": _or_null(
-                {"type": "integer", "description": "Of the page, that the links were read from."}
+                {"type": "integer", "description": "Revision the links were read from."}
             ),
             "is_current": _or_null(
-                {"type": "boolean", "description": "Whether that is the one that `revid` names."}
+                {"type": "boolean", "description": "True if it equals `revid`."}
             ),
             "links_read": _or_null(_ref("Time")),
             "links_total": _COUNT,
             "links": _list(_ref("Link")),
         },
-        "A page that was asked for, in the order of the question. Links that were added to it after"
-        " `links_read` are missing.",
+        "A requested page, in request order. Links added after `links_read` are missing.",
     ),
     "Answer": _object(
         {
@@ -349,7 +352,7 @@ _SCHEMAS: dict[str, _Schema] = {
     ),
     "Problem": _object(
         {"type": _TEXT, "title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT},
-        "What went wrong (RFC 9457).",
+        "Problem document (RFC 9457).",
     ),
 }
 
@@ -398,14 +401,14 @@ def _parameter(name: str, schema: _Schema, description: str, *, needed: bool = F
 _LANGUAGE = _parameter(
     "lang",
     {"type": "string", "pattern": "^([A-Za-z]{2,3}([_\\-][A-Za-z0-9]{2,8}){0,3})?$"},
-    "Language of the words; without, what Accept-Language asks for.",
+    "Language of the texts; by default, negotiated by Accept-Language.",
 )
 _STATE = f"({'|'.join([*(s.name.lower() for s in LinkState), *(g.value for g in Group)])})"
 _FIELD = f"({'|'.join(sorted(LINK_FIELDS))})"
 _FIELDS = _parameter(
     "fields",
     {"type": "string", "pattern": f"^({_FIELD}(,{_FIELD}){{0,30}})?$"},
-    "What is told of each link, with commas between; everything by default.",
+    "Fields of each link, separated by commas; all by default.",
 )
 
 
@@ -424,8 +427,8 @@ def _pages(*names: str) -> list[_Schema]:
         _parameter(
             "revid",
             {"type": "string", "pattern": f"^({_ID})?$"},
-            "Where one page is asked for, its present revision: `is_current` tells whether its"
-            " links were read from that, and if they were not, the page is read again soon.",
+            "For a single page, its current revision: `is_current` is true if the links were read"
+            " from it; if not, the page is scheduled to be read again.",
         ),
         _LANGUAGE,
         _FIELDS,
@@ -439,9 +442,9 @@ def _content(kind: str, schema: _Schema | None = None) -> _Schema:
 _ERRORS = {
     status: {"description": text, "content": _content("application/problem+json", _ref("Problem"))}
     for status, text in (
-        ("400", "The question cannot be understood."),
+        ("400", "The request is invalid."),
         ("404", "There is no link registry, or it does not know the wiki."),
-        ("429", "Too many questions; Retry-After says how long to wait."),
+        ("429", "Too many requests; see Retry-After."),
         ("503", "The registry cannot be read at the moment."),
     )
 }
@@ -464,15 +467,15 @@ def description(origin: str) -> dict[str, Any]:
     """Return the OpenAPI document; `origin` is the server, empty when unknown."""
     page = _get(
         "page",
-        "What is known of the links on pages of a wiki",
+        "Information about the links on pages of a wiki",
         [
             *_pages("curid"),
             _parameter("format", _choice(["json", "xml", "html"]), "json by default."),
             _parameter(
                 "ping",
                 _choice(["0", "1"]),
-                "1: note that the pages are asked for, so that their links are read again soon;"
-                " nothing is answered.",
+                "1: record a request for the pages, so that their links are read again soon;"
+                " the response is empty.",
             ),
         ],
         {
@@ -481,10 +484,10 @@ def description(origin: str) -> dict[str, Any]:
             **_content("text/html"),
         },
     )
-    page["get"]["responses"]["204"] = {"description": "The ping was noted, or was about no page."}
+    page["get"]["responses"]["204"] = {"description": "The ping was recorded, or named no page."}
     listed = _get(
         "list",
-        "A wiki's pages with spam, with unreachable or with doubtful links, in the order of their numbers",
+        "A wiki's pages with spam, unreachable or doubtful links, by page number",
         [
             _DBNAME,
             _parameter(
@@ -493,7 +496,7 @@ def description(origin: str) -> dict[str, Any]:
             _parameter(
                 "after",
                 {"type": "string", "pattern": f"^(0|{_ID})?$"},
-                "What the part before gave as `after`.",
+                "The value of `after` in the previous part.",
             ),
             _parameter(
                 "domain",
@@ -502,7 +505,7 @@ def description(origin: str) -> dict[str, Any]:
                     "pattern": "^([a-z]{2,20}[.][a-z]{2,10}(/[a-z0-9/]{0,20})?)?$",
                     "example": "example.org/path",
                 },
-                "Only links to that domain and all below it, from the beginning of a path on.",
+                "Only links to that domain and its subdomains, optionally with a path prefix.",
             ),
             _parameter("format", _choice(["json", "xml"]), "json by default."),
         ],
@@ -522,7 +525,7 @@ def description(origin: str) -> dict[str, Any]:
     )
     info = _get(
         "info",
-        "A page's links with findings, as HTML for people",
+        "A page's links with findings, as HTML",
         [*_pages("pageid"), _parameter("fragment", _choice(["0", "1"]), "1: the lists alone.")],
         _content("text/html"),
     )
@@ -534,17 +537,17 @@ def description(origin: str) -> dict[str, Any]:
             _parameter(
                 "state",
                 {"type": "string", "pattern": f"^({_STATE}(,{_STATE}){{0,20}})?$"},
-                "States or groups, with commas between; all by default.",
+                "States or groups, separated by commas; all by default.",
             ),
             _parameter(
                 "since",
                 {"type": "string", "pattern": "^(20[2-9][0-9]-0[1-9]-[01][1-9])?$"},
-                "Only links whose state is so since that day or later, or which the page has since then.",
+                "Only links in their state, or on the page, since that day or later.",
             ),
             _parameter(
                 "after",
                 {"type": "string", "pattern": "^([0-9]{1,18}-[0-9]{1,18})?$"},
-                "What the part before gave as `after`.",
+                "The value of `after` in the previous part.",
             ),
             _FIELDS,
             _LANGUAGE,
@@ -564,7 +567,7 @@ def description(origin: str) -> dict[str, Any]:
     )
     excluded = _get(
         "excluded",
-        "Whether a wiki keeps links that a pattern means out of its link search, and why",
+        "Exclusion of links that match a pattern from a wiki's link search, with the reason",
         [
             _DBNAME,
             _parameter(
@@ -578,7 +581,7 @@ def description(origin: str) -> dict[str, Any]:
     )
     source = _get(
         "source",
-        "The source of the module that makes the gadget's script, in exactly this version",
+        "Source code that generates the gadget script, in exactly this version",
         [],
         _content("text/plain"),
     )
@@ -590,9 +593,9 @@ def description(origin: str) -> dict[str, Any]:
         "info": {
             "title": "Weboid link registry",
             "version": "1",
-            "description": "What is known of the external links on the pages of wikis. Reading only:"
-            " nothing is looked at because somebody asks, and of single URLs programs learn only"
-            " whether there is a copy, and how they are doing where a page of the wiki has them.",
+            "description": "Information about the external links on pages of wikis. Read-only:"
+            " requests cause no checks. For single URLs, only the existence of a copy is"
+            " disclosed, and the link state if a page of the wiki contains them.",
             "license": {"name": "GPL-3.0-or-later", "identifier": "GPL-3.0-or-later"},
         },
         "paths": {
