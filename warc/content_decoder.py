@@ -7,7 +7,7 @@ than the limit: warcio's own readers let a decoder return everything at once.
 import zlib
 from collections.abc import Callable, Iterator
 
-import brotli
+import brotlicffi
 
 from core.errors import BodyTooLargeError, PermanentError
 
@@ -49,7 +49,7 @@ def decode_blocks(blocks: Iterator[bytes], codings: str, *, limit: int) -> bytes
     for name in reversed(codings_of(codings)):
         try:
             body = _join(_DECODERS[name](body), limit, encoded_size=len(stored))
-        except (zlib.error, brotli.error):
+        except (zlib.error, brotlicffi.error):
             continue
     return body
 
@@ -90,7 +90,7 @@ def _undeflate(data: bytes) -> Iterator[bytes]:
 
 
 def _unbrotli(data: bytes) -> Iterator[bytes]:
-    decoder = brotli.Decompressor()
+    decoder = brotlicffi.Decompressor()
     yield decoder.process(data, output_buffer_limit=_BLOCK)
     while not decoder.is_finished() and (block := decoder.process(b"", output_buffer_limit=_BLOCK)):
         yield block

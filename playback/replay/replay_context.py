@@ -164,7 +164,15 @@ def maker_version() -> str:
         code.update(path.read_bytes())
     libraries = [
         f"{name} {version(name)}"
-        for name in ("nh3", "tinycss2", "webencodings", "pypdfium2", "resvg-py", "pillow", "brotli")
+        for name in (
+            "nh3",
+            "tinycss2",
+            "webencodings",
+            "pypdfium2",
+            "resvg-py",
+            "pillow",
+            "brotlicffi",
+        )
     ]
     return f"{code.hexdigest()} {libraries}"
 

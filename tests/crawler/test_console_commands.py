@@ -169,8 +169,8 @@ def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier
         (("hosts", "unknown.example"), "knows no host"),
         (("enqueue",), "URLs, or --list"),
         (("frontier", "show", "https://unknown.example/"), "does not know"),
-        (("frontier", "retry"), "Say which"),
-        (("frontier", "purge"), "Say which"),
+        (("frontier", "retry"), "Select items"),
+        (("frontier", "purge"), "Select items"),
         (("frontier", "purge", "--match", "(?=a)"), "RE2"),
         (("frontier", "ls", "--match", "a{1000}{1000}{1000}"), "cannot be run"),
         (("frontier", "import", "nowhere"), "cannot be read"),
@@ -295,7 +295,7 @@ def test_a_purge_asks_and_what_it_takes_comes_back(weboid: Weboid, frontier: Fro
     back = weboid.run("frontier", "retry", "--state", "skipped")
 
     assert refused.code == 2
-    assert "5 items would be skipped: say --yes" in refused.err
+    assert "5 items would be skipped: use --yes" in refused.err
     assert "5 would be skipped." in dry.out
     assert before == 10
     assert "4 skipped." in purged.out

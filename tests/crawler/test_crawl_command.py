@@ -243,7 +243,7 @@ def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(
         (("http://a.example/", "--name", "no name"), "no name for a crawl"),
         (("http://a.example/", "--bytes", "much"), "no size"),
         (("not a url",), "nothing to crawl"),
-        ((), "Say what"),
+        ((), "Name what to crawl"),
     ],
 )
 def test_what_cannot_be_crawled_is_refused_with_a_sentence(

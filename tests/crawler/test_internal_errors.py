@@ -46,10 +46,10 @@ SEAMS = {
     "manifest found": Seam(SqliteCaptureIndex, "page_outcome", is_asynchronous=False),
     "proxy opened": Seam(ProxyClient, "visit", is_asynchronous=False),
     "render": Seam(page_capture, "visit"),
-    "refetching": Seam(page_capture, "check"),
+    "refetching": Seam(page_capture, "check_completeness"),
     "artifacts": Seam(ProxyVisit, "write"),
-    "seal": Seam(page_capture, "_keep"),
-    "manifest made": Seam(page_capture, "page_info", is_asynchronous=False),
+    "seal": Seam(page_capture, "_finish_capture"),
+    "manifest made": Seam(page_capture, "build_page_info", is_asynchronous=False),
     "after": Seam(PolitenessRule, "after"),
     "end": Seam(SqliteFrontier, "complete", is_asynchronous=False),
 }

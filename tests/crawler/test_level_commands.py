@@ -159,7 +159,7 @@ def test_several_change_together_and_a_dry_run_changes_nothing(level: Level) -> 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("set", "text"), "Say about what"),
+        (("set", "text"), "Name the subject"),
         (("set", "most", "--default"), "most"),
         (("set", "text", "--default", "--wiki", "w"), "--default"),
         (("set", "text", "--wiki", "../w"), "no name for a wiki"),
@@ -226,4 +226,4 @@ def test_a_level_is_set_of_one_kind_at_a_time(level: Level, words: tuple[str, ..
     """Neither and both are refused with what to say instead."""
     code, _, err = level("set", *words, "--default")
     assert code == ExitCode.INPUT
-    assert "Say either how much is shown" in err
+    assert "Name the level to show" in err

@@ -128,7 +128,7 @@ def test_crawl_and_check_say_that_nobody_can_be_asked(words: list[str], tmp_path
         page = ["links", "add-page", "w@f", "P", "http://a.invalid/", "--collection", collection]
         CliRunner().invoke(weboid, page)
     found = CliRunner().invoke(weboid, [*words, "--collection", collection, "--profile", profile])
-    assert "no contact address is set" in found.stderr, found.output
+    assert "No contact address is set" in found.stderr, found.output
 
 
 class Reached(Exception):  # noqa: N818

@@ -187,7 +187,7 @@ def test_a_wiki_is_added_with_a_contact_and_an_interval(
 ) -> None:
     """The collection keeps both; without a contact the command says so, with the next step."""
     code, out, err = command("add", wiki.base)
-    assert (code, "no contact address is set" in err) == (ExitCode.OK, True)
+    assert (code, "No contact address is set" in err) == (ExitCode.OK, True)
     given = ("--contact", "a@b.example", "--recrawl", "90d")
     code, out, err = command("add", wiki.base, *given)
     assert (code, "contact" in err) == (ExitCode.OK, False)

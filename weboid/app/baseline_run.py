@@ -29,7 +29,7 @@ from qa.sample import SampleCandidate, SampledPage
 
 # Libraries that decide what a copy looks like.
 _LIBRARIES = (
-    "brotli", "nh3", "pillow", "pypdfium2", "resvg-py", "tinycss2", "webencodings",
+    "brotlicffi", "nh3", "pillow", "pypdfium2", "resvg-py", "tinycss2", "webencodings",
 )  # fmt: skip
 _SOURCES = (".py", ".js", ".css", ".html")
 _LOOKED_AGAIN = {RegressionKind.WORSE, RegressionKind.CHANGED}

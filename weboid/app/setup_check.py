@@ -1,4 +1,4 @@
-"""Checks of `weboid doctor`: browser, proxy, replay, shared servers, fonts, limits, scanner."""
+"""Checks of `weboid doctor`: browser, proxy, pywb, shared servers, fonts, limits, scanner."""
 
 import asyncio
 import ctypes

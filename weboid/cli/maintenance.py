@@ -61,7 +61,7 @@ _MARKS = {
 @profile_option
 @json_option
 def doctor_command(*, collection: Path, profile: str, as_json: bool) -> int:
-    """Check browser, sandbox, proxy, replay, fonts, disk, limits, clock, scanner, shared stores."""
+    """Check browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner, shared stores."""
     findings = check_setup(collection, load_profile(profile))
     if as_json:
         click.echo(json.dumps([each.to_dict() for each in findings], ensure_ascii=False))

@@ -10,7 +10,7 @@ SHORT_HELP: dict[str, dict[str, str]] = {
         "cache": "Show or delete the sanitised copies that playback caches.",
         "crawl": "Archive the pages of sites, from seeds along their links.",
         "diff": "Compare two pictures of a page: SEEN, as it was, with SHOWN, as it is.",
-        "doctor": "Check browser, sandbox, proxy, replay, fonts, disk, limits, clock, scanner, shared stores.",
+        "doctor": "Check browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner, shared stores.",
         "embed": "Insert the cached copy next to each external link of any HTML.",
         "enqueue": "Add URLs, also to a running crawl.",
         "frontier": "Inspect and repair the crawl queue.",
