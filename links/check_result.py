@@ -52,43 +52,26 @@ class RedirectHop:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of one check.
+    """Result of one check."""
 
-    Attributes:
-        code: the status byte (`StatusCode`).
-        verdict: the verdict.
-        how: the method.
-        http: the HTTP status of the last answer; None without an answer.
-        final_url: the target of redirects; empty when there were none.
-        hops: the redirects, oldest first.
-        note: the evidence in a few words, a constant first, e.g. ``dns: NXDOMAIN``.
-        mime: the bare media type; empty when not given.
-        length: bytes of the body; None when not given.
-        tls_fault: reason that the certificate does not verify; empty when it does, or there is
-            none.
-        retry_after_s: delay requested by the host; None without one.
-        whole_host: it holds for all URLs of the host: its name does not resolve, no server listens.
-        head_fails: HEAD was answered differently from GET: this host needs GET (W42).
-        similarity: share of the copy's text that is still there, in percent; None when not
-            compared.
-        seconds: duration of the check.
-    """
-
-    code: int
-    verdict: CheckVerdict
-    how: CheckMethod
-    http: int | None = None
-    final_url: str = ""
-    hops: tuple[RedirectHop, ...] = ()
-    note: str = ""
-    mime: str = ""
-    length: int | None = None
+    code: int  # the status byte (`StatusCode`)
+    verdict: CheckVerdict  # the verdict
+    how: CheckMethod  # the method
+    http: int | None = None  # the HTTP status of the last answer; None without an answer
+    final_url: str = ""  # the target of redirects; empty when there were none
+    hops: tuple[RedirectHop, ...] = ()  # the redirects, oldest first
+    note: str = ""  # the evidence in a few words, a constant first, e.g. ``dns: NXDOMAIN``.
+    mime: str = ""  # the bare media type; empty when not given
+    length: int | None = None  # bytes of the body; None when not given
+    # reason that the certificate does not verify; empty when it does, or there is none
     tls_fault: str = ""
-    retry_after_s: float | None = None
+    retry_after_s: float | None = None  # delay requested by the host; None without one
+    # it holds for all URLs of the host: its name does not resolve, no server listens
     whole_host: bool = False
-    head_fails: bool = False
+    head_fails: bool = False  # HEAD was answered differently from GET: this host needs GET (W42)
+    # share of the copy's text that is still there, in percent; None when not compared
     similarity: int | None = None
-    seconds: float = 0.0
+    seconds: float = 0.0  # duration of the check
 
 
 class StatusCode(IntEnum):
@@ -162,21 +145,13 @@ REEXAMINED = frozenset({StatusCode.NOT_ACCEPTABLE, StatusCode.STRANGE})
 
 @dataclass(frozen=True, slots=True)
 class StatusEntry:
-    """Entry of the status table.
+    """Entry of the status table."""
 
-    Attributes:
-        code: the byte.
-        statuses: the HTTP statuses that map to it; empty when it comes from none.
-        verdict: the default verdict.
-        outward: the HTTP status for public APIs (W55); 0 when there is none.
-        words: English sentence for users, and key of the translations.
-    """
-
-    code: StatusCode
-    statuses: str
-    verdict: CheckVerdict
-    outward: int
-    words: str
+    code: StatusCode  # the byte
+    statuses: str  # the HTTP statuses that map to it; empty when it comes from none
+    verdict: CheckVerdict  # the default verdict
+    outward: int  # the HTTP status for public APIs (W55); 0 when there is none
+    words: str  # English sentence for users, and key of the translations
 
 
 # (code, HTTP statuses: numbers, ranges, or a whole class for what no other line names, verdict,

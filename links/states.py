@@ -33,60 +33,37 @@ from links.check_result import REEXAMINED, CheckMethod, CheckResult, CheckVerdic
 
 @dataclass(frozen=True, slots=True)
 class FailureThreshold:
-    """Threshold for a run of failures.
+    """Threshold for a run of failures."""
 
-    Attributes:
-        fails: failures that count, at least.
-        days: from the first of them to the last check, at least.
-    """
-
-    fails: int
-    days: int
+    fails: int  # failures that count, at least
+    days: int  # from the first of them to the last check, at least
 
 
 @dataclass(frozen=True, slots=True)
 class CheckPreset:
-    """Rules for states and schedules.
+    """Rules for states and schedules."""
 
-    Attributes:
-        name: value of the setting.
-        sure: the threshold when every failure reports that the page is gone.
-        passing: the threshold when one of them may be temporary.
-        apart_days: a failure sooner after the last that counted does not count.
-        needs_get: one failure at least must be an own GET, or the browser's.
-        needs_browser: where there is a browser, the last failure must be its.
-        trusts_tags: a link that a wiki page tags as dead is dead at its first failure, permalive or
-            not.
-        alive_days: from a good check to the next.
-        first_days: from a link's first good check to the next, spread by its key, so that links
-            that were imported on one day are not due on one day.
-        spread_days: maximum extra delay by its key, after `alive_days` and the seldom ones.
-        failing_days: from a failure to the next check.
-        undecided_days: from an inconclusive check to the next, unless the host gave a time.
-        dead_days: from the failure that made it dead to the next check, growing by `dead_growth` …
-        dead_growth: … days with each check that finds it dead …
-        dead_limit_days: … up to so many.
-        blocked_days: from a refusal to the next check.
-        seldom_days: between two checks of a usurped or deviated one.
-    """
-
-    name: str
-    sure: FailureThreshold
-    passing: FailureThreshold
-    apart_days: int
-    needs_get: bool
-    needs_browser: bool
+    name: str  # value of the setting
+    sure: FailureThreshold  # the threshold when every failure reports that the page is gone
+    passing: FailureThreshold  # the threshold when one of them may be temporary
+    apart_days: int  # a failure sooner after the last that counted does not count
+    needs_get: bool  # one failure at least must be an own GET, or the browser's
+    needs_browser: bool  # where there is a browser, the last failure must be its
+    # a link that a wiki page tags as dead is dead at its first failure, permalive or not
     trusts_tags: bool = False
-    alive_days: int = 7
+    alive_days: int = 7  # from a good check to the next
+    # from a link's first good check to the next, spread by its key, so that links that were
+    # imported on one day are not due on one day
     first_days: int = 7
-    spread_days: int = 1
-    failing_days: int = 3
-    undecided_days: int = 3
+    spread_days: int = 1  # maximum extra delay by its key, after `alive_days` and the seldom ones
+    failing_days: int = 3  # from a failure to the next check
+    undecided_days: int = 3  # from an inconclusive check to the next, unless the host gave a time
+    # from the failure that made it dead to the next check, growing by `dead_growth` …
     dead_days: int = 7
-    dead_growth: int = 1
-    dead_limit_days: int = 30
-    blocked_days: int = 7
-    seldom_days: int = 28
+    dead_growth: int = 1  # … days with each check that finds it dead …
+    dead_limit_days: int = 30  # … up to so many
+    blocked_days: int = 7  # from a refusal to the next check
+    seldom_days: int = 28  # between two checks of a usurped or deviated one
 
 
 DEFAULT = CheckPreset(
@@ -183,22 +160,14 @@ class TransitionRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LinkHealth:
-    """State and current run of failures of a link.
+    """State and current run of failures of a link."""
 
-    Attributes:
-        state: its state.
-        fails: failures in a row that count.
-        first_fail: the day of the first of them; None without any.
-        last_fail: the day of the last of them, of a dead link that of the last check; None without
-            any.
-        proofs: the methods that saw them.
-    """
-
-    state: LinkState = LinkState.UNKNOWN
-    fails: int = 0
-    first_fail: int | None = None
+    state: LinkState = LinkState.UNKNOWN  # its state
+    fails: int = 0  # failures in a row that count
+    first_fail: int | None = None  # the day of the first of them; None without any
+    # the day of the last of them, of a dead link that of the last check; None without any
     last_fail: int | None = None
-    proofs: FailureProof = FailureProof.NONE
+    proofs: FailureProof = FailureProof.NONE  # the methods that saw them
 
 
 _ORDER = tuple(

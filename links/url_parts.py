@@ -21,19 +21,12 @@ _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class UrlParts:
-    """Parts of a URL.
+    """Parts of a URL."""
 
-    Attributes:
-        scheme: ``http`` or ``https``.
-        host: canonical: lower case, punycode, no final dot; IPv6 in brackets.
-        port: 0 when it is the scheme's own.
-        path: from the first slash on, with query and a fragment that names a page (``#!``).
-    """
-
-    scheme: str
-    host: str
-    port: int
-    path: str
+    scheme: str  # ``http`` or ``https``
+    host: str  # canonical: lower case, punycode, no final dot; IPv6 in brackets
+    port: int  # 0 when it is the scheme's own
+    path: str  # from the first slash on, with query and a fragment that names a page (``#!``)
 
     @property
     def url(self) -> str:

@@ -45,51 +45,31 @@ class FormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ListedCopy:
-    """Copy as listed in an answer, not yet matched with the requested URL.
+    """Copy as listed in an answer, not yet matched with the requested URL."""
 
-    Attributes:
-        address: its address; empty when the answer only states that and when a copy exists.
-        timestamp: capture time, 14 digits.
-        original: the original URL, when given.
-        status: the original's HTTP status; None when not given.
-        mime: its media type, when given.
-    """
-
-    address: str
-    timestamp: str
-    original: str = ""
-    status: int | None = None
-    mime: str = ""
+    address: str  # its address; empty when the answer only states that and when a copy exists
+    timestamp: str  # capture time, 14 digits
+    original: str = ""  # the original URL, when given
+    status: int | None = None  # the original's HTTP status; None when not given
+    mime: str = ""  # its media type, when given
 
 
 @dataclass(frozen=True, slots=True)
 class TimeMapSegment:
-    """Further part of a long TimeMap.
+    """Further part of a long TimeMap."""
 
-    Attributes:
-        address: its address.
-        begins: the first time in it, 14 digits; empty when not given.
-        ends: the last one.
-    """
-
-    address: str
-    begins: str = ""
-    ends: str = ""
+    address: str  # its address
+    begins: str = ""  # the first time in it, 14 digits; empty when not given
+    ends: str = ""  # the last one
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedTimeMap:
-    """List of copies (RFC 7089, 5).
+    """List of copies (RFC 7089, 5)."""
 
-    Attributes:
-        original: the original URL; empty when not given.
-        entries: the copies.
-        parts: further parts of the list.
-    """
-
-    original: str = ""
-    entries: tuple[ListedCopy, ...] = ()
-    parts: tuple[TimeMapSegment, ...] = ()
+    original: str = ""  # the original URL; empty when not given
+    entries: tuple[ListedCopy, ...] = ()  # the copies
+    parts: tuple[TimeMapSegment, ...] = ()  # further parts of the list
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,21 +298,13 @@ REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMemento:
-    """Copy in an archive.
+    """Copy in an archive."""
 
-    Attributes:
-        service: the archive's name.
-        address: the copy's address, in the form that the archive prefers.
-        timestamp: capture time, 14 digits; empty when unknown.
-        status: the original's HTTP status; None when unknown.
-        mime: its media type, when known.
-    """
-
-    service: str
-    address: str
-    timestamp: str
-    status: int | None = None
-    mime: str = ""
+    service: str  # the archive's name
+    address: str  # the copy's address, in the form that the archive prefers
+    timestamp: str  # capture time, 14 digits; empty when unknown
+    status: int | None = None  # the original's HTTP status; None when unknown
+    mime: str = ""  # its media type, when known
 
 
 class ArchiveAdapter(Protocol):
@@ -354,17 +326,11 @@ class ArchiveAdapter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AnswerFilter:
-    """Filter that matches an archive's answers with the requested URL.
+    """Filter that matches an archive's answers with the requested URL."""
 
-    Attributes:
-        name: the queried service.
-        homes: addresses of it: copies at their hosts belong to it.
-        own: origins of our own pages.
-    """
-
-    name: str
-    homes: tuple[str, ...]
-    own: tuple[str, ...] = ()
+    name: str  # the queried service
+    homes: tuple[str, ...]  # addresses of it: copies at their hosts belong to it
+    own: tuple[str, ...] = ()  # origins of our own pages
 
     def copies(self, entries: Iterable[ListedCopy], url: str) -> list[ArchiveMemento]:
         """Return the entries for `url`; each address once."""

@@ -63,42 +63,26 @@ class NoReplyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRequest:
-    """HTTP request to an archive.
+    """HTTP request to an archive."""
 
-    Attributes:
-        url: the address.
-        method: the HTTP method.
-        headers: besides those of every request.
-        body: the request body.
-        hops: maximum number of redirects followed.
-        limit_bytes: a longer answer counts as none.
-        is_head_enough: the body is not needed, and is cut off early.
-    """
-
-    url: str
-    method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    hops: int = 0
-    limit_bytes: int = ANSWER_BYTES
-    is_head_enough: bool = False
+    url: str  # the address
+    method: str = "GET"  # the HTTP method
+    headers: Mapping[str, str] = field(default_factory=dict)  # besides those of every request
+    body: bytes = b""  # the request body
+    hops: int = 0  # maximum number of redirects followed
+    limit_bytes: int = ANSWER_BYTES  # a longer answer counts as none
+    is_head_enough: bool = False  # the body is not needed, and is cut off early
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveResponse:
-    """HTTP response of an archive.
+    """HTTP response of an archive."""
 
-    Attributes:
-        status: its HTTP status.
-        url: the final URL after redirects.
-        headers: by lower-case names; repeated ones joined by commas.
-        body: decoded.
-    """
-
-    status: int
-    url: str
+    status: int  # its HTTP status
+    url: str  # the final URL after redirects
+    # by lower-case names; repeated ones joined by commas
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
+    body: bytes = b""  # decoded
 
     @property
     def text(self) -> str:

@@ -40,52 +40,31 @@ class AddressFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AddressForm:
-    """Form of a service's addresses.
+    """Form of a service's addresses."""
 
-    Attributes:
-        pattern: over path and query; see the module.
-        template: the address to store, when it differs from the service's.
-        fault: reason that such an address is no copy.
-        hosts: the service's hosts with this form; empty: all.
-        is_kept: the address is kept as it is, except for scheme and host.
-        is_quoted: the original is a query value, escaped once more.
-        original: template with ``{id}`` where the original is derived from an id.
-    """
-
-    pattern: str
-    template: str = ""
-    fault: AddressFault = AddressFault.NONE
-    hosts: tuple[str, ...] = ()
-    is_kept: bool = False
-    is_quoted: bool = False
-    original: str = ""
+    pattern: str  # over path and query; see the module
+    template: str = ""  # the address to store, when it differs from the service's
+    fault: AddressFault = AddressFault.NONE  # reason that such an address is no copy
+    hosts: tuple[str, ...] = ()  # the service's hosts with this form; empty: all
+    is_kept: bool = False  # the address is kept as it is, except for scheme and host
+    is_quoted: bool = False  # the original is a query value, escaped once more
+    original: str = ""  # template with ``{id}`` where the original is derived from an id
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveService:
-    """Web archive in the table.
+    """Web archive in the table."""
 
-    Attributes:
-        name: its name here and in the registry.
-        title: its display name.
-        hosts: canonical, without ``www.``; the first is the preferred one.
-        template: the address of a copy: ``{ts}``, ``{url}``, ``{coll}``, ``{id}``.
-        forms: of its addresses; the first match wins.
-        coll: the default collection when only original and time are known; empty: it has none.
-        zone_h: hours that its dates are ahead of UTC.
-        fault: applies to all its addresses.
-        is_made: an address can be built from an original and a time.
-    """
-
-    name: str
-    title: str
-    hosts: tuple[str, ...]
-    template: str
-    forms: tuple[AddressForm, ...]
+    name: str  # its name here and in the registry
+    title: str  # its display name
+    hosts: tuple[str, ...]  # canonical, without ``www.``; the first is the preferred one
+    template: str  # the address of a copy: ``{ts}``, ``{url}``, ``{coll}``, ``{id}``
+    forms: tuple[AddressForm, ...]  # of its addresses; the first match wins
+    # the default collection when only original and time are known; empty: it has none
     coll: str = ""
-    zone_h: int = 0
-    fault: AddressFault = AddressFault.NONE
-    is_made: bool = True
+    zone_h: int = 0  # hours that its dates are ahead of UTC
+    fault: AddressFault = AddressFault.NONE  # applies to all its addresses
+    is_made: bool = True  # an address can be built from an original and a time
 
 
 _TS = r"(?P<ts>\d{4,14})\d{0,8}"

@@ -140,24 +140,15 @@ _URL_PARAMETER = re.compile(r"[?&]url=([^&]+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ArchiveUrl:
-    """Parsed archive address.
+    """Parsed archive address."""
 
-    Attributes:
-        service: the archive's name in `links.archives.archive_services`.
-        original: the archived URL, as it is fetched; empty when the address does not contain it.
-        timestamp: 14 digits, missing ones filled with zeros; empty when no version is named.
-        address: the same in the form that the archive prefers.
-        modifier: replay modifier: ``id_``, ``if_`` …; `address` has none.
-        fault: reason that it is no readable copy.
-        chain: nested archives from the outside in, for a copy of a copy.
-    """
-
-    service: str
-    original: str
-    timestamp: str
-    address: str
-    modifier: str = ""
-    fault: AddressFault = AddressFault.NONE
+    service: str  # the archive's name in `links.archives.archive_services`
+    original: str  # the archived URL, as it is fetched; empty when the address does not contain it
+    timestamp: str  # 14 digits, missing ones filled with zeros; empty when no version is named
+    address: str  # the same in the form that the archive prefers
+    modifier: str = ""  # replay modifier: ``id_``, ``if_`` …; `address` has none
+    fault: AddressFault = AddressFault.NONE  # reason that it is no readable copy
+    # nested archives from the outside in, for a copy of a copy
     chain: tuple["ArchiveUrl", ...] = ()
 
     @property

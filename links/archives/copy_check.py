@@ -72,19 +72,12 @@ class CopyVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyCheckResult:
-    """Result of a copy check.
+    """Result of a copy check."""
 
-    Attributes:
-        sight: the verdict.
-        address: the copy's address; differs from the requested one when it moved.
-        timestamp: capture time, 14 digits; empty when not given.
-        note: the evidence in a few words.
-    """
-
-    sight: CopyVerdict
-    address: str = ""
-    timestamp: str = ""
-    note: str = ""
+    sight: CopyVerdict  # the verdict
+    address: str = ""  # the copy's address; differs from the requested one when it moved
+    timestamp: str = ""  # capture time, 14 digits; empty when not given
+    note: str = ""  # the evidence in a few words
 
 
 async def check_copy(
@@ -219,17 +212,11 @@ _AS_OF = re.compile(r"<a[^>]{0,500}>(https?://[^<]{1,8000})</a>\s*as of\s", re.I
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAddress:
-    """Original of a short archive address.
+    """Original of a short archive address."""
 
-    Attributes:
-        original: the page; empty when the archive has no such copy, or does not name it.
-        timestamp: capture time, 14 digits; empty when not given.
-        address: the copy's, in a form with original and time when there is one.
-    """
-
-    original: str = ""
-    timestamp: str = ""
-    address: str = ""
+    original: str = ""  # the page; empty when the archive has no such copy, or does not name it
+    timestamp: str = ""  # capture time, 14 digits; empty when not given
+    address: str = ""  # the copy's, in a form with original and time when there is one
 
 
 async def resolve_address(asker: ArchiveClient, found: ArchiveUrl) -> ResolvedAddress:

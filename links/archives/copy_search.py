@@ -58,17 +58,11 @@ class SearchStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan:
-    """Decision about a link's copies.
+    """Decision about a link's copies."""
 
-    Attributes:
-        step: the next step.
-        best: the copy to send readers to; None without one.
-        chosen: one copy of each archive, by its name; an empty address: it has copies, none is
-            chosen.
-    """
-
-    step: SearchStep
-    best: ArchiveMemento | None = None
+    step: SearchStep  # the next step
+    best: ArchiveMemento | None = None  # the copy to send readers to; None without one
+    # one copy of each archive, by its name; an empty address: it has copies, none is chosen
     chosen: Mapping[str, ArchiveMemento] | None = None
 
 
@@ -197,46 +191,28 @@ _OK: Final = range(200, 400)
 
 @dataclass(frozen=True, slots=True)
 class CopySources:
-    """Archives to query, and their settings.
+    """Archives to query, and their settings."""
 
-    Attributes:
-        asker: the archive client.
-        adapters: the archives, the preferred first.
-        order: the names of the services, the preferred first.
-        saver: requests new copies; None: no external archive does.
-        own: our own captures.
-        origins: of our own pages.
-        verifies: fetch every chosen version, also one with a good reported status.
-    """
-
-    asker: ArchiveClient
-    adapters: Sequence[ArchiveAdapter]
-    order: Sequence[str] = ()
-    saver: SavePageNow | None = None
-    own: OwnCopies = field(default=lambda _url, _at: None)
-    origins: tuple[str, ...] = ()
-    verifies: bool = False
+    asker: ArchiveClient  # the archive client
+    adapters: Sequence[ArchiveAdapter]  # the archives, the preferred first
+    order: Sequence[str] = ()  # the names of the services, the preferred first
+    saver: SavePageNow | None = None  # requests new copies; None: no external archive does
+    own: OwnCopies = field(default=lambda _url, _at: None)  # our own captures
+    origins: tuple[str, ...] = ()  # of our own pages
+    verifies: bool = False  # fetch every chosen version, also one with a good reported status
 
 
 @dataclass(frozen=True, slots=True)
 class CopySearchResult:
-    """Result of a search for copies.
+    """Result of a search for copies."""
 
-    Attributes:
-        step: the step taken.
-        best: the copy to send readers to; None without one.
-        copies: one of each archive; an empty address: it has copies, but no good one.
-        troubles: the archives without an answer, and the reasons.
-        is_wanted: our own crawler should archive the link.
-        note: further information, such as why no copy was made.
-    """
-
-    step: SearchStep
-    best: ArchiveMemento | None
+    step: SearchStep  # the step taken
+    best: ArchiveMemento | None  # the copy to send readers to; None without one
+    # one of each archive; an empty address: it has copies, but no good one
     copies: tuple[ArchiveMemento, ...] = ()
-    troubles: tuple[str, ...] = ()
-    is_wanted: bool = False
-    note: str = ""
+    troubles: tuple[str, ...] = ()  # the archives without an answer, and the reasons
+    is_wanted: bool = False  # our own crawler should archive the link
+    note: str = ""  # further information, such as why no copy was made
 
 
 async def search_copies(

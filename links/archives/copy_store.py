@@ -77,27 +77,16 @@ AGAIN_DAYS: Final = {
 
 
 class StoredCopy(NamedTuple):
-    """Copy as stored in the registry.
+    """Copy as stored in the registry."""
 
-    Attributes:
-        service: the archive.
-        address: the chosen version's; empty: the archive has the page, no version is chosen.
-        timestamp: capture time, 14 digits or empty.
-        found_day: day of discovery; days are `links.check_history` numbers.
-        checked_day: day of the last check.
-        chosen_by: the person who chose it; empty: automatic.
-        is_locked: no version is chosen by hand.
-        missed_day: day of a check that did not find it; None: it was there.
-    """
-
-    service: str
-    address: str
-    timestamp: str
-    found_day: int
-    checked_day: int
-    chosen_by: str
-    is_locked: bool
-    missed_day: int | None
+    service: str  # the archive
+    address: str  # the chosen version's; empty: the archive has the page, no version is chosen
+    timestamp: str  # capture time, 14 digits or empty
+    found_day: int  # day of discovery; days are `links.check_history` numbers
+    checked_day: int  # day of the last check
+    chosen_by: str  # the person who chose it; empty: automatic
+    is_locked: bool  # no version is chosen by hand
+    missed_day: int | None  # day of a check that did not find it; None: it was there
 
     @property
     def copy(self) -> ArchiveMemento:
@@ -107,19 +96,12 @@ class StoredCopy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CopyChoice:
-    """Manual choice of a version.
+    """Manual choice of a version."""
 
-    Attributes:
-        by: the person.
-        address: the version's; empty: none is chosen.
-        service: the archive; may be empty when the address identifies it.
-        is_admin: the person is an administrator, to whom locks do not apply.
-    """
-
-    by: str
-    address: str = ""
-    service: str = ""
-    is_admin: bool = False
+    by: str  # the person
+    address: str = ""  # the version's; empty: none is chosen
+    service: str = ""  # the archive; may be empty when the address identifies it
+    is_admin: bool = False  # the person is an administrator, to whom locks do not apply
 
 
 class CopyCheckEffect(StrEnum):

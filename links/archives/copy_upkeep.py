@@ -51,17 +51,11 @@ _DOWN: Final = "the archive shows none of its copies: that is its own trouble"
 
 @dataclass(frozen=True, slots=True)
 class CopyVisit:
-    """Check of one copy.
+    """Check of one copy."""
 
-    Attributes:
-        copy: the checked copy.
-        visit: the effect on the registry.
-        seen: the check result.
-    """
-
-    copy: DueCopy
-    visit: CopyCheckEffect
-    seen: CopyCheckResult
+    copy: DueCopy  # the checked copy
+    visit: CopyCheckEffect  # the effect on the registry
+    seen: CopyCheckResult  # the check result
 
 
 def count_effects(visits: list[CopyVisit]) -> Mapping[CopyCheckEffect, int]:
@@ -167,19 +161,12 @@ class MirrorOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MirrorResult:
-    """Result of mirroring one link.
+    """Result of mirroring one link."""
 
-    Attributes:
-        url: the link.
-        done: the outcome.
-        copy: the external copy; None without one.
-        note: the reason, if any.
-    """
-
-    url: str
-    done: MirrorOutcome
-    copy: ArchiveMemento | None = None
-    note: str = ""
+    url: str  # the link
+    done: MirrorOutcome  # the outcome
+    copy: ArchiveMemento | None = None  # the external copy; None without one
+    note: str = ""  # the reason, if any
 
 
 def capture_outcome(verdict: CheckVerdict) -> CaptureOutcome | None:

@@ -48,17 +48,12 @@ class SaveOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SaveResult:
-    """Result of a capture request.
+    """Result of a capture request."""
 
-    Attributes:
-        outcome: the outcome.
-        copy: the copy; None without one. Its address may take a while to work.
-        reason: the service's code and message.
-    """
-
-    outcome: SaveOutcome
+    outcome: SaveOutcome  # the outcome
+    # the copy; None without one. Its address may take a while to work.
     copy: ArchiveMemento | None = None
-    reason: str = ""
+    reason: str = ""  # the service's code and message
 
 
 class SavePageNow:

@@ -42,17 +42,11 @@ from links.checker.http_exchange import HttpAnswer
 
 @dataclass(frozen=True, slots=True)
 class StatusReading:
-    """Interpretation of an answer's status in view of its body.
+    """Interpretation of an answer's status in view of its body."""
 
-    Attributes:
-        code: the status byte, `StatusCode.CORRECTED` when the status is implausible.
-        verdict: the verdict.
-        note: reason of the correction, a constant first; empty without one.
-    """
-
-    code: StatusCode
-    verdict: CheckVerdict
-    note: str = ""
+    code: StatusCode  # the status byte, `StatusCode.CORRECTED` when the status is implausible
+    verdict: CheckVerdict  # the verdict
+    note: str = ""  # reason of the correction, a constant first; empty without one
 
 
 # A document of less bytes than this may be a placeholder; a PDF of one line of text has about 900.
@@ -137,27 +131,16 @@ _PAGES = frozenset(("", "text/html", "application/xhtml+xml"))
 
 @dataclass(frozen=True, slots=True)
 class ProbeTrace:
-    """Requests of a probe and their result.
+    """Requests of a probe and their result."""
 
-    Attributes:
-        url: the requested URL.
-        how: by HEAD or by GET.
-        hops: the redirects, oldest first.
-        answer: the last answer; None without one.
-        trouble: reason of a missing answer, or that it cannot be followed.
-        detail: details of that.
-        unfollowed: reason that the last redirect was not followed; a note.
-        tls_fault: of the first certificate that does not verify.
-    """
-
-    url: str
-    how: CheckMethod
-    hops: tuple[RedirectHop, ...] = ()
-    answer: HttpAnswer | None = None
-    trouble: FetchFailure | None = None
-    detail: str = ""
-    unfollowed: str = ""
-    tls_fault: str = ""
+    url: str  # the requested URL
+    how: CheckMethod  # by HEAD or by GET
+    hops: tuple[RedirectHop, ...] = ()  # the redirects, oldest first
+    answer: HttpAnswer | None = None  # the last answer; None without one
+    trouble: FetchFailure | None = None  # reason of a missing answer, or that it cannot be followed
+    detail: str = ""  # details of that
+    unfollowed: str = ""  # reason that the last redirect was not followed; a note
+    tls_fault: str = ""  # of the first certificate that does not verify
 
     @property
     def final(self) -> str:

@@ -42,27 +42,16 @@ from links.check_result import (
 
 @dataclass(frozen=True, slots=True)
 class VisitSummary:
-    """Facts about the page from a visit's manifest.
+    """Facts about the page from a visit's manifest."""
 
-    Attributes:
-        url: the requested URL.
-        final_url: the final URL.
-        outcome: outcome of the visit.
-        reason: reason that it is not COMPLETE, a constant first; empty when it is.
-        status: HTTP status of the final document; None without one.
-        mime: its bare media type.
-        page_class: class of the page.
-        evidence: evidence for the class, a sentence each.
-    """
-
-    url: str
-    final_url: str
-    outcome: VisitOutcome
-    reason: str
-    status: int | None
-    mime: str = ""
-    page_class: PageClass = PageClass.UNJUDGED
-    evidence: tuple[str, ...] = ()
+    url: str  # the requested URL
+    final_url: str  # the final URL
+    outcome: VisitOutcome  # outcome of the visit
+    reason: str  # reason that it is not COMPLETE, a constant first; empty when it is
+    status: int | None  # HTTP status of the final document; None without one
+    mime: str = ""  # its bare media type
+    page_class: PageClass = PageClass.UNJUDGED  # class of the page
+    evidence: tuple[str, ...] = ()  # evidence for the class, a sentence each
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +180,10 @@ class PageText:
 
 @dataclass(frozen=True, slots=True)
 class DriftEvidence:
-    """Further comparisons of page and copy; None: not computed.
+    """Further comparisons of page and copy; None: not computed."""
 
-    Attributes:
-        words: share of the copy's words that is there, in any order, from 0 to 1.
-        picture: share of the copy's picture content that is there, from 0 to 1.
-    """
-
-    words: float | None = None
-    picture: float | None = None
+    words: float | None = None  # share of the copy's words that is there, in any order, from 0 to 1
+    picture: float | None = None  # share of the copy's picture content that is there, from 0 to 1
 
     @property
     def is_for(self) -> bool:
@@ -214,19 +198,13 @@ class DriftEvidence:
 
 @dataclass(frozen=True, slots=True)
 class PageLikeness:
-    """Similarity of a page and its copy.
+    """Similarity of a page and its copy."""
 
-    Attributes:
-        text: share of the copy's runs of words, from 0 to 1; None when there are too few.
-        title: share of both titles' words, from 0 to 1; None when one has no title.
-        usurper: listed words that indicate a new owner; empty without any.
-        evidence: further comparisons.
-    """
-
+    # share of the copy's runs of words, from 0 to 1; None when there are too few
     text: float | None
-    title: float | None
-    usurper: tuple[str, ...] = ()
-    evidence: DriftEvidence = DriftEvidence()
+    title: float | None  # share of both titles' words, from 0 to 1; None when one has no title
+    usurper: tuple[str, ...] = ()  # listed words that indicate a new owner; empty without any
+    evidence: DriftEvidence = DriftEvidence()  # further comparisons
 
     @property
     def percent(self) -> int | None:

@@ -100,17 +100,11 @@ class LeaseLostError(CollectionInUseError):
 
 @dataclass(frozen=True, slots=True)
 class CheckLease:
-    """Exclusive right to check a share of the hosts.
+    """Exclusive right to check a share of the hosts."""
 
-    Attributes:
-        part: the share.
-        holder: unique name of the checker.
-        fence: fencing token, greater than any lease's before it.
-    """
-
-    part: HostShare
-    holder: str
-    fence: int
+    part: HostShare  # the share
+    holder: str  # unique name of the checker
+    fence: int  # fencing token, greater than any lease's before it
 
 
 def take_check_lease(

@@ -45,71 +45,42 @@ from links.states import LinkState
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """Resources of a checker for all its runs; closed by the code that created it.
+    """Resources of a checker for all its runs; closed by the code that created it."""
 
-    Attributes:
-        desk: the registry thread.
-        looks: the prober; it waits for `turns`.
-        turns: the per-host limiter.
-        tenure: the leases.
-        clock: the clock.
-        marks: the operator marks.
-    """
-
-    desk: RegistryThread
-    looks: LinkProber
-    turns: HostTurns
-    tenure: LeaseHolder
-    clock: Clock
-    marks: DecisionSource
+    desk: RegistryThread  # the registry thread
+    looks: LinkProber  # the prober; it waits for `turns`
+    turns: HostTurns  # the per-host limiter
+    tenure: LeaseHolder  # the leases
+    clock: Clock  # the clock
+    marks: DecisionSource  # the operator marks
 
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """Parameters of a run.
+    """Parameters of a run."""
 
-    Attributes:
-        rules: for the evaluation of results.
-        part: of the hosts.
-        connections: concurrent checks.
-        limit: maximum number of checks; None: all that are due.
-        waiting: maximum number of results that wait for the database.
-        host_room: URLs of a host that are loaded at the same time.
-        closer: some checks are randomly made more thorough (`links.checker.timetable_feed`).
-    """
-
-    rules: CheckRules
-    part: HostShare = ALL_HOSTS
-    connections: int = 500
-    limit: int | None = None
-    waiting: int = 20_000
-    host_room: int = 200
+    rules: CheckRules  # for the evaluation of results
+    part: HostShare = ALL_HOSTS  # of the hosts
+    connections: int = 500  # concurrent checks
+    limit: int | None = None  # maximum number of checks; None: all that are due
+    waiting: int = 20_000  # maximum number of results that wait for the database
+    host_room: int = 200  # URLs of a host that are loaded at the same time
+    # some checks are randomly made more thorough (`links.checker.timetable_feed`)
     closer: bool = True
 
 
 @dataclass(slots=True)
 class CheckTally:
-    """Progress of a run.
+    """Progress of a run."""
 
-    Attributes:
-        due: URLs that were due at its beginning.
-        kept: checks whose results are stored.
-        states: … by resulting state.
-        inferred: … without a request.
-        put_off: URLs whose hosts asked for a delay.
-        active: running checks.
-        waiting: results that wait for the database.
-        is_complete: everything that was due was checked.
-    """
-
-    due: int = 0
-    kept: int = 0
-    states: dict[LinkState, int] | None = None
-    inferred: int = 0
-    put_off: int = 0
-    active: int = 0
-    waiting: int = 0
-    is_complete: bool = False
+    due: int = 0  # URLs that were due at its beginning
+    kept: int = 0  # checks whose results are stored
+    states: dict[LinkState, int] | None = None  # … by resulting state
+    inferred: int = 0  # … without a request
+    put_off: int = 0  # URLs whose hosts asked for a delay
+    active: int = 0  # running checks
+    waiting: int = 0  # results that wait for the database
+    is_complete: bool = False  # everything that was due was checked
 
     def count(self, booked: RecordedResult) -> None:
         """Count a stored result."""

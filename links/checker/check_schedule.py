@@ -111,20 +111,15 @@ def _spread(key: bytes, day: int, days: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CheckForecast:
-    """Forecast whether all links are checked in time.
+    """Forecast whether all links are checked in time."""
 
-    Attributes:
-        days: duration of one check of every link; infinite when there are links and no progress.
-        load: checks that fall due a day as part of the capacity; above 1 links wait longer than
-            their intervals.
-        fits: `days` is within the maximum of a run.
-        sentence: the same in English, with a remedy when it does not fit.
-    """
-
+    # duration of one check of every link; infinite when there are links and no progress
     days: float
+    # checks that fall due a day as part of the capacity; above 1 links wait longer than their
+    # intervals
     load: float
-    fits: bool
-    sentence: str
+    fits: bool  # `days` is within the maximum of a run
+    sentence: str  # the same in English, with a remedy when it does not fit
 
 
 def forecast_checks(
@@ -198,25 +193,15 @@ _TELLING_S = 3_600  # … unless it went on for so long
 
 @dataclass(frozen=True, slots=True)
 class CheckRunRow:
-    """Row of a check run.
+    """Row of a check run."""
 
-    Attributes:
-        id: its row's.
-        part: of the hosts.
-        started: in seconds since 1970.
-        ended: in seconds since 1970; None while it runs, or when it was interrupted.
-        due: URLs that were due at its beginning and when it was resumed.
-        done: URLs checked.
-        batch: the last stored batch of results.
-    """
-
-    id: int
-    part: str
-    started: int
-    ended: int | None
-    due: int
-    done: int
-    batch: int
+    id: int  # its row's
+    part: str  # of the hosts
+    started: int  # in seconds since 1970
+    ended: int | None  # in seconds since 1970; None while it runs, or when it was interrupted
+    due: int  # URLs that were due at its beginning and when it was resumed
+    done: int  # URLs checked
+    batch: int  # the last stored batch of results
 
 
 def begin_run(

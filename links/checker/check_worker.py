@@ -58,17 +58,11 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplacementTester:
-    """Resources for testing replacements.
+    """Resources for testing replacements."""
 
-    Attributes:
-        looks: the prober; it waits for `turns`.
-        turns: the per-host limiter.
-        clock: the clock.
-    """
-
-    looks: LinkProber
-    turns: HostTurns
-    clock: Clock
+    looks: LinkProber  # the prober; it waits for `turns`
+    turns: HostTurns  # the per-host limiter
+    clock: Clock  # the clock
 
 
 async def check_replacements(
@@ -249,19 +243,13 @@ _LOOK_AGAIN_S = 5.0  # … and one that waits for a part, whether its holder liv
 
 @dataclass(frozen=True, slots=True)
 class CheckWorkerOptions:
-    """Options of a checker process.
+    """Options of a checker process."""
 
-    Attributes:
-        name: unique among checkers.
-        is_own: tells whether an address is this machine's own (`net.address_policy.is_own`).
-        patience_s: maximum wait for an unavailable database.
-        lease_s: lifetime of its leases.
-    """
-
-    name: str
+    name: str  # unique among checkers
+    # tells whether an address is this machine's own (`net.address_policy.is_own`)
     is_own: Callable[[Address], bool]
-    patience_s: float = math.inf
-    lease_s: int = LEASE_S
+    patience_s: float = math.inf  # maximum wait for an unavailable database
+    lease_s: int = LEASE_S  # lifetime of its leases
 
 
 def plan_from_settings(

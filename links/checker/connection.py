@@ -135,19 +135,12 @@ _NOT_THERE = frozenset((errno.EHOSTUNREACH, errno.EHOSTDOWN))
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """Target of a request.
+    """Target of a request."""
 
-    Attributes:
-        scheme: ``http`` or ``https``.
-        host: canonical: lower case, punycode, no final dot; IPv6 in brackets.
-        port: the port, the scheme's own included.
-        path: path and query, as in a request line.
-    """
-
-    scheme: str
-    host: str
-    port: int
-    path: str
+    scheme: str  # ``http`` or ``https``
+    host: str  # canonical: lower case, punycode, no final dot; IPv6 in brackets
+    port: int  # the port, the scheme's own included
+    path: str  # path and query, as in a request line
 
     @property
     def authority(self) -> str:

@@ -35,27 +35,16 @@ START = DuePosition(-1, b"")
 
 @dataclass(frozen=True, slots=True)
 class DueUrl:
-    """URL that is due for a check.
+    """URL that is due for a check."""
 
-    Attributes:
-        id: its row's.
-        key: its key, which orders a run.
-        host_id: its host's row.
-        host: its canonical host.
-        url: its identity key, which is requested.
-        due_day: its due day.
-        standing: its state and failures.
-        is_new: it was never checked.
-    """
-
-    id: int
-    key: bytes
-    host_id: int
-    host: str
-    url: str
-    due_day: int
-    standing: LinkHealth
-    is_new: bool
+    id: int  # its row's
+    key: bytes  # its key, which orders a run
+    host_id: int  # its host's row
+    host: str  # its canonical host
+    url: str  # its identity key, which is requested
+    due_day: int  # its due day
+    standing: LinkHealth  # its state and failures
+    is_new: bool  # it was never checked
 
     @property
     def place(self) -> DuePosition:
@@ -214,19 +203,12 @@ def _due(row: Row[tuple[object, ...]]) -> DueUrl:
 
 
 class AwaitingLink(NamedTuple):
-    """Link whose state is pending until a browser has checked it.
+    """Link whose state is pending until a browser has checked it."""
 
-    Attributes:
-        url_id: its row.
-        url: its identity key.
-        since: earliest time of a sufficient browser visit: the last check that required it.
-        address: the URL for the browser: as a page that has it spells it (A17).
-    """
-
-    url_id: int
-    url: str
-    since: datetime
-    address: str
+    url_id: int  # its row
+    url: str  # its identity key
+    since: datetime  # earliest time of a sufficient browser visit: the last check that required it
+    address: str  # the URL for the browser: as a page that has it spells it (A17)
 
 
 def links_awaiting_browser(connection: Connection, *, limit: int) -> list[AwaitingLink]:

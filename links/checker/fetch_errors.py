@@ -51,19 +51,12 @@ class FetchFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailureMeaning:
-    """Effect of a fetch failure.
+    """Effect of a fetch failure."""
 
-    Attributes:
-        verdict: of the check.
-        code: the status byte (`links.check_result`).
-        whole_host: it affects all URLs of the host.
-        settled: it is the same for HEAD and GET, so that nothing is requested twice.
-    """
-
-    verdict: CheckVerdict
-    code: StatusCode
-    whole_host: bool = False
-    settled: bool = True
+    verdict: CheckVerdict  # of the check
+    code: StatusCode  # the status byte (`links.check_result`)
+    whole_host: bool = False  # it affects all URLs of the host
+    settled: bool = True  # it is the same for HEAD and GET, so that nothing is requested twice
 
 
 FAILURE_MEANINGS = {

@@ -29,20 +29,13 @@ _FORGET_AT = 20_000  # hosts remembered before those are forgotten that are free
 
 @dataclass(eq=False, slots=True)
 class ActiveCheck:
-    """Running check.
+    """Running check."""
 
-    Attributes:
-        task: its task.
-        host: the host that it holds; empty before the first.
-        is_crowded: it was cancelled because a host has too many waiting, or because the limiter was
-            closed.
-        is_asking: it has one of the connections.
-    """
-
-    task: "asyncio.Task[object]"
-    host: str = ""
+    task: "asyncio.Task[object]"  # its task
+    host: str = ""  # the host that it holds; empty before the first
+    # it was cancelled because a host has too many waiting, or because the limiter was closed
     is_crowded: bool = False
-    is_asking: bool = False
+    is_asking: bool = False  # it has one of the connections
 
 
 @dataclass(eq=False, slots=True)

@@ -83,21 +83,15 @@ _BODILESS = frozenset((204, 205, 304))
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """Received answer.
+    """Received answer."""
 
-    Attributes:
-        head: its head; of an answer without one (HTTP/0.9) 200 and no headers.
-        body: the beginning of the body, decoded; empty for HEAD, and when it cannot be decoded.
-        length: bytes of the body as sent: as announced, else as received; None when unknown.
-        whole: all announced data was received, or as much as is wanted.
-        headless: there was no head.
-    """
-
-    head: LenientHead
+    head: LenientHead  # its head; of an answer without one (HTTP/0.9) 200 and no headers
+    # the beginning of the body, decoded; empty for HEAD, and when it cannot be decoded
     body: bytes = b""
+    # bytes of the body as sent: as announced, else as received; None when unknown
     length: int | None = None
-    whole: bool = True
-    headless: bool = False
+    whole: bool = True  # all announced data was received, or as much as is wanted
+    headless: bool = False  # there was no head
 
 
 async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> HttpAnswer:

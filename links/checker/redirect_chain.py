@@ -94,15 +94,10 @@ class ProbeBudget:
 
 @dataclass(slots=True)
 class RedirectChain:
-    """Requests sent so far.
+    """Requests sent so far."""
 
-    Attributes:
-        trace: the current trace.
-        cookies: the cookies of the chain.
-    """
-
-    trace: ProbeTrace
-    cookies: ChainCookies = field(default_factory=ChainCookies)
+    trace: ProbeTrace  # the current trace
+    cookies: ChainCookies = field(default_factory=ChainCookies)  # the cookies of the chain
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     def next_url(self) -> str:

@@ -58,17 +58,11 @@ class UrlSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CheckRules:
-    """Rules for the evaluation of results.
+    """Rules for the evaluation of results."""
 
-    Attributes:
-        preset: the thresholds and intervals.
-        browser: a browser is available.
-        settings: manual settings of URLs (A16); None: none.
-    """
-
-    preset: CheckPreset
-    browser: bool
-    settings: "UrlSettings | None" = None
+    preset: CheckPreset  # the thresholds and intervals
+    browser: bool  # a browser is available
+    settings: "UrlSettings | None" = None  # manual settings of URLs (A16); None: none
 
     def of(self, url: str) -> "CheckRules":
         """Return the rules for that URL.
@@ -106,27 +100,16 @@ class CheckedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowUpdate:
-    """New values of a URL's row.
+    """New values of a URL's row."""
 
-    Attributes:
-        standing: its state and failures.
-        code: the byte of the last check.
-        history: packed.
-        mime: the short name of an unusual type; None for types that every browser shows.
-        kib: that type's length in KiB; None when it is not known.
-        due_day: the day of the next check; None: never.
-        opinion_day: day since when a browser check is awaited; None: it is not.
-        is_observed: the check itself gets a row.
-    """
-
-    standing: LinkHealth
-    code: int
-    history: bytes | None
-    mime: str | None
-    kib: int | None
-    due_day: int | None
-    opinion_day: int | None
-    is_observed: bool
+    standing: LinkHealth  # its state and failures
+    code: int  # the byte of the last check
+    history: bytes | None  # packed
+    mime: str | None  # the short name of an unusual type; None for types that every browser shows
+    kib: int | None  # that type's length in KiB; None when it is not known
+    due_day: int | None  # the day of the next check; None: never
+    opinion_day: int | None  # day since when a browser check is awaited; None: it is not
+    is_observed: bool  # the check itself gets a row
 
 
 def effective_result(
@@ -255,40 +238,24 @@ SETTLED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class UrlCheckResult:
-    """Check result of a URL in the registry.
+    """Check result of a URL in the registry."""
 
-    Attributes:
-        url_id: the URL's row.
-        finding: the result.
-        moment: time of the check, aware.
-    """
-
-    url_id: int
-    finding: CheckResult
-    moment: datetime
+    url_id: int  # the URL's row
+    finding: CheckResult  # the result
+    moment: datetime  # time of the check, aware
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedResult:
-    """Stored result.
+    """Stored result."""
 
-    Attributes:
-        url_id: the URL's row.
-        url: its identity key.
-        finding: the result.
-        before: the state before.
-        after: the state now.
-        due_day: the day of the next check; None: never.
-        awaits_opinion: a browser check is needed.
-    """
-
-    url_id: int
-    url: str
-    finding: CheckResult
-    before: LinkState
-    after: LinkState
-    due_day: int | None
-    awaits_opinion: bool
+    url_id: int  # the URL's row
+    url: str  # its identity key
+    finding: CheckResult  # the result
+    before: LinkState  # the state before
+    after: LinkState  # the state now
+    due_day: int | None  # the day of the next check; None: never
+    awaits_opinion: bool  # a browser check is needed
 
 
 def record_results(

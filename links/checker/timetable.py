@@ -145,27 +145,16 @@ class TurnAction(Enum):
 
 
 class CheckTurn(NamedTuple, Generic[P]):
-    """URL whose turn it is.
+    """URL whose turn it is."""
 
-    Attributes:
-        url_id: its number.
-        host: its host.
-        payload: as given when it was added.
-        move: the action.
-        finding: of INFER: the result to store, with `CheckMethod.INFERRED`.
-        until: of LATER: end of the host's delay.
-        tries: number of earlier requests in this run.
-        inferable: another URL's result may replace a check.
-    """
-
-    url_id: int
-    host: str
-    payload: P
-    move: TurnAction = TurnAction.ASK
-    finding: CheckResult | None = None
-    until: float = 0.0
-    tries: int = 0
-    inferable: bool = True
+    url_id: int  # its number
+    host: str  # its host
+    payload: P  # as given when it was added
+    move: TurnAction = TurnAction.ASK  # the action
+    finding: CheckResult | None = None  # of INFER: the result to store, with `CheckMethod.INFERRED`
+    until: float = 0.0  # of LATER: end of the host's delay
+    tries: int = 0  # number of earlier requests in this run
+    inferable: bool = True  # another URL's result may replace a check
 
 
 class _TimetableHost(Generic[P]):

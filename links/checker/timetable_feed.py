@@ -112,17 +112,11 @@ class LiveSettings:
 
 @dataclass(frozen=True, slots=True)
 class CheckCandidate:
-    """Due URL in the timetable, with its check method.
+    """Due URL in the timetable, with its check method."""
 
-    Attributes:
-        url: the URL.
-        get_only: use GET: its host answers HEAD badly, by a setting, or by the random choice.
-        is_beside: request an invented sibling, too, when the result is good.
-    """
-
-    url: DueUrl
-    get_only: bool
-    is_beside: bool = False
+    url: DueUrl  # the URL
+    get_only: bool  # use GET: its host answers HEAD badly, by a setting, or by the random choice
+    is_beside: bool = False  # request an invented sibling, too, when the result is good
 
 
 Table = Timetable[CheckCandidate]

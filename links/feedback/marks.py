@@ -67,35 +67,20 @@ class MarkProgress(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkMark:
-    """Operator mark; times are seconds since 1970 UTC.
+    """Operator mark; times are seconds since 1970 UTC."""
 
-    Attributes:
-        id: its row.
-        kind: its kind.
-        pattern: the pattern, as written.
-        reason: the reason.
-        actor: its author.
-        moment: time of creation.
-        expires: expiry; None: never.
-        lifted: time of lifting; None: it was not lifted.
-        lifted_by: the person who lifted it.
-        settled: progress of applying it to URLs.
-        key: of a setting.
-        value: of a setting.
-    """
-
-    id: int
-    kind: MarkKind
-    pattern: str
-    reason: str
-    actor: str
-    moment: int
-    expires: int | None = None
-    lifted: int | None = None
-    lifted_by: str = ""
-    settled: MarkProgress = MarkProgress.NOT_YET
-    key: str = ""
-    value: str = ""
+    id: int  # its row
+    kind: MarkKind  # its kind
+    pattern: str  # the pattern, as written
+    reason: str  # the reason
+    actor: str  # its author
+    moment: int  # time of creation
+    expires: int | None = None  # expiry; None: never
+    lifted: int | None = None  # time of lifting; None: it was not lifted
+    lifted_by: str = ""  # the person who lifted it
+    settled: MarkProgress = MarkProgress.NOT_YET  # progress of applying it to URLs
+    key: str = ""  # of a setting
+    value: str = ""  # of a setting
 
     def holds(self, now: datetime) -> bool:
         """Return True when it is effective at that time."""
@@ -292,15 +277,10 @@ MARK_SETTINGS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
 
 @dataclass
 class MarkTally:
-    """Result of applying marks, or its preview.
+    """Result of applying marks, or its preview."""
 
-    Attributes:
-        looked: number of URLs that match a mark.
-        changed: number of URLs by new state.
-    """
-
-    looked: int = 0
-    changed: Counter[LinkState] = field(default_factory=Counter)
+    looked: int = 0  # number of URLs that match a mark
+    changed: Counter[LinkState] = field(default_factory=Counter)  # number of URLs by new state
 
 
 def check_mark(mark: LinkMark) -> LinkMark:

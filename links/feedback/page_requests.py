@@ -80,17 +80,11 @@ class RequestState(StrEnum):
 
 
 class PageRequestFacts(NamedTuple):
-    """Stored facts about a requested page.
+    """Stored facts about a requested page."""
 
-    Attributes:
-        state: of the request to read it.
-        read_day: day of the last reading; None: not yet.
-        keys: of the URLs that it had then (`links.url_parts.key_of`).
-    """
-
-    state: RequestState
-    read_day: int | None = None
-    keys: tuple[bytes, ...] = ()
+    state: RequestState  # of the request to read it
+    read_day: int | None = None  # day of the last reading; None: not yet
+    keys: tuple[bytes, ...] = ()  # of the URLs that it had then (`links.url_parts.key_of`)
 
 
 def find_page_requests(

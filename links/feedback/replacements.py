@@ -192,17 +192,13 @@ class ArchiveCopySink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProposalContext:
-    """Policies for proposed addresses.
+    """Policies for proposed addresses."""
 
-    Attributes:
-        refuses: returns the reason that policy refuses a URL; empty when it does not.
-        archives: stores addresses of archives; None: they are treated as any other.
-        limits: rate limits of user actions.
-    """
-
+    # returns the reason that policy refuses a URL; empty when it does not
     refuses: Callable[[str], str] = lambda _url: ""
+    # stores addresses of archives; None: they are treated as any other
     archives: ArchiveCopySink | None = None
-    limits: Limits = field(default_factory=limits_of)
+    limits: Limits = field(default_factory=limits_of)  # rate limits of user actions
 
 
 NO_CONTEXT: Final = ProposalContext()
@@ -210,38 +206,23 @@ NO_CONTEXT: Final = ProposalContext()
 
 @dataclass(frozen=True, slots=True)
 class ReplacementProposal:
-    """Proposal for a URL.
+    """Proposal for a URL."""
 
-    Attributes:
-        url_id: the URL's row.
-        url: its identity key.
-        address: the proposed address.
-        stage: its stage.
-        proposed: time of the proposal.
-        tested_day: the day of the last test; None: none yet.
-    """
-
-    url_id: int
-    url: str
-    address: str
-    stage: ProposalStage
-    proposed: int
-    tested_day: int | None
+    url_id: int  # the URL's row
+    url: str  # its identity key
+    address: str  # the proposed address
+    stage: ProposalStage  # its stage
+    proposed: int  # time of the proposal
+    tested_day: int | None  # the day of the last test; None: none yet
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalResult:
-    """Result of a proposal.
+    """Result of a proposal."""
 
-    Attributes:
-        address: the stored address, as it is requested.
-        archive: the archive whose copy it is; empty: it waits for its test.
-        is_new: it was not stored before.
-    """
-
-    address: str
-    archive: str = ""
-    is_new: bool = True
+    address: str  # the stored address, as it is requested
+    archive: str = ""  # the archive whose copy it is; empty: it waits for its test
+    is_new: bool = True  # it was not stored before
 
 
 def propose_replacement(

@@ -108,15 +108,10 @@ class LimitedAct(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ActLimit:
-    """Rate limit of an action.
+    """Rate limit of an action."""
 
-    Attributes:
-        gap_s: seconds between two of one reporter.
-        a_day: those of all reporters on a day (UTC); None: any number.
-    """
-
-    gap_s: int
-    a_day: int | None
+    gap_s: int  # seconds between two of one reporter
+    a_day: int | None  # those of all reporters on a day (UTC); None: any number
 
 
 Limits = Mapping[LimitedAct, ActLimit]

@@ -51,19 +51,12 @@ class NeedlessReportError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class ReportResult:
-    """Result of a report.
+    """Result of a report."""
 
-    Attributes:
-        urls: the reported identity keys.
-        until_day: the last day on which it is valid.
-        renewed: how many of them the same reporter had reported before.
-        presumed: the whole domain is presumed reachable now.
-    """
-
-    urls: tuple[str, ...]
-    until_day: int
-    renewed: int = 0
-    presumed: bool = False
+    urls: tuple[str, ...]  # the reported identity keys
+    until_day: int  # the last day on which it is valid
+    renewed: int = 0  # how many of them the same reporter had reported before
+    presumed: bool = False  # the whole domain is presumed reachable now
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +69,12 @@ class WithdrawalResult:
 
 @dataclass(frozen=True, slots=True)
 class ReachabilityReports:
-    """Report summary that is shown beside a URL.
+    """Report summary that is shown beside a URL."""
 
-    Attributes:
-        reports: number of readers who can reach it.
-        last_day: of the newest report; None without any.
-        until_day: expiry of the newest.
-        presumed_until: the last day on which all of its domain is presumed reachable; None: it is
-            not.
-    """
-
-    reports: int = 0
-    last_day: int | None = None
-    until_day: int | None = None
+    reports: int = 0  # number of readers who can reach it
+    last_day: int | None = None  # of the newest report; None without any
+    until_day: int | None = None  # expiry of the newest
+    # the last day on which all of its domain is presumed reachable; None: it is not
     presumed_until: int | None = None
 
     def __bool__(self) -> bool:

@@ -41,29 +41,20 @@ IF_LACKING = frozenset(
 
 
 class BacklogRow(NamedTuple):
-    """Link that is to be archived.
+    """Link that is to be archived."""
 
-    Attributes:
-        page: the registry's number for its page.
-        since: time when the page was found to have it.
-        due: time of the next attempt.
-        attempts: number of failed hand-overs.
-        title: the page's.
-        spelling: the URL as written on the page; empty: as its identity key.
-        gone_day: day when the page lost it; None: it has it. The title is empty, and the page
-            unknown, when there is no such link at all.
-    """
-
-    page: int
+    page: int  # the registry's number for its page
     url_id: int
-    since: datetime
-    due: datetime
-    attempts: int
+    since: datetime  # time when the page was found to have it
+    due: datetime  # time of the next attempt
+    attempts: int  # number of failed hand-overs
     priority: ArchivePriority
-    title: str
+    title: str  # the page's
+    # day when the page lost it; None: it has it. The title is empty, and the page unknown, when
+    # there is no such link at all.
     gone_day: int | None
     is_there: bool
-    spelling: str = ""
+    spelling: str = ""  # the URL as written on the page; empty: as its identity key
 
     @property
     def page_id(self) -> int:

@@ -103,54 +103,30 @@ _Link = TypeVar("_Link")
 
 @dataclass(frozen=True, slots=True)
 class EditChange:
-    """Change that an edit makes to one link.
+    """Change that an edit makes to one link."""
 
-    Attributes:
-        url_id: the registry's number for the link.
-        kind: the kind of change.
-        before: the replaced text.
-        after: the new text.
-        is_undone: it was reverted.
-    """
-
-    url_id: int
-    kind: str
-    before: str
-    after: str
-    is_undone: bool = False
+    url_id: int  # the registry's number for the link
+    kind: str  # the kind of change
+    before: str  # the replaced text
+    after: str  # the new text
+    is_undone: bool = False  # it was reverted
 
 
 @dataclass(frozen=True, slots=True)
 class IntendedEdit:
-    """Edit that is about to be sent.
+    """Edit that is about to be sent."""
 
-    Attributes:
-        page_id: the wiki's number for the page; of a message, the page that it is about.
-        job: identifier of the run, as given in the edit summary.
-        base_rev: the revision that was read.
-        digest: SHA-1 of the text that is sent, in hexadecimal.
-    """
-
-    page_id: int
-    job: str
-    base_rev: int
-    digest: str = ""
+    page_id: int  # the wiki's number for the page; of a message, the page that it is about
+    job: str  # identifier of the run, as given in the edit summary
+    base_rev: int  # the revision that was read
+    digest: str = ""  # SHA-1 of the text that is sent, in hexadecimal
     kind: EditKind = EditKind.PAGE
     changes: tuple[EditChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class BotEdit:
-    """Edit as stored; times are seconds since 1970.
-
-    Attributes:
-        rev: the revision that it made; None: none.
-        undone_rev: the revision that reverted it.
-        undone_by: the account that reverted it.
-        note: reason of a failure, kind of revert, or comment of a review.
-        checked: time of the last check that it is still in place; None: never.
-        is_reported: the revert was counted as a report of a working link.
-    """
+    """Edit as stored; times are seconds since 1970."""
 
     id: int
     wiki_id: int
@@ -159,14 +135,14 @@ class BotEdit:
     job: str
     moment: int
     base_rev: int
-    rev: int | None
+    rev: int | None  # the revision that it made; None: none
     digest: str
     state: EditState
-    undone_rev: int | None
-    undone_by: str
-    note: str
-    checked: int | None
-    is_reported: bool
+    undone_rev: int | None  # the revision that reverted it
+    undone_by: str  # the account that reverted it
+    note: str  # reason of a failure, kind of revert, or comment of a review
+    checked: int | None  # time of the last check that it is still in place; None: never
+    is_reported: bool  # the revert was counted as a report of a working link
     reviewed: int | None
     reviewed_by: str
     changes: tuple[EditChange, ...] = ()

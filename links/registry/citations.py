@@ -38,22 +38,14 @@ NO_CITATION_FLAGS = CitationFlag(0)
 
 @dataclass(frozen=True, slots=True)
 class CitationRow:
-    """Citation of a link on a page.
-
-    Attributes:
-        way: form of the citation: ``wiki.wikitext.citation_model.CitationForm``.
-        access_day: access date, as written (a number of `links.check_history`).
-        archive_url: archive URL of the citation; empty without one.
-        archive_timestamp: of that archive copy, as precise as given: ``20240131``.
-        said: further flags.
-    """
+    """Citation of a link on a page."""
 
     link: LinkRef
-    way: str
-    access_day: int | None = None
-    archive_url: str = ""
-    archive_timestamp: str = ""
-    said: CitationFlag = NO_CITATION_FLAGS
+    way: str  # form of the citation: ``wiki.wikitext.citation_model.CitationForm``
+    access_day: int | None = None  # access date, as written (a number of `links.check_history`)
+    archive_url: str = ""  # archive URL of the citation; empty without one
+    archive_timestamp: str = ""  # of that archive copy, as precise as given: ``20240131``
+    said: CitationFlag = NO_CITATION_FLAGS  # further flags
 
     @property
     def weight(self) -> tuple[bool, bool, bool, int]:

@@ -117,16 +117,11 @@ _INDEX = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://)?)([^/@:]*)(:\d*)?(?:@(.*))
 
 
 class DumpLink(NamedTuple):
-    """Link of a page in a dump.
+    """Link of a page in a dump."""
 
-    Attributes:
-        wiki: its name; empty when the file has none.
-        title: empty when the file has none.
-    """
-
-    wiki: str
+    wiki: str  # its name; empty when the file has none
     page_id: int
-    title: str
+    title: str  # empty when the file has none
     namespace: int
     url: str
 

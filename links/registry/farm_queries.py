@@ -60,18 +60,12 @@ def links_of(reader: Reader, wiki_id: int, *, limit: int) -> list[UrlRow]:
 
 
 class ExternalCopy(NamedTuple):
-    """Copy in another archive.
+    """Copy in another archive."""
 
-    Attributes:
-        service: the archive's short name.
-        timestamp: 14 digits, or empty.
-        is_by_hand: a person chose it.
-    """
-
-    service: str
+    service: str  # the archive's short name
     address: str
-    timestamp: str
-    is_by_hand: bool
+    timestamp: str  # 14 digits, or empty
+    is_by_hand: bool  # a person chose it
 
 
 _of_url = (refs.c.url_id == urls.c.id, refs.c.gone_day.is_(None))

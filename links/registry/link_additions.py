@@ -33,21 +33,13 @@ ACCOUNT_LIMIT_CHARS = 255
 
 @dataclass(frozen=True, slots=True)
 class PageRevision:
-    """Revision of a page that was read.
+    """Revision of a page that was read."""
 
-    Attributes:
-        page: the registry's number.
-        rev_id: of the revision.
-        parent_id: of the one before; 0: there is none; None: not known.
-        account: its author; empty: not known, or hidden.
-        day: day of the edit.
-    """
-
-    page: int
-    rev_id: int
-    parent_id: int | None
-    account: str
-    day: int
+    page: int  # the registry's number
+    rev_id: int  # of the revision
+    parent_id: int | None  # of the one before; 0: there is none; None: not known
+    account: str  # its author; empty: not known, or hidden
+    day: int  # day of the edit
 
 
 class LinkAddition(NamedTuple):

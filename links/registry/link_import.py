@@ -34,22 +34,14 @@ FORGET = SqlStatement(delete(imports).where(imports.c.digest == one("of")))
 
 @dataclass(slots=True)
 class ImportSummary:
-    """Result of an import.
+    """Result of an import."""
 
-    Attributes:
-        pages: number written.
-        resumed: number that an earlier run had written.
-        links: on the pages, each page's counted once.
-        added: references that are new or restored.
-        gone: references that were removed.
-        sorts: number of links of each class on the pages.
-    """
-
-    pages: int = 0
-    resumed: int = 0
-    links: int = 0
-    added: int = 0
-    gone: int = 0
+    pages: int = 0  # number written
+    resumed: int = 0  # number that an earlier run had written
+    links: int = 0  # on the pages, each page's counted once
+    added: int = 0  # references that are new or restored
+    gone: int = 0  # references that were removed
+    # number of links of each class on the pages
     sorts: Counter[LinkClass] = field(default_factory=Counter)
 
 

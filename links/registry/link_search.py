@@ -72,19 +72,12 @@ STATES = {
 
 @dataclass(frozen=True, slots=True)
 class LinkQuery:
-    """Filter for the links that a pattern matches.
+    """Filter for the links that a pattern matches."""
 
-    Attributes:
-        wiki_id: those on pages of that wiki; None: of any.
-        namespaces: those on pages in one of these; empty: in any.
-        states: those in one of these states; empty: in any.
-        with_excluded: include those that wikis exclude from link search.
-    """
-
-    wiki_id: int | None = None
-    namespaces: tuple[int, ...] = ()
-    states: frozenset[LinkState] = frozenset()
-    with_excluded: bool = False
+    wiki_id: int | None = None  # those on pages of that wiki; None: of any
+    namespaces: tuple[int, ...] = ()  # those on pages in one of these; empty: in any
+    states: frozenset[LinkState] = frozenset()  # those in one of these states; empty: in any
+    with_excluded: bool = False  # include those that wikis exclude from link search
 
     @property
     def names_pages(self) -> bool:
@@ -94,57 +87,34 @@ class LinkQuery:
 
 @dataclass(frozen=True, slots=True)
 class CitingPage:
-    """Page that has a link.
+    """Page that has a link."""
 
-    Attributes:
-        wiki: ``dbname@farm``.
-        page_id: the wiki's own number of it.
-        namespace: the wiki's own number of its namespace.
-        title: as the wiki writes it.
-    """
-
-    wiki: str
-    page_id: int
-    namespace: int
-    title: str
+    wiki: str  # ``dbname@farm``
+    page_id: int  # the wiki's own number of it
+    namespace: int  # the wiki's own number of its namespace
+    title: str  # as the wiki writes it
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLink:
-    """Link that a search found.
+    """Link that a search found."""
 
-    Attributes:
-        url_id: its number in the registry.
-        url: its identity key.
-        state: its state.
-        code: its status byte.
-        checked_day: day of the last check; None: never.
-        pages: some of the matching pages that have it.
-        more_pages: there are others.
-    """
-
-    url_id: int
-    url: str
-    state: LinkState
-    code: int
-    checked_day: int | None
-    pages: tuple[CitingPage, ...] = ()
-    more_pages: bool = False
+    url_id: int  # its number in the registry
+    url: str  # its identity key
+    state: LinkState  # its state
+    code: int  # its status byte
+    checked_day: int | None  # day of the last check; None: never
+    pages: tuple[CitingPage, ...] = ()  # some of the matching pages that have it
+    more_pages: bool = False  # there are others
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSearchResult:
-    """Result of one call.
+    """Result of one call."""
 
-    Attributes:
-        links: in the order of domain index and path.
-        after: cursor for the next call; empty at the end.
-        looked_at: number of links and hosts examined.
-    """
-
-    links: tuple[FoundLink, ...]
-    after: str
-    looked_at: int
+    links: tuple[FoundLink, ...]  # in the order of domain index and path
+    after: str  # cursor for the next call; empty at the end
+    looked_at: int  # number of links and hosts examined
 
 
 def _by_pages(

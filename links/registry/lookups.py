@@ -82,33 +82,23 @@ class ReplacementFacts(NamedTuple):
 
 
 class UrlFacts(NamedTuple):
-    """All facts about a URL.
-
-    Attributes:
-        host_quirks: current quirks of its host and of parent hosts (W47).
-        reports: number of unexpired reader reports that the URL works (W13).
-        reports_until: the day on which the last of these expires; None without any.
-    """
+    """All facts about a URL."""
 
     row: UrlRow
     quirks: tuple[QuirkFacts, ...] = ()
-    host_quirks: tuple[QuirkFacts, ...] = ()
+    host_quirks: tuple[QuirkFacts, ...] = ()  # current quirks of its host and of parent hosts (W47)
     copies: tuple[CopyFacts, ...] = ()
-    reports: int = 0
-    reports_until: int | None = None
+    reports: int = 0  # number of unexpired reader reports that the URL works (W13)
+    reports_until: int | None = None  # the day on which the last of these expires; None without any
     replacement: ReplacementFacts | None = None
 
 
 class PageLinkFacts(NamedTuple):
-    """Link of a page: facts about its URL, and the day of first sight on the page.
-
-    Attributes:
-        spelling: the URL as written on the page (A17); empty: as its identity key.
-    """
+    """Link of a page: facts about its URL, and the day of first sight on the page."""
 
     facts: UrlFacts
     first_day: int
-    spelling: str = ""
+    spelling: str = ""  # the URL as written on the page (A17); empty: as its identity key
 
 
 class InvalidLink(NamedTuple):
@@ -139,17 +129,13 @@ class PageFacts(NamedTuple):
 
 
 class LinkUse(NamedTuple):
-    """Page that has a URL, or had it lately: then `gone_day` is the day of its removal.
-
-    Attributes:
-        spelling: the URL as written on the page (A17); empty: as its identity key.
-    """
+    """Page that has a URL, or had it lately: then `gone_day` is the day of its removal."""
 
     page: WikiPageRow
     url_id: int
     first_day: int
     gone_day: int | None
-    spelling: str = ""
+    spelling: str = ""  # the URL as written on the page (A17); empty: as its identity key
 
 
 class RefusedUse(NamedTuple):

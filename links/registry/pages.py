@@ -52,17 +52,11 @@ MAX_TITLE_LENGTH = 1024  # MediaWiki's are of 255 bytes at most, and the namespa
 
 @dataclass(frozen=True, slots=True)
 class PageName:
-    """Identity of a page on its wiki.
+    """Identity of a page on its wiki."""
 
-    Attributes:
-        page_id: the wiki's number for it, which a move does not change.
-        title: with the namespace's name; empty: not known, the stored one is kept.
-        namespace: its number.
-    """
-
-    page_id: int
-    title: str
-    namespace: int = 0
+    page_id: int  # the wiki's number for it, which a move does not change
+    title: str  # with the namespace's name; empty: not known, the stored one is kept
+    namespace: int = 0  # its number
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +68,17 @@ class PutPage:
 
 
 class WikiPageRow(NamedTuple):
-    """Row of a page; days are `links.check_history` numbers.
+    """Row of a page; days are `links.check_history` numbers."""
 
-    Attributes:
-        id: the registry's number for it, `number_of`.
-        touched_day: day on which synchronisation last saw it.
-        asked_day: day of the last request for it (W34); None without any.
-        listed_day: day on which its URLs were last read; None when never.
-        is_stale: its URLs are to be read again.
-    """
-
-    id: int
+    id: int  # the registry's number for it, `number_of`
     wiki_id: int
     page_id: int
     namespace: int
     title: str
-    touched_day: int
-    asked_day: int | None
-    listed_day: int | None
-    is_stale: bool
+    touched_day: int  # day on which synchronisation last saw it
+    asked_day: int | None  # day of the last request for it (W34); None without any
+    listed_day: int | None  # day on which its URLs were last read; None when never
+    is_stale: bool  # its URLs are to be read again
 
 
 class LinkRef(NamedTuple):
@@ -103,39 +89,23 @@ class LinkRef(NamedTuple):
 
 
 class PutSummary(NamedTuple):
-    """Counts of the changes by writing pages.
+    """Counts of the changes by writing pages."""
 
-    Attributes:
-        pages: pages written.
-        urls: URLs that they have, each page's counted.
-        added: references that are new or restored.
-        gone: references that were removed.
-        invalid: invalid URLs on them.
-    """
-
-    pages: int
-    urls: int
-    added: int
-    gone: int
-    invalid: int
+    pages: int  # pages written
+    urls: int  # URLs that they have, each page's counted
+    added: int  # references that are new or restored
+    gone: int  # references that were removed
+    invalid: int  # invalid URLs on them
 
 
 class WrittenLinks(NamedTuple):
-    """Changed links by writing pages.
+    """Changed links by writing pages."""
 
-    Attributes:
-        put: the counts.
-        ids: of the URLs that the pages have, by their identity keys.
-        added: references that are new or restored.
-        gone: references that were removed.
-        new: of those added the ones that the page never had.
-    """
-
-    put: PutSummary
-    ids: Mapping[str, int]
-    added: tuple[LinkRef, ...]
-    gone: tuple[LinkRef, ...]
-    new: tuple[LinkRef, ...] = ()
+    put: PutSummary  # the counts
+    ids: Mapping[str, int]  # of the URLs that the pages have, by their identity keys
+    added: tuple[LinkRef, ...]  # references that are new or restored
+    gone: tuple[LinkRef, ...]  # references that were removed
+    new: tuple[LinkRef, ...] = ()  # of those added the ones that the page never had
 
 
 COLUMNS = (

@@ -59,17 +59,13 @@ Reader = Connection | DatabaseSnapshot
 
 @dataclass(frozen=True, slots=True)
 class StatementPlan:
-    """SQL text of a statement for one database, and its parameters.
-
-    Attributes:
-        parts: in the order of the text: a value's name, and its index in the list (None: it is no
-            list); or no name, and a constant value.
-        keys: the parameter names of the text; None for positional parameters.
-    """
+    """SQL text of a statement for one database, and its parameters."""
 
     text: str
+    # in the order of the text: a value's name, and its index in the list (None: it is no list); or
+    # no name, and a constant value
     parts: tuple[tuple[str, int | None, Any], ...]
-    keys: tuple[str, ...] | None
+    keys: tuple[str, ...] | None  # the parameter names of the text; None for positional parameters
 
     def given(self, values: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
         """Build the driver's parameters."""

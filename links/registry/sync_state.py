@@ -37,20 +37,13 @@ class FeedHeldError(CollectionInUseError):
 
 
 class FeedCursor(NamedTuple):
-    """Position of a feed.
-
-    Attributes:
-        kind: ``changes``, ``sweep``, …
-        cursor: opaque text of the feed; empty: it has not begun.
-        moment: time of the last progress.
-        trouble: reason that it is stopped; empty: it runs.
-    """
+    """Position of a feed."""
 
     wiki_id: int
-    kind: str
-    cursor: str
-    moment: datetime
-    trouble: str
+    kind: str  # ``changes``, ``sweep``, …
+    cursor: str  # opaque text of the feed; empty: it has not begun
+    moment: datetime  # time of the last progress
+    trouble: str  # reason that it is stopped; empty: it runs
 
 
 FEEDS = SqlStatement(

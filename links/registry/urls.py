@@ -43,35 +43,24 @@ FIRST_LOOKS_DAYS = (
 
 
 class UrlRow(NamedTuple):
-    """Row of a URL.
-
-    Attributes:
-        url: its identity key.
-        code: the status byte of the last check (`links.check_result`).
-        history: `links.check_history`; None before the first check.
-        added_day: day of discovery; all days are `links.check_history` numbers.
-        touched_day: day on which a page that has it was last read.
-        checked_day: day of the last check; None when never.
-        due_day: day of the next check; None: never.
-        mime: an unusual type's short name (W66), with `kib`, its length.
-    """
+    """Row of a URL."""
 
     id: int
-    url: str
+    url: str  # its identity key
     host: str
     host_id: int
     state: LinkState
-    code: int
-    history: bytes | None
-    added_day: int
-    touched_day: int
-    checked_day: int | None
-    due_day: int | None
+    code: int  # the status byte of the last check (`links.check_result`)
+    history: bytes | None  # `links.check_history`; None before the first check
+    added_day: int  # day of discovery; all days are `links.check_history` numbers
+    touched_day: int  # day on which a page that has it was last read
+    checked_day: int | None  # day of the last check; None when never
+    due_day: int | None  # day of the next check; None: never
     fails: int
     first_fail_day: int | None
     last_fail_day: int | None
     proofs: int
-    mime: str | None
+    mime: str | None  # an unusual type's short name (W66), with `kib`, its length
     kib: int | None
 
     @property
@@ -282,19 +271,12 @@ class NotObservedError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class ObservedUrl:
-    """URL that the registry watches.
+    """URL that the registry watches."""
 
-    Attributes:
-        id: its row.
-        host_id: its host's.
-        url: its identity key.
-        state: its state.
-    """
-
-    id: int
-    host_id: int
-    url: str
-    state: LinkState
+    id: int  # its row
+    host_id: int  # its host's
+    url: str  # its identity key
+    state: LinkState  # its state
 
 
 _OBSERVED_COLUMNS = (
@@ -453,26 +435,16 @@ def _walk(connection: Connection, condition: ColumnElement[bool] | None) -> Iter
 
 
 class UrlObservation(NamedTuple):
-    """Stored check.
+    """Stored check."""
 
-    Attributes:
-        moment: seconds since 1970 UTC.
-        how: the method.
-        code: the status byte.
-        verdict: text of a `links.check_result.CheckVerdict`.
-        http: the HTTP status; None without an answer.
-        final_url: the target of redirects; empty when there were none.
-        note: the evidence in a few words; may be empty.
-        similarity: share of the copy's text that was there, in percent; None when not compared.
-    """
-
-    moment: int
-    how: CheckMethod
-    code: int
-    verdict: str
-    http: int | None
-    final_url: str
-    note: str
+    moment: int  # seconds since 1970 UTC
+    how: CheckMethod  # the method
+    code: int  # the status byte
+    verdict: str  # text of a `links.check_result.CheckVerdict`
+    http: int | None  # the HTTP status; None without an answer
+    final_url: str  # the target of redirects; empty when there were none
+    note: str  # the evidence in a few words; may be empty
+    # share of the copy's text that was there, in percent; None when not compared
     similarity: int | None
 
 

@@ -32,38 +32,23 @@ _KEPT = ";@$!*(),/~:"
 
 @dataclass(frozen=True, slots=True)
 class InterwikiPrefix:
-    """Prefix of the map.
+    """Prefix of the map."""
 
-    Attributes:
-        prefix: lower case.
-        url: with ``$1`` for the title; with a scheme.
-        is_local: it belongs to a wiki of the same farm.
-        wiki: that wiki's database, when the map has it.
-    """
-
-    prefix: str
-    url: str
-    is_local: bool = False
-    wiki: str = ""
+    prefix: str  # lower case
+    url: str  # with ``$1`` for the title; with a scheme
+    is_local: bool = False  # it belongs to a wiki of the same farm
+    wiki: str = ""  # that wiki's database, when the map has it
 
 
 @dataclass(frozen=True, slots=True)
 class InterwikiLink:
-    """Resolved interwiki link of a page.
+    """Resolved interwiki link of a page."""
 
-    Attributes:
-        prefix: as the page has it, lower case.
-        title: the text after the prefix.
-        url: its target; empty when the map has no such prefix.
-        is_local: it belongs to a wiki of the same farm, so its URL is not stored.
-        wiki: that wiki's database, when the map has it.
-    """
-
-    prefix: str
-    title: str
-    url: str
-    is_local: bool = False
-    wiki: str = ""
+    prefix: str  # as the page has it, lower case
+    title: str  # the text after the prefix
+    url: str  # its target; empty when the map has no such prefix
+    is_local: bool = False  # it belongs to a wiki of the same farm, so its URL is not stored
+    wiki: str = ""  # that wiki's database, when the map has it
 
 
 class InterwikiMap:
@@ -174,34 +159,23 @@ class WikiName(NamedTuple):
 
 
 class WikiFarm(NamedTuple):
-    """Farm of wikis.
-
-    Attributes:
-        address: of its main page, whose host is the farm's own; empty when unknown.
-        internal: an expression (RE2) that matches the hosts of its own wikis; empty: none.
-    """
+    """Farm of wikis."""
 
     id: int
     name: str
-    address: str
-    internal: str
+    address: str  # of its main page, whose host is the farm's own; empty when unknown
+    internal: str  # an expression (RE2) that matches the hosts of its own wikis; empty: none
 
 
 class Wiki(NamedTuple):
-    """Wiki of the registry; `is_public` controls the visibility of its pages and links.
-
-    Attributes:
-        url: of its api.php; empty when unknown.
-        pages_url: of a page, with ``$1`` for its title; empty when unknown.
-        settings: a JSON object.
-    """
+    """Wiki of the registry; `is_public` controls the visibility of its pages and links."""
 
     id: int
     name: WikiName
     farm_id: int
-    url: str
-    pages_url: str
-    settings: str
+    url: str  # of its api.php; empty when unknown
+    pages_url: str  # of a page, with ``$1`` for its title; empty when unknown
+    settings: str  # a JSON object
     added_day: int
 
     def page_address(self, title: str) -> str:

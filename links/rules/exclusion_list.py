@@ -45,17 +45,11 @@ class EntryForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExclusionEntry:
-    """Entry of an exclusion list.
+    """Entry of an exclusion list."""
 
-    Attributes:
-        text: as stored and shown.
-        form: its syntax.
-        pattern: the links that it excludes.
-    """
-
-    text: str
-    form: EntryForm
-    pattern: LinkPattern
+    text: str  # as stored and shown
+    form: EntryForm  # its syntax
+    pattern: LinkPattern  # the links that it excludes
 
 
 def parse_entry(text: str, form: EntryForm) -> ExclusionEntry:
@@ -294,21 +288,13 @@ _HOSTS_LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class ExclusionSuggestion:
-    """Host that might be excluded.
+    """Host that might be excluded."""
 
-    Attributes:
-        host: canonical.
-        pages: pages of the wiki that link to it.
-        share: of all pages of the wiki, from 0 to 1.
-        urls: number of different URLs of it that they link to.
-        links: number of rows in the table of links.
-    """
-
-    host: str
-    pages: int
-    share: float
-    urls: int
-    links: int
+    host: str  # canonical
+    pages: int  # pages of the wiki that link to it
+    share: float  # of all pages of the wiki, from 0 to 1
+    urls: int  # number of different URLs of it that they link to
+    links: int  # number of rows in the table of links
 
     @property
     def links_per_url(self) -> float:

@@ -107,27 +107,16 @@ class UnreachableReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedLink:
-    """Classified URL of a page.
+    """Classified URL of a page."""
 
-    Attributes:
-        text: as written on the page.
-        sort: its class.
-        identity: its identity key; empty when it has none.
-        note: the reason, a constant first: a fault, a list's line, an entry; may be empty.
-        hit: the matching line of a spam list.
-        entry: the matching entry of the exclusion list.
-        warnings: its oddities.
-        spelling: the URL to request, as written on the page (A17); empty: the identity key.
-    """
-
-    text: str
-    sort: LinkClass
-    identity: str = ""
-    note: str = ""
-    hit: SpamLine | None = None
-    entry: str = ""
-    warnings: tuple[LinkWarning, ...] = ()
-    spelling: str = ""
+    text: str  # as written on the page
+    sort: LinkClass  # its class
+    identity: str = ""  # its identity key; empty when it has none
+    note: str = ""  # the reason, a constant first: a fault, a list's line, an entry; may be empty
+    hit: SpamLine | None = None  # the matching line of a spam list
+    entry: str = ""  # the matching entry of the exclusion list
+    warnings: tuple[LinkWarning, ...] = ()  # its oddities
+    spelling: str = ""  # the URL to request, as written on the page (A17); empty: the identity key
 
     @property
     def is_watched(self) -> bool:
@@ -137,19 +126,14 @@ class ClassifiedLink:
 
 @dataclass(frozen=True)
 class WikiRules:
-    """URL rules of a wiki and its farm.
+    """URL rules of a wiki and its farm."""
 
-    Attributes:
-        own: the hosts of the farm and of the wiki itself (X02).
-        spam: the farm's spam lists and the wiki's own.
-        exclusions: the wiki's exclusion list.
-        is_private: the wiki is on a private network, so that private addresses and names, and hosts
-            without a dot, are watched, too. `[egress] allow` must permit requests to them.
-    """
-
+    # the hosts of the farm and of the wiki itself (X02)
     own: OwnHosts = field(default_factory=OwnHosts)
-    spam: SpamLists = field(default_factory=SpamLists)
-    exclusions: ExclusionList = field(default_factory=ExclusionList)
+    spam: SpamLists = field(default_factory=SpamLists)  # the farm's spam lists and the wiki's own
+    exclusions: ExclusionList = field(default_factory=ExclusionList)  # the wiki's exclusion list
+    # the wiki is on a private network, so that private addresses and names, and hosts without a
+    # dot, are watched, too. `[egress] allow` must permit requests to them.
     is_private: bool = False
 
 

@@ -40,25 +40,15 @@ LAST_CHARACTER = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class LinkPattern:
-    """Parsed pattern.
+    """Parsed pattern."""
 
-    Attributes:
-        text: as written.
-        scheme: ``http`` or ``https``; empty for both.
-        index: the domain index, or its prefix.
-        is_tree: `index` is a prefix: the host with its subdomains, or a network.
-        port: a number; None: any port in a tree, else the scheme's own.
-        any_port: every port of the host, although it is no tree.
-        path: prefix of path and query; empty or ``/``: any.
-    """
-
-    text: str
-    scheme: str
-    index: str
-    is_tree: bool
-    port: int | None = None
-    any_port: bool = False
-    path: str = ""
+    text: str  # as written
+    scheme: str  # ``http`` or ``https``; empty for both
+    index: str  # the domain index, or its prefix
+    is_tree: bool  # `index` is a prefix: the host with its subdomains, or a network
+    port: int | None = None  # a number; None: any port in a tree, else the scheme's own
+    any_port: bool = False  # every port of the host, although it is no tree
+    path: str = ""  # prefix of path and query; empty or ``/``: any
 
     @property
     def head(self) -> str:

@@ -194,19 +194,12 @@ def list_kind(name: str) -> SpamListKind:
 
 @dataclass(frozen=True, slots=True)
 class SpamList:
-    """Text of a spam list.
+    """Text of a spam list."""
 
-    Attributes:
-        name: its display name, e.g. ``MediaWiki:Spam-blacklist``.
-        kind: its format.
-        content: the whole text.
-        is_global: it applies to the whole farm.
-    """
-
-    name: str
-    kind: SpamListKind
-    content: str
-    is_global: bool = False
+    name: str  # its display name, e.g. ``MediaWiki:Spam-blacklist``.
+    kind: SpamListKind  # its format
+    content: str  # the whole text
+    is_global: bool = False  # it applies to the whole farm
 
     @property
     def label(self) -> str:
@@ -216,15 +209,10 @@ class SpamList:
 
 @dataclass(frozen=True, slots=True)
 class SpamLine:
-    """Line of a list that matches a URL.
+    """Line of a list that matches a URL."""
 
-    Attributes:
-        list: the list's label.
-        line: its number from 1; in a list of domains the entry's.
-    """
-
-    list: str
-    line: int
+    list: str  # the list's label
+    line: int  # its number from 1; in a list of domains the entry's
 
     def __str__(self) -> str:
         """Return the reference for notes."""
@@ -233,17 +221,11 @@ class SpamLine:
 
 @dataclass(frozen=True, slots=True)
 class SpamListProblem:
-    """Line that is skipped.
+    """Line that is skipped."""
 
-    Attributes:
-        hit: its position.
-        text: the line, shortened.
-        reason: the error.
-    """
-
-    hit: SpamLine
-    text: str
-    reason: str
+    hit: SpamLine  # its position
+    text: str  # the line, shortened
+    reason: str  # the error
 
 
 class SpamLists:

@@ -35,25 +35,15 @@ _ROWS_AT_ONCE = 400
 
 @dataclass(frozen=True, slots=True)
 class SpamHit:
-    """URL of a page that matches a spam list.
+    """URL of a page that matches a spam list."""
 
-    Attributes:
-        page: the registry's number of the page.
-        page_id: the wiki's number of it.
-        title: the page's.
-        url: the URL's identity key.
-        hit: the matching line.
-        first_day: day on which it was first found on the page.
-        last_day: day on which it was last found there.
-    """
-
-    page: int
-    page_id: int
-    title: str
-    url: str
-    hit: SpamLine
-    first_day: int
-    last_day: int
+    page: int  # the registry's number of the page
+    page_id: int  # the wiki's number of it
+    title: str  # the page's
+    url: str  # the URL's identity key
+    hit: SpamLine  # the matching line
+    first_day: int  # day on which it was first found on the page
+    last_day: int  # day on which it was last found there
 
 
 def hits_of(links: Iterable[ClassifiedLink]) -> dict[str, SpamLine]:
@@ -223,21 +213,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """Spam list in the registry, without its text.
+    """Spam list in the registry, without its text."""
 
-    Attributes:
-        farm_id: its farm.
-        wiki_id: the wiki that it is limited to; `FARM_WIDE`: all of the farm's.
-        name: its display name.
-        kind: its format.
-        loaded_day: day of the last update.
-    """
-
-    farm_id: int
-    wiki_id: int
-    name: str
-    kind: SpamListKind
-    loaded_day: int
+    farm_id: int  # its farm
+    wiki_id: int  # the wiki that it is limited to; `FARM_WIDE`: all of the farm's
+    name: str  # its display name
+    kind: SpamListKind  # its format
+    loaded_day: int  # day of the last update
 
 
 class RuleBook:
