@@ -110,33 +110,22 @@ class SiteMount(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WebOptions:
-    """Optional components and settings of a front.
+    """Optional components and settings of a front."""
 
-    Attributes:
-        records: reads texts and manifests; None where the WARCs are not available.
-        status: reads the crawl queue; None: not available.
-        language: default for readers whose browser accepts no available language.
-        full: access to copies with scripts; None disables these routes.
-        holds: holds on payloads; None: payloads with a threat are held, threat lists are not used.
-        openness: access of machines: indexing and CDX.
-        links: the link registry; None disables these routes.
-        mounts: parts of the site added above playback; shown when there is a link registry.
-        access: client addresses and rate limits.
-        crawler: operator details for the page about the crawler.
-        show_logins: show captures made with a login to all readers.
-    """
-
+    # reads texts and manifests; None where the WARCs are not available
     records: ArtifactReader | None = None
-    status: QueueStatusReader | None = None
-    language: str = SOURCE
-    full: FullCopyAccess | None = None
+    status: QueueStatusReader | None = None  # reads the crawl queue; None: not available
+    language: str = SOURCE  # default for readers whose browser accepts no available language
+    full: FullCopyAccess | None = None  # access to copies with scripts; None disables these routes
+    # holds on payloads; None: payloads with a threat are held, threat lists are not used
     holds: HoldIndex | None = None
     openness: MachineAccess = CLOSED
     links: LinkRegistry | None = None
+    # parts of the site added above playback; shown when there is a link registry
     mounts: Sequence[SiteMount] = ()
     access: RateLimitPolicy = field(default_factory=RateLimitPolicy)
     crawler: Crawler = NOBODY
-    show_logins: bool = False
+    show_logins: bool = False  # show captures made with a login to all readers
 
 
 _NOTHING = WebOptions()

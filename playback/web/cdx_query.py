@@ -60,47 +60,26 @@ class CollapseRule:
 
 @dataclass(frozen=True, slots=True)
 class CdxQuery:
-    """Parsed CDX query.
-
-    Attributes:
-        url: as requested.
-        keys: range of index keys.
-        between: range of capture times.
-        output: one of OUTPUTS.
-        fields: output fields, by these names.
-        archive_dialect: use the Internet Archive's dialect.
-        limit: maximum number of rows; None: the server's limit only.
-        skip: number of matching rows to leave out first.
-        closest: sort by distance from that time; for a single key only.
-        descending: reverse order.
-        newest: return the last `limit` rows, in order.
-        filters: conditions on rows.
-        collapses: rules for adjacent rows.
-        after: position after which to start.
-        page: page of rows to read, from 0; None: no paging.
-        page_rows: rows per page.
-        wants_pages: return only the number of pages.
-        wants_key: append a resumption key.
-    """
+    """Parsed CDX query."""
 
     url: str
     keys: KeyRange
     between: TimeRange
-    output: str = "text"
-    fields: tuple[str, ...] = FIELDS
-    archive_dialect: bool = False
-    limit: int | None = None
-    skip: int = 0
-    closest: int | None = None
+    output: str = "text"  # one of OUTPUTS
+    fields: tuple[str, ...] = FIELDS  # output fields, by these names
+    archive_dialect: bool = False  # use the Internet Archive's dialect
+    limit: int | None = None  # maximum number of rows; None: the server's limit only
+    skip: int = 0  # number of matching rows to leave out first
+    closest: int | None = None  # sort by distance from that time; for a single key only
     descending: bool = False
-    newest: bool = False
+    newest: bool = False  # return the last `limit` rows, in order
     filters: tuple[Matches, ...] = ()
     collapses: tuple[CollapseRule, ...] = ()
-    after: IndexPosition | None = None
-    page: int | None = None
+    after: IndexPosition | None = None  # position after which to start
+    page: int | None = None  # page of rows to read, from 0; None: no paging
     page_rows: int = PAGE_ROWS
-    wants_pages: bool = False
-    wants_key: bool = False
+    wants_pages: bool = False  # return only the number of pages
+    wants_key: bool = False  # append a resumption key
 
 
 def parse_query(

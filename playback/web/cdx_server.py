@@ -56,15 +56,10 @@ class NoSuchPageError(InputError):
 
 @dataclass
 class CdxBudget:
-    """Limits on the work for one response.
-
-    Attributes:
-        rows: number of rows left.
-        late: returns True when the time is used up.
-    """
+    """Limits on the work for one response."""
 
     rows: int
-    late: Callable[[], bool]
+    late: Callable[[], bool]  # returns True when the time is used up
 
 
 class CdxWalk:

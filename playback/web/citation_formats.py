@@ -39,31 +39,18 @@ _ISO_DATE = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class CitedSource:
-    """Source of a citation.
-
-    Attributes:
-        url: the archived page.
-        archive_url: the reader page of the copy.
-        memento_url: the copy itself (URI-M).
-        captured_at: capture time.
-        accessed_at: time of the citation.
-        title: from the page; the URL when there is none.
-        authors: from the page.
-        published: date from the page, in ISO 8601; empty when unknown.
-        site: site name from the page; may be empty.
-        language: BCP 47, from the page; may be empty.
-    """
+    """Source of a citation."""
 
     url: str
-    archive_url: str
-    memento_url: str
+    archive_url: str  # the reader page of the copy
+    memento_url: str  # the copy itself (URI-M)
     captured_at: datetime
     accessed_at: datetime
-    title: str
+    title: str  # the URL when there is none
     authors: Sequence[str] = ()
-    published: str = ""
-    site: str = ""
-    language: str = ""
+    published: str = ""  # date from the page, in ISO 8601; empty when unknown
+    site: str = ""  # site name from the page; may be empty
+    language: str = ""  # BCP 47, from the page; may be empty
 
 
 def cite_web(source: CitedSource) -> str:

@@ -28,12 +28,9 @@ _HOST_BITS_V6 = 64  # one customer's network; its hosts choose the lower half fr
 
 @dataclass(frozen=True, slots=True)
 class ClientAddresses:
-    """Determination of client addresses.
+    """Determination of client addresses."""
 
-    Attributes:
-        proxies: networks whose ``X-Forwarded-For`` is trusted; none by default.
-    """
-
+    # networks whose ``X-Forwarded-For`` is trusted; none by default
     proxies: tuple[Network, ...] = ()
 
     def address_of(self, request: Request) -> Address:

@@ -50,21 +50,14 @@ class FailedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class UrlQueueStatus:
-    """Status of a URL in the crawl queue.
-
-    Attributes:
-        standing: its state.
-        since: start of the state.
-        until: QUEUED: earliest next attempt; REFUSED: end of the refusal; None: not set.
-        reason: machine-readable constant first, e.g. ``robots: …``; may be empty.
-        attempts: failed attempts, oldest first.
-    """
+    """Status of a URL in the crawl queue."""
 
     standing: UrlQueueState
     since: datetime
+    # QUEUED: earliest next attempt; REFUSED: end of the refusal; None: not set
     until: datetime | None = None
-    reason: str = ""
-    attempts: Sequence[FailedAttempt] = ()
+    reason: str = ""  # machine-readable constant first, e.g. ``robots: …``; may be empty
+    attempts: Sequence[FailedAttempt] = ()  # failed attempts, oldest first
 
     @property
     def is_waiting(self) -> bool:
@@ -103,17 +96,11 @@ _GOOD = f"{USABLE} AND ({rank_sql()}) = 0"
 
 @dataclass(frozen=True, slots=True)
 class UrlSpellings:
-    """Normal forms of a URL for look-up.
+    """Normal forms of a URL for look-up."""
 
-    Attributes:
-        fetch: its fetch key, as captured.
-        identity: its identity key, as in the link registry.
-        key: its replay key, as in the index.
-    """
-
-    fetch: str
-    identity: str
-    key: str
+    fetch: str  # its fetch key, as captured
+    identity: str  # its identity key, as in the link registry
+    key: str  # its replay key, as in the index
 
     @classmethod
     def of(cls, url: str) -> "UrlSpellings":
@@ -154,17 +141,11 @@ class CopyObstacle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyOffer:
-    """Page to offer for a URL, or the reason why there is none.
+    """Page to offer for a URL, or the reason why there is none."""
 
-    Attributes:
-        page: None without a copy.
-        bar: None with a page.
-        reason: for FAILED and REFUSED, as recorded; may be empty.
-    """
-
-    page: CapturedPage | None = None
-    bar: CopyObstacle | None = None
-    reason: str = ""
+    page: CapturedPage | None = None  # None without a copy
+    bar: CopyObstacle | None = None  # None with a page
+    reason: str = ""  # for FAILED and REFUSED, as recorded; may be empty
 
 
 class CopyLookup:

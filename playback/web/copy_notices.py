@@ -34,19 +34,12 @@ PASSED_VIEW = "as-captured"  # the view of a reader who was warned and went on
 
 @dataclass(frozen=True, slots=True)
 class CopyWarning:
-    """Warnings for a page, shown before its copy.
+    """Warnings for a page, shown before its copy."""
 
-    Attributes:
-        threat: scan verdict of its document; the copy is never shown.
-        listed: list entry of its URL.
-        scan: verdict of a file to download; None: not scanned.
-        is_unscanned_held: whether such a file is held until it is scanned.
-    """
-
-    threat: ScanVerdict | None = None
+    threat: ScanVerdict | None = None  # scan verdict of its document; the copy is never shown
     listed: ListHit | None = None
-    scan: ScanVerdict | None = None
-    is_unscanned_held: bool = False
+    scan: ScanVerdict | None = None  # verdict of a file to download; None: not scanned
+    is_unscanned_held: bool = False  # whether such a file is held until it is scanned
 
     def holds(self, view: str, *, is_download: bool) -> bool:
         """Return True when a notice replaces the copy."""
@@ -90,23 +83,14 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CaptureRepresentation:
-    """Device, viewport, language and login of a capture.
+    """Device, viewport, language and login of a capture."""
 
-    Attributes:
-        is_phone: captured with a phone profile; else desktop.
-        width: of the viewport, in CSS pixels.
-        height: of the viewport, in CSS pixels.
-        language: the browser's first Accept-Language; empty when not recorded.
-        is_logged_in: the page was visited with a login.
-        stored: stored level (`core.config.stored_level`).
-    """
-
-    is_phone: bool
-    width: int
-    height: int
-    language: str
-    is_logged_in: bool
-    stored: str = str(DEFAULT_STORED_LEVEL)
+    is_phone: bool  # captured with a phone profile; else desktop
+    width: int  # of the viewport, in CSS pixels
+    height: int  # of the viewport, in CSS pixels
+    language: str  # the browser's first Accept-Language; empty when not recorded
+    is_logged_in: bool  # the page was visited with a login
+    stored: str = str(DEFAULT_STORED_LEVEL)  # stored level (`core.config.stored_level`)
 
     @property
     def has_screen(self) -> bool:
@@ -177,19 +161,12 @@ _FACT = re.compile(rb"(shown|other|earlier|later) (\d{1,15})\n")
 
 @dataclass(frozen=True, slots=True)
 class TemporalDrift:
-    """Difference in time between a copy and its subresources.
+    """Difference in time between a copy and its subresources."""
 
-    Attributes:
-        shown: number of subresources shown.
-        other: how many of them come from another visit.
-        earlier: seconds by which the oldest of these precedes the page; 0: none does.
-        later: seconds by which the newest of these follows the page; 0: none does.
-    """
-
-    shown: int
-    other: int
-    earlier: int
-    later: int
+    shown: int  # number of subresources shown
+    other: int  # how many of them come from another visit
+    earlier: int  # seconds by which the oldest of these precedes the page; 0: none does
+    later: int  # seconds by which the newest of these follows the page; 0: none does
 
     def as_json(self) -> dict[str, int]:
         """Return the fields as a JSON object."""

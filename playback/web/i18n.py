@@ -39,17 +39,11 @@ _MOST_RANGES = 20
 
 @dataclass(frozen=True, slots=True)
 class PageLanguage:
-    """Language of the current response.
+    """Language of the current response."""
 
-    Attributes:
-        language: e.g. ``de``.
-        prefix: path prefix of the page's links: ``/de`` if the reader chose it, else empty.
-        path: the requested path without that prefix.
-    """
-
-    language: str
-    prefix: str = ""
-    path: str = "/"
+    language: str  # e.g. ``de``
+    prefix: str = ""  # path prefix of the page's links: ``/de`` if the reader chose it, else empty
+    path: str = "/"  # the requested path without that prefix
 
 
 _UNSAID = PageLanguage(SOURCE)

@@ -134,13 +134,7 @@ _FRESH = {"Cache-Control": "no-cache"}
 
 @dataclass(frozen=True, slots=True)
 class TimeMapPart:
-    """Page of a TimeMap.
-
-    Attributes:
-        number: its number, from 1.
-        first: its oldest memento.
-        last: its newest memento.
-    """
+    """Page of a TimeMap."""
 
     number: int
     first: PageMemento
@@ -342,17 +336,11 @@ class SearchIndexing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MachineAccess:
-    """Access of machines.
-
-    Attributes:
-        indexing: permission for search engines.
-        cdx_hosts: allow CDX queries for whole hosts and domains.
-        replay_inside: internal origin of replay, if it differs from the public one.
-    """
+    """Access of machines."""
 
     indexing: SearchIndexing = SearchIndexing.NONE
-    cdx_hosts: bool = False
-    replay_inside: str = ""
+    cdx_hosts: bool = False  # allow CDX queries for whole hosts and domains
+    replay_inside: str = ""  # internal origin of replay, if it differs from the public one
 
     @property
     def robots_tag(self) -> str:

@@ -162,34 +162,21 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class WebContext:
-    """Shared objects of the front's views.
-
-    Attributes:
-        store: look-up of captured pages.
-        search: search for pages.
-        records: reads texts and manifests; None where the WARCs are not available.
-        status: reads the crawl queue; None: not available.
-        clock: returns the current time.
-        origin: the front's origin for absolute addresses; empty when every Host is accepted.
-        replay_origin: the origin of the copies.
-        render: renders a template with a status code and values.
-        offers: levels offered to readers.
-        cautions: look-up of warnings.
-        page_headers: returns the Memento headers of a capture's page.
-        skews: returns the temporal drift of copies, where available in time.
-    """
+    """Shared objects of the front's views."""
 
     store: PageStore
     search: PageSearch
+    # reads texts and manifests; None where the WARCs are not available
     records: ArtifactReader | None
-    status: QueueStatusReader | None
+    status: QueueStatusReader | None  # reads the crawl queue; None: not available
     clock: Clock
-    origin: str
+    origin: str  # the front's origin for absolute addresses; empty when every Host is accepted
     replay_origin: str
     render: "PageRenderer"
     offers: "LevelOffers"
     cautions: CopyWarnings
     page_headers: Callable[[CapturedPage], Mapping[str, str]]
+    # returns the temporal drift of copies, where available in time
     skews: Callable[[Sequence[CapturedPage]], Sequence[TemporalDrift | None]]
 
 

@@ -44,15 +44,10 @@ class FacetedCapture(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CaptureFacets:
-    """Filter for captures.
+    """Filter for captures."""
 
-    Attributes:
-        device: name of a `DeviceType`; empty: all.
-        language: empty: all.
-    """
-
-    device: str = ""
-    language: str = ""
+    device: str = ""  # name of a `DeviceType`; empty: all
+    language: str = ""  # empty: all
 
     def __bool__(self) -> bool:
         """Return True when the filter is not empty."""
@@ -91,18 +86,11 @@ def parse_facets(segment: str) -> CaptureFacets | None:
 
 @dataclass(frozen=True, slots=True)
 class FacetChoice:
-    """Facet value offered to the reader.
+    """Facet value offered to the reader."""
 
-    Attributes:
-        value: empty for all.
-        count: number of captures with it, the other facet unchanged.
-        facets: the resulting filter.
-        is_chosen: it is the current value.
-    """
-
-    value: str
-    count: int
-    facets: CaptureFacets
+    value: str  # empty for all
+    count: int  # number of captures with it, the other facet unchanged
+    facets: CaptureFacets  # the resulting filter
     is_chosen: bool
 
 

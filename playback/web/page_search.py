@@ -72,21 +72,13 @@ class PageListCursor:
 
 @dataclass(frozen=True, slots=True)
 class PageSearchResult:
-    """Page of results, newest first.
+    """Page of results, newest first."""
 
-    Attributes:
-        question: the query used; a URL entered as words is searched as URL.
-        pages: the results.
-        older: start of the next page of results; None at the end.
-        newer: end of the previous page of results; None at the beginning.
-        read_to: where the bounded search stopped; None when it was complete.
-    """
-
-    question: PageSearchQuery
+    question: PageSearchQuery  # the query used; a URL entered as words is searched as URL
     pages: tuple[CapturedPage, ...]
-    older: PageListCursor | None
-    newer: PageListCursor | None
-    read_to: datetime | None
+    older: PageListCursor | None  # start of the next page of results; None at the end
+    newer: PageListCursor | None  # end of the previous page of results; None at the beginning
+    read_to: datetime | None  # where the bounded search stopped; None when it was complete
 
 
 def parse_question(text: str, where: str = "") -> PageSearchQuery:

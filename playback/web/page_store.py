@@ -47,23 +47,7 @@ COLUMNS = f"{', '.join(_OWN_COLUMNS)}, captured_ms, {QUALITY_SQL} AS quality"
 
 @dataclass(frozen=True, slots=True)
 class CapturedPage:
-    """Captured page, as used by lists and the reader page.
-
-    Attributes:
-        artifacts: its artifact URIs by kind.
-        stored_bytes: size of all its records on disk.
-        page_class: classification; see `core.page_classes`.
-        class_score: confidence of the classification, from 0 to 1.
-        class_evidence: evidence for it, one sentence per line.
-        device: device profile (`core.page_manifest.DeviceType`); empty when not recorded.
-        language: the browser's first Accept-Language; empty when not recorded.
-        login: name of the login used for the visit; empty without one.
-        quality: rank penalty from the replay check; see `core.playback_check.choice_penalty`.
-        text_digest: of its visible text as stored; empty without one.
-        taken_down: why it is blocked; then only its address and time are disclosed.
-        withheld: take-down of a framed document, if it is disclosed; then the copy is shown without
-            the document, and text and screenshots are not shown.
-    """
+    """Captured page, as used by lists and the reader page."""
 
     page_id: str
     url: str
@@ -76,18 +60,21 @@ class CapturedPage:
     mime: str
     title: str
     records: int
-    stored_bytes: int
-    page_class: str
-    class_score: float
-    class_evidence: str
-    artifacts: dict[ArtifactKind, str]
-    text_digest: str = ""
+    stored_bytes: int  # size of all its records on disk
+    page_class: str  # classification; see `core.page_classes`
+    class_score: float  # confidence of the classification, from 0 to 1
+    class_evidence: str  # evidence for it, one sentence per line
+    artifacts: dict[ArtifactKind, str]  # its artifact URIs by kind
+    text_digest: str = ""  # of its visible text as stored; empty without one
+    # why it is blocked; then only its address and time are disclosed
     taken_down: Takedown | None = None
+    # take-down of a framed document, if it is disclosed; then the copy is shown without the
+    # document, and text and screenshots are not shown
     withheld: TakedownEffect | None = None
-    quality: int = 0
-    device: str = ""
-    language: str = ""
-    login: str = ""
+    quality: int = 0  # rank penalty from the replay check; see `core.playback_check.choice_penalty`
+    device: str = ""  # device profile (`core.page_manifest.DeviceType`); empty when not recorded
+    language: str = ""  # the browser's first Accept-Language; empty when not recorded
+    login: str = ""  # name of the login used for the visit; empty without one
 
     @property
     def label(self) -> str:

@@ -263,23 +263,16 @@ FORM_RATES = ReaderRates(TokenRate(0.5, 15), TokenRate(2, 60), TokenRate(30, 300
 
 @dataclass(frozen=True, slots=True)
 class RateLimitPolicy:
-    """Settings of rate limits.
-
-    Attributes:
-        readers: determination of client addresses.
-        internal: networks of exempt callers.
-        token: bearer token of exempt callers from elsewhere (``Authorization: Bearer …``); empty:
-            none.
-        rates: for API requests.
-        form_rates: for the form (W20).
-        shared: buckets shared by several fronts; None: local buckets only.
-    """
+    """Settings of rate limits."""
 
     readers: ClientAddresses = field(default_factory=ClientAddresses)
     internal: tuple[Network, ...] = ()
+    # bearer token of exempt callers from elsewhere (``Authorization: Bearer …``); empty:
+    # none
     token: str = field(default="", repr=False)
     rates: ReaderRates = field(default_factory=ReaderRates)
-    form_rates: ReaderRates = FORM_RATES
+    form_rates: ReaderRates = FORM_RATES  # for the form (W20)
+    # buckets shared by several fronts; None: local buckets only
     shared: SharedBuckets | None = None
 
 

@@ -28,15 +28,10 @@ ABOUT_PATH: Final = "/about-crawler"
 
 @dataclass(frozen=True, slots=True)
 class Crawler:
-    """Operator details of the crawler.
+    """Operator details of the crawler."""
 
-    Attributes:
-        contact: a page or mail address; empty: none.
-        addresses: its source addresses; empty: not stated.
-    """
-
-    contact: str = ""
-    addresses: str = ""
+    contact: str = ""  # a page or mail address; empty: none
+    addresses: str = ""  # its source addresses; empty: not stated
 
 
 NOBODY: Final = Crawler()

@@ -58,23 +58,14 @@ class DiffRow:
 
 @dataclass(frozen=True, slots=True)
 class TextDifference:
-    """Result of a comparison.
+    """Result of a comparison."""
 
-    Attributes:
-        rows: changes with context, in order.
-        added: number of added paragraphs.
-        removed: number of removed paragraphs.
-        changed: number of changed paragraphs.
-        is_cut: only the beginning of the texts was compared, or of the changes is shown.
-        is_coarse: parts of the texts were not compared by word, as they differ too much.
-    """
-
-    rows: tuple[DiffRow, ...]
+    rows: tuple[DiffRow, ...]  # changes with context, in order
     added: int
     removed: int
     changed: int
-    is_cut: bool
-    is_coarse: bool
+    is_cut: bool  # only the beginning of the texts was compared, or of the changes is shown
+    is_coarse: bool  # parts of the texts were not compared by word, as they differ too much
 
     @property
     def is_none(self) -> bool:

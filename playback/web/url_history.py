@@ -156,19 +156,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CaptureListEntry:
-    """Capture in the list of a URL's captures.
-
-    Attributes:
-        page: the capture.
-        older: the previous capture, if any.
-        is_same: whether both have the same text; None when unknown.
-        same_since: the earliest of the consecutive captures with the same text, other than this
-            one.
-    """
+    """Capture in the list of a URL's captures."""
 
     page: CapturedPage
-    older: CapturedPage | None
-    is_same: bool | None
+    older: CapturedPage | None  # the previous capture, if any
+    is_same: bool | None  # whether both have the same text; None when unknown
+    # the earliest of the consecutive captures with the same text, other than this one
     same_since: CapturedPage | None
 
 

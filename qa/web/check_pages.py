@@ -490,14 +490,10 @@ def check_fields(row: CheckedPage) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class QualityContext:
-    """Context that a server needs to show checks, besides the link registry.
+    """Context that a server needs to show checks, besides the link registry."""
 
-    Attributes:
-        layout: collection, which holds the pictures and the key of form tokens.
-        reviewers: rules for reviewers; none by default.
-    """
-
-    layout: Layout
+    layout: Layout  # collection, which holds the pictures and the key of form tokens
+    # rules for reviewers; none by default
     reviewers: ReviewerRules = field(default_factory=ReviewerRules)
 
     def navigation_link(self, registry: LinkRegistry) -> tuple[str, str] | None:

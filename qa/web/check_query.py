@@ -48,15 +48,10 @@ _SCORE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,6})?%?|\.[0-9]{1,6}%?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class CheckQuery:
-    """Query for checks.
-
-    Attributes:
-        wanted: filter.
-        after: position after which the list continues; None: from its beginning.
-        limit: maximum number of results.
-    """
+    """Query for checks."""
 
     wanted: CheckFilter
+    # position after which the list continues; None: from its beginning
     after: CheckPosition | None = None
     limit: int = PAGE_SIZE
 

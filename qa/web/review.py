@@ -39,17 +39,11 @@ CHALLENGE = {"WWW-Authenticate": 'Basic realm="Weboid quality", charset="UTF-8"'
 
 @dataclass(frozen=True, slots=True)
 class ReviewerRules:
-    """Rules for reviewers.
-
-    Attributes:
-        readers: determines a client's address.
-        networks: networks whose clients may review.
-        token: token of other reviewers; empty: none.
-    """
+    """Rules for reviewers."""
 
     readers: ClientAddresses = field(default_factory=ClientAddresses)
-    networks: tuple[Network, ...] = ()
-    token: str = field(default="", repr=False)
+    networks: tuple[Network, ...] = ()  # networks whose clients may review
+    token: str = field(default="", repr=False)  # token of other reviewers; empty: none
 
     @property
     def is_anybody(self) -> bool:

@@ -48,19 +48,12 @@ _SCRIPTS = (HERE / "static" / "quality.js", Path(__file__).with_name("file.js"))
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """Description of a report.
-
-    Attributes:
-        title: title, e.g. the collection's name.
-        made_at: time of creation.
-        origin: the server's origin, for links to copies; empty: no links.
-        with_pictures: number of leading results whose pictures are embedded.
-    """
+    """Description of a report."""
 
     title: str
     made_at: datetime
-    origin: str = ""
-    with_pictures: int = 200
+    origin: str = ""  # the server's origin, for links to copies; empty: no links
+    with_pictures: int = 200  # number of leading results whose pictures are embedded
 
     @property
     def name(self) -> str:

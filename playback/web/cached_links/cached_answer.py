@@ -48,25 +48,16 @@ class CopyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkEvidence:
-    """Input for the answer about one URL.
-
-    Attributes:
-        asked: the URL.
-        offer: result of the captures index; None: never captured.
-        link: record of the registry; None when not disclosed to the caller.
-        elsewhere: a copy in another archive; None without one, or when it must not be offered.
-        wanted_at: since when it waits to be archived; None: it does not.
-        standing: state in the crawl queue; None: none.
-        never: why the URL is never checked; None: it may be.
-    """
+    """Input for the answer about one URL."""
 
     asked: AskedUrl
-    offer: CopyOffer | None = None
-    link: LinkRecord | None = None
+    offer: CopyOffer | None = None  # result of the captures index; None: never captured
+    link: LinkRecord | None = None  # record of the registry; None when not disclosed to the caller
+    # a copy in another archive; None without one, or when it must not be offered
     elsewhere: ExternalCopy | None = None
-    wanted_at: datetime | None = None
-    standing: UrlQueueStatus | None = None
-    never: LinkClass | None = None
+    wanted_at: datetime | None = None  # since when it waits to be archived; None: it does not
+    standing: UrlQueueStatus | None = None  # state in the crawl queue; None: none
+    never: LinkClass | None = None  # why the URL is never checked; None: it may be
 
     @property
     def is_dead(self) -> bool:
@@ -98,17 +89,11 @@ class CachedLink:
 
 @dataclass(frozen=True, slots=True)
 class AnswerOrigins:
-    """Origins for the addresses in answers.
+    """Origins for the addresses in answers."""
 
-    Attributes:
-        front: the front's origin, followed by the requested language, if any: ``/de``.
-        replay: the origin of the copies.
-        wiki: the reader's wiki as used in addresses; or empty.
-    """
-
-    front: str
+    front: str  # the front's origin, followed by the requested language, if any: ``/de``
     replay: str
-    wiki: str = ""
+    wiki: str = ""  # the reader's wiki as used in addresses; or empty
 
     def page(self, page: CapturedPage, fragment: str) -> str:
         """Return the address of a copy's reader page."""

@@ -42,40 +42,24 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LinkFindings:
-    """Result of a look-up.
+    """Result of a look-up."""
 
-    Attributes:
-        facts: one for each URL, in the order of the request.
-        is_watched: the registry knows the wiki.
-        is_whole: False when a store could not be read.
-        page: the page's record; None: no page named, or the wiki is unknown.
-    """
-
-    facts: tuple[LinkEvidence, ...]
+    facts: tuple[LinkEvidence, ...]  # one for each URL, in the order of the request
     is_watched: bool = False
-    is_whole: bool = True
-    page: PageAnswer | None = None
+    is_whole: bool = True  # False when a store could not be read
+    page: PageAnswer | None = None  # the page's record; None: no page named, or the wiki is unknown
 
 
 @dataclass(frozen=True, slots=True)
 class _RegistryFacts:
-    """Result of the registry.
+    """Result of the registry."""
 
-    Attributes:
-        links: records that may be disclosed to the caller, by identity key.
-        elsewhere: copies in other archives, by identity key.
-        wanted: since when they wait to be archived, by identity key.
-        until_ms: from when captures show another owner's content, by identity key.
-        wiki_id: the caller's wiki; None: unknown to the registry.
-        page: the requested page.
-    """
-
-    links: Mapping[str, LinkRecord]
-    elsewhere: Mapping[str, ExternalCopy]
-    wanted: Mapping[str, datetime]
-    until_ms: Mapping[str, int]
+    links: Mapping[str, LinkRecord]  # records that may be disclosed to the caller, by identity key
+    elsewhere: Mapping[str, ExternalCopy]  # copies in other archives, by identity key
+    wanted: Mapping[str, datetime]  # since when they wait to be archived, by identity key
+    until_ms: Mapping[str, int]  # from when captures show another owner's content, by identity key
     is_watched: bool = False
-    wiki_id: int | None = None
+    wiki_id: int | None = None  # the caller's wiki; None: unknown to the registry
     page: PageAnswer | None = None
 
 

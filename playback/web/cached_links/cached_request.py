@@ -37,36 +37,23 @@ _ARCHIVES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AskedUrl:
-    """URL of a request.
-
-    Attributes:
-        text: as received.
-        spelled: spellings for look-up; None when it cannot be archived, or is a copy already.
-        fragment: with its ``#``, appended to the address of a copy; or empty.
-        is_copy: it is a copy in an archive, or a page of this one.
-    """
+    """URL of a request."""
 
     text: str
+    # spellings for look-up; None when it cannot be archived, or is a copy already
     spelled: UrlSpellings | None = None
-    fragment: str = ""
-    is_copy: bool = False
+    fragment: str = ""  # with its ``#``, appended to the address of a copy; or empty
+    is_copy: bool = False  # it is a copy in an archive, or a page of this one
 
 
 @dataclass(frozen=True, slots=True)
 class CachedQuestion:
-    """Parsed request.
+    """Parsed request."""
 
-    Attributes:
-        wiki: the page's wiki; None when not given: then no link state is disclosed.
-        urls: in the order of the request.
-        page_id: the wiki's number of the page that contains them; 0 when not given (W20).
-        language: of the texts; empty: negotiated.
-    """
-
-    wiki: WikiName | None
-    urls: tuple[AskedUrl, ...]
-    language: str = ""
-    page_id: int = 0
+    wiki: WikiName | None  # the page's wiki; None when not given: then no link state is disclosed
+    urls: tuple[AskedUrl, ...]  # in the order of the request
+    language: str = ""  # of the texts; empty: negotiated
+    page_id: int = 0  # the wiki's number of the page that contains them; 0 when not given (W20)
 
     @property
     def size(self) -> int:

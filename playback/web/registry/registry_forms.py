@@ -46,13 +46,9 @@ _OWN = frozenset({"same-origin", "none"})  # none: the reader's own doing, such 
 
 @dataclass(frozen=True, slots=True)
 class FormTokens:
-    """Maker and verifier of form tokens.
+    """Maker and verifier of form tokens."""
 
-    Attributes:
-        reporters: digest maker, with the key shared by all fronts.
-    """
-
-    reporters: ReporterDigests
+    reporters: ReporterDigests  # digest maker, with the key shared by all fronts
 
     def make(self, purpose: str, addresses: str, now: float) -> str:
         """Create a token for a form with that purpose and address range."""
@@ -141,12 +137,7 @@ _LONGEST = 2_000  # characters that a field is shown again with
 
 @dataclass(frozen=True, slots=True)
 class RegistryForm:
-    """Values of the form's fields, as entered.
-
-    Attributes:
-        stamp: stamp for the next query.
-        asked: the part of the form submitted: ``page``, ``url``, ``pattern`` or ``list``.
-    """
+    """Values of the form's fields, as entered."""
 
     url: str = ""
     pattern: str = ""
@@ -157,7 +148,8 @@ class RegistryForm:
     status: str = ""
     scope: str = LinkScope.PROBLEMS.value
     farm: bool = False
-    stamp: str = ""
+    stamp: str = ""  # stamp for the next query
+    # the part of the form submitted: ``page``, ``url``, ``pattern`` or ``list``
     asked: str = "page"
 
 

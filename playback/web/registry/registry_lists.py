@@ -158,21 +158,14 @@ MOST_FOUND_LINKS = 50
 
 @dataclass(frozen=True, slots=True)
 class PatternQuestion:
-    """Query for links by pattern.
-
-    Attributes:
-        pattern: URL pattern.
-        wiki: pages of this wiki; None: all watched links, without pages (W24).
-        namespaces: of these pages; empty: all; None: those that the wiki observes.
-        groups: states; empty: all.
-        after: position from the previous part.
-    """
+    """Query for links by pattern."""
 
     pattern: LinkPattern
-    wiki: WikiName | None
+    wiki: WikiName | None  # pages of this wiki; None: all watched links, without pages (W24)
+    # of these pages; empty: all; None: those that the wiki observes
     namespaces: tuple[int, ...] | None
-    groups: frozenset[Group]
-    after: str = ""
+    groups: frozenset[Group]  # states; empty: all
+    after: str = ""  # position from the previous part
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +179,11 @@ class FoundUse:
 
 @dataclass(frozen=True, slots=True)
 class PatternFound:
-    """Part of the links found by pattern.
+    """Part of the links found by pattern."""
 
-    Attributes:
-        uses: sorted by host and path.
-        after: start of the next part; empty at the end.
-        is_wiki_known: False when the requested wiki is not watched.
-    """
-
-    uses: tuple[FoundUse, ...]
-    after: str = ""
-    is_wiki_known: bool = True
+    uses: tuple[FoundUse, ...]  # sorted by host and path
+    after: str = ""  # start of the next part; empty at the end
+    is_wiki_known: bool = True  # False when the requested wiki is not watched
 
 
 def find_by_pattern(
@@ -271,21 +258,14 @@ _BY_NAME |= {group.value: tuple(STATES[group]) for group in Group}
 
 @dataclass(frozen=True, slots=True)
 class WikiQuestion:
-    """Query for the links of a wiki.
-
-    Attributes:
-        wiki: the wiki.
-        states: link states.
-        since_day: only links in their state, or added to a page, since that day; None: all.
-        after: page and URL numbers of the last link of the previous part.
-        fields: fields of each link; empty: all.
-    """
+    """Query for the links of a wiki."""
 
     wiki: WikiName
-    states: tuple[int, ...] = EVERY_STATE
+    states: tuple[int, ...] = EVERY_STATE  # link states
+    # only links in their state, or added to a page, since that day; None: all
     since_day: int | None = None
-    after: tuple[int, int] = (0, 0)
-    fields: frozenset[str] = frozenset()
+    after: tuple[int, int] = (0, 0)  # page and URL numbers of the last link of the previous part
+    fields: frozenset[str] = frozenset()  # fields of each link; empty: all
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,17 +126,11 @@ class LazyRegistrySource:
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """Settings of reader reports.
+    """Settings of reader reports."""
 
-    Attributes:
-        layout: the collection, which stores the key of digests.
-        limits: rate limits of reports.
-        archives: receives addresses of archives; None: none.
-    """
-
-    layout: Layout
-    limits: Limits = field(default_factory=limits_of)
-    archives: ArchiveCopySink | None = None
+    layout: Layout  # the collection, which stores the key of digests
+    limits: Limits = field(default_factory=limits_of)  # rate limits of reports
+    archives: ArchiveCopySink | None = None  # receives addresses of archives; None: none
 
 
 def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None:
@@ -201,18 +195,12 @@ _PATIENCE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LinkRegistry:
-    """Components of a front with a registry.
+    """Components of a front with a registry."""
 
-    Attributes:
-        source: opens the registry; closed by the caller.
-        access: rate limits.
-        voice: settings of reader reports; None: disabled.
-        layout: the collection, whose key signs the form's stamps; None: each process has a key.
-    """
-
-    source: RegistrySource
+    source: RegistrySource  # opens the registry; closed by the caller
     access: RateLimitPolicy
-    voice: ReportOptions | None = None
+    voice: ReportOptions | None = None  # settings of reader reports; None: disabled
+    # the collection, whose key signs the form's stamps; None: each process has a key
     layout: Layout | None = None
 
 

@@ -54,32 +54,21 @@ class LinkHint(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckPeriod:
-    """Consecutive checks of a link with the same result (W54).
+    """Consecutive checks of a link with the same result (W54)."""
 
-    Attributes:
-        code: the status byte.
-        http: the corresponding HTTP status; None without one (W55).
-    """
-
-    code: int
-    http: int | None
+    code: int  # the status byte
+    http: int | None  # the corresponding HTTP status; None without one (W55)
     first_day: int
     last_day: int
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCopy:
-    """Copy in an archive (W30).
+    """Copy in an archive (W30)."""
 
-    Attributes:
-        service: the archive's short name.
-        address: of the copy; empty when there are copies and none was selected.
-        timestamp: 14 digits, or empty.
-    """
-
-    service: str
-    address: str
-    timestamp: str
+    service: str  # the archive's short name
+    address: str  # of the copy; empty when there are copies and none was selected
+    timestamp: str  # 14 digits, or empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,48 +89,27 @@ class HintNote:
 
 @dataclass(frozen=True, slots=True)
 class LinkRecord:
-    """Record of one URL.
+    """Record of one URL."""
 
-    Attributes:
-        url: its normal form (W51); for an invalid URL, the text on the page.
-        state: link state.
-        code: the last status byte.
-        http: the corresponding HTTP status; None without one.
-        since_day: first day of the state; None when unknown.
-        checked_day: day of the last check; None: never.
-        fails: number of consecutive failures that count.
-        runs: check history, oldest first.
-        evidence: evidence of the last check, constant first; may be empty.
-        led_to: redirect target; empty without one.
-        mime: short name of an unusual media type, else empty; `kib` is the length.
-        notes: hints.
-        copies: copies in other archives.
-        capture: timestamp of this archive's newest copy; empty without one.
-        reports: number of readers who report it as reachable (W13).
-        replacement: replacement URL, tested; empty without one (W17).
-        spam: spam lists that match it.
-        spelling: its spelling on the page (A17); empty: as `url`.
-    """
-
-    url: str
+    url: str  # its normal form (W51); for an invalid URL, the text on the page
     state: LinkState
-    code: int = 0
-    http: int | None = None
-    since_day: int | None = None
-    checked_day: int | None = None
-    fails: int = 0
-    runs: tuple[CheckPeriod, ...] = ()
-    evidence: str = ""
-    led_to: str = ""
-    mime: str = ""
+    code: int = 0  # the last status byte
+    http: int | None = None  # the corresponding HTTP status; None without one
+    since_day: int | None = None  # first day of the state; None when unknown
+    checked_day: int | None = None  # day of the last check; None: never
+    fails: int = 0  # number of consecutive failures that count
+    runs: tuple[CheckPeriod, ...] = ()  # check history, oldest first
+    evidence: str = ""  # evidence of the last check, constant first; may be empty
+    led_to: str = ""  # redirect target; empty without one
+    mime: str = ""  # short name of an unusual media type, else empty; `kib` is the length
     kib: int | None = None
     notes: tuple[HintNote, ...] = ()
     copies: tuple[LinkCopy, ...] = ()
-    capture: str = ""
-    reports: int = 0
-    replacement: str = ""
-    spam: tuple[SpamListHit, ...] = ()
-    spelling: str = ""
+    capture: str = ""  # timestamp of this archive's newest copy; empty without one
+    reports: int = 0  # number of readers who report it as reachable (W13)
+    replacement: str = ""  # replacement URL, tested; empty without one (W17)
+    spam: tuple[SpamListHit, ...] = ()  # spam lists that match it
+    spelling: str = ""  # its spelling on the page (A17); empty: as `url`
 
     @property
     def group(self) -> Group:
@@ -173,54 +141,34 @@ class LinkRecord:
 
 @dataclass(frozen=True, slots=True)
 class PageReference:
-    """Page of a wiki.
-
-    Attributes:
-        wiki: the wiki.
-        page_id: the wiki's page number.
-        title: current title, as far as known.
-        address: address of the page; empty when unknown.
-    """
+    """Page of a wiki."""
 
     wiki: WikiName
     page_id: int
-    title: str
+    title: str  # current title, as far as known
     namespace: int
-    address: str = ""
+    address: str = ""  # address of the page; empty when unknown
 
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """Answer about a page's links.
+    """Answer about a page's links."""
 
-    Attributes:
-        page_id: as requested or stored; None for an unknown title.
-        title: as requested or stored.
-        namespace: None when the page is not observed.
-        is_observed: whether the registry observes the page.
-        listed_day: day of the last read of its links; later additions are missing (W08). None: not
-            yet.
-            For a page that is not observed, the day it was read on request.
-        address: address of the page; empty when unknown.
-        total: number of links on the page, including those outside the scope; for a page that is
-            not
-            observed, of those known to the registry.
-        revision: revision the links were read from; None: not recorded.
-        is_current: whether that is the requested revision; None: none was given.
-        request: for a page that is not observed, state of the request to read it; else None.
-        links: those in the scope, in the order of `link_order`.
-    """
-
-    page_id: int | None
+    page_id: int | None  # as requested or stored; None for an unknown title
     title: str | None
-    namespace: int | None = None
+    namespace: int | None = None  # None when the page is not observed
     is_observed: bool = False
+    # day of the last read of its links; later additions are missing (W08). None: not yet.
+    # For a page that is not observed, the day it was read on request
     listed_day: int | None = None
-    address: str = ""
+    address: str = ""  # address of the page; empty when unknown
+    # number of links on the page, including those outside the scope; for a page that is not
+    # observed, of those known to the registry
     total: int = 0
-    links: tuple[LinkRecord, ...] = ()
-    revision: int | None = None
-    is_current: bool | None = None
+    links: tuple[LinkRecord, ...] = ()  # those in the scope, in the order of `link_order`
+    revision: int | None = None  # revision the links were read from; None: not recorded
+    is_current: bool | None = None  # whether that is the requested revision; None: none was given
+    # for a page that is not observed, state of the request to read it; else None
     request: RequestState | None = None
 
 
@@ -236,17 +184,11 @@ class RegistryAnswer:
 
 @dataclass(frozen=True, slots=True)
 class UrlUses:
-    """Pages that contain a URL (W09).
+    """Pages that contain a URL (W09)."""
 
-    Attributes:
-        pages: the first of them.
-        has_more: whether there are others.
-        is_farm_wide: whether all wikis of the farm were searched.
-    """
-
-    pages: tuple[PageReference, ...]
-    has_more: bool
-    is_farm_wide: bool
+    pages: tuple[PageReference, ...]  # the first of them
+    has_more: bool  # whether there are others
+    is_farm_wide: bool  # whether all wikis of the farm were searched
 
 
 class WikiListKind(StrEnum):
@@ -267,17 +209,11 @@ class WikiListEntry:
 
 @dataclass(frozen=True, slots=True)
 class WikiListPart:
-    """Part of a list.
+    """Part of a list."""
 
-    Attributes:
-        pages: sorted by page number.
-        after: page number after which the next part begins; None at the end.
-        is_whole: False when the scan limit was reached before the part was full.
-    """
-
-    pages: tuple[WikiListEntry, ...]
-    after: int | None
-    is_whole: bool = True
+    pages: tuple[WikiListEntry, ...]  # sorted by page number
+    after: int | None  # page number after which the next part begins; None at the end
+    is_whole: bool = True  # False when the scan limit was reached before the part was full
 
 
 def link_order(url: str) -> tuple[object, ...]:
@@ -326,27 +262,16 @@ class AnswerFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageQuestion:
-    """Query for pages.
-
-    Attributes:
-        wiki: the wiki.
-        page_ids: page numbers in request order, without duplicates.
-        titles: normalised titles, without duplicates.
-        scope: selection of links.
-        language: of the texts.
-        is_ping: only record the request (W22).
-        fields: fields of each link; empty: all.
-        revision: the caller's revision of the page; 0: not given, or several pages (W08).
-    """
+    """Query for pages."""
 
     wiki: WikiName
-    page_ids: tuple[int, ...]
-    titles: tuple[str, ...]
+    page_ids: tuple[int, ...]  # page numbers in request order, without duplicates
+    titles: tuple[str, ...]  # normalised titles, without duplicates
     scope: LinkScope = LinkScope.PROBLEMS
-    language: str = ""
-    is_ping: bool = False
-    fields: frozenset[str] = frozenset()
-    revision: int = 0
+    language: str = ""  # of the texts
+    is_ping: bool = False  # only record the request (W22)
+    fields: frozenset[str] = frozenset()  # fields of each link; empty: all
+    revision: int = 0  # the caller's revision of the page; 0: not given, or several pages (W08)
 
     @property
     def size(self) -> int:

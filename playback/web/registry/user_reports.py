@@ -116,19 +116,12 @@ class ReportReach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UrlReports:
-    """Reports about a URL, for the report pages.
+    """Reports about a URL, for the report pages."""
 
-    Attributes:
-        url: its normal form.
-        observed: its record; None when it is not watched.
-        reachable: reports that it is reachable.
-        replacement: proposed replacement, tested or not; None: none.
-        day: today's day number.
-    """
-
-    url: str
-    observed: ObservedUrl | None
+    url: str  # its normal form
+    observed: ObservedUrl | None  # its record; None when it is not watched
     reachable: ReachabilityReports = NO_REPORTS
+    # proposed replacement, tested or not; None: none
     replacement: ReplacementProposal | None = None
     day: int = 0
 
@@ -319,18 +312,10 @@ _EVERYBODYS = noop("So much was said today that no more is taken until midnight 
 
 @dataclass(frozen=True, slots=True)
 class _ReportRequest:
-    """Parsed request.
-
-    Attributes:
-        act: the action.
-        url: its target, as entered.
-        reach: scope of the report.
-        address: proposed URL, as entered.
-        token: the form's token.
-    """
+    """Parsed request."""
 
     act: ReportAction
-    url: str
+    url: str  # its target, as entered
     reach: ReportReach = ReportReach.URL
     address: str = ""
     token: str = ""
