@@ -56,26 +56,15 @@ ParamValue = str | int | bool | Sequence[str] | Sequence[int] | None
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """Limits and pace of requests to a wiki.
+    """Limits and pace of requests to a wiki."""
 
-    Attributes:
-        gap_s: seconds between the end of an answer and the next request.
-        maxlag_s: no requests while the replication lag is higher; 0: send no maxlag parameter.
-        attempts: attempts per request.
-        patience_s: total waiting time between attempts; a longer Retry-After is passed on in
-            `WikiAwayError.retry_s`.
-        limit_s: timeout of one answer.
-        limit_bytes: size limit of one answer.
-        agent: the User-Agent; empty: `user_agent()`.
-    """
-
-    gap_s: float = 0.1
-    maxlag_s: int = 5
-    attempts: int = 4
-    patience_s: float = 60.0
-    limit_s: float = RESPONSE_LIMIT_S
-    limit_bytes: int = RESPONSE_LIMIT_BYTES
-    agent: str = ""
+    gap_s: float = 0.1  # seconds between the end of an answer and the next request
+    maxlag_s: int = 5  # no requests while replicas lag by more; 0: do not ask
+    attempts: int = 4  # attempts per request
+    patience_s: float = 60.0  # of waiting; a longer Retry-After is raised instead
+    limit_s: float = RESPONSE_LIMIT_S  # timeout of one answer
+    limit_bytes: int = RESPONSE_LIMIT_BYTES  # size limit of one answer
+    agent: str = ""  # the User-Agent; empty: `user_agent()`
 
 
 @dataclass(frozen=True)

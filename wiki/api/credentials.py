@@ -29,19 +29,12 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")
 
 @dataclass(frozen=True)
 class WikiCredentials:
-    """Credentials of an account; its repr shows no secret.
+    """Credentials of an account; its repr shows no secret."""
 
-    Attributes:
-        name: ``User@app`` for a bot password; only a label when there is a token.
-        password: a bot password; empty without one.
-        token: an OAuth 2 access token; empty without one.
-        basic: ``user:password`` for the server in front of the wiki (RFC 7617); empty without one.
-    """
-
-    name: str = ""
-    password: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
-    basic: str = field(default="", repr=False)
+    name: str = ""  # ``User@app`` for a bot password; only a label when there is a token
+    password: str = field(default="", repr=False)  # a bot password; empty without one
+    token: str = field(default="", repr=False)  # an OAuth 2 access token; empty without one
+    basic: str = field(default="", repr=False)  # ``user:password`` of the web server (RFC 7617)
 
     def __post_init__(self) -> None:
         """Refuse invalid combinations.

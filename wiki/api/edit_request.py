@@ -67,19 +67,12 @@ class EditingStoppedError(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class BotAccount:
-    """Account that the bot edits with.
+    """Account that the bot edits with."""
 
-    Attributes:
-        name: without the bot password's app name.
-        rights: MediaWiki rights granted to this login.
-        has_messages: unread messages on its talk page.
-        blocked: reason of a site-wide block; empty: not blocked.
-    """
-
-    name: str
-    rights: frozenset[str] = frozenset()
-    has_messages: bool = False
-    blocked: str = ""
+    name: str  # without the bot password's app name
+    rights: frozenset[str] = frozenset()  # MediaWiki rights granted to this login
+    has_messages: bool = False  # unread messages on its talk page
+    blocked: str = ""  # reason of a site-wide block; empty: not blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +86,10 @@ class SaveOptions:
 
 @dataclass(frozen=True, slots=True)
 class SavedEdit:
-    """Result of an edit.
+    """Result of an edit."""
 
-    Attributes:
-        rev: the new revision; None: the page already had this text.
-        replaced: the revision that it replaced.
-    """
-
-    rev: int | None
-    replaced: int = 0
+    rev: int | None  # the new revision; None: the page already had this text
+    replaced: int = 0  # the revision that it replaced
 
 
 # Codes of action=edit, MediaWiki 1.35 to 1.45 and the extensions that refuse edits.

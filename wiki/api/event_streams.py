@@ -39,17 +39,11 @@ _CANARY: Final = "canary"  # the domain of events that only show that a stream i
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One event of a stream (WHATWG HTML 9.2.6).
+    """One event of a stream (WHATWG HTML 9.2.6)."""
 
-    Attributes:
-        data: its data lines, joined.
-        last_id: the id to send for the events after it.
-        kind: the event type; ``message`` by default.
-    """
-
-    data: str
-    last_id: str
-    kind: str = "message"
+    data: str  # its data lines, joined
+    last_id: str  # the id to send for the events after it
+    kind: str = "message"  # the event type; ``message`` by default
 
 
 @dataclass(frozen=True)
@@ -68,19 +62,12 @@ class LinkChange:
 
 @dataclass(frozen=True)
 class StreamNotice:
-    """Content of one event or datagram.
+    """Content of one event or datagram."""
 
-    Attributes:
-        wiki: the database name; empty for a position only.
-        last_id: the position to resume from; empty for a datagram.
-        change: an entry of recent changes.
-        links: or exact changes of links.
-    """
-
-    wiki: str = ""
-    last_id: str = ""
-    change: PageChange | None = None
-    links: LinkChange | None = None
+    wiki: str = ""  # the database name; empty for a position only
+    last_id: str = ""  # the position to resume from; empty for a datagram
+    change: PageChange | None = None  # an entry of recent changes
+    links: LinkChange | None = None  # or exact changes of links
 
 
 class EventReader:

@@ -27,35 +27,20 @@ class WikiNamespace:
 
 @dataclass(frozen=True)
 class SiteFacts:
-    """Site information of a wiki.
+    """Site information of a wiki."""
 
-    Attributes:
-        dbname: database name (``wikiid``).
-        name: the site's display name.
-        version: of MediaWiki, ``(1, 39, 17)``.
-        language: content language, ``de``.
-        server: ``https://de.wikipedia.org``, with a scheme.
-        pages_url: page URL pattern, with ``$1`` for the title.
-        namespaces: by number.
-        interwikis: its interwiki map (W49).
-        extensions: names of those that are installed.
-        is_read_only: the wiki is in read-only mode.
-        read_only_reason: the reason, in read-only mode.
-        recent_days: days for which recent changes are available, if reported; MediaWiki's default is 90.
-    """
-
-    dbname: str
-    name: str
-    version: tuple[int, ...]
-    language: str
-    server: str
-    pages_url: str
-    namespaces: Mapping[int, WikiNamespace]
-    interwikis: InterwikiMap = field(default_factory=InterwikiMap)
-    extensions: frozenset[str] = frozenset()
-    is_read_only: bool = False
-    read_only_reason: str = ""
-    recent_days: int = 90
+    dbname: str  # database name (``wikiid``)
+    name: str  # the site's display name
+    version: tuple[int, ...]  # of MediaWiki, ``(1, 39, 17)``
+    language: str  # content language, ``de``
+    server: str  # ``https://de.wikipedia.org``, with a scheme
+    pages_url: str  # page URL pattern, with ``$1`` for the title
+    namespaces: Mapping[int, WikiNamespace]  # by number
+    interwikis: InterwikiMap = field(default_factory=InterwikiMap)  # its interwiki map (W49)
+    extensions: frozenset[str] = frozenset()  # names of those that are installed
+    is_read_only: bool = False  # the wiki is in read-only mode
+    read_only_reason: str = ""  # the reason, in read-only mode
+    recent_days: int = 90  # retention of recent changes; MediaWiki's default is 90
 
     def title_in(self, name: str, *numbers: int) -> str:
         """Return the full title for a name that is meant to be in one of these namespaces.
@@ -96,23 +81,15 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageChange:
-    """One entry of recent changes.
+    """One entry of recent changes."""
 
-    Attributes:
-        rc_id: number of the entry; 0 for sources without one (some streams).
-        moment: time of the change, in whole seconds.
-        page_id: 0 for a deleted page or a source without page ids (UDP).
-        title: with the namespace's name.
-        rev_id: the new revision; 0 without one.
-    """
-
-    rc_id: int
+    rc_id: int  # number of the entry; 0 for sources without one (some streams)
     kind: ChangeKind
-    moment: datetime
-    page_id: int
+    moment: datetime  # time of the change, in whole seconds
+    page_id: int  # 0 for a deleted page or a source without page ids (UDP)
     namespace: int
-    title: str
-    rev_id: int = 0
+    title: str  # with the namespace's name
+    rev_id: int = 0  # the new revision; 0 without one
     old_rev_id: int = 0
     user: str = ""
     is_bot: bool = False
@@ -122,44 +99,25 @@ class PageChange:
 
 @dataclass(frozen=True)
 class WikiPage:
-    """Current state of a page.
+    """Current state of a page."""
 
-    Attributes:
-        page_id: 0 for an unknown title; for an unknown page id (`is_missing`), that id.
-        title: with the namespace's name, spaces for underscores.
-        rev_id: newest revision.
-        touched: time of that revision.
-        parent_id: the revision before; 0: none; None: not known.
-        account: author of the newest revision; empty: not known, or hidden.
-        model: the content model; only ``wikitext`` has citations (W25).
-        links: external links from the link table: as written, from MediaWiki 1.41 on normalised, with a
-            scheme.
-        interwiki_links: (prefix, title).
-        categories: with the namespace's name, hidden ones too; None when not requested.
-        templates: transcluded templates, with the namespace's name; None when not requested.
-        text: wikitext; None when not requested.
-        item: its Wikidata item, ``Q42``; empty: it has none; None when not requested.
-        statements: the item's statements, in the form of `wiki.settings.parse_statement`; empty without
-            an item; None: not known.
-    """
-
-    page_id: int
-    title: str
+    page_id: int  # 0 for an unknown title; for an unknown page id (`is_missing`), that id
+    title: str  # with the namespace's name, spaces for underscores
     namespace: int
     is_missing: bool = False
     is_redirect: bool = False
-    rev_id: int = 0
-    touched: datetime | None = None
-    model: str = "wikitext"
-    links: tuple[str, ...] = ()
-    interwiki_links: tuple[tuple[str, str], ...] = ()
-    categories: tuple[str, ...] | None = None
-    templates: tuple[str, ...] | None = None
-    text: str | None = None
-    item: str | None = None
-    statements: frozenset[str] | None = None
-    parent_id: int | None = None
-    account: str = ""
+    rev_id: int = 0  # newest revision
+    touched: datetime | None = None  # time of that revision
+    model: str = "wikitext"  # the content model; only ``wikitext`` has citations (W25)
+    links: tuple[str, ...] = ()  # from the link table; normalised since MediaWiki 1.41
+    interwiki_links: tuple[tuple[str, str], ...] = ()  # (prefix, title)
+    categories: tuple[str, ...] | None = None  # hidden ones too; None: not requested
+    templates: tuple[str, ...] | None = None  # with the namespace's name; None: not requested
+    text: str | None = None  # wikitext; None when not requested
+    item: str | None = None  # Wikidata item, ``Q42``; empty: none; None: not requested
+    statements: frozenset[str] | None = None  # as `parse_statement` writes them; None: unknown
+    parent_id: int | None = None  # the revision before; 0: none; None: not known
+    account: str = ""  # author of the newest revision; empty: not known, or hidden
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,15 +43,10 @@ class WikiPageRef:
 
 @dataclass(frozen=True)
 class PageListPart:
-    """Part of a list of pages.
+    """Part of a list of pages."""
 
-    Attributes:
-        pages: in the wiki's order.
-        go_on: the `start` for the following parts; empty: this is the last.
-    """
-
-    pages: tuple[WikiPageRef, ...]
-    go_on: str = ""
+    pages: tuple[WikiPageRef, ...]  # in the wiki's order
+    go_on: str = ""  # the `start` for the following parts; empty: this is the last
 
 
 @dataclass

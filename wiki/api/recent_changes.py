@@ -64,22 +64,13 @@ _SIMPLE: Final = {"edit": ChangeKind.EDIT, "new": ChangeKind.NEW}
 
 @dataclass(frozen=True)
 class ChangesCursor:
-    """Position in the list of recent changes.
+    """Position in the list of recent changes."""
 
-    Attributes:
-        moment: by the wiki's clock; entries older by more than `OVERLAP` are complete.
-        seen: (number, moment) of entries within the overlap.
-        last_id: the highest number seen.
-        floor_id: entries up to this number are complete whatever their moment: the wiki's clock
-            went back.
-        go_on: continuation of a list that was too long for one batch; empty: at its end.
-    """
-
-    moment: datetime
-    seen: frozenset[tuple[int, int]] = frozenset()
-    last_id: int = 0
-    floor_id: int = 0
-    go_on: str = ""
+    moment: datetime  # by the wiki's clock; entries older by more than `OVERLAP` are complete
+    seen: frozenset[tuple[int, int]] = frozenset()  # (number, moment) of entries within the overlap
+    last_id: int = 0  # the highest number seen
+    floor_id: int = 0  # complete up to here, whatever the moment: the clock went back
+    go_on: str = ""  # continuation of a list that was too long for one batch; empty: at its end
 
     def text(self) -> str:
         """Return the cursor in its stored form."""
@@ -119,22 +110,13 @@ class ChangesCursor:
 
 @dataclass(frozen=True)
 class ChangeBatch:
-    """Batch of recent changes.
+    """Batch of recent changes."""
 
-    Attributes:
-        changes: in the wiki's order, without those of earlier batches.
-        cursor: to be stored once they are processed, and passed to the next call.
-        is_gap: earlier changes are lost (no longer available, or no cursor): every page must be
-            read again.
-        is_end: no more changes for now.
-        now: the wiki's clock.
-    """
-
-    changes: tuple[PageChange, ...]
-    cursor: str
-    is_gap: bool
-    is_end: bool
-    now: datetime
+    changes: tuple[PageChange, ...]  # in the wiki's order, without those of earlier batches
+    cursor: str  # to be stored once they are processed, and passed to the next call
+    is_gap: bool  # earlier changes are lost: every page must be read again
+    is_end: bool  # no more changes for now
+    now: datetime  # the wiki's clock
 
 
 async def changes_since(

@@ -33,20 +33,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EditablePage:
-    """Page as read right before an edit.
-
-    Attributes:
-        rev_id: the newest revision; 0 for a missing page.
-        made: timestamp of that revision, as the wiki writes it.
-        asked: timestamp of the answer, as the wiki writes it.
-    """
+    """Page as read right before an edit."""
 
     page_id: int
     title: str
     namespace: int
-    rev_id: int
-    made: str
-    asked: str
+    rev_id: int  # the newest revision; 0 for a missing page
+    made: str  # timestamp of that revision, as the wiki writes it
+    asked: str  # timestamp of the answer, as the wiki writes it
     text: str
     model: str = "wikitext"
     is_redirect: bool = False

@@ -74,15 +74,10 @@ class ApiResponse:
 
 @dataclass(frozen=True)
 class ServerRoute:
-    """TLS and proxy settings for a server; its repr shows no password.
+    """TLS and proxy settings for a server; its repr shows no password."""
 
-    Attributes:
-        verify: trusted certificates; None: those of the system.
-        proxy: ``http://user:password@host:port`` of a proxy; empty: none.
-    """
-
-    verify: ssl.SSLContext | None = None
-    proxy: str = field(default="", repr=False)
+    verify: ssl.SSLContext | None = None  # trusted certificates; None: those of the system
+    proxy: str = field(default="", repr=False)  # ``http://user:password@host:port``
 
 
 DIRECT: Final = ServerRoute()

@@ -100,17 +100,11 @@ def edits_to_review(store: RegistryStore, wiki_id: int, *, limit: int) -> list[B
 
 @dataclass(frozen=True, slots=True)
 class RevertReview:
-    """Review of a revert by a person.
+    """Review of a revert by a person."""
 
-    Attributes:
-        is_right: the revert was right.
-        by: name of the reviewer.
-        why: reason, in a few words.
-    """
-
-    is_right: bool
-    by: str
-    why: str = ""
+    is_right: bool  # the revert was right
+    by: str  # name of the reviewer
+    why: str = ""  # reason, in a few words
 
 
 def review_revert(

@@ -71,31 +71,20 @@ class EditOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class EditJudgement:
-    """Result of checking a past edit.
-
-    Attributes:
-        undone: indexes of the changes that were undone.
-        by: the revision that undid the first of them; None when not found in the history.
-        note: the evidence, as text.
-    """
+    """Result of checking a past edit."""
 
     fate: EditOutcome
-    undone: frozenset[int] = frozenset()
-    by: Revision | None = None
-    note: str = ""
+    undone: frozenset[int] = frozenset()  # indexes of the changes that were undone
+    by: Revision | None = None  # the revision that undid the first of them, if known
+    note: str = ""  # the evidence, as text
 
 
 @dataclass(frozen=True)
 class EditHistory:
-    """A page's history around an edit.
+    """A page's history around an edit."""
 
-    Attributes:
-        after: the edit's revision and its successors, oldest first; () when hidden or deleted.
-        earlier: SHA-1 of the base text and of earlier ones, as far as fetched.
-    """
-
-    after: Sequence[Revision] = ()
-    earlier: frozenset[str] = frozenset()
+    after: Sequence[Revision] = ()  # oldest first, with the edit's own; () if hidden
+    earlier: frozenset[str] = frozenset()  # SHA-1 of the base text and earlier ones
 
 
 def find_undone(
@@ -213,24 +202,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EditWatch:
-    """Dependencies of watching edits.
-
-    Attributes:
-        wiki_id: the registry's id.
-        me: the bot account's name.
-        now: clock.
-        reporters: computes digests of reporters; None: reporters are not recorded.
-        keep: called periodically to renew the run's lease.
-    """
+    """Dependencies of watching edits."""
 
     store: RegistryStore
     api: WikiApi
     craft: PageAdapter
-    wiki_id: int
-    me: str
-    now: datetime
-    reporters: ReporterDigests | None = None
-    keep: Callable[[], None] = lambda: None
+    wiki_id: int  # the registry's id
+    me: str  # the bot account's name
+    now: datetime  # clock
+    reporters: ReporterDigests | None = None  # None: reporters are not recorded
+    keep: Callable[[], None] = lambda: None  # called periodically to renew the run's lease
 
     @property
     def moment(self) -> int:

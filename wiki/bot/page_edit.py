@@ -93,39 +93,25 @@ class PageEditStatus(StrEnum):
 
 @dataclass(frozen=True)
 class EditTask:
-    """Page that may need repairs.
+    """Page that may need repairs."""
 
-    Attributes:
-        page_id: the wiki's id.
-        title: as stored in the registry.
-        known: registry data of its links, by identity key.
-        held: links that must not be changed there, with the edit that is the reason.
-    """
-
-    page_id: int
-    title: str
-    known: Mapping[str, KnownLink]
-    held: Mapping[int, int] = field(default_factory=dict)
+    page_id: int  # the wiki's id
+    title: str  # as stored in the registry
+    known: Mapping[str, KnownLink]  # registry data of its links, by identity key
+    held: Mapping[int, int] = field(default_factory=dict)  # links to leave, by the edit why
 
 
 @dataclass(frozen=True)
 class PageEditResult:
-    """Result of a task.
-
-    Attributes:
-        rev: the new revision; 0: none.
-        text: the text before.
-        repaired: saved or proposed repairs, and citations left unchanged; None: not processed.
-        note: the reason when nothing was done.
-    """
+    """Result of a task."""
 
     did: PageEditStatus
     page_id: int
     title: str
-    rev: int = 0
-    text: str = ""
-    repaired: RepairedText | None = None
-    note: str = ""
+    rev: int = 0  # the new revision; 0: none
+    text: str = ""  # the text before
+    repaired: RepairedText | None = None  # None: not processed
+    note: str = ""  # the reason when nothing was done
 
     def diff(self) -> list[str]:
         """Return the change as lines of a unified diff, without line ends; [] without one."""
@@ -152,14 +138,7 @@ StepCallback = Callable[[str], None]
 
 @dataclass(frozen=True)
 class EditContext:
-    """Dependencies for editing pages.
-
-    Attributes:
-        wiki_id: the registry's id.
-        job: the run's name, given in summaries.
-        looks: checks copies before they are cited.
-        step: progress callback.
-    """
+    """Dependencies for editing pages."""
 
     store: RegistryStore
     api: WikiApi
@@ -167,10 +146,10 @@ class EditContext:
     guard: EditGuard
     choosing: CopyPreferences
     settings: BotSettings
-    wiki_id: int
-    job: str
-    looks: CopyChecker
-    step: StepCallback = lambda _name: None
+    wiki_id: int  # the registry's id
+    job: str  # the run's name, given in summaries
+    looks: CopyChecker  # checks copies before they are cited
+    step: StepCallback = lambda _name: None  # progress callback
 
     @property
     def moment(self) -> int:

@@ -48,61 +48,36 @@ OwnCopies = Callable[
 
 @dataclass(frozen=True)
 class KnownLink:
-    """Registry data of a link on a page.
+    """Registry data of a link on a page."""
 
-    Attributes:
-        url_id: the registry's id.
-        url: the identity key.
-        condition: confirmed condition.
-        first_day: first day with the link on the page.
-        died_day: first failure of the present run of failures; None: not known.
-        copies: in archives.
-        is_ours: the bot marked it as dead on this page.
-        is_sought: archives were searched for copies.
-        is_refused: at the last check the site required a login, payment or permission.
-    """
-
-    url_id: int
-    url: str
-    condition: LinkCondition
-    first_day: int
-    died_day: int | None = None
-    copies: tuple[StoredCopy, ...] = ()
-    is_ours: bool = False
-    is_sought: bool = False
-    is_refused: bool = False
+    url_id: int  # the registry's id
+    url: str  # the identity key
+    condition: LinkCondition  # confirmed condition
+    first_day: int  # first day with the link on the page
+    died_day: int | None = None  # first failure of the present run of failures; None: not known
+    copies: tuple[StoredCopy, ...] = ()  # in archives
+    is_ours: bool = False  # the bot marked it as dead on this page
+    is_sought: bool = False  # archives were searched for copies
+    is_refused: bool = False  # at the last check the site required a login, payment or permission
 
 
 @dataclass(frozen=True)
 class CopyPreferences:
-    """Preferences and sources for choosing copies.
+    """Preferences and sources for choosing copies."""
 
-    Attributes:
-        now: current time.
-        order: archives by preference.
-        own: looks up our own captures.
-        title: returns the title of a copy's page; empty when unknown.
-        has_own: own captures may exist.
-    """
-
-    now: datetime
-    order: Sequence[str] = ()
-    own: OwnCopies = lambda _url, _at: None
-    title: Callable[[ArchiveMemento], str] = lambda _copy: ""
-    has_own: bool = False
+    now: datetime  # current time
+    order: Sequence[str] = ()  # archives by preference
+    own: OwnCopies = lambda _url, _at: None  # looks up our own captures
+    title: Callable[[ArchiveMemento], str] = lambda _copy: ""  # of a copy's page; empty: unknown
+    has_own: bool = False  # own captures may exist
 
 
 @dataclass(frozen=True, slots=True)
 class CopyEvidence:
-    """Results of checking copies.
+    """Results of checking copies."""
 
-    Attributes:
-        bad: addresses on the page that show no copy of their link (B13).
-        unshown: candidate addresses that do not show their copy.
-    """
-
-    bad: Collection[str] = ()
-    unshown: Collection[str] = ()
+    bad: Collection[str] = ()  # addresses on the page that show no copy of their link (B13)
+    unshown: Collection[str] = ()  # candidate addresses that do not show their copy
 
 
 def condition_of(facts: UrlFacts, day: int) -> LinkCondition | None:
@@ -310,17 +285,11 @@ class CopyChecker(Protocol):
 
 @dataclass(frozen=True)
 class ArchiveCopyChecker:
-    """Checker that uses the client for archives.
+    """Checker that uses the client for archives."""
 
-    Attributes:
-        asker: the client, with a rate limit per archive.
-        own: origins of our own pages.
-        asks_others: query archives about copies on pages; otherwise only our own front.
-    """
-
-    asker: ArchiveClient
-    own: tuple[str, ...] = ()
-    asks_others: bool = False
+    asker: ArchiveClient  # the client, with a rate limit per archive
+    own: tuple[str, ...] = ()  # origins of our own pages
+    asks_others: bool = False  # query archives about copies on pages; otherwise only our own front
 
     async def cited(self, address: str, url: str) -> CopyCheckResult:
         """Check an address that an edit would cite as a copy of the URL."""
@@ -350,17 +319,11 @@ class ArchiveCopyChecker:
 
 @dataclass
 class PageCopyChecks:
-    """Copy checks of one page.
+    """Copy checks of one page."""
 
-    Attributes:
-        looks: the checker.
-        bad: addresses on the page that show no copy of their link, with the reason.
-        unshown: candidate addresses that did not show the copy, with the reason.
-    """
-
-    looks: CopyChecker
-    bad: dict[str, str] = field(default_factory=dict)
-    unshown: dict[str, str] = field(default_factory=dict)
+    looks: CopyChecker  # the checker
+    bad: dict[str, str] = field(default_factory=dict)  # URLs on the page that show no copy, and why
+    unshown: dict[str, str] = field(default_factory=dict)  # candidates that showed no copy, and why
     _shown: set[str] = field(default_factory=set)
     _stood: set[str] = field(default_factory=set)
 

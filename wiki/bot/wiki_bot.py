@@ -158,68 +158,39 @@ _DAY_S: Final = 86_400
 
 @dataclass(frozen=True)
 class BotOptions:
-    """Options of a run.
+    """Options of a run."""
 
-    Attributes:
-        titles: only these pages; empty: all that need repairs according to the registry.
-        limit: maximum number of edits (in a dry run: proposals); None: unlimited.
-        is_dry: write nothing, neither on the wiki nor in the edit log.
-    """
-
-    titles: tuple[str, ...] = ()
-    limit: int | None = None
-    is_dry: bool = False
+    titles: tuple[str, ...] = ()  # empty: all that need repairs according to the registry
+    limit: int | None = None  # maximum number of edits (in a dry run: proposals); None: unlimited
+    is_dry: bool = False  # write nothing, neither on the wiki nor in the edit log
 
 
 @dataclass(frozen=True)
 class BotDependencies:
-    """Dependencies of a run, supplied by its caller.
+    """Dependencies of a run, supplied by its caller."""
 
-    Attributes:
-        craft: creates the wikitext adapter for the settings.
-        choosing: creates the copy preferences for a time and the settings.
-        looks: checks copies before they are cited.
-        reporters: computes digests of reporters; None: reporters are not recorded.
-        step: progress callback.
-        is_over: predicate: end the run after the current page.
-        adjust: overrides of the stored settings in a dry run.
-    """
-
-    craft: Callable[[datetime, BotSettings], PageAdapter]
-    choosing: Callable[[datetime, BotSettings], CopyPreferences]
-    looks: CopyChecker
-    reporters: ReporterDigests | None = None
-    step: StepCallback = lambda _name: None
-    is_over: Callable[[], bool] = lambda: False
-    adjust: Callable[[BotSettings], BotSettings] = lambda settings: settings
+    craft: Callable[[datetime, BotSettings], PageAdapter]  # creates the wikitext adapter
+    choosing: Callable[[datetime, BotSettings], CopyPreferences]  # creates the preferences
+    looks: CopyChecker  # checks copies before they are cited
+    reporters: ReporterDigests | None = None  # None: reporters are not recorded
+    step: StepCallback = lambda _name: None  # progress callback
+    is_over: Callable[[], bool] = lambda: False  # predicate: end the run after the current page
+    adjust: Callable[[BotSettings], BotSettings] = lambda settings: settings  # for a dry run
 
 
 @dataclass
 class BotRunSummary:
-    """Counts of a run.
+    """Counts of a run."""
 
-    Attributes:
-        did: pages, by outcome.
-        changes: by kind.
-        refused: links with a remedy that were left unchanged, by reason.
-        skipped: unchanged pages that needed no edit before.
-        settled: edits of an earlier run whose outcome is now known.
-        undone: edits reverted since the last run.
-        to_review: those of them that need a review; the others were undone together with edits of others
-            or by the bot's own account.
-        messages: posted on talk pages.
-        unknown: titles that the registry does not have.
-    """
-
-    did: Counter[PageEditStatus] = field(default_factory=Counter)
-    changes: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    skipped: int = 0
-    settled: int = 0
-    undone: int = 0
-    to_review: int = 0
-    messages: int = 0
-    unknown: tuple[str, ...] = ()
+    did: Counter[PageEditStatus] = field(default_factory=Counter)  # pages, by outcome
+    changes: Counter[str] = field(default_factory=Counter)  # by kind
+    refused: Counter[str] = field(default_factory=Counter)  # links left although a remedy exists
+    skipped: int = 0  # unchanged pages that needed no edit before
+    settled: int = 0  # edits of an earlier run whose outcome is now known
+    undone: int = 0  # edits reverted since the last run
+    to_review: int = 0  # neither undone with others' edits nor by the bot's account
+    messages: int = 0  # posted on talk pages
+    unknown: tuple[str, ...] = ()  # titles that the registry does not have
 
     def note(self, outcome: PageEditResult) -> None:
         """Count a page's outcome."""

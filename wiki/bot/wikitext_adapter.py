@@ -81,19 +81,12 @@ _TEMPLATES: Final = 10  # the namespace
 
 @dataclass(frozen=True)
 class WikitextAdapter:
-    """Implementation of `PageAdapter` for wikitext.
+    """Implementation of `PageAdapter` for wikitext."""
 
-    Attributes:
-        rules: the wiki's, for reading.
-        writing: the same without templates that the wiki does not have.
-        options: of repairs.
-        sender: of messages; its job is filled in.
-    """
-
-    rules: TemplateRules
-    writing: TemplateRules
-    options: RepairOptions
-    sender: MessageSender
+    rules: TemplateRules  # the wiki's, for reading
+    writing: TemplateRules  # the same without templates that the wiki does not have
+    options: RepairOptions  # of repairs
+    sender: MessageSender  # of messages; its job is filled in
 
     @property
     def today(self) -> date:
@@ -131,19 +124,12 @@ class WikitextAdapter:
 
 @dataclass(frozen=True)
 class WikitextAdapterFactory:
-    """Factory of adapters for one wiki.
+    """Factory of adapters for one wiki."""
 
-    Attributes:
-        rules: for reading.
-        writing: for writing.
-        hold: the template that excludes a link from bot edits; empty when the wiki has none.
-        language: of the wiki's content; its rules may be another language's.
-    """
-
-    rules: TemplateRules
-    writing: TemplateRules
-    hold: str = ""
-    language: str = ""
+    rules: TemplateRules  # for reading
+    writing: TemplateRules  # for writing
+    hold: str = ""  # the template that excludes a link from bot edits; empty when the wiki has none
+    language: str = ""  # of the wiki's content; its rules may be another language's
 
     def craft(self, settings: BotSettings, now: datetime) -> WikitextAdapter:
         """Create an adapter for these settings and time."""

@@ -60,21 +60,13 @@ class HtmlTag(NamedTuple):
 
 
 class HtmlAttribute(NamedTuple):
-    """Attribute of a tag, with its position.
+    """Attribute of a tag, with its position."""
 
-    Attributes:
-        name: in lower case.
-        name_end: end of its name.
-        start: start of its value; `name_end` without one.
-        end: end of its value.
-        quote: ``"``, ``'``, or empty for a value without quotes; None without a value.
-    """
-
-    name: bytes
-    name_end: int
-    start: int
-    end: int
-    quote: bytes | None
+    name: bytes  # in lower case
+    name_end: int  # end of its name
+    start: int  # start of its value; `name_end` without one
+    end: int  # end of its value
+    quote: bytes | None  # ``"``, ``'``, or empty for a value without quotes; None without a value
 
 
 class TagFilter:

@@ -65,34 +65,21 @@ def _referred(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CitedAddress:
-    """Address that a link cites.
+    """Address that a link cites."""
 
-    Attributes:
-        url: absolute if possible, else as written in the page.
-        host: its host.
-        page: identity of the cited page; of a copy, that of the original; empty when unknown.
-        is_copy: it belongs to a known archive, or to this one.
-    """
-
-    url: str
-    host: str
-    page: str
-    is_copy: bool
+    url: str  # absolute if possible, else as written in the page
+    host: str  # its host
+    page: str  # identity of the cited page; of a copy, that of the original; empty when unknown
+    is_copy: bool  # it belongs to a known archive, or to this one
 
 
 @dataclass(frozen=True)
 class PageLocation:
-    """Location of a page, and the addresses excluded from marking.
+    """Location of a page, and the addresses excluded from marking."""
 
-    Attributes:
-        url: the page's own; empty when unknown.
-        own: hosts whose pages are no citations: ``wiki.example``, ``*.example``.
-        fronts: origins of this archive's front and replay.
-    """
-
-    url: str = ""
-    own: tuple[str, ...] = ()
-    fronts: tuple[str, ...] = ()
+    url: str = ""  # the page's own; empty when unknown
+    own: tuple[str, ...] = ()  # hosts whose pages are no citations: ``wiki.example``, ``*.example``
+    fronts: tuple[str, ...] = ()  # origins of this archive's front and replay
 
     @cached_property
     def hosts(self) -> HostPatterns[bool]:
@@ -316,13 +303,9 @@ _WAIT_LIMIT_S = 60
 
 
 class LinkLookup(Protocol):
-    """Interface of link lookups.
+    """Interface of link lookups."""
 
-    Attributes:
-        failure: reason why the last request failed; empty on success.
-    """
-
-    failure: str
+    failure: str  # reason why the last request failed; empty on success
 
     async def ask(self, wiki: str, urls: Sequence[str], /) -> Mapping[str, LinkAnswer]:
         """Return answers by URL; unknown URLs have none. Never raises."""
@@ -369,19 +352,12 @@ def url_batches(urls: Iterable[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class LookupOptions:
-    """Options of requests to a front.
+    """Options of requests to a front."""
 
-    Attributes:
-        language: of displayed words; empty: the front's own.
-        token: for unlimited requests; empty for none.
-        rest_s: pause in seconds after a failure.
-        is_patient: wait when the front requests a pause.
-    """
-
-    language: str = ""
-    token: str = ""
-    rest_s: float = FAILURE_PAUSE_S
-    is_patient: bool = False
+    language: str = ""  # of displayed words; empty: the front's own
+    token: str = ""  # for unlimited requests; empty for none
+    rest_s: float = FAILURE_PAUSE_S  # pause in seconds after a failure
+    is_patient: bool = False  # wait when the front requests a pause
 
 
 class HttpLinkLookup:

@@ -146,50 +146,32 @@ COPY_LABELS = {
 
 @dataclass(frozen=True)
 class MarkRules:
-    """Selection of links to mark.
+    """Selection of links to mark."""
 
-    Attributes:
-        only: elements that are or contain the links; empty: the content area of a known wiki engine, else
-            the whole page.
-        skip: elements whose links are never marked.
-    """
-
+    # elements that are or contain the links; empty: the content area of a known wiki engine, else
+    # the whole page
     only: tuple[ElementSelector, ...] = ()
-    skip: tuple[ElementSelector, ...] = ()
+    skip: tuple[ElementSelector, ...] = ()  # elements whose links are never marked
 
 
 @dataclass(slots=True)
 class MarkableLink:
-    """Link of a page that can be marked.
+    """Link of a page that can be marked."""
 
-    Attributes:
-        url: the cited address, absolute.
-        start: offset of its tag.
-        classes: its attribute `class`, relative to `start`.
-        page: identity of the cited page.
-        is_copy: it leads to an archive.
-        end: end of its end tag; -1 without one, or when closed implicitly.
-    """
-
-    url: str
-    start: int
-    classes: HtmlAttribute | None
-    page: str
-    is_copy: bool
-    end: int = -1
+    url: str  # the cited address, absolute
+    start: int  # offset of its tag
+    classes: HtmlAttribute | None  # its attribute `class`, relative to `start`
+    page: str  # identity of the cited page
+    is_copy: bool  # it leads to an archive
+    end: int = -1  # end of its end tag; -1 without one, or when closed implicitly
 
 
 @dataclass(frozen=True)
 class MarkablePage:
-    """Parsed page.
+    """Parsed page."""
 
-    Attributes:
-        data: its bytes.
-        links: that can be marked, in order.
-    """
-
-    data: bytes
-    links: tuple[MarkableLink, ...] = ()
+    data: bytes  # its bytes
+    links: tuple[MarkableLink, ...] = ()  # that can be marked, in order
 
     def urls(self, limit: int) -> tuple[str, ...]:
         """Return the first `limit` distinct addresses that its links cite."""

@@ -74,17 +74,11 @@ def end_to_end_headers(head: Iterable[tuple[bytes, bytes]]) -> HeaderList:
 
 @dataclass(frozen=True)
 class ProxyCaller:
-    """Client of this connection.
+    """Client of this connection."""
 
-    Attributes:
-        address: of the peer.
-        scheme: of this connection.
-        is_proxy: a trusted proxy, whose forwarding headers are accepted.
-    """
-
-    address: str
-    scheme: str
-    is_proxy: bool = False
+    address: str  # of the peer
+    scheme: str  # of this connection
+    is_proxy: bool = False  # a trusted proxy, whose forwarding headers are accepted
 
 
 def reader_scheme(head: HeaderList, caller: ProxyCaller) -> str:
@@ -308,21 +302,13 @@ class BodyMemory:
 
 @dataclass(slots=True)
 class BufferedBody:
-    """Buffered part of a body.
+    """Buffered part of a body."""
 
-    Attributes:
-        parts: received so far.
-        is_whole: the body is complete.
-        pending: the unfinished read at the time-out; None otherwise.
-        size: of the parts, in bytes.
-        is_crowded: the shared memory limit was reached.
-    """
-
-    parts: list[bytes]
-    is_whole: bool
-    pending: "asyncio.Future[bytes] | None" = None
-    size: int = 0
-    is_crowded: bool = False
+    parts: list[bytes]  # received so far
+    is_whole: bool  # the body is complete
+    pending: "asyncio.Future[bytes] | None" = None  # the read unfinished at the time-out
+    size: int = 0  # of the parts, in bytes
+    is_crowded: bool = False  # the shared memory limit was reached
 
     async def rest(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Yield the whole body: buffered parts, then further ones."""

@@ -294,27 +294,16 @@ NEVER_MARKED = ("/rest.php/", "/api.php", "/api/rest_v1/", "/w/rest.php/", "/w/a
 
 @dataclass(frozen=True)
 class EmbedProxySettings:
-    """Settings of the proxy.
+    """Settings of the proxy."""
 
-    Attributes:
-        upstream: the wiki's origin as reached from here: ``http://127.0.0.1:8080``.
-        keeps_host: forward the readers' Host; otherwise send the wiki's own.
-        private: treatment of pages generated for one reader.
-        behind: networks of trusted proxies.
-        skip_paths: path prefixes that are never marked.
-        page_limit: larger pages (bytes) are passed on unchanged.
-        patience_s: slower pages (seconds) are passed on unchanged.
-        timeout_s: maximum silence of the wiki in seconds.
-    """
-
-    upstream: str
-    keeps_host: bool = True
-    private: PrivatePages = PrivatePages.SKIP
-    behind: Sequence[Network] = ()
-    skip_paths: tuple[str, ...] = NEVER_MARKED
-    page_limit: int = PAGE_LIMIT_BYTES
-    patience_s: float = BODY_WAIT_S
-    timeout_s: float = 300.0
+    upstream: str  # the wiki's origin as reached from here: ``http://127.0.0.1:8080``
+    keeps_host: bool = True  # forward the readers' Host; otherwise send the wiki's own
+    private: PrivatePages = PrivatePages.SKIP  # treatment of pages generated for one reader
+    behind: Sequence[Network] = ()  # networks of trusted proxies
+    skip_paths: tuple[str, ...] = NEVER_MARKED  # path prefixes that are never marked
+    page_limit: int = PAGE_LIMIT_BYTES  # larger pages (bytes) are passed on unchanged
+    patience_s: float = BODY_WAIT_S  # slower pages (seconds) are passed on unchanged
+    timeout_s: float = 300.0  # maximum silence of the wiki in seconds
 
 
 class EmbeddingProxy:

@@ -37,27 +37,16 @@ _INDEX = ("index.html", "index.htm")
 
 @dataclass(frozen=True)
 class MarkOptions:
-    """Options for marking pages.
+    """Options for marking pages."""
 
-    Attributes:
-        wiki: name under which the front knows the pages: ``handbook@me``.
-        show: links that get a link to their copy.
-        rules: selection of links.
-        base: address of the site's root folder; empty when unknown.
-        own: hosts whose pages are no citations.
-        fronts: origins of this archive.
-        anew: replace existing marks by current ones; otherwise they stay.
-        labels: of links to copies.
-    """
-
-    wiki: str
-    show: CopyDisplay = CopyDisplay.ALWAYS
-    rules: MarkRules = field(default_factory=MarkRules)
-    base: str = ""
-    own: tuple[str, ...] = ()
-    fronts: tuple[str, ...] = ()
-    anew: bool = True
-    labels: CopyLabels = field(default_factory=CopyLabels)
+    wiki: str  # name under which the front knows the pages: ``handbook@me``
+    show: CopyDisplay = CopyDisplay.ALWAYS  # links that get a link to their copy
+    rules: MarkRules = field(default_factory=MarkRules)  # selection of links
+    base: str = ""  # address of the site's root folder; empty when unknown
+    own: tuple[str, ...] = ()  # hosts whose pages are no citations
+    fronts: tuple[str, ...] = ()  # origins of this archive
+    anew: bool = True  # replace existing marks by current ones; otherwise they stay
+    labels: CopyLabels = field(default_factory=CopyLabels)  # of links to copies
 
     def around(self, name: str = "") -> PageLocation:
         """Return the location of a page by its path below the root, with slashes."""
@@ -101,23 +90,14 @@ async def mark_page(
 
 @dataclass(slots=True)
 class SiteMarkResult:
-    """Result of marking a folder.
+    """Result of marking a folder."""
 
-    Attributes:
-        pages: HTML files read.
-        links: links that can be marked, on all of them.
-        changed: names of pages that were written, or with `--check` would be.
-        copied: other files written into the other folder.
-        unanswered: pages left unchanged because the front did not answer.
-        passed_over: files that were unreadable, too large or changed meanwhile, with reasons.
-    """
-
-    pages: int = 0
-    links: int = 0
-    changed: list[str] = field(default_factory=list)
-    copied: int = 0
-    unanswered: int = 0
-    passed_over: dict[str, str] = field(default_factory=dict)
+    pages: int = 0  # HTML files read
+    links: int = 0  # links that can be marked, on all of them
+    changed: list[str] = field(default_factory=list)  # pages written; with `--check`, to write
+    copied: int = 0  # other files written into the other folder
+    unanswered: int = 0  # pages left unchanged because the front did not answer
+    passed_over: dict[str, str] = field(default_factory=dict)  # unreadable, too large or changed
 
 
 @dataclass(frozen=True, slots=True)

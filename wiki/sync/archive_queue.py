@@ -46,29 +46,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DueLink:
-    """Link due for archiving.
+    """Link due for archiving."""
 
-    Attributes:
-        url: as written on the page; for a copy in an archive the identity key of its original.
-        wiki: of the page.
-        page_id: the wiki's page id.
-        title: of the page.
-        since: when it was found there.
-        priority: of the request.
-        archived_days: captures of the last so many days are recent enough.
-        page_url: the page's address; empty when the wiki's URL pattern is unknown.
-        pages_url: the wiki's page URL pattern, with ``$1`` for the title; likewise.
-    """
-
-    url: str
-    wiki: WikiName
-    page_id: int
-    title: str
-    since: datetime
-    priority: ArchivePriority
-    archived_days: int = 30
-    page_url: str = ""
-    pages_url: str = ""
+    url: str  # as written on the page; for a copy in an archive the identity key of its original
+    wiki: WikiName  # of the page
+    page_id: int  # the wiki's page id
+    title: str  # of the page
+    since: datetime  # when it was found there
+    priority: ArchivePriority  # of the request
+    archived_days: int = 30  # captures of the last so many days are recent enough
+    page_url: str = ""  # the page's address; empty when the wiki's URL pattern is unknown
+    pages_url: str = ""  # the wiki's page URL pattern, with ``$1`` for the title; likewise
 
 
 class LinkArchiver(Protocol):

@@ -82,25 +82,15 @@ def no_citing(_facts: SiteFacts, _settings: WikiSettings) -> Cite:
 
 @dataclass(frozen=True)
 class SyncServices:
-    """Services shared by the feeds of several wikis.
+    """Services shared by the feeds of several wikis."""
 
-    Attributes:
-        store: the registry.
-        archive: receiver of links to archive.
-        clock: current time.
-        holder: this process's unique name.
-        citing: creates citation readers.
-        rules: URL rules of wikis.
-        is_gone: predicate by name: a process has certainly ended.
-    """
-
-    store: RegistryStore
-    archive: LinkArchiver
-    clock: Clock
-    holder: str
-    citing: CitingFactory = no_citing
-    rules: RuleBook = field(default_factory=RuleBook)
-    is_gone: Callable[[str], bool] = lambda _holder: False
+    store: RegistryStore  # the registry
+    archive: LinkArchiver  # receiver of links to archive
+    clock: Clock  # current time
+    holder: str  # this process's unique name
+    citing: CitingFactory = no_citing  # creates citation readers
+    rules: RuleBook = field(default_factory=RuleBook)  # URL rules of wikis
+    is_gone: Callable[[str], bool] = lambda _holder: False  # a named process has certainly ended
 
 
 class FeedContext:

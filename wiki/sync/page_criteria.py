@@ -45,32 +45,18 @@ class ExclusionReason(StrEnum):
 
 @dataclass(frozen=True)
 class PageCriteria:
-    """An operator's compiled criteria for one wiki.
+    """An operator's compiled criteria for one wiki."""
 
-    Attributes:
-        namespaces: numbers.
-        inside: plain names of categories, one of which is required; None: none required.
-        outside: plain names of categories that exclude a page.
-        using: titles of templates, one of which is required; None: none required.
-        not_using: titles of templates that exclude a page.
-        saying: entries of `wiki.settings`, one of which the page's item must match; None: none required.
-        not_saying: entries that exclude a page when its item matches.
-        titles: of excluded pages.
-        item_api: the repository's API; empty: the one that the wiki names.
-        listed: the names of the required categories, as the wiki has them; without any,
-            the titles of the templates.
-    """
-
-    namespaces: frozenset[int]
-    inside: frozenset[str] | None = None
-    outside: frozenset[str] = frozenset()
-    using: frozenset[str] | None = None
-    not_using: frozenset[str] = frozenset()
-    saying: frozenset[str] | None = None
-    not_saying: frozenset[str] = frozenset()
-    titles: frozenset[str] = frozenset()
-    item_api: str = ""
-    listed: frozenset[str] = frozenset()
+    namespaces: frozenset[int]  # numbers
+    inside: frozenset[str] | None = None  # categories, one is required; None: no condition
+    outside: frozenset[str] = frozenset()  # plain names of categories that exclude a page
+    using: frozenset[str] | None = None  # templates, one is required; None: no condition
+    not_using: frozenset[str] = frozenset()  # titles of templates that exclude a page
+    saying: frozenset[str] | None = None  # statements, one is required; None: no condition
+    not_saying: frozenset[str] = frozenset()  # entries that exclude a page when its item matches
+    titles: frozenset[str] = frozenset()  # of excluded pages
+    item_api: str = ""  # the repository's API; empty: the one that the wiki names
+    listed: frozenset[str] = frozenset()  # required categories as the wiki has them, else templates
 
     @property
     def is_classed(self) -> bool:
@@ -223,21 +209,13 @@ TREES_MIN_AGE = timedelta(seconds=30)  # between two readings, however often a c
 
 @dataclass(frozen=True)
 class CategoryTrees:
-    """Category trees at one time.
+    """Category trees at one time."""
 
-    Attributes:
-        inside: names of all including categories, as the wiki has them; None: none configured.
-        outside: the same for excluding ones.
-        named: the configured categories for which these were read.
-        read_at: time of reading.
-        is_whole: the tree was within the size limit.
-    """
-
-    inside: frozenset[str] | None
-    outside: frozenset[str]
-    named: tuple[object, ...]
-    read_at: datetime
-    is_whole: bool = True
+    inside: frozenset[str] | None  # all including categories; None: none configured
+    outside: frozenset[str]  # the same for excluding ones
+    named: tuple[object, ...]  # the configured categories for which these were read
+    read_at: datetime  # time of reading
+    is_whole: bool = True  # the tree was within the size limit
 
 
 def named_categories(settings: FeedSettings) -> tuple[object, ...]:
@@ -326,25 +304,15 @@ _TITLE_LIMIT = 1_024
 
 @dataclass(frozen=True, slots=True)
 class ListTask:
-    """List of pages to be read.
+    """List of pages to be read."""
 
-    Attributes:
-        kind: ``template``, ``category`` or ``namespace``.
-        title: of the template or category; a namespace's number.
-        began: time of the change, in seconds since 1970.
-        due: time of the next part.
-        resume: position in the list.
-        step: number of completed passes.
-        found: pages of this pass.
-    """
-
-    kind: str
-    title: str
-    began: int
-    due: int
-    resume: str = ""
-    step: int = 0
-    found: int = 0
+    kind: str  # ``template``, ``category`` or ``namespace``
+    title: str  # of the template or category; a namespace's number
+    began: int  # time of the change, in seconds since 1970
+    due: int  # time of the next part
+    resume: str = ""  # position in the list
+    step: int = 0  # number of completed passes
+    found: int = 0  # pages of this pass
 
 
 def read_tasks(text: str) -> tuple[ListTask, ...]:

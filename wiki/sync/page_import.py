@@ -78,61 +78,36 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PageBatch:
-    """Pages as read from the wiki.
+    """Pages as read from the wiki."""
 
-    Attributes:
-        pages: existing pages.
-        missing: ids of missing pages.
-        citations: by page id; without an entry, the citations are unknown.
-        asked: all requested ids.
-        missing_targets: links to missing pages of the farm (W50).
-    """
-
-    pages: tuple[WikiPage, ...] = ()
-    missing: frozenset[int] = frozenset()
-    citations: Mapping[int, Sequence[Citation]] = field(default_factory=dict)
-    asked: frozenset[int] = frozenset()
-    missing_targets: frozenset[str] = frozenset()
+    pages: tuple[WikiPage, ...] = ()  # existing pages
+    missing: frozenset[int] = frozenset()  # ids of missing pages
+    citations: Mapping[int, Sequence[Citation]] = field(default_factory=dict)  # by page id
+    asked: frozenset[int] = frozenset()  # all requested ids
+    missing_targets: frozenset[str] = frozenset()  # links to missing pages of the farm (W50)
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Options for importing links.
+    """Options for importing links."""
 
-    Attributes:
-        criteria: of observed pages.
-        interwikis: targets of interwiki prefixes (W49).
-        priority: of archiving; None: links are watched, not archived.
-        grace: minimum age of a link before archiving.
-        is_first: queue all links for archiving, including those already in the registry.
-    """
-
-    criteria: PageCriteria
-    interwikis: InterwikiMap
-    priority: ArchivePriority | None = None
-    grace: timedelta = timedelta(0)
-    is_first: bool = False
+    criteria: PageCriteria  # of observed pages
+    interwikis: InterwikiMap  # targets of interwiki prefixes (W49)
+    priority: ArchivePriority | None = None  # of archiving; None: links are watched, not archived
+    grace: timedelta = timedelta(0)  # minimum age of a link before archiving
+    is_first: bool = False  # queue all links for archiving, including those already in the registry
 
 
 @dataclass(frozen=True)
 class ImportResult:
-    """Counts of an import.
+    """Counts of an import."""
 
-    Attributes:
-        pages: observed pages written.
-        links: on them.
-        added: new or returned links.
-        gone: removed links.
-        dropped: removed pages.
-        refused: existing pages that are not observed, by reason.
-    """
-
-    pages: int = 0
-    links: int = 0
-    added: int = 0
-    gone: int = 0
-    dropped: int = 0
-    refused: Mapping[ExclusionReason, int] = field(default_factory=dict)
+    pages: int = 0  # observed pages written
+    links: int = 0  # on them
+    added: int = 0  # new or returned links
+    gone: int = 0  # removed links
+    dropped: int = 0  # removed pages
+    refused: Mapping[ExclusionReason, int] = field(default_factory=dict)  # not observed, and why
 
     def plus(self, other: "ImportResult") -> "ImportResult":
         """Return the sum of both."""

@@ -39,21 +39,13 @@ _FARM_OTHERS = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 
 @dataclass(frozen=True)
 class WikiRegistration:
-    """Registration data of a wiki.
+    """Registration data of a wiki."""
 
-    Attributes:
-        address: of its API.
-        facts: its site information.
-        name: ``dbname@farm`` or ``dbname``; empty: its own dbname, in the matching farm.
-        farm: empty: the one that matches the wiki's host, or a new one.
-        feed: by the names of `wiki.settings.FeedSettings`; None keeps a value.
-    """
-
-    address: str
-    facts: SiteFacts
-    name: str = ""
-    farm: str = ""
-    feed: Mapping[str, Any] | None = None
+    address: str  # of its API
+    facts: SiteFacts  # its site information
+    name: str = ""  # ``dbname@farm`` or ``dbname``; empty: its own dbname, in the matching farm
+    farm: str = ""  # empty: the one that matches the wiki's host, or a new one
+    feed: Mapping[str, Any] | None = None  # values of `FeedSettings`; None keeps one
 
 
 def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> Wiki:

@@ -56,29 +56,17 @@ class SweepList:
 
 @dataclass(frozen=True, slots=True)
 class SweepCursor:
-    """Cursor of a sweep.
+    """Cursor of a sweep."""
 
-    Attributes:
-        round: 1 is the first sweep of the wiki, its import.
-        began: seconds since 1970.
-        began_day: a number of `links.check_history`.
-        kind: of the current list; `REST`, `DONE`.
-        name: of that list.
-        resume: position in that list.
-        pages: read so far.
-        links: found so far.
-        after: in the rest, the registry's id of the last page.
-    """
-
-    round: int
-    began: int
-    began_day: int
-    kind: str = ""
-    name: str = ""
-    resume: str = ""
-    pages: int = 0
-    links: int = 0
-    after: int = 0
+    round: int  # 1 is the first sweep of the wiki, its import
+    began: int  # seconds since 1970
+    began_day: int  # a number of `links.check_history`
+    kind: str = ""  # of the current list; `REST`, `DONE`
+    name: str = ""  # of that list
+    resume: str = ""  # position in that list
+    pages: int = 0  # read so far
+    links: int = 0  # found so far
+    after: int = 0  # in the rest, the registry's id of the last page
 
     @property
     def is_first(self) -> bool:
@@ -333,19 +321,12 @@ class SurveyRules:
 
 @dataclass
 class SweepSurvey:
-    """Counts of a dry run so far.
+    """Counts of a dry run so far."""
 
-    Attributes:
-        expected: approximate number of pages.
-        pages: that would be observed.
-        links: on them, by their state in the registry.
-        refused: pages that would not be observed, by reason.
-    """
-
-    expected: int = 0
-    pages: int = 0
-    links: Counter[LinkClass] = field(default_factory=Counter)
-    refused: Counter[ExclusionReason] = field(default_factory=Counter)
+    expected: int = 0  # approximate number of pages
+    pages: int = 0  # that would be observed
+    links: Counter[LinkClass] = field(default_factory=Counter)  # on them, by registry state
+    refused: Counter[ExclusionReason] = field(default_factory=Counter)  # not observed, and why
 
     @property
     def looked_at(self) -> int:

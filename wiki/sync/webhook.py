@@ -71,33 +71,23 @@ class RefusedRequestError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class LevelRequest:
-    """Request of a user for a level of a link.
-
-    Attributes:
-        level: of playback, or of what is recorded; None: withdraw the earlier request.
-        is_stored: it concerns what is recorded.
-    """
+    """Request of a user for a level of a link."""
 
     wiki: WikiName
     user: str
     url: str
-    level: str | None
+    level: str | None  # of playback, or of what is recorded; None: withdraw the earlier request
     reason: str
-    is_stored: bool = False
+    is_stored: bool = False  # it concerns what is recorded
 
 
 @dataclass(frozen=True, slots=True)
 class WikiLevelsRequest:
-    """Levels that a wiki's LocalSettings.php sets for all copies.
-
-    Attributes:
-        shown: the level of playback; None: not set, an earlier value is withdrawn.
-        stored: level of what is recorded for links of its pages; likewise.
-    """
+    """Levels that a wiki's LocalSettings.php sets for all copies."""
 
     wiki: WikiName
-    shown: str | None
-    stored: str | None
+    shown: str | None  # the level of playback; None: not set, an earlier value is withdrawn
+    stored: str | None  # level of what is recorded for links of its pages; likewise
 
 
 # Sets the levels of a wiki. InputError: they are refused, with the reason.
@@ -112,26 +102,15 @@ UseSignature = Callable[[bytes, datetime], Awaitable[bool]]
 
 @dataclass(frozen=True)
 class WebhookOptions:
-    """Callbacks and secrets of the webhook.
+    """Callbacks and secrets of the webhook."""
 
-    Attributes:
-        ring: notifies a wiki's feed; returns False when the wiki is not watched.
-        secrets: signing secrets, by wiki; `ANY_WIKI`: valid for the only watched wiki. Empty: only
-            datagrams are accepted.
-        clock: for the age of signatures.
-        use_signature: records used signatures.
-        watched: returns the watched wikis, for the secret of `ANY_WIKI`.
-        set_level: None: levels cannot be set here.
-        set_wiki_levels: likewise.
-    """
-
-    ring: NotifyWiki
-    secrets: Mapping[str, bytes]
-    clock: Clock
-    use_signature: UseSignature
-    watched: Callable[[], frozenset[str]] = frozenset
-    set_level: SetLevel | None = None
-    set_wiki_levels: SetWikiLevels | None = None
+    ring: NotifyWiki  # notifies a wiki's feed; returns False when the wiki is not watched
+    secrets: Mapping[str, bytes]  # by wiki or `ANY_WIKI`; empty: datagrams only
+    clock: Clock  # for the age of signatures
+    use_signature: UseSignature  # records used signatures
+    watched: Callable[[], frozenset[str]] = frozenset  # the wikis `ANY_WIKI` may stand for
+    set_level: SetLevel | None = None  # None: levels cannot be set here
+    set_wiki_levels: SetWikiLevels | None = None  # likewise
 
     def may_sign(self, owner: str, wiki: WikiName) -> bool:
         """Return True if the secret of `owner` is valid for the wiki."""

@@ -53,19 +53,12 @@ SETTLING_LIMIT = 10_000
 
 @dataclass(frozen=True)
 class ChangedPages:
-    """Pages to read because of changes.
+    """Pages to read because of changes."""
 
-    Attributes:
-        ids: page ids.
-        titles: page titles, which need not exist.
-        templates: changed templates, whose pages may have other links now.
-        has_categories: the category trees may have changed.
-    """
-
-    ids: frozenset[int] = frozenset()
-    titles: frozenset[str] = frozenset()
-    templates: tuple[str, ...] = ()
-    has_categories: bool = False
+    ids: frozenset[int] = frozenset()  # page ids
+    titles: frozenset[str] = frozenset()  # page titles, which need not exist
+    templates: tuple[str, ...] = ()  # changed templates, whose pages may have other links now
+    has_categories: bool = False  # the category trees may have changed
 
     def __bool__(self) -> bool:
         """Return True if there is anything to read."""
@@ -142,19 +135,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FollowResult:
-    """Result of following changes.
+    """Result of following changes."""
 
-    Attributes:
-        changes: processed entries of the wiki's list.
-        pages: counts of what was written.
-        is_gap: changes were lost, so a sweep was started.
-        is_more: more changes are available now.
-    """
-
-    changes: int = 0
-    pages: ImportResult = field(default_factory=ImportResult)
-    is_gap: bool = False
-    is_more: bool = False
+    changes: int = 0  # processed entries of the wiki's list
+    pages: ImportResult = field(default_factory=ImportResult)  # counts of what was written
+    is_gap: bool = False  # changes were lost, so a sweep was started
+    is_more: bool = False  # more changes are available now
 
 
 async def follow_changes(desk: FeedContext, hinted: Collection[int] = ()) -> FollowResult:
@@ -339,23 +325,14 @@ SECOND_READS = 200  # pages in one round
 
 @dataclass(frozen=True)
 class FeedRound:
-    """Result of a round.
+    """Result of a round."""
 
-    Attributes:
-        followed: processed changes.
-        pages: counts of changed, requested and affected pages.
-        handed: counts of due links.
-        swept: counts of swept pages.
-        sweep: the current sweep; None: none yet.
-        is_busy: there is more to do at once.
-    """
-
-    followed: FollowResult = field(default_factory=FollowResult)
-    pages: ImportResult = field(default_factory=ImportResult)
-    handed: HandOverResult = field(default_factory=HandOverResult)
-    swept: ImportResult = field(default_factory=ImportResult)
-    sweep: SweepCursor | None = None
-    is_busy: bool = False
+    followed: FollowResult = field(default_factory=FollowResult)  # processed changes
+    pages: ImportResult = field(default_factory=ImportResult)  # changed, requested and affected
+    handed: HandOverResult = field(default_factory=HandOverResult)  # counts of due links
+    swept: ImportResult = field(default_factory=ImportResult)  # counts of swept pages
+    sweep: SweepCursor | None = None  # the current sweep; None: none yet
+    is_busy: bool = False  # there is more to do at once
 
 
 class WikiFeed:

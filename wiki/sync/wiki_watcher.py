@@ -123,17 +123,11 @@ Opener = Callable[[Wiki], AbstractAsyncContextManager[WikiSource]]
 
 @dataclass(frozen=True)
 class WatcherReport:
-    """Report of a watcher about one wiki.
+    """Report of a watcher about one wiki."""
 
-    Attributes:
-        wiki: its name.
-        done: result of a round; None: it failed.
-        trouble: reason of the failure; empty without one.
-    """
-
-    wiki: WikiName
-    done: FeedRound | None = None
-    trouble: str = ""
+    wiki: WikiName  # its name
+    done: FeedRound | None = None  # result of a round; None: it failed
+    trouble: str = ""  # reason of the failure; empty without one
 
 
 OnReport = Callable[[WatcherReport], None]

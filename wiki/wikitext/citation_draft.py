@@ -141,35 +141,29 @@ class CitationDraft:
     """Link found on the page, before completion; attributes as in `Citation` where the names agree.
 
     Attributes:
-        written: the URL as written at `url_span`, without comments.
-        scheme: prefix that a template adds.
-        archived: an archive URL next to the link.
-        dated: archive date as written.
-        accessed: words with the access date, when no parameter has it.
         tags: adjacent templates.
-        is_alone: the only content of its reference.
     """
 
     way: CitationForm
     span: TextSpan
     url_span: TextSpan
-    written: str
-    scheme: str = ""
+    written: str  # the URL as written at `url_span`, without comments
+    scheme: str = ""  # prefix that a template adds
     template: str = ""
     within: str = ""
     parameters: Mapping[ParameterRole, TemplateParameter] = field(default_factory=dict)
     title: str = ""
     reference: TextSpan | None = None
-    archived: str = ""
-    dated: str = ""
-    accessed: str = ""
+    archived: str = ""  # an archive URL next to the link
+    dated: str = ""  # archive date as written
+    accessed: str = ""  # words with the access date, when no parameter has it
     dead_tag: CitationTag | None = None
     dead_says: str = ""
     archive_tag: CitationTag | None = None
     is_paywalled: bool = False
     is_malformed: bool = False
     is_held: bool = False
-    is_alone: bool = False
+    is_alone: bool = False  # the only content of its reference
 
 
 @dataclass(frozen=True)
@@ -374,70 +368,39 @@ def _character(found: re.Match[str]) -> str:
 
 @dataclass(slots=True)
 class AdjacentItem:
-    """Item of a stretch that is relevant to its neighbours; one of `draft`, `inner`, `tag`.
+    """Item of a stretch that is relevant to its neighbours; one of `draft`, `inner`, `tag`."""
 
-    Attributes:
-        start: first offset.
-        end: end offset.
-        draft: a link.
-        inner: the content of a tag.
-        name: of a reference, when it has one.
-        tag: a template about a link.
-        copy: of an archive template: the copy's address, its original, and the parameter.
-        is_original: the parameter holds the original rather than the copy's address.
-        dated: archive date as written.
-        dead: status given by a dead-link tag.
-        url: the link that it names.
-        title: the title that it has.
-        is_paywall: it marks the link as requiring a login.
-        is_hold: it excludes the link from bot edits.
-    """
-
-    start: int
-    end: int
-    draft: CitationDraft | None = None
-    inner: "TextStretch | None" = None
-    name: str = ""
-    tag: CitationTag | None = None
-    copy: tuple[str, str, TemplateParameter] | None = None
-    is_original: bool = False
-    dated: str = ""
-    dead: str | None = None
-    url: TemplateParameter | None = None
-    title: TemplateParameter | None = None
-    is_paywall: bool = False
-    is_hold: bool = False
+    start: int  # first offset
+    end: int  # end offset
+    draft: CitationDraft | None = None  # a link
+    inner: "TextStretch | None" = None  # the content of a tag
+    name: str = ""  # of a reference, when it has one
+    tag: CitationTag | None = None  # a template about a link
+    copy: tuple[str, str, TemplateParameter] | None = None  # copy, original, parameter
+    is_original: bool = False  # the parameter holds the original rather than the copy's address
+    dated: str = ""  # archive date as written
+    dead: str | None = None  # status given by a dead-link tag
+    url: TemplateParameter | None = None  # the link that it names
+    title: TemplateParameter | None = None  # the title that it has
+    is_paywall: bool = False  # it marks the link as requiring a login
+    is_hold: bool = False  # it excludes the link from bot edits
 
 
 @dataclass(slots=True)
 class TextStretch:
-    """Part of the page that is read as a unit: the page, a tag's content, a parameter's value.
+    """Part of the page that is read as a unit: the page, a tag's content, a parameter's value."""
 
-    Attributes:
-        start: first offset.
-        end: end offset.
-        children: its nodes.
-        reference: the enclosing reference.
-        within: name of the enclosing template.
-        owner: span of that template.
-        cited: that template's own link, when it is a citation.
-        is_value: it is a parameter's value.
-        is_ref: it is the whole content of its reference.
-        depth: number of enclosing templates and tags.
-        items: items found, in text order.
-    """
-
-    start: int
-    end: int
-    children: list[WikitextNode]
-    reference: TextSpan | None = None
-    within: str = ""
-    owner: TextSpan | None = None
-    cited: CitationDraft | None = None
-    is_value: bool = False
-    is_ref: bool = False
-    depth: int = 0
-    items: list[AdjacentItem] = field(default_factory=list)
+    start: int  # first offset
+    end: int  # end offset
+    children: list[WikitextNode]  # its nodes
+    reference: TextSpan | None = None  # the enclosing reference
+    within: str = ""  # name of the enclosing template
+    owner: TextSpan | None = None  # span of that template
+    cited: CitationDraft | None = None  # that template's own link, when it is a citation
+    is_value: bool = False  # it is a parameter's value
+    is_ref: bool = False  # it is the whole content of its reference
+    depth: int = 0  # number of enclosing templates and tags
+    items: list[AdjacentItem] = field(default_factory=list)  # items found, in text order
 
     def inner(self, start: int, end: int, children: list[WikitextNode]) -> "TextStretch":
         """Create a nested stretch with the same context."""

@@ -47,87 +47,48 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True)
 class TemplateParameter:
-    """Parameter of a template as written.
+    """Parameter of a template as written."""
 
-    Attributes:
-        name: as written, without spaces; a number for an unnamed one.
-        value: as written, without surrounding spaces and comments.
-        whole: from its ``|`` up to the next one's, or to the template's end.
-        inner: the value's span, without surrounding spaces.
-    """
-
-    name: str
-    value: str
-    whole: TextSpan
-    inner: TextSpan
+    name: str  # as written, without spaces; a number for an unnamed one
+    value: str  # as written, without surrounding spaces and comments
+    whole: TextSpan  # from its ``|`` up to the next one's, or to the template's end
+    inner: TextSpan  # the value's span, without surrounding spaces
 
 
 @dataclass(frozen=True, slots=True)
 class CitationTag:
-    """Template next to a citation: a dead-link tag or an archive template.
+    """Template next to a citation: a dead-link tag or an archive template."""
 
-    Attributes:
-        name: of the template, as written.
-        span: of the whole template.
-        parameters: by their names as written.
-    """
-
-    name: str
-    span: TextSpan
-    parameters: Mapping[str, TemplateParameter] = field(default_factory=dict)
+    name: str  # of the template, as written
+    span: TextSpan  # of the whole template
+    parameters: Mapping[str, TemplateParameter] = field(default_factory=dict)  # as written
 
 
 @dataclass(frozen=True)
 class Citation:
-    """One external link of a page.
+    """One external link of a page."""
 
-    Attributes:
-        url: the original as a reader would open it; not an archive URL of it.
-        way: its form.
-        span: the link or template itself, without adjacent tags.
-        url_span: the URL within.
-        template: the template's name as written; empty without one.
-        parameters: of the citation template, by role.
-        title: of a bracketed link or citation; empty without one.
-        reference: the enclosing ``<ref>``, from ``<ref`` to ``</ref>``; None outside of one.
-        access_date: access date given in the text (B05; dates from the history (B06) are not included).
-        archive_url: the adjacent archive URL; empty without one.
-        archive_date: as written, or from that URL.
-        status: URL status in the text: ``live``, ``dead``, ``unfit``, ``usurped``, or empty.
-        dead_tag: an adjacent dead-link tag.
-        archive_tag: an adjacent archive template.
-        is_paywalled: marked as requiring a subscription or a login.
-        is_malformed: an invalid URL where one is intended.
-        is_convertible: a bare or bracketed link that can safely become a citation template (B15).
-        is_held: excluded from bot edits ({{cbignore}} next to it).
-        address: content of `url_span`, entities decoded: the archive URL where that replaces the
-            original.
-        within: name of the template in one of whose parameters this link or template is; text inserted
-            there may break that template.
-        is_treated_dead: the rendered page links to the copy, or marks the link as dead.
-    """
-
-    url: str
-    way: CitationForm
-    span: TextSpan
-    url_span: TextSpan
-    template: str = ""
-    parameters: Mapping[ParameterRole, TemplateParameter] = field(default_factory=dict)
-    title: str = ""
-    reference: TextSpan | None = None
-    access_date: date | None = None
-    archive_url: str = ""
-    archive_date: date | None = None
-    status: str = ""
-    dead_tag: CitationTag | None = None
-    archive_tag: CitationTag | None = None
-    is_paywalled: bool = False
-    is_malformed: bool = False
-    is_convertible: bool = False
-    is_held: bool = False
-    address: str = ""
-    within: str = ""
-    is_treated_dead: bool = False
+    url: str  # the original as a reader would open it; not an archive URL of it
+    way: CitationForm  # its form
+    span: TextSpan  # the link or template itself, without adjacent tags
+    url_span: TextSpan  # the URL within
+    template: str = ""  # the template's name as written; empty without one
+    parameters: Mapping[ParameterRole, TemplateParameter] = field(default_factory=dict)  # by role
+    title: str = ""  # of a bracketed link or citation; empty without one
+    reference: TextSpan | None = None  # the enclosing ``<ref>…</ref>``; None outside of one
+    access_date: date | None = None  # in the text (B05), not from the history (B06)
+    archive_url: str = ""  # the adjacent archive URL; empty without one
+    archive_date: date | None = None  # as written, or from that URL
+    status: str = ""  # URL status in the text: ``live``, ``dead``, ``unfit``, ``usurped``, or empty
+    dead_tag: CitationTag | None = None  # an adjacent dead-link tag
+    archive_tag: CitationTag | None = None  # an adjacent archive template
+    is_paywalled: bool = False  # marked as requiring a subscription or a login
+    is_malformed: bool = False  # an invalid URL where one is intended
+    is_convertible: bool = False  # may safely become a citation template (B15)
+    is_held: bool = False  # excluded from bot edits ({{cbignore}} next to it)
+    address: str = ""  # content of `url_span`, decoded: may be an archive URL
+    within: str = ""  # template around it, which inserted text might break
+    is_treated_dead: bool = False  # the rendered page links to the copy, or marks the link as dead
 
     @property
     def is_archive_in_place(self) -> bool:
@@ -150,40 +111,23 @@ class LinkCondition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ArchivedCopy:
-    """Archived copy to link to.
+    """Archived copy to link to."""
 
-    Attributes:
-        address: of the copy, at its archive.
-        timestamp: capture time, UTC, 14 digits.
-        service: the archive's name in `links.archives.archive_services`.
-        title: of the archived page, as its author wrote it (untrusted). Empty when unknown.
-    """
-
-    address: str
-    timestamp: str
-    service: str = ""
-    title: str = ""
+    address: str  # of the copy, at its archive
+    timestamp: str  # capture time, UTC, 14 digits
+    service: str = ""  # the archive's name in `links.archives.archive_services`
+    title: str = ""  # of the archived page, as its author wrote it (untrusted). Empty when unknown
 
 
 @dataclass(frozen=True, slots=True)
 class LinkRemedy:
-    """Known state of a link, and the copy for its repair.
+    """Known state of a link, and the copy for its repair."""
 
-    Attributes:
-        condition: of the link.
-        copy: the copy; None: there is none (B12).
-        is_ours: the bot marked it dead in this text; only then is the mark removed
-            (`LinkCondition.ALIVE`).
-        bad_archives: archive URLs known to show another page, or none (B13); those recognisable from
-            their text need not be listed.
-        is_sought: copies were searched for; a tag that states this is written only then.
-    """
-
-    condition: LinkCondition
-    copy: ArchivedCopy | None = None
-    is_ours: bool = False
-    bad_archives: frozenset[str] = frozenset()
-    is_sought: bool = True
+    condition: LinkCondition  # of the link
+    copy: ArchivedCopy | None = None  # the copy; None: there is none (B12)
+    is_ours: bool = False  # the bot's own mark, which only then is removed (ALIVE)
+    bad_archives: frozenset[str] = frozenset()  # known to show no copy, or another page's (B13)
+    is_sought: bool = True  # copies were searched for; a tag that states this is written only then
 
 
 class RepairKind(StrEnum):
@@ -222,40 +166,24 @@ class NoRepairReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReplacedSpan:
-    """Replaced piece of the text.
+    """Replaced piece of the text."""
 
-    Attributes:
-        span: in the original; empty for an insertion.
-        new_span: in the repaired text.
-        before: the original content.
-        after: the new content.
-    """
-
-    span: TextSpan
-    new_span: TextSpan
-    before: str
-    after: str
+    span: TextSpan  # in the original; empty for an insertion
+    new_span: TextSpan  # in the repaired text
+    before: str  # the original content
+    after: str  # the new content
 
 
 @dataclass(frozen=True)
 class CitationRepair:
-    """Repair of one citation.
+    """Repair of one citation."""
 
-    Attributes:
-        kind: of the repair.
-        url: the original's.
-        archive_url: the copy that is linked now; empty without one.
-        before: the smallest piece of the original that contains all replacements.
-        after: the same of the repaired text.
-        replacements: each piece, in text order.
-    """
-
-    kind: RepairKind
-    url: str
-    archive_url: str
-    before: str
-    after: str
-    replacements: tuple[ReplacedSpan, ...]
+    kind: RepairKind  # of the repair
+    url: str  # the original's
+    archive_url: str  # the copy that is linked now; empty without one
+    before: str  # the smallest piece of the original that contains all replacements
+    after: str  # the same of the repaired text
+    replacements: tuple[ReplacedSpan, ...]  # each piece, in text order
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,39 +196,23 @@ class UnrepairedCitation:
 
 @dataclass(frozen=True)
 class RepairedText:
-    """Repaired text of a page.
+    """Repaired text of a page."""
 
-    Attributes:
-        text: the new text; identical when there was nothing to do.
-        changes: repairs, in text order.
-        refused: citations left unchanged, with reasons.
-    """
-
-    text: str
-    changes: tuple[CitationRepair, ...] = ()
-    refused: tuple[UnrepairedCitation, ...] = ()
+    text: str  # the new text; identical when there was nothing to do
+    changes: tuple[CitationRepair, ...] = ()  # repairs, in text order
+    refused: tuple[UnrepairedCitation, ...] = ()  # citations left unchanged, with reasons
 
 
 @dataclass(frozen=True)
 class RepairOptions:
-    """Options of repairs.
+    """Options of repairs."""
 
-    Attributes:
-        now: for the dates in tags.
-        bot: account name for templates that name it; empty: left out.
-        convert_bare: convert a bare reference into a citation template where safe.
-        tag_dead: add the wiki's dead-link tag to a dead link without a copy.
-        own: origins of our own archive, ``https://archive.example``.
-        language: of the wiki, where its template map is another language's: dates are then written in
-            digits.
-    """
-
-    now: datetime
-    bot: str = ""
-    convert_bare: bool = True
-    tag_dead: bool = True
-    own: tuple[str, ...] = ()
-    language: str = ""
+    now: datetime  # for the dates in tags
+    bot: str = ""  # account name for templates that name it; empty: left out
+    convert_bare: bool = True  # convert a bare reference into a citation template where safe
+    tag_dead: bool = True  # add the wiki's dead-link tag to a dead link without a copy
+    own: tuple[str, ...] = ()  # origins of our own archive, ``https://archive.example``
+    language: str = ""  # if not the map's: dates are written in digits
 
 
 Remedies = Mapping[str, LinkRemedy]  # by `Citation.url`

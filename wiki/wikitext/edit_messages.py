@@ -21,30 +21,19 @@ _NO_TITLE = re.compile(r"[\[\]{}|<>#\x00-\x1f\x7f]+|~{3,}")
 
 
 class TalkMessage(NamedTuple):
-    """Section for a talk page.
+    """Section for a talk page."""
 
-    Attributes:
-        heading: its title, without ``==``.
-        text: its wikitext, signed.
-    """
-
-    heading: str
-    text: str
+    heading: str  # its title, without ``==``
+    text: str  # its wikitext, signed
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSender:
-    """Sender of a message, with reference pages.
+    """Sender of a message, with reference pages."""
 
-    Attributes:
-        job: the edit's number, given for reference.
-        run_page: the page that stops the bot; empty without one.
-        hold: the template that excludes a link from bot edits; empty when the wiki has none.
-    """
-
-    job: str
-    run_page: str = ""
-    hold: str = ""
+    job: str  # the edit's number, given for reference
+    run_page: str = ""  # the page that stops the bot; empty without one
+    hold: str = ""  # the template that excludes a link from bot edits; empty when the wiki has none
 
 
 @dataclass(frozen=True)

@@ -117,23 +117,14 @@ _HTML = re.compile(rf"</?(?:{_TAG_NAMES})[\s/][^<>]*\Z", re.IGNORECASE | re.ASCI
 
 @dataclass(slots=True)
 class ExternalLink:
-    """External link; positions are in the flat text.
+    """External link; positions are in the flat text."""
 
-    Attributes:
-        start: of the whole link.
-        end: of the whole link.
-        url_start: of the URL.
-        url_end: of the URL.
-        label_start: of a bracketed link's text; equal to its end without a text.
-        is_bracketed: the link is in brackets.
-    """
-
-    start: int
-    end: int
-    url_start: int
-    url_end: int
-    label_start: int = 0
-    is_bracketed: bool = False
+    start: int  # of the whole link
+    end: int  # of the whole link
+    url_start: int  # of the URL
+    url_end: int  # of the URL
+    label_start: int = 0  # of a bracketed link's text; equal to its end without a text
+    is_bracketed: bool = False  # the link is in brackets
 
 
 def is_url(text: str) -> bool:

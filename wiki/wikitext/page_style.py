@@ -122,48 +122,28 @@ _ALIGNED: Final = 3  # so many names of different lengths, padded to one width, 
 
 @dataclass(frozen=True, slots=True)
 class TemplateField:
-    """Parameter of a template, with its layout.
+    """Parameter of a template, with its layout."""
 
-    Attributes:
-        name: without spaces; empty for an unnamed one, or whose name is not plain text.
-        start: of its ``|``.
-        name_span: of the name without spaces.
-        end: of the parameter: the next ``|``, or the template's ``}}``.
-        inner: the value's span without surrounding white space; for a blank value empty, at its end.
-        value: content of `inner`.
-        value_start: after ``=``.
-        is_commented: the value holds only plain content and comments.
-        is_plain: the value holds only text, entities and URLs: no comment, markup or template.
-    """
-
-    name: str
-    start: int
-    name_span: TextSpan
-    end: int
-    inner: TextSpan
-    value: str
-    value_start: int
-    is_commented: bool
-    is_plain: bool
+    name: str  # without spaces; empty for an unnamed one, or whose name is not plain text
+    start: int  # of its ``|``
+    name_span: TextSpan  # of the name without spaces
+    end: int  # of the parameter: the next ``|``, or the template's ``}}``
+    inner: TextSpan  # value's span without white space; blank: empty, at its end
+    value: str  # content of `inner`
+    value_start: int  # after ``=``
+    is_commented: bool  # the value holds only plain content and comments
+    is_plain: bool  # the value holds only text, entities and URLs: no comment, markup or template
 
 
 @dataclass(frozen=True)
 class TemplateLayout:
-    """Template with the layout of its parameters.
+    """Template with the layout of its parameters."""
 
-    Attributes:
-        text: the page's.
-        span: the template's.
-        name: as written, without spaces.
-        name_end: end of its name, including white space.
-        fields: its parameters in order.
-    """
-
-    text: str
-    span: TextSpan
-    name: str
-    name_end: int
-    fields: tuple[TemplateField, ...]
+    text: str  # the page's
+    span: TextSpan  # the template's
+    name: str  # as written, without spaces
+    name_end: int  # end of its name, including white space
+    fields: tuple[TemplateField, ...]  # its parameters in order
 
     def named(self, names: Iterable[str]) -> list[TemplateField]:
         """Return the parameters that have one of the names (folded), in order."""
@@ -240,21 +220,13 @@ def _field(text: str, base: int, part: TemplatePart) -> TemplateField:
 
 @dataclass(frozen=True)
 class TemplateStyle:
-    """Parameter layout used in a template.
+    """Parameter layout used in a template."""
 
-    Attributes:
-        lead: white space before ``|``, without trailing blanks of a line.
-        after_bar: between ``|`` and the name.
-        before_equals: between the name and ``=``.
-        after_equals: between ``=`` and the value.
-        column: width to which names are padded with spaces; 0: no padding.
-    """
-
-    lead: str
-    after_bar: str
-    before_equals: str
-    after_equals: str
-    column: int = 0
+    lead: str  # white space before ``|``, without trailing blanks of a line
+    after_bar: str  # between ``|`` and the name
+    before_equals: str  # between the name and ``=``
+    after_equals: str  # between ``=`` and the value
+    column: int = 0  # width to which names are padded with spaces; 0: no padding
 
     @classmethod
     def of(cls, template: TemplateLayout, anchor: TemplateField) -> "TemplateStyle":

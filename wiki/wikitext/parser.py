@@ -47,42 +47,25 @@ class NodeKind(IntEnum):
 
 @dataclass(slots=True)
 class TemplatePart:
-    """Part of a template between ``|``; the first is its name.
+    """Part of a template between ``|``; the first is its name."""
 
-    Attributes:
-        start: after the ``|``.
-        equals: offset of its ``=``; -1 without one.
-        end: offset of the next ``|`` or of the template's end.
-        children: nodes within.
-    """
-
-    start: int
-    equals: int = -1
-    end: int = -1
-    children: list["WikitextNode"] = field(default_factory=list)
+    start: int  # after the ``|``
+    equals: int = -1  # offset of its ``=``; -1 without one
+    end: int = -1  # offset of the next ``|`` or of the template's end
+    children: list["WikitextNode"] = field(default_factory=list)  # nodes within
 
 
 @dataclass(slots=True)
 class WikitextNode:
-    """Piece of the text that is not plain text.
+    """Piece of the text that is not plain text."""
 
-    Attributes:
-        kind: of the node.
-        start: first offset.
-        end: end offset, exclusive.
-        name: of a tag, in lower case.
-        parts: of a template or argument.
-        inner: span of a tag's content.
-        children: within a tag's content.
-    """
-
-    kind: NodeKind
-    start: int
-    end: int
-    name: str = ""
-    parts: list[TemplatePart] = field(default_factory=list)
-    inner: tuple[int, int] = (0, 0)
-    children: list["WikitextNode"] = field(default_factory=list)
+    kind: NodeKind  # of the node
+    start: int  # first offset
+    end: int  # end offset, exclusive
+    name: str = ""  # of a tag, in lower case
+    parts: list[TemplatePart] = field(default_factory=list)  # of a template or argument
+    inner: tuple[int, int] = (0, 0)  # span of a tag's content
+    children: list["WikitextNode"] = field(default_factory=list)  # within a tag's content
 
 
 _TAGS = "|".join((*VERBATIM, *CONTENT, *(f"/?{name}" for name in _SHOWN), _HIDDEN))
@@ -308,21 +291,13 @@ _SIGNS: Final = {"!": "|", "=": "="}  # core's magic words for signs that would 
 
 @dataclass(slots=True)
 class FlatText:
-    """Flat text of a stretch.
+    """Flat text of a stretch."""
 
-    Attributes:
-        text: with a `HOLE` for each template or tag.
-        start: its offset in the page.
-        starts: of each piece in `text`; empty when nothing was replaced.
-        sources: offset of each piece in the page.
-        nodes: the node that each piece represents; None: plain text.
-    """
-
-    text: str
-    start: int
-    starts: list[int] = field(default_factory=list)
-    sources: list[int] = field(default_factory=list)
-    nodes: list[WikitextNode | None] = field(default_factory=list)
+    text: str  # with a `HOLE` for each template or tag
+    start: int  # its offset in the page
+    starts: list[int] = field(default_factory=list)  # of the pieces; empty: nothing was replaced
+    sources: list[int] = field(default_factory=list)  # offset of each piece in the page
+    nodes: list[WikitextNode | None] = field(default_factory=list)  # None: plain text
 
     def source(self, place: int) -> int:
         """Return the character's offset in the page."""

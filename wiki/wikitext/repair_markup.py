@@ -183,19 +183,12 @@ class CopyWorth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExistingCopy:
-    """Archive URL found on the page.
+    """Archive URL found on the page."""
 
-    Attributes:
-        worth: its usability.
-        address: as written there.
-        secure: the same with https, where its archive supports that.
-        found: parsed archive URL; None for an unknown service.
-    """
-
-    worth: CopyWorth
-    address: str
-    secure: str = ""
-    found: ArchiveUrl | None = None
+    worth: CopyWorth  # its usability
+    address: str  # as written there
+    secure: str = ""  # the same with https, where its archive supports that
+    found: ArchiveUrl | None = None  # parsed archive URL; None for an unknown service
 
 
 def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]) -> ExistingCopy:

@@ -167,122 +167,69 @@ _SUBSTITUTION = re.compile(r"(?:safe)?subst:", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class CitationTemplate:
-    """Citation template.
+    """Citation template."""
 
-    Attributes:
-        name: as written on the wiki.
-        roles: of its parameters, by folded name.
-        names: of its parameters, by role: as written, the preferred one first.
-        text_urls: URL parameters whose value may also be wikitext with links, folded.
-        more_urls: further parameters that hold URLs, folded, in the order in which they replace a missing
-            URL.
-    """
-
-    name: str
-    roles: Mapping[str, ParameterRole]
-    names: Mapping[ParameterRole, tuple[str, ...]]
-    text_urls: frozenset[str] = frozenset()
-    more_urls: tuple[str, ...] = ()
+    name: str  # as written on the wiki
+    roles: Mapping[str, ParameterRole]  # of its parameters, by folded name
+    names: Mapping[ParameterRole, tuple[str, ...]]  # by role; the preferred one first
+    text_urls: frozenset[str] = frozenset()  # URL parameters that may hold wikitext
+    more_urls: tuple[str, ...] = ()  # further ones, in order of replacing a missing URL
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveTemplate:
-    """Template that links to a copy. Parameters are folded.
+    """Template that links to a copy. Parameters are folded."""
 
-    Attributes:
-        name: as written on the wiki.
-        address: may hold the copy's address.
-        original: may hold the archived URL.
-        stamps: hold the timestamp of this service's copy of the original.
-        date: hold the archive date.
-        title: hold a title.
-    """
-
-    name: str
-    address: tuple[str, ...] = ()
-    original: tuple[str, ...] = ()
-    stamps: Mapping[str, str] = field(default_factory=dict)
-    date: tuple[str, ...] = ()
-    title: tuple[str, ...] = ()
+    name: str  # as written on the wiki
+    address: tuple[str, ...] = ()  # may hold the copy's address
+    original: tuple[str, ...] = ()  # may hold the archived URL
+    stamps: Mapping[str, str] = field(default_factory=dict)  # timestamps of this service's copy
+    date: tuple[str, ...] = ()  # hold the archive date
+    title: tuple[str, ...] = ()  # hold a title
 
 
 @dataclass(frozen=True, slots=True)
 class DeadTag:
-    """Template that marks a link as dead.
+    """Template that marks a link as dead."""
 
-    Attributes:
-        name: as written on the wiki.
-        status: that it expresses: ``dead`` or ``usurped``.
-        url: parameters that may hold the link itself, folded.
-        title: parameters for a title, folded.
-    """
-
-    name: str
-    status: str = "dead"
-    url: tuple[str, ...] = ()
-    title: tuple[str, ...] = ()
+    name: str  # as written on the wiki
+    status: str = "dead"  # that it expresses: ``dead`` or ``usurped``
+    url: tuple[str, ...] = ()  # parameters that may hold the link itself, folded
+    title: tuple[str, ...] = ()  # parameters for a title, folded
 
 
 @dataclass(frozen=True, slots=True)
 class WritingRules:
-    """Rules for text that an edit adds.
+    """Rules for text that an edit adds."""
 
-    Attributes:
-        citation: the template that a bare reference becomes; empty: none.
-        dates: ``dmy``, ``mdy``, ``ymd`` (2020 March 5), ``iso`` or ``de`` (5. März 2020), where neither
-            the citation nor its page shows a style.
-        dead_tag: with the placeholders ``{url}``, ``{title}``, ``{iso}``, ``{month}``, ``{year}``,
-            ``{bot}``, and ``{attempted}`` for yes where copies were searched for; empty: the wiki has
-            none.
-        archive: inserted after a link outside of templates, with ``{address}``, ``{url}``,
-            ``{stamp}``, ``{date}``, ``{title}``; empty: none.
-        status: values of a status; empty: its parameter is left out.
-    """
-
-    citation: str = ""
-    dates: str = "dmy"
+    citation: str = ""  # the template that a bare reference becomes; empty: none
+    dates: str = "dmy"  # default style: ``dmy``, ``mdy``, ``ymd``, ``iso``, ``de``
+    # {url}, {title}, {iso}, {month}, {year}, {bot}; {attempted}: yes, copies were searched for
     dead_tag: str = ""
+    # after a link outside of templates: {address}, {url}, {stamp}, {date}, {title}
     archive: str = ""
-    status: Mapping[str, str] = field(default_factory=dict)
+    status: Mapping[str, str] = field(default_factory=dict)  # of a link; empty: no parameter
 
 
 @dataclass(frozen=True, eq=False)
 class TemplateRules:
-    """Compiled template map. All keys are folded names.
+    """Compiled template map. All keys are folded names."""
 
-    Attributes:
-        language: of the map.
-        namespaces: prefixes of template names.
-        citations: the citation templates.
-        dead_tags: templates that mark a link as dead.
-        archives: templates that link to copies.
-        links: templates with link parameters, possibly without a scheme, by these parameters.
-        references: templates whose content is a reference as in ``<ref>``.
-        paywall_tags: templates that mark a link as requiring a login.
-        hold_tags: templates that exclude a link from bot edits.
-        inline_tags: templates that may directly follow a URL, and end it.
-        status: meaning of a status value, by the value in lower case; ``*`` is any other.
-        access: values of a parameter that mean a login.
-        archive_implies_dead: a citation with an archive URL and no status links to the copy.
-        retrieved: words before an access date in running text, in lower case.
-        writing: rules for added text.
-    """
-
-    language: str
-    namespaces: frozenset[str]
-    citations: Mapping[str, CitationTemplate]
-    dead_tags: Mapping[str, DeadTag]
-    archives: Mapping[str, ArchiveTemplate]
-    links: Mapping[str, tuple[str, ...]]
-    references: frozenset[str]
-    paywall_tags: frozenset[str]
-    hold_tags: frozenset[str]
-    inline_tags: frozenset[str]
-    status: Mapping[str, Mapping[str, str]]
-    access: Mapping[str, frozenset[str]]
-    archive_implies_dead: bool
-    retrieved: tuple[str, ...]
-    writing: WritingRules
+    language: str  # of the map
+    namespaces: frozenset[str]  # prefixes of template names
+    citations: Mapping[str, CitationTemplate]  # the citation templates
+    dead_tags: Mapping[str, DeadTag]  # templates that mark a link as dead
+    archives: Mapping[str, ArchiveTemplate]  # templates that link to copies
+    links: Mapping[str, tuple[str, ...]]  # templates with link parameters, maybe without a scheme
+    references: frozenset[str]  # templates whose content is a reference as in ``<ref>``
+    paywall_tags: frozenset[str]  # templates that mark a link as requiring a login
+    hold_tags: frozenset[str]  # templates that exclude a link from bot edits
+    inline_tags: frozenset[str]  # templates that may directly follow a URL, and end it
+    status: Mapping[str, Mapping[str, str]]  # by value in lower case; ``*`` is any other
+    access: Mapping[str, frozenset[str]]  # values of a parameter that mean a login
+    archive_implies_dead: bool  # a citation with an archive URL and no status links to the copy
+    retrieved: tuple[str, ...]  # words before an access date in running text, in lower case
+    writing: WritingRules  # rules for added text
 
     def name_of(self, written: str) -> str:
         """Return a template's lookup name: no namespace, no ``subst:``, folded.

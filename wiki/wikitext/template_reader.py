@@ -27,25 +27,15 @@ _folded = lru_cache(maxsize=4_096)(fold_name)
 
 @dataclass(slots=True, eq=False)
 class GivenParameter:
-    """Parameter as given in a template call.
+    """Parameter as given in a template call."""
 
-    Attributes:
-        name: folded.
-        written: its name as written.
-        value: as in `TemplateParameter`.
-        start: of its value, including spaces.
-        inner: of its value without spaces.
-        end: of its value without spaces.
-        part: its part in the tree.
-    """
-
-    name: str
-    written: str
-    value: str
-    start: int
-    inner: int
-    end: int
-    part: TemplatePart
+    name: str  # folded
+    written: str  # its name as written
+    value: str  # as in `TemplateParameter`
+    start: int  # of its value, including spaces
+    inner: int  # of its value without spaces
+    end: int  # of its value without spaces
+    part: TemplatePart  # its part in the tree
 
     @property
     def parameter(self) -> TemplateParameter:
@@ -135,23 +125,14 @@ _HOST = re.compile(
 
 @dataclass(slots=True)
 class TemplateReader:
-    """Reader of templates.
+    """Reader of templates."""
 
-    Attributes:
-        text: of the page.
-        reader: its rules.
-        add: adds a link.
-        later: schedules a stretch that may contain a link.
-        surely: schedules a stretch in any case.
-        has_slashes: predicate: a range may contain a URL.
-    """
-
-    text: str
-    reader: CitationBuilder
-    add: Callable[[TextStretch, CitationDraft], None]
-    later: Callable[[TextStretch], None]
-    surely: Callable[[TextStretch], None]
-    has_slashes: Callable[[int, int], bool]
+    text: str  # of the page
+    reader: CitationBuilder  # its rules
+    add: Callable[[TextStretch, CitationDraft], None]  # adds a link
+    later: Callable[[TextStretch], None]  # schedules a stretch that may contain a link
+    surely: Callable[[TextStretch], None]  # schedules a stretch in any case
+    has_slashes: Callable[[int, int], bool]  # predicate: a range may contain a URL
 
     def read(self, stretch: TextStretch, node: WikitextNode) -> None:
         """Read a template of the stretch."""
