@@ -142,13 +142,8 @@ def create_app(
 ) -> Starlette:
     """Create the ASGI application of a collection's reader pages.
 
-    Args:
-        database: its captures index, owned by the caller; it may be empty or missing.
-        decisions: access decisions, owned by the caller.
-        replay_origin: origin of replay, e.g. ``http://127.0.0.1:8081``.
-        origin: the only origin to serve; None accepts any Host.
-        clock: returns the current time; None: the system clock.
-        around: optional components.
+    `database` and `decisions` stay the caller's. `origin` is the only origin to serve; None accepts
+    any Host.
     """
     clock = clock or SystemClock()
     permits = AccessControl(

@@ -87,11 +87,6 @@ def parse_query(
 ) -> CdxQuery:
     """Parse the parameters of a CDX request.
 
-    Args:
-        parameters: as received.
-        archive_dialect: True for the address of the Internet Archive's server.
-        wide: allow queries for whole hosts and domains.
-
     Raises:
         TooWideError: a whole host or domain is requested.
         InputError: a parameter is invalid; the text names it and the valid form.

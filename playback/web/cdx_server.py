@@ -86,12 +86,7 @@ class CdxWalk:
         self.ended_late = False
 
     def start(self) -> None:
-        """Seek to the requested page.
-
-        Raises:
-            NoSuchPageError: there is no such page.
-            TransientError: the index cannot be read.
-        """
+        """Seek to the requested page; raise NoSuchPageError when it does not exist."""
         query = self._query
         if not query.page:
             return
@@ -131,10 +126,8 @@ class CdxWalk:
     def told(self) -> Iterator[list[ListedCapture]]:
         """Yield the matching rows in chunks.
 
-        Raises:
-            TransientError: the index cannot be read, or the time limit is reached where no
-                resumption key
-                is possible.
+        Raises TransientError when the index cannot be read, or the time is used up where no
+        resumption key is possible.
         """
         query = self._query
         if query.closest is not None:

@@ -84,11 +84,7 @@ def reader_prefix(address: Address) -> str:
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Parse networks from settings: ``10.0.0.0/8``, ``2001:db8::/32``, or a single address.
-
-    Raises:
-        ConfigError: one of them is invalid.
-    """
+    """Parse networks from settings: ``10.0.0.0/8``, ``2001:db8::/32``, or a single address."""
     found = []
     for text in texts:
         try:

@@ -40,11 +40,7 @@ class FullCopyAccess:
     permission: FullPermission
 
     def frame_of(self, page: CapturedPage, wiki: str = "") -> str | None:
-        """Return the address of the full copy for readers of that wiki; None when there is none.
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return the address of the full copy for readers of that wiki; None when there is none."""
         if not page.has_copy or page.mime not in HTML_TYPES or not is_web_url(page.url):
             return None
         if not self.permission.allows(page.url, page.final_url, wiki):
@@ -147,68 +143,39 @@ class LevelChoice:
 
 
 class LevelOffers:
-    """Levels offered to readers.
-
-    Args:
-        book: the level decisions.
-        full: access to copies with scripts; None: none.
-    """
+    """Levels offered to readers. TransientError means that the decisions cannot be read."""
 
     def __init__(self, book: LevelStore, full: FullCopyAccess | None) -> None:
         self._book = book
         self._full = full
 
     def speak_of(self, wiki: str) -> bool:
-        """Return True when the wiki has rules of its own; else the rules for all wikis apply.
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return True when the wiki has rules of its own; else the rules for all wikis apply."""
         return self._book.now().speak_of(wiki)
 
     def most(self, page: CapturedPage, wiki: str = "") -> Level:
-        """Return the highest level shown of the page to readers of the wiki (empty: no wiki).
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return the highest level shown of the page to readers of the wiki (empty: no wiki)."""
         return self._book.now().of_page((page.url, page.final_url), wiki)
 
     def shows_pictures(self, page: CapturedPage, asked: PageAddress | None = None) -> bool:
-        """Return True when screenshots may be shown; they count as images of the page.
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return True when screenshots may be shown; they count as images of the page."""
         return self.most(page, asked.wiki if asked is not None else "").covers(Level.IMAGES)
 
     def allowed(self, page: CapturedPage, asked: PageAddress) -> CapturedPage:
-        """Return the page without what its level excludes: screenshots and non-text files.
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return the page without what its level excludes: screenshots and non-text files."""
         if self.shows_pictures(page, asked):
             return page
         kept = {kind: uri for kind, uri in page.artifacts.items() if kind not in _PICTURES}
         return replace(page, artifacts=kept, mime="" if _is_file(page) else page.mime)
 
     def is_above(self, page: CapturedPage, asked: PageAddress) -> bool:
-        """Return True when the requested level is not allowed, or does not exist for a file.
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return True when the requested level is not allowed, or does not exist for a file."""
         if asked.level is None:
             return False
         return _is_file(page) or not self.most(page, asked.wiki).covers(asked.level)
 
     def choices(self, page: CapturedPage, asked: PageAddress) -> Sequence[LevelChoice]:
-        """Return the allowed levels in ascending order; empty without a choice.
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return the allowed levels in ascending order; empty without a choice."""
         if not page.has_copy or _is_file(page) or asked.view not in {"page", "beside"}:
             return ()
         most = self.most(page, asked.wiki)

@@ -66,23 +66,19 @@ class UrlQueueStatus:
 
 
 class QueueStatusReader(Protocol):
-    """Interface to the crawl queue. Thread-safe; `standing` is called once for each reader page."""
+    """Interface to the crawl queue. Thread-safe.
+
+    TransientError means that the queue cannot be read now.
+    """
 
     def standing(self, url: str) -> UrlQueueStatus | None:
-        """Return the status of the URL; None when it was never added.
-
-        Raises:
-            TransientError: the queue cannot be read now.
-        """
+        """Return the status of the URL; None when it was never added."""
         ...
 
     def standings(self, urls: Sequence[str]) -> Mapping[str, UrlQueueStatus]:
         """Return the status of those URLs that have one, with a single query.
 
         Conditions of their hosts are not included: `UrlQueueStatus.until` is the URL's own.
-
-        Raises:
-            TransientError: the queue cannot be read now.
         """
         ...
 
@@ -104,11 +100,7 @@ class UrlSpellings:
 
     @classmethod
     def of(cls, url: str) -> "UrlSpellings":
-        """Compute the normal forms of a URL.
-
-        Raises:
-            BadUrlError: the URL cannot be fetched.
-        """
+        """Compute the normal forms; raise BadUrlError for a URL that cannot be fetched."""
         if has_one_spelling(url):
             return cls(url, url, replay_key(url))
         fetch = fetch_key(url)
@@ -169,14 +161,7 @@ class CopyLookup:
     ) -> list[CopyOffer | None]:
         """Return the offer for each URL; None: never captured, or hidden.
 
-        Args:
-            asked: the URLs.
-            until_ms: optional time limit by identity key (milliseconds since 1970 UTC); later
-                captures are
-                ignored.
-
-        Raises:
-            TransientError: the index or the decisions cannot be read.
+        `until_ms` gives time limits by identity key (Unix milliseconds); later captures do not count.
         """
         takedowns = self._store.takedowns_of([each.fetch for each in asked])
         offers: list[CopyOffer | None] = list(map(_barred, takedowns))

@@ -59,11 +59,7 @@ class CopyWarnings:
         self._permits = permits
 
     def of(self, page: CapturedPage) -> CopyWarning:
-        """Return the warnings for a page.
-
-        Raises:
-            TransientError: decisions or index cannot be read.
-        """
+        """Return the warnings for a page."""
         holds = self._permits.holds
         return CopyWarning(
             threat=self._permits.threats((page.page_id,)).get(page.page_id),
@@ -110,12 +106,7 @@ def representation_of(manifest: PageInfo) -> CaptureRepresentation | None:
 
 
 class RepresentationReader:
-    """Reader of representations from manifests, with a cache. Thread-safe.
-
-    Args:
-        store: locates the manifests.
-        records: reads them; None where the WARCs are not available.
-    """
+    """Reader of representations from manifests, with a cache. Thread-safe."""
 
     def __init__(self, store: PageStore, records: ArtifactReader | None) -> None:
         self._store = store
@@ -124,11 +115,7 @@ class RepresentationReader:
         self._kept: OrderedDict[str, CaptureRepresentation | None] = OrderedDict()
 
     def of(self, page: CapturedPage) -> CaptureRepresentation | None:
-        """Return the page's representation; None when it is not known.
-
-        Raises:
-            TransientError: the index cannot be read.
-        """
+        """Return the page's representation; None when it is not known."""
         if ArtifactKind.PAGEINFO not in page.artifacts or self._records is None:
             return None
         with self._lock:

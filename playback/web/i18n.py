@@ -58,11 +58,7 @@ def languages() -> tuple[str, ...]:
 
 
 def check_language(language: str) -> str:
-    """Validate that there is a catalogue for the language, and return it.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """Return the language; raise ConfigError when there is no catalogue for it."""
     if language not in languages():
         raise ConfigError(
             f"The front does not speak {language!r}; there is {', '.join(languages())}."

@@ -128,11 +128,7 @@ class OneOrigin:
 
 
 class LanguageMiddleware:
-    """ASGI middleware: ``/de/…`` is ``/…`` in German; without a prefix, Accept-Language applies.
-
-    Raises:
-        ConfigError: the language `default` is not available.
-    """
+    """ASGI middleware: ``/de/…`` is ``/…`` in German; without a prefix, Accept-Language applies."""
 
     def __init__(self, app: ASGIApp, default: str) -> None:
         self._app = app

@@ -4,7 +4,8 @@ Facets precede time and URL, ``/url/device=phone;language=de/2026/https://…``,
 belongs to the archived URL.
 
 Addresses contain archived URLs verbatim, so everything after the first segments is read from the
-raw request target (`playback.url_paths`), never from the decoded path.
+raw request target (`playback.url_paths`), never from the decoded path. Invalid ones raise
+HTTPException 404.
 """
 
 import re
@@ -186,11 +187,7 @@ class ComparisonRequest:
 
 
 def parse_page_request(request: Request) -> PageAddress:
-    """Parse view, timestamp, URL, requested level and the reader's wiki.
-
-    Raises:
-        HTTPException: 404, there is no URL.
-    """
+    """Parse view, timestamp, URL, requested level and the reader's wiki."""
     address = parse_page_path(_target(request))
     if address is None:
         raise HTTPException(404)
@@ -198,11 +195,7 @@ def parse_page_request(request: Request) -> PageAddress:
 
 
 def url_of(request: Request) -> str:
-    """Return the archived URL of an address of any kind.
-
-    Raises:
-        HTTPException: 404, there is none.
-    """
+    """Return the archived URL of an address of any kind."""
     view = _target(request).split("/", 2)[1]
     if view == "changes":
         return parse_comparison_request(request).url
@@ -210,11 +203,7 @@ def url_of(request: Request) -> str:
 
 
 def parse_history_request(request: Request) -> HistoryRequest:
-    """Parse the URL, the period and the facets.
-
-    Raises:
-        HTTPException: 404, there is no URL.
-    """
+    """Parse the URL, the period and the facets."""
     rest = _rest(request)
     first, _, behind = rest.partition("/")
     facets = parse_facets(first) or EVERYTHING
@@ -228,11 +217,7 @@ def parse_history_request(request: Request) -> HistoryRequest:
 
 
 def parse_comparison_request(request: Request) -> ComparisonRequest:
-    """Parse the URL and the two timestamps.
-
-    Raises:
-        HTTPException: 404, there is no URL, or not two timestamps.
-    """
+    """Parse the URL and the two timestamps."""
     rest = _rest(request)
     match = _TWO.fullmatch(rest)
     if match is None:
@@ -241,11 +226,7 @@ def parse_comparison_request(request: Request) -> ComparisonRequest:
 
 
 def moment_of(timestamp: str) -> datetime:
-    """Parse a timestamp of 14 digits.
-
-    Raises:
-        HTTPException: 404, it is invalid.
-    """
+    """Parse a timestamp of 14 digits."""
     try:
         return parse_timestamp14(timestamp)
     except InputError:

@@ -249,11 +249,7 @@ class PageStore:
             yield from (page for page in pages if page.page_id not in threatened)
 
     def _candidates(self, key: dict[str, str], wanted: BestPageQuery) -> tuple[CapturedPage, ...]:
-        """Return the first pages that may be shown, best first.
-
-        Raises:
-            TakenDownError: the requested capture is blocked, or all are.
-        """
+        """Return the first pages that may be shown, best first; TakenDownError as for `nearest`."""
         rows, blocked = self._best(key, wanted), None
         while part := list(islice(rows, _CANDIDATES)):
             pages = self.pages_of(part)
@@ -476,11 +472,7 @@ class PageStore:
     ) -> tuple[CapturedPage, ...]:
         """Convert rows with `COLUMNS` to pages in the same order, without hidden ones.
 
-        Args:
-            rows: of the index; additional columns are ignored.
-            artifacts_too: False if artifacts are not needed; then only pages with a displayable
-                media
-                type have a copy.
+        Without `artifacts_too`, only pages with a displayable media type have a copy.
         """
         artifacts = self._artifacts([row["page_id"] for row in rows]) if artifacts_too else {}
         pages = [_page(row, artifacts.get(row["page_id"], _PageArtifacts({}, ""))) for row in rows]

@@ -180,7 +180,10 @@ class ReaderRates:
 
 
 class RequestThrottle:
-    """Request counter with token buckets. Thread-safe; times are monotonic seconds."""
+    """Request counter with token buckets, at most `most` of them. Thread-safe; times are monotonic.
+
+    `shared` buckets of several processes are used in the name space `name`.
+    """
 
     def __init__(
         self,
@@ -190,14 +193,7 @@ class RequestThrottle:
         shared: SharedBuckets | None = None,
         name: str = "",
     ) -> None:
-        """Create the buckets.
-
-        Args:
-            rates: limits.
-            most: maximum number of buckets in this process.
-            shared: buckets shared by several processes; None: local buckets only.
-            name: name space of these buckets in `shared`.
-        """
+        """Create the buckets."""
         self._rates = rates
         self._shared = shared
         self._name = name
@@ -364,14 +360,7 @@ class BlockStream(StreamingResponse):
 
 
 class LoadLimit:
-    """Runner of endpoints in dedicated threads.
-
-    Args:
-        door: the rate limiter.
-        monotonic: returns the time in seconds.
-        threads: number of requests processed in parallel.
-        most_waiting: maximum number of waiting requests.
-    """
+    """Runner of endpoints in dedicated threads, with a bounded number of waiting requests."""
 
     def __init__(
         self, door: RateLimiter, monotonic: Callable[[], float], *, threads: int, most_waiting: int

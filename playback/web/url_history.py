@@ -306,11 +306,7 @@ def _is_same(older: CapturedPage, newer: CapturedPage) -> bool | None:
 
 
 def _span(period: str) -> TimeSpan | None:
-    """Return the period that the list shows; None: all.
-
-    Raises:
-        HTTPException: 404, the digits are not a valid period.
-    """
+    """Return the period that the list shows; None: all."""
     if not period:
         return None
     if len(period) == _TO_THE_SECOND:

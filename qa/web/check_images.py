@@ -1,9 +1,9 @@
 """Pictures of checks as the web server sends them, with thumbnails.
 
 They are files left by checks of broken and doubtful copies (`core.playback_check.picture_name`).
-Their
-content comes from the web: they are sent only as pictures, cached only by the reader's browser, and
-revalidated each time, so that a take-down takes effect at once.
+Their content comes from the web: they are sent only as pictures, cached only by the reader's
+browser, and revalidated each time, so that a take-down takes effect at once. What is missing,
+damaged or no picture raises HTTPException 404.
 """
 
 import io
@@ -35,11 +35,7 @@ class CheckPicture:
 
 
 class CheckPictureFolder:
-    """Pictures in a folder. Thread-safe.
-
-    Args:
-        folder: folder of the checks' pictures; it need not exist.
-    """
+    """Pictures in a folder, which need not exist. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -56,20 +52,12 @@ class CheckPictureFolder:
         return frozenset(kind for kind, name in names.items() if (self._folder / name).is_file())
 
     def whole(self, page_id: str, level: str, kind: str) -> CheckPicture:
-        """Return a picture as stored.
-
-        Raises:
-            HTTPException: 404, it is missing or of another kind.
-        """
+        """Return a picture as stored."""
         body = self._read(self._path(page_id, level, kind))
         return CheckPicture(body, f'"{sha256(body).hexdigest()[:32]}"')
 
     def small(self, page_id: str, level: str, kind: str) -> CheckPicture:
-        """Return a thumbnail of a picture's upper part, for lists.
-
-        Raises:
-            HTTPException: 404, it is missing or unreadable.
-        """
+        """Return a thumbnail of a picture's upper part, for lists."""
         path = self._path(page_id, level, kind)
         try:
             status = path.stat()
@@ -112,11 +100,7 @@ def is_webp(body: bytes) -> bool:
 
 
 def make_thumbnail(body: bytes) -> bytes:
-    """Scale the upper part of a WebP picture to `THUMBNAIL_SIZE`, as WebP.
-
-    Raises:
-        HTTPException: 404, it is no picture, or too large.
-    """
+    """Scale the upper part of a WebP picture to `THUMBNAIL_SIZE`, as WebP."""
     try:
         with Image.open(io.BytesIO(body), formats=["WEBP"]) as image:
             wide, high = image.size

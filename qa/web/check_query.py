@@ -62,11 +62,7 @@ class CheckQuery:
 
 
 def parse_check_query(given: QueryParams) -> CheckQuery:
-    """Parse the request parameters.
-
-    Raises:
-        InputError: a parameter is invalid; the text is a key of `translate`.
-    """
+    """Parse the request parameters; InputError has a text for `translate`."""
     return CheckQuery(
         parse_check_filter(given),
         parse_start(given.get("after", "")),
@@ -75,11 +71,7 @@ def parse_check_query(given: QueryParams) -> CheckQuery:
 
 
 def parse_check_filter(given: Mapping[str, str]) -> CheckFilter:
-    """Parse the filter parameters; unknown parameters are ignored.
-
-    Raises:
-        InputError: a value is invalid.
-    """
+    """Parse the filter parameters; unknown parameters are ignored."""
     named = {name: given.get(name, "").strip() for name in ("verdict", "class", "fault", "level")}
     known: dict[str, set[str]] = {
         "verdict": {UNCHECKED, *filter(None, QaVerdict)},
@@ -128,11 +120,7 @@ def path_with_query(path: str, *values: Mapping[str, str]) -> str:
 
 
 def parse_start(text: str) -> CheckPosition | None:
-    """Parse a position in the list; None for its beginning.
-
-    Raises:
-        InputError: it is invalid.
-    """
+    """Parse a position in the list; None for its beginning."""
     if not text:
         return None
     try:
@@ -200,12 +188,9 @@ class CheckListPart:
 
 
 class VisibleChecks:
-    """Reader of the registry and the captures index. Thread-safe; TransientError when one is down.
+    """Reader of the registry and the captures index. Thread-safe.
 
-    Args:
-        source: source of the registry.
-        store: pages of the captures index that may be shown.
-        cautions: lists of copies that are held back.
+    Raises NoRegistryError without a registry, TransientError when a database is down.
     """
 
     def __init__(self, source: RegistrySource, store: PageStore, cautions: CopyWarnings) -> None:
@@ -218,22 +203,14 @@ class VisibleChecks:
         return self._source.is_there()
 
     def registry(self) -> RegistryStore:
-        """Return the registry.
-
-        Raises:
-            NoRegistryError: it does not exist.
-        """
+        """Return the registry."""
         store = self._source.store()
         if store is None:
             raise NoRegistryError
         return store
 
     def listed(self, question: CheckQuery) -> CheckListPart:
-        """Return a part of the list, the worst first.
-
-        Raises:
-            NoRegistryError: the registry does not exist.
-        """
+        """Return a part of the list, the worst first."""
         found: list[VisibleCheck] = []
         after = question.after
         with self.registry().snapshot() as reader:
@@ -249,11 +226,7 @@ class VisibleChecks:
         return CheckListPart(tuple(found), after)
 
     def every(self, wanted: CheckFilter) -> Iterator[VisibleCheck]:
-        """Yield all matching checks, the worst first.
-
-        Raises:
-            NoRegistryError: the registry does not exist.
-        """
+        """Yield all matching checks, the worst first."""
         after: CheckPosition | None = None
         with self.registry().snapshot() as reader:
             while rows := list_worst_first(reader, wanted, after, _MANY):
@@ -261,12 +234,7 @@ class VisibleChecks:
                 after = rows[-1].place
 
     def one(self, page_id: str, level: str) -> tuple[VisibleCheck, tuple[VisibleCheck, ...]]:
-        """Return the check of a page at a level, and those at its other levels.
-
-        Raises:
-            HTTPException: 404, there is none, or its page is not shown.
-            NoRegistryError: the registry does not exist.
-        """
+        """Return the check of a page at a level, and those at its other levels; HTTPException 404: none."""
         with self.registry().snapshot() as reader:
             rows = find_checks(reader, [page_id])
         results = self._shown(rows)
@@ -278,32 +246,20 @@ class VisibleChecks:
     def neighbours(
         self, wanted: CheckFilter, place: CheckPosition
     ) -> tuple[VisibleCheck | None, VisibleCheck | None]:
-        """Return the visible checks before and after a position.
-
-        Raises:
-            NoRegistryError: the registry does not exist.
-        """
+        """Return the visible checks before and after a position."""
         with self.registry().snapshot() as reader:
             before = self._first(self._parts(list_before, reader, wanted, place))
             behind = self._first(self._parts(list_worst_first, reader, wanted, place))
         return before, behind
 
     def history(self, url: str) -> tuple[VisibleCheck, ...]:
-        """Return the checks of all captures of a URL, the newest capture first.
-
-        Raises:
-            NoRegistryError: the registry does not exist.
-        """
+        """Return the checks of all captures of a URL, the newest capture first."""
         with self.registry().snapshot() as reader:
             rows = find_checks_of_urls(reader, [url])[:_MOST_HISTORY]
         return tuple(each for each in self._shown(rows) if each.page.url == url)
 
     def totals(self, wanted: CheckFilter, *, by_reviewer: bool) -> dict[QaVerdict, int] | None:
-        """Count the matching checks by verdict; None when the counts are not shown.
-
-        Raises:
-            NoRegistryError: the registry does not exist.
-        """
+        """Count the matching checks by verdict; None when the counts are not shown."""
         if wanted != _EVERYTHING and not by_reviewer and not self._store.are_open():
             return None
         with self.registry().snapshot() as reader:

@@ -69,11 +69,7 @@ class ReviewerRules:
 class ReviewGate:
     """Authorization of requests, and tokens of forms. Thread-safe.
 
-    Args:
-        reviewers: rules for reviewers.
-        reporters: returns the key for form tokens.
-        door: rate limiter of other clients.
-        clock: source of time.
+    UnavailableError means that the key of tokens can neither be read nor created.
     """
 
     def __init__(
@@ -93,30 +89,18 @@ class ReviewGate:
         return self.reviewers.name_of(request)
 
     def count(self, request: Request) -> None:
-        """Count a request of a client that is not authorized.
-
-        Raises:
-            BusyError: the rate limit is exceeded.
-        """
+        """Count a request of a client that is not authorized; raise BusyError above the rate limit."""
         if self.name_of(request) is None:
             wait = self._door.wait_s(request, self._clock.monotonic())
             if wait:
                 raise BusyError(wait)
 
     def token(self, request: Request, purpose: str) -> str:
-        """Return a form token for this reviewer.
-
-        Raises:
-            UnavailableError: the key of tokens can neither be read nor created.
-        """
+        """Return a form token for this reviewer."""
         return FormTokens(self._reporters()).make(purpose, self._range(request), self._now())
 
     def holds(self, request: Request, token: str, purpose: str) -> bool:
-        """Return whether the form token is valid and recent.
-
-        Raises:
-            UnavailableError: the key of tokens can neither be read nor created.
-        """
+        """Return whether the form token is valid and recent."""
         return FormTokens(self._reporters()).holds(
             token, purpose, self._range(request), self._now()
         )
@@ -160,12 +144,7 @@ ACTION_VERDICTS = {
 
 
 class ReviewActions:
-    """Executor of actions. Thread-safe.
-
-    Args:
-        registry: returns the registry.
-        clock: source of time.
-    """
+    """Executor of actions. Thread-safe."""
 
     def __init__(self, registry: Callable[[], RegistryStore], clock: Clock) -> None:
         self._registry = registry
@@ -173,11 +152,7 @@ class ReviewActions:
         self._writers = threading.BoundedSemaphore(_WRITERS)
 
     def do(self, act: ReviewAction, page_id: str, level: str, *, by: str, note: str) -> bool:
-        """Execute the action; False when the capture is no longer known.
-
-        Raises:
-            TransientError: the registry does not answer; nothing was changed.
-        """
+        """Execute the action; False when the capture is no longer known."""
         now = self._clock.now()
         with self._writing() as rows:
             if act is ReviewAction.RECRAWL:

@@ -173,12 +173,9 @@ _UNDER_WAY_S = 1
 
 
 def max_age_s(links: list[CachedLink], now: datetime, *, is_watched: bool) -> int:
-    """Return the cache lifetime in seconds: zero while a capture is in progress, short if one may follow.
+    """Return the cache lifetime: zero while a capture is in progress, short if one may follow.
 
-    Args:
-        links: the answers.
-        now: current time.
-        is_watched: the registry knows the wiki, so its links are archived.
+    `is_watched`: the registry knows the wiki, so its links are archived.
     """
     soonest = _SETTLED_S
     for link in links:

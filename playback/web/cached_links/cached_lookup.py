@@ -90,11 +90,8 @@ class LinkEvidenceReader:
     def find(self, question: CachedQuestion, *, is_internal: bool = False) -> LinkFindings:
         """Return the evidence for each URL.
 
-        Args:
-            question: the parsed request.
-            is_internal: the caller is trusted and gets the state of all URLs of the farm; others
-                get it
-                only for URLs on the page they name (W20).
+        Internal callers get the state of all URLs of the farm, others only of those on the page that
+        they name (W20).
         """
         known, has_registry = self._known(question, is_internal=is_internal)
         offers, has_index = self._offers(question.urls, known.until_ms)

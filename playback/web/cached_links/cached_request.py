@@ -1,7 +1,8 @@
 """Request for the copies of a page's links, parsed and checked.
 
 URLs are taken as they appear in a page: with fragments, without a scheme (``//host/``), in any
-script, or invalid. URLs that cannot be archived are not errors; their answer is empty.
+script, or invalid. URLs that cannot be archived are not errors; their answer is empty. Invalid
+requests raise InputError.
 """
 
 import json
@@ -62,15 +63,7 @@ class CachedQuestion:
 
 
 def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
-    """Parse a request body.
-
-    Args:
-        body: JSON in UTF-8.
-        own: this archive's own origins, whose addresses are copies already.
-
-    Raises:
-        InputError: the body is invalid.
-    """
+    """Parse a JSON body; addresses below `own`, this archive's origins, are copies already."""
     given = _object(body)
     urls = given.get("urls")
     if not isinstance(urls, list) or not all(isinstance(each, str) for each in urls):
@@ -155,11 +148,7 @@ def _text(given: dict[str, Any], name: str) -> str:
 def _language_of(code: str) -> str:
     """Return the language; empty for one without a translation.
 
-    Wikis have codes that are not BCP 47 (``simple``, ``be-x-old``, ``zh-classical``); they are
-    accepted.
-
-    Raises:
-        InputError: it is not a language code.
+    Wikis' own codes are accepted, too (``simple``, ``be-x-old``, ``zh-classical``).
     """
     if code and not _CODE.fullmatch(code):
         raise InputError(noop("A language is named like de or de-AT."))
@@ -168,11 +157,7 @@ def _language_of(code: str) -> str:
 
 
 def _page_id_of(value: object) -> int:
-    """Return the page number; 0 without one, e.g. for a page not saved yet.
-
-    Raises:
-        InputError: it is not a page number.
-    """
+    """Return the page number; 0 without one, e.g. for a page not saved yet."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # JSON knows one sort of numbers
     if value is None:

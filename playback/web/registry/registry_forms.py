@@ -68,14 +68,9 @@ class FormTokens:
 
 
 def check_sender(request: Request, origin: str) -> None:
-    """Check that the request was sent by a page of this site.
+    """Check that a request that changes something was sent by a page of this site.
 
-    Args:
-        request: a request that changes something.
-        origin: the front's origin; empty: the requested Host.
-
-    Raises:
-        HTTPException: 403, it was sent by a page of another site.
+    Without `origin`, the requested Host counts as this site.
     """
     site = request.headers.get("sec-fetch-site")
     if site is not None:
@@ -167,25 +162,12 @@ class FormStamps:
         self._used: OrderedDict[str, None] = OrderedDict()
 
     def make(self, address: Address, now: float, question: str) -> str:
-        """Create a stamp for the address range and query.
-
-        Args:
-            address: the reader's address.
-            now: current time, Unix seconds.
-            question: `question_of` the form; empty: any query.
-        """
+        """Create a stamp for the address range and a query (`question_of`); empty: any query."""
         made, nonce = int(now), secrets.token_hex(8)
         return f"{made}.{nonce}.{self._digest(made, nonce, address, question)}"
 
     def take(self, stamp: str, address: Address, now: float, question: str) -> bool:
-        """Verify the stamp and mark it as used; return True when it is valid.
-
-        Args:
-            stamp: as received.
-            address: the reader's address.
-            now: current time, Unix seconds.
-            question: as for `make`; empty: only a stamp for any query.
-        """
+        """Verify the stamp and mark it as used; an empty `question` needs a stamp for any query."""
         made, _, rest = stamp.partition(".")
         nonce, _, digest = rest.partition(".")
         is_plain = made.isascii() and made.isdigit() and len(made) < 12 and rest.isascii()
@@ -269,9 +251,6 @@ def parse_pattern(text: str) -> LinkPattern:
 def parse_namespaces(text: str) -> tuple[int, ...] | None:
     """Parse namespaces (W03); empty: all; None: those that the wiki observes.
 
-    Raises:
-        InputError: the text is invalid.
-
     >>> parse_namespaces("0, 4|14"), parse_namespaces(""), parse_namespaces("content")
     ((0, 4, 14), (), None)
     """
@@ -288,11 +267,7 @@ def parse_namespaces(text: str) -> tuple[int, ...] | None:
 
 
 def parse_filter(text: str) -> frozenset[Group]:
-    """Parse the state filter (W04); empty: all.
-
-    Raises:
-        InputError: there is no such filter.
-    """
+    """Parse the state filter (W04); empty: all."""
     if not text:
         return frozenset()
     if text not in set(Group):

@@ -64,13 +64,7 @@ def read_list(
 ) -> WikiListPart | None:
     """Return a part of the list, after page number `after`; None for an unknown wiki.
 
-    Args:
-        connection: with a snapshot of the registry.
-        reading: reader with the caller's permissions.
-        wiki: the wiki.
-        kind: the list.
-        after: last page number of the previous part.
-        domain: only links to that domain and its subdomains, optionally with a path prefix (W05).
+    `domain` selects links to that domain and its subdomains, optionally with a path prefix (W05).
 
     Raises:
         InputError: the domain is invalid, or has too many watched URLs.
@@ -189,11 +183,7 @@ class PatternFound:
 def find_by_pattern(
     connection: Connection, reading: RegistryReader, question: PatternQuestion
 ) -> PatternFound:
-    """Return the next links that match the pattern.
-
-    Raises:
-        InputError: `after` is not a valid position.
-    """
+    """Return the next links that match the pattern; raise InputError for an invalid position."""
     wiki_id, namespaces = None, question.namespaces
     if question.wiki is not None:
         row = reading.wiki(question.wiki)
@@ -287,11 +277,7 @@ class FoundLinks:
 
 
 def parse_wiki_question(given: QueryParams) -> WikiQuestion:
-    """Parse the parameters.
-
-    Raises:
-        InputError: they are invalid.
-    """
+    """Parse the parameters."""
     names = [each for each in re.split("[|,]", given.get("state", "")) if each]
     if not _BY_NAME.keys() >= set(names):
         raise InputError(noop("state is a state or a group, such as dead or unreachable."))
@@ -310,11 +296,7 @@ def parse_wiki_question(given: QueryParams) -> WikiQuestion:
 
 
 def find_links(reading: RegistryReader, question: WikiQuestion) -> FoundLinks:
-    """Return the next part of the wiki's links.
-
-    Raises:
-        UnknownWikiError: the wiki is unknown or not disclosed to the caller.
-    """
+    """Return the next part of the wiki's links; raise UnknownWikiError for an unknown wiki."""
     wiki = reading.wiki(question.wiki)
     if wiki is None:
         raise UnknownWikiError

@@ -143,8 +143,7 @@ class RegistryReader:
     def pages(self, question: PageQuestion) -> tuple[PageAnswer, ...]:
         """Return the requested pages in order, with all their links; each has an entry (W10).
 
-        Raises:
-            UnknownWikiError: the wiki is unknown or not disclosed to the caller.
+        Raises UnknownWikiError.
         """
         wiki = self.wiki(question.wiki)
         if wiki is None:

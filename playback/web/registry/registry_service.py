@@ -56,18 +56,14 @@ RETRY_S = 5.0
 
 
 class RegistrySource(Protocol):
-    """Interface that opens the registry."""
+    """Interface that opens the registry. TransientError means that it does not answer."""
 
     def is_there(self) -> bool:
         """Return True when a registry exists, available or not; does not block."""
         ...
 
     def store(self) -> RegistryStore | None:
-        """Return the registry; None when the collection has none.
-
-        Raises:
-            TransientError: it does not answer.
-        """
+        """Return the registry; None when the collection has none."""
         ...
 
 
@@ -94,11 +90,7 @@ class LazyRegistrySource:
         return bool(self._url) or self._layout.links_db.is_file()
 
     def store(self) -> RegistryStore | None:
-        """Return the registry, opened if necessary.
-
-        Raises:
-            TransientError: it does not answer, or has another version.
-        """
+        """Return the registry, opened if necessary."""
         if not self.is_there():
             return None
         with self._lock:
@@ -134,18 +126,10 @@ class ReportOptions:
 
 
 def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None:
-    """Record that the pages were requested today.
+    """Record that pages of a disclosed wiki were requested today.
 
     The registry is written only for new information, so that repeated requests do not block
     writers.
-
-    Args:
-        store: the registry.
-        question: pages of a wiki that is disclosed to the caller.
-        day: today's day number.
-
-    Raises:
-        TransientError: the registry does not answer; nothing was recorded.
     """
     with store.reading() as connection:
         wiki = RegistryReader(connection, day, is_internal=True).wiki(question.wiki)
@@ -209,7 +193,10 @@ class NoRegistryError(Exception):
 
 
 class RegistryService:
-    """Queries on the registry. Thread-safe."""
+    """Queries on the registry. Thread-safe.
+
+    Raises NoRegistryError without a registry, UnknownWikiError for a wiki that it does not know.
+    """
 
     def __init__(self, source: RegistrySource, own: OwnCopies, clock: Clock) -> None:
         self._source = source
@@ -223,12 +210,7 @@ class RegistryService:
         return day_of(self._clock.now())
 
     def answer(self, question: PageQuestion, *, is_internal: bool = False) -> RegistryAnswer:
-        """Return the records of the pages, with the links selected by the scope.
-
-        Raises:
-            NoRegistryError: there is none.
-            UnknownWikiError: the registry does not know the wiki.
-        """
+        """Return the records of the pages, with the links selected by the scope."""
         with self._store().snapshot() as reader:
             found = RegistryReader(reader, self.day, is_internal=is_internal).pages(question)
         told = [scoped(each, question.scope) for each in found]
@@ -237,11 +219,7 @@ class RegistryService:
         )
 
     def link(self, identity: str, *, is_internal: bool = False) -> tuple[int, LinkRecord] | None:
-        """Return a URL's row number and record; None when it is on no watched page.
-
-        Raises:
-            NoRegistryError: there is none.
-        """
+        """Return a URL's row number and record; None when it is on no watched page."""
         with self._store().snapshot() as reader:
             found = RegistryReader(reader, self.day, is_internal=is_internal).link(identity)
         if found is None:
@@ -252,22 +230,14 @@ class RegistryService:
     def spam(
         self, identity: str, wiki: WikiName, *, is_internal: bool = False
     ) -> tuple[LinkRecord, UrlUses] | None:
-        """Return a URL on a spam list of the wiki, with its pages; None when it is on none.
-
-        Raises:
-            NoRegistryError: there is none.
-        """
+        """Return a URL on a spam list of the wiki, with its pages; None when it is on none."""
         with self._store().snapshot() as reader:
             return RegistryReader(reader, self.day, is_internal=is_internal).spam(identity, wiki)
 
     def uses(
         self, url_id: int, wiki: WikiName, *, farm_wide: bool, is_internal: bool = False
     ) -> UrlUses | None:
-        """Return pages of the wiki, or of its farm, that contain the URL.
-
-        Raises:
-            NoRegistryError: there is none.
-        """
+        """Return pages of the wiki, or of its farm, that contain the URL."""
         with self._store().snapshot() as reader:
             reading = RegistryReader(reader, self.day, is_internal=is_internal)
             return reading.uses(url_id, wiki, farm_wide=farm_wide)
@@ -281,22 +251,13 @@ class RegistryService:
         domain: str = "",
         is_internal: bool = False,
     ) -> WikiListPart | None:
-        """Return a part of a wiki's list.
-
-        Raises:
-            NoRegistryError: there is none.
-        """
+        """Return a part of a wiki's list."""
         with self._store().reading() as connection:
             reading = RegistryReader(connection, self.day, is_internal=is_internal)
             return read_list(connection, reading, wiki, kind, after=after, domain=domain)
 
     def links(self, question: WikiQuestion, *, is_internal: bool = False) -> FoundLinks:
-        """Return a part of a wiki's links by their state.
-
-        Raises:
-            NoRegistryError: there is none.
-            UnknownWikiError: the registry does not know the wiki.
-        """
+        """Return a part of a wiki's links by their state."""
         with self._store().snapshot() as reader:
             found = find_links(RegistryReader(reader, self.day, is_internal=is_internal), question)
         captures = self._own.newest([each.link.url for each in found.links])
@@ -307,11 +268,7 @@ class RegistryService:
         return replace(found, links=links)
 
     def search(self, question: PatternQuestion, *, is_internal: bool = False) -> PatternFound:
-        """Return a part of the links that match a pattern.
-
-        Raises:
-            NoRegistryError: there is none.
-        """
+        """Return a part of the links that match a pattern."""
         with self._store().reading() as connection:
             reading = RegistryReader(connection, self.day, is_internal=is_internal)
             found = find_by_pattern(connection, reading, question)
@@ -326,9 +283,6 @@ class RegistryService:
         """Return exclusion list entries that remove links from the result (X06, X10).
 
         None for an unknown wiki.
-
-        Raises:
-            NoRegistryError: there is none.
         """
         with self._store().reading() as connection:
             return exclusions_for(
@@ -336,12 +290,7 @@ class RegistryService:
             )
 
     def ping(self, question: PageQuestion, *, is_internal: bool = False) -> None:
-        """Record a request for the pages, and mark them to be read again (W22).
-
-        Raises:
-            NoRegistryError: there is none.
-            UnknownWikiError: the registry does not know the wiki.
-        """
+        """Record a request for the pages, and mark them to be read again (W22)."""
         store = self._store()
         with store.snapshot() as reader:
             if (
@@ -376,11 +325,7 @@ class RegistryService:
         return self._source.is_there()
 
     def store(self) -> RegistryStore:
-        """Return the registry.
-
-        Raises:
-            NoRegistryError: there is none.
-        """
+        """Return the registry."""
         return self._store()
 
     def _store(self) -> RegistryStore:

@@ -3,8 +3,9 @@
 Days are day numbers (`links.check_history`). Text from wikis and the web is unescaped; escape it
 for output.
 
-Parameter names with the same meaning are synonyms: ``curid`` and ``pageid`` (W19, W67). Error texts
-are for `translate`: programs get them in English, readers in their language.
+Parameter names with the same meaning are synonyms: ``curid`` and ``pageid`` (W19, W67). Invalid
+parameters raise InputError with a text for `translate`: programs get it in English, readers in
+their language.
 """
 
 import re
@@ -280,11 +281,7 @@ class PageQuestion:
 
 
 def parse_page_question(given: QueryParams) -> PageQuestion:
-    """Parse the parameters of a query for pages.
-
-    Raises:
-        InputError: no page, too many, or invalid parameters.
-    """
+    """Parse the parameters of a query for pages."""
     for name in ("url", "urls", "q", "pattern"):
         if given.get(name):
             raise InputError(
@@ -317,9 +314,6 @@ def parse_page_question(given: QueryParams) -> PageQuestion:
 def parse_wiki(text: str) -> WikiName:
     """Parse ``dbname@farm``; without a farm, the default one is used (W24).
 
-    Raises:
-        InputError: it is not a wiki name.
-
     >>> str(parse_wiki("dewiki"))
     'dewiki@WMF'
     """
@@ -333,22 +327,14 @@ def parse_wiki(text: str) -> WikiName:
 
 
 def parse_page_id(text: str) -> int:
-    """Parse a page number.
-
-    Raises:
-        InputError: it is invalid.
-    """
+    """Parse a page number."""
     if not _PAGE_ID.fullmatch(text):
         raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
     return int(text)
 
 
 def parse_revision(text: str) -> int:
-    """Parse a revision number; 0 when empty.
-
-    Raises:
-        InputError: it is invalid.
-    """
+    """Parse a revision number; 0 when empty."""
     if text and not _PAGE_ID.fullmatch(text):
         raise InputError(noop("The number of a revision is a whole number above 0."))
     return int(text or 0)
@@ -356,9 +342,6 @@ def parse_revision(text: str) -> int:
 
 def parse_title(text: str) -> str:
     """Normalize a page title: spaces instead of underscores.
-
-    Raises:
-        InputError: it is not a valid title.
 
     >>> parse_title("_Foo__bar ")
     'Foo bar'
@@ -372,44 +355,28 @@ def parse_title(text: str) -> str:
 
 
 def parse_scope(text: str) -> LinkScope:
-    """Parse the scope; by default, links with findings.
-
-    Raises:
-        InputError: there is no such scope.
-    """
+    """Parse the scope; by default, links with findings."""
     if text and text not in set(LinkScope):
         raise InputError(noop("scope is problems or all."))
     return LinkScope(text or LinkScope.PROBLEMS)
 
 
 def parse_format(text: str, formats: Sequence[AnswerFormat]) -> AnswerFormat:
-    """Parse the format; the first of `formats` by default.
-
-    Raises:
-        InputError: it is none of these.
-    """
+    """Parse the format; the first of `formats` by default."""
     if text and text not in formats:
         raise InputError(noop("There is no such format."))
     return AnswerFormat(text) if text else formats[0]
 
 
 def parse_list(text: str) -> WikiListKind:
-    """Parse the kind of list.
-
-    Raises:
-        InputError: there is no such list.
-    """
+    """Parse the kind of list."""
     if text not in set(WikiListKind):
         raise InputError(noop("Say which list: with=spam, with=unreachable or with=doubtful."))
     return WikiListKind(text)
 
 
 def parse_after(text: str) -> int:
-    """Parse the page number after which a list continues; 0 for its beginning.
-
-    Raises:
-        InputError: it is invalid.
-    """
+    """Parse the page number after which a list continues; 0 for its beginning."""
     if text in ("", "0"):
         return 0
     if not _PAGE_ID.fullmatch(text):
@@ -418,11 +385,7 @@ def parse_after(text: str) -> int:
 
 
 def parse_language(text: str) -> str:
-    """Parse a language; empty when none is given, or there is no translation.
-
-    Raises:
-        InputError: it is not a language code.
-    """
+    """Parse a language; empty when none is given, or there is no translation."""
     if not text:
         return ""
     match = _LANGUAGE.fullmatch(text)
@@ -433,11 +396,7 @@ def parse_language(text: str) -> str:
 
 
 def parse_fields(text: str) -> frozenset[str]:
-    """Parse the names of link fields; empty: all.
-
-    Raises:
-        InputError: there is no such field.
-    """
+    """Parse the names of link fields; empty: all."""
     names = frozenset(re.split("[|,]", text)) if text else frozenset()
     if not names <= LINK_FIELDS:
         raise InputError(noop("fields names fields of a link, with commas between them."))
@@ -445,11 +404,7 @@ def parse_fields(text: str) -> frozenset[str]:
 
 
 def parse_flag(text: str) -> bool:
-    """Parse a flag: ``1`` is True; ``0`` or nothing is False.
-
-    Raises:
-        InputError: it is neither.
-    """
+    """Parse a flag: ``1`` is True; ``0`` or nothing is False."""
     if text not in ("", "0", "1"):
         raise InputError(noop("Say 1 for yes, or 0 for no."))
     return text == "1"

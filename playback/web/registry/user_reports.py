@@ -158,13 +158,7 @@ class ReportService:
             return self._reporters
 
     def said(self, url: str) -> UrlReports:
-        """Return the reports about the URL.
-
-        Raises:
-            BadUrlError: it is not a URL.
-            NoRegistryError: there is no registry.
-            TransientError: it does not answer.
-        """
+        """Return the reports about the URL."""
         day = day_of(self._clock.now())
         with self._store().reading() as rows:
             observed = find_observed(rows, url)
@@ -181,18 +175,12 @@ class ReportService:
     def do(
         self, act: ReportAction, url: str, addresses: str, *, reach: ReportReach, address: str
     ) -> None:
-        """Perform an action.
+        """Perform an action for a reader of the address range.
 
-        Args:
-            act: the action.
-            url: its target.
-            addresses: the reader's address range.
-            reach: of REPORT and WITHDRAW: scope of the report.
-            address: of REPLACE: the proposed URL; of a report with the scope PREFIX: the prefix.
+        `reach` is the scope of a report; `address` the replacement, or the prefix for that scope.
 
         Raises:
             InputError: the input is invalid; its class identifies the error.
-            NoRegistryError: there is no registry.
             TransientError: rate limit exceeded, or the registry does not answer.
         """
         reporter = self.reporters.of_range(addresses)
@@ -251,11 +239,7 @@ class ReportService:
 
 
 def _prefix_of(url: str, prefix: str) -> str:
-    """Return the entered domain with a path, if the URL begins with it.
-
-    Raises:
-        InputError: it is invalid, or no prefix of the URL.
-    """
+    """Return the entered domain with a path; raise InputError when the URL does not begin with it."""
     pattern = parse_pattern(prefix.strip())
     if pattern.form is PatternForm.REGEX or not matcher(pattern)(identity_key(fetch_key(url))):
         raise InputError("The URL does not begin with what was typed.")
