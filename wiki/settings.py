@@ -176,11 +176,6 @@ def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
 def replace_settings(group: _Group, name: str, **values: Any) -> _Group:
     """Return the group with other values, validated; None keeps a value.
 
-    Args:
-        group: current values.
-        name: of the group, for messages.
-        values: by field name.
-
     Raises:
         ConfigError: a value is of the wrong type or out of range.
     """
@@ -211,11 +206,6 @@ def _group(kind: type[_Group], given: Any, name: str) -> _Group:
 
 
 def _value(kind: Any, value: Any, group: str, key: str) -> Any:
-    """Convert a JSON value to the field's type.
-
-    Raises:
-        ConfigError: it is of another type, or out of range.
-    """
     where = f"{group}.{key}"
     if get_origin(kind) is tuple:
         of = get_args(kind)[0]

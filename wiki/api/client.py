@@ -137,12 +137,7 @@ class WikiApi:
     ) -> None:
         """Store address, credentials and limits; no request is sent yet.
 
-        Args:
-            address: of api.php. User and password in it are for the web server in front of the wiki.
-            account: credentials; None: anonymous.
-            manners: limits, pace and User-Agent.
-            route: TLS and proxy settings.
-            timing: clock and sleep functions.
+        `address`: of api.php. User and password in it are for the web server in front of the wiki.
 
         Raises:
             ConfigError: the address is invalid.
@@ -212,8 +207,7 @@ class WikiApi:
     async def get(self, **params: ParamValue) -> ApiAnswer:
         """Return the answer to a read-only request.
 
-        Args:
-            params: named as in the API; None and False are left out, lists are joined.
+        `params`: named as in the API; None and False are left out, lists are joined.
 
         Raises:
             WikiAwayError: no answer after all attempts.
@@ -332,14 +326,12 @@ class WikiApi:
                 await self._log_in()
 
     async def _log_in_again(self, seen: int) -> None:
-        """Log in again unless another task already did since `seen`."""
         async with self._login_turn:
             if self._logins == seen:
                 log.info("%s has logged us out; logging in again", self.host)
                 await self._log_in()
 
     async def _log_in(self) -> None:
-        """Log in with the bot password (``action=login``)."""
         self._is_logged_in = False
         self._wire.forget()
         self._tokens.clear()
@@ -362,7 +354,6 @@ class WikiApi:
     async def _asked(
         self, params: Mapping[str, str], *, writes: bool = False, is_login: bool = False
     ) -> ApiAnswer:
-        """Send a request with retries and return its answer."""
         waited = 0.0
         for attempt in range(1, self.manners.attempts + 1):
             try:
@@ -415,7 +406,6 @@ class WikiApi:
         raise WikiAwayError(f"{self.host} sends us on and on.")
 
     async def _one(self, question: ApiRequest) -> ApiResponse:
-        """Send one request after the previous one and the minimum gap."""
         async with self._turn:
             left = self._last + self.manners.gap_s - self._clock.monotonic()
             if left > 0:
@@ -429,7 +419,6 @@ class WikiApi:
         return self.account.headers() if is_same_server(self._home, url) else {}
 
     def _understood(self, reply: ApiResponse) -> ApiAnswer:
-        """Return the answer's JSON object; raise the error that it reports."""
         told = parse_response(reply)
         if told is None or ("error" not in told and "errors" not in told):
             check_status(reply)

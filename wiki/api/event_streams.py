@@ -145,12 +145,7 @@ async def listen_to_stream(
 ) -> AsyncGenerator[StreamNotice, None]:
     """Yield the stream's events of these wikis without end; reconnect after disconnections.
 
-    Args:
-        wire: transport to the stream's server; closed by its owner.
-        url: of the stream.
-        wikis: database names; events of others are skipped.
-        last_id: position to resume from; empty: now.
-        timing: sleep and jitter for reconnections.
+    `last_id`: position to resume from; empty: now.
 
     Raises:
         WikiRefusedError: the server refuses the subscription.

@@ -45,10 +45,8 @@ class SiteFacts:
     def title_in(self, name: str, *numbers: int) -> str:
         """Return the full title for a name that is meant to be in one of these namespaces.
 
-        Args:
-            name: with or without one of these namespaces as prefix, in English or the wiki's language;
-                without a prefix the first namespace is used.
-            numbers: of the namespaces.
+        `name`: with or without one of these namespaces as prefix, in English or the wiki's language;
+        without a prefix the first namespace is used.
         """
         space, rest = self.parted(name, *numbers)
         if space is not None:

@@ -93,14 +93,7 @@ async def read_pages(  # noqa: PLR0913 what is read of them
 ) -> list[WikiPage]:
     """Return the current state of pages, by page id or by title.
 
-    Args:
-        api: the wiki's.
-        page_ids: of the pages; a deleted page is returned as missing, with its id.
-        titles: alternatively, titles.
-        with_text: also fetch their wikitext.
-        with_categories: also fetch their categories.
-        with_templates: also fetch the templates that they use.
-        with_item: also fetch their Wikidata items.
+    `page_ids`: of the pages; a deleted page is returned as missing, with its id.
 
     Returns:
         One page for each argument, in that order.
@@ -225,7 +218,6 @@ def build_page(draft: _PageBuilder) -> WikiPage:
 
 
 def _item_of(row: Mapping[str, Any]) -> str:
-    """Return the page's Wikidata item (page property of Wikibase); empty without one."""
     found = row.get("pageprops")
     return text_field(found, "wikibase_item") if isinstance(found, dict) else ""
 
@@ -244,7 +236,6 @@ def revision_content(revision: Mapping[str, Any]) -> str | None:
 
 
 def _mask_unasked(page: WikiPage, props: Collection[str]) -> WikiPage:
-    """Return the page with None for properties that were not requested."""
     return replace(
         page,
         categories=page.categories if "categories" in props else None,
@@ -265,11 +256,7 @@ async def all_pages(
 ) -> AsyncIterator[PageListPart]:
     """Yield all pages of a namespace in title order, one part per answer (B01).
 
-    Args:
-        api: the wiki's.
-        namespace: its number.
-        start: a `PageListPart.go_on` to resume from; empty: all.
-        with_redirects: include redirects.
+    `start`: a `PageListPart.go_on` to resume from; empty: all.
     """
     params: dict[str, ParamValue] = {
         "list": "allpages",

@@ -124,11 +124,7 @@ async def changes_since(
 ) -> ChangeBatch:
     """Return the changes since the cursor; without one, no changes and a cursor for now.
 
-    Args:
-        api: the wiki's.
-        cursor: of the last batch; empty: none.
-        most: target batch size; slightly more may come.
-        recent_days: assumed retention in days when the wiki does not report it.
+    `recent_days`: assumed retention in days when the wiki does not report it.
 
     Raises:
         ConfigError: the cursor is invalid.

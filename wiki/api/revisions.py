@@ -227,12 +227,10 @@ def _lenient_revision(found: Mapping[str, Any]) -> Revision:
 
 
 def _page_in(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the first page of an answer."""
     return next(iter(_pages(told)), {})
 
 
 def _revision_in(page: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the first revision of a page in an answer."""
     return next((each for each in list_of(page.get("revisions")) if isinstance(each, dict)), {})
 
 
@@ -278,13 +276,6 @@ async def read_revisions(
     start: int = 0,
 ) -> AsyncIterator[Revision]:
     """Yield the page's revisions, newest first; none for a missing page.
-
-    Args:
-        api: the wiki's.
-        page_id: of the page.
-        most: maximum number.
-        with_text: also fetch their texts, with fewer revisions per answer.
-        start: first revision; 0: the newest.
 
     Raises:
         WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
@@ -356,13 +347,6 @@ async def first_revision_with(
 
     A URL that was removed and added again counts from its return, as far as the sampled revisions show
     it. In a history longer than `REVISIONS_LIMIT` the result is at the latest the oldest of these.
-
-    Args:
-        api: the wiki's.
-        page_id: of the page.
-        url: as written in the page's wikitext.
-        has: predicate on a text; None: `has_url`.
-        requests_most: maximum number of text requests.
 
     Returns:
         The revision; None when the newest text does not contain the URL: it comes from a template.

@@ -91,10 +91,6 @@ def version_of(generator: str) -> tuple[int, ...]:
 async def find_api(url: str, open_api: OpenApi) -> str:
     """Find the API address of the wiki that a URL belongs to.
 
-    Args:
-        url: of a page, the main page or api.php; the scheme may be missing.
-        open_api: opens an API at an address, with the intended account.
-
     Raises:
         InputError: no API was found; the text lists the addresses tried.
         WikiAwayError: the server does not answer.
@@ -201,7 +197,6 @@ def declared_api(url: str, text: str) -> str:
 
 
 def _by_scripts(url: str, text: str) -> list[str]:
-    """Derive API addresses from the other entry points that a page references."""
     found = []
     for _, href in _links(text):
         for script in ("load.php", "opensearch_desc.php", "rest.php", "index.php"):

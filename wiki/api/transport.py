@@ -98,7 +98,6 @@ class ApiTransport:
         limit_s: float = RESPONSE_LIMIT_S,
         limit_bytes: int = RESPONSE_LIMIT_BYTES,
     ) -> None:
-        """Store User-Agent, route and limits of one answer."""
         self._has_proxy = bool(route.proxy)
         self._limit_s = limit_s
         self._limit_bytes = limit_bytes
@@ -186,10 +185,7 @@ class ApiTransport:
     ) -> AsyncIterator[bytes]:
         """Yield the chunks of an event stream until the server ends it.
 
-        Args:
-            url: of the stream.
-            headers: to send along.
-            idle_s: maximum silence in seconds before the server counts as lost.
+        `idle_s`: maximum silence in seconds before the server counts as lost.
 
         Raises:
             WikiAwayError: the server does not answer, breaks off, or fails.

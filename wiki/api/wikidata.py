@@ -63,10 +63,6 @@ async def read_statements(
 ) -> dict[str, Statements | None]:
     """Return the statements of items, in the form of `wiki.settings.parse_statement`.
 
-    Args:
-        repository: its API.
-        items: their ids, ``Q42``.
-
     Returns:
         For each item, of every statement that is not deprecated: the property, and again with its value
         if that is an entity or a string. Empty for a missing item; None for one that the repository
@@ -143,9 +139,6 @@ def _statements(told: Mapping[str, Any], asked: Sequence[str]) -> Iterator[tuple
 def parse_claims(claims: Any) -> Statements:
     """Parse claims: of each statement that is not deprecated the property, and it with its value.
 
-    Args:
-        claims: lists of statements by property, as in the API; an empty list for none.
-
     Raises:
         WikiAwayError: they have another form.
     """
@@ -182,7 +175,6 @@ def _values(snak: Any) -> tuple[str, ...]:
 
 
 def _address(text: str) -> str:
-    """Return the address if it is a valid API address, else an empty string."""
     try:
         address = fetch_key(text, allow_single_label=True)
         port = urlsplit(address).port or 80
@@ -206,9 +198,7 @@ class WikibaseRepository:
     def __init__(self, api: WikiApi, open_api: OpenApi) -> None:
         """Store the wiki's API and the factory for others; no request is sent yet.
 
-        Args:
-            api: the wiki's, closed by its owner.
-            open_api: opens the API at an address, without credentials.
+        `api`: the wiki's, closed by its owner.
         """
         self._api = api
         self._open = open_api
@@ -234,9 +224,7 @@ class WikibaseRepository:
     async def statements(self, items: Sequence[str], said: str) -> Mapping[str, Statements | None]:
         """Return the statements of items, as `wiki.api.wikidata.read_statements`.
 
-        Args:
-            items: their ids.
-            said: address of the repository's api.php; empty: the one that the wiki names.
+        `said`: address of the repository's api.php; empty: the one that the wiki names.
 
         Raises:
             ConfigError: no address is configured or given, or there is no repository.
@@ -249,10 +237,6 @@ class WikibaseRepository:
     async def unknown(self, entries: Sequence[str], said: str) -> list[str]:
         """Return the entries that the repository does not have, as `wiki.api.wikidata.unknown_entities`.
 
-        Args:
-            entries: of `wiki.settings`.
-            said: as in `statements`.
-
         Raises:
             as `statements`.
         """
@@ -261,7 +245,6 @@ class WikibaseRepository:
             return await unknown_entities(repository, entries)
 
     async def _at(self, said: str) -> WikiApi:
-        """Return the repository's API, opened once."""
         if self._repository is None or self._said != said:
             await self.aclose()
             self._repository, self._said = await self._opened(said), said

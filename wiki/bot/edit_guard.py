@@ -38,22 +38,14 @@ _BUSY = re.compile(
 
 
 def may_edit(text: str, bot: str) -> bool:
-    """Return True if the page allows the bot to edit it.
-
-    Args:
-        text: the page's wikitext.
-        bot: the account's name.
-    """
+    """Return True if the page allows the bot to edit it."""
     return _permits(text, bot, frozenset({"all"}))
 
 
 def may_message(text: str, bot: str, kinds: Iterable[str] = OPT_OUTS) -> bool:
     """Return True if the talk page allows messages about links.
 
-    Args:
-        text: the talk page's wikitext.
-        bot: the account's name.
-        kinds: names of such messages in ``optout=``.
+    `kinds`: names of such messages in ``optout=``.
     """
     return _permits(text, bot, frozenset(kinds))
 
@@ -116,7 +108,6 @@ def _parameters(said: str) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _name(text: str) -> str:
-    """Normalize an account's name for comparison."""
     name = " ".join(text.replace("_", " ").split()).casefold()
     return name.removeprefix("user:").removeprefix("benutzer:").strip()
 

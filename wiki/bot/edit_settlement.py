@@ -40,13 +40,6 @@ async def recover_edits(
 ) -> tuple[list[BotEdit], frozenset[int]]:
     """Settle open edits; return the settled ones and the pages to be skipped for now.
 
-    Args:
-        store: the registry.
-        api: the wiki's.
-        wiki_id: the registry's id.
-        me: the bot account's name.
-        now: seconds since 1970.
-
     Raises:
         WikiAwayError: the wiki does not answer.
     """

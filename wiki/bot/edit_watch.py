@@ -96,12 +96,8 @@ def find_undone(
 ) -> frozenset[int]:
     """Return indexes of the changes that are missing from the text while their links are present.
 
-    Args:
-        changes: of an edit.
-        text: the page's text.
-        citations: in it.
-        url_of: returns a link's identity key by its id; empty when the link was deleted.
-        key: returns the identity key of a URL as written on a page.
+    `url_of`: returns a link's identity key by its id; empty when the link was deleted.
+    `key`: returns the identity key of a URL as written on a page.
     """
     by_key: dict[str, list[Citation]] = {}
     for each in citations:
@@ -132,12 +128,7 @@ def judge_edit(
 ) -> EditJudgement:
     """Classify the outcome of an edit.
 
-    Args:
-        edit: the edit.
-        undone: indexes of the changes that are missing from the newest text.
-        history: of the page.
-        by: the first revision without them; None: not known.
-        me: the bot account's name.
+    `undone`: indexes of the changes that are missing from the newest text.
     """
     if not undone:
         return EditJudgement(EditOutcome.STANDS)
@@ -180,7 +171,6 @@ def _goes_back(history: EditHistory, by: Revision) -> bool:
 
 
 def _shows_change(citation: Citation, kind: RepairKind) -> bool:
-    """Return True if the citation still shows a change of that kind."""
     if kind is RepairKind.REVIVED:
         return not citation.is_said_dead
     if kind in _COPY:
@@ -227,10 +217,7 @@ async def check_edits(
 ) -> list[BotEdit]:
     """Check the edits that are due; return those whose state changed.
 
-    Args:
-        watching: dependencies.
-        is_eager: check all edits of the month, even recently checked ones.
-        told: callback for each edit whose state changed.
+    `is_eager`: check all edits of the month, even recently checked ones.
 
     Raises:
         WikiAwayError: the wiki does not answer.
@@ -256,7 +243,6 @@ async def check_edits(
 
 
 def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[BotEdit]]:
-    """Yield the edits to be checked in batches, oldest first."""
     seen: set[int] = set()
     while True:
         with watching.store.reading() as rows:
@@ -311,7 +297,6 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: PageHead | None) 
 
 
 def _record_undone(watching: EditWatch, edit: BotEdit, judged: EditJudgement) -> BotEdit:
-    """Record that an edit was undone, and trigger the consequences."""
     if judged.fate is EditOutcome.STANDS:
         return _mark_checked(watching, edit)
     by = judged.by

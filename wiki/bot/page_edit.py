@@ -346,7 +346,6 @@ def _page_objection(bench: EditContext, now: EditablePage) -> tuple[PageEditStat
 async def _save(
     bench: EditContext, task: EditTask, drafted: EditDraft, looks: PageCopyChecks
 ) -> PageEditResult:
-    """Record the draft in the edit log, then save it on the wiki."""
     now, repaired = drafted.now, drafted.repaired
     digest = hashlib.sha1(repaired.text.encode(), usedforsecurity=False).hexdigest()
     changes = changes_of(task, drafted)
@@ -370,7 +369,7 @@ async def _save(
 
 
 async def _send(bench: EditContext, drafted: EditDraft, number: int) -> SavedEdit | PageEditResult:
-    """Send the edit; return the wiki's result, or the outcome for the page if it failed."""
+    """Send the edit; return the wiki's result, or the page's outcome if it failed."""
     saving = SaveOptions(
         bench.craft.summary(drafted.repaired, bench.job), is_marked=bench.settings.mark
     )
@@ -473,8 +472,6 @@ def _places(citations: Sequence[Citation]) -> dict[str, list[int]]:
 
 
 def _nearest(citations: Sequence[Citation], indexes: Sequence[int], at: int) -> int | None:
-    """Return the index of the citation at that offset."""
-
     def away(index: int) -> int:
         span = citations[index].span
         return max(span.start - at, at - span.end, 0)

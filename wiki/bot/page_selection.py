@@ -60,15 +60,7 @@ def pages_named(
 def edit_tasks(
     store: RegistryStore, wiki: Wiki, page_ids: Sequence[int], *, now: int, day: int
 ) -> list[EditTask]:
-    """Return tasks with the links' data, without pages that need no repair.
-
-    Args:
-        store: the registry.
-        wiki: of the pages.
-        page_ids: the wiki's.
-        now: seconds since 1970.
-        day: today.
-    """
+    """Return tasks with the links' data, without pages that need no repair."""
     tasks = []
     with store.reading() as rows:
         facts = page_facts(rows, wiki.id, page_ids, day=day)

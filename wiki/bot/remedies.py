@@ -105,13 +105,8 @@ def choose_remedies(
     A link with copies of which none passes the check has no remedy for now: it is not tagged as a link
     without a copy.
 
-    Args:
-        citations: of the current page.
-        known: registry data, by identity key.
-        held: ids of links that must not be changed on this page (B14).
-        choosing: preferences for copies.
-        added: dates on which URLs were added, where fetched.
-        seen: results of copy checks.
+    `held`: ids of links that must not be changed on this page (B14).
+    `added`: dates on which URLs were added, where fetched.
     """
     found: dict[str, LinkRemedy] = {}
     walled = {each.url for each in citations if each.is_paywalled}
@@ -149,12 +144,6 @@ def undated_urls(
     """Return URLs without an access date whose date of addition is needed (B06).
 
     Needed where there is a choice between copies, or where a late copy would be another owner's.
-
-    Args:
-        citations: of the current page.
-        known: registry data, by identity key.
-        held: links that must not be changed.
-        has_own: own captures are among the copies.
     """
     found = []
     for url, day in _accessed(citations).items():
@@ -176,11 +165,7 @@ def choose_copy(
 ) -> ArchiveMemento | None:
     """Choose the copy for a lost link; None without one.
 
-    Args:
-        known: the link.
-        accessed: end of the access date, when the page gives one.
-        choosing: preferences.
-        unshown: addresses that do not show their copy.
+    `accessed`: end of the access date, when the page gives one.
     """
     added = _end_of(known.first_day)
     at = citation_day(accessed, added, choosing.now)
@@ -204,13 +189,7 @@ def choose_copy(
 
 
 def decision_digest(known: Iterable[KnownLink], held: Collection[int], wishes: str) -> bytes:
-    """Hash the inputs of a decision about a page, except the page's text.
-
-    Args:
-        known: registry data of its links.
-        held: links that must not be changed.
-        wishes: the bot's settings.
-    """
+    """Hash the inputs of a decision about a page, except the page's text."""
     facts = sorted(
         (
             each.url_id,
@@ -239,7 +218,6 @@ def _accessed(citations: Iterable[Citation]) -> dict[str, datetime | None]:
 
 
 def _is_doubted(facts: UrlFacts, day: int) -> bool:
-    """Return True if there is evidence against the check result."""
     row = facts.row
     for quirk in facts.host_quirks:
         kind = HostQuirk(quirk.kind)

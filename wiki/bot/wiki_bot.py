@@ -222,7 +222,6 @@ class WikiBot:
         *,
         job: str,
     ) -> None:
-        """Store the registry, the wiki, the dependencies and the run's name."""
         self._store = store
         self._api = api
         self._wiki = wiki
@@ -241,9 +240,7 @@ class WikiBot:
     ) -> BotRunSummary:
         """Run the bot and return its summary.
 
-        Args:
-            wish: options.
-            told: callback for each processed page and each edit found undone.
+        `told`: callback for each processed page and each edit found undone.
 
         Raises:
             InputError: the bot is disabled, or lacks an account.
@@ -330,7 +327,6 @@ class WikiBot:
     async def _tasks(
         self, bench: EditContext, page_ids: list[int], wish: BotOptions, tally: BotRunSummary
     ) -> AsyncIterator[tuple[EditTask, PageHead]]:
-        """Yield the pages that need processing now."""
         now = self._timing.clock.now()
         moment, day = int(now.timestamp()), day_of(now)
         tasks = edit_tasks(self._store, self._wiki, page_ids, now=moment, day=day)

@@ -150,10 +150,6 @@ async def prepare_adapter(
 ) -> WikitextAdapterFactory:
     """Create the adapter factory of a wiki.
 
-    Args:
-        api: the wiki's.
-        templates: its own template map (`wiki.settings.WikiSettings`).
-
     Raises:
         ConfigError: the map has unknown keys, or values of the wrong type.
         WikiAwayError: the wiki does not answer.
@@ -200,12 +196,6 @@ def verify_repair(
 ) -> None:
     """Verify a repair against its record.
 
-    Args:
-        text: the page's text.
-        repaired: the text to be saved, with its record.
-        before: the citations in the text.
-        after: the citations in the repaired text.
-
     Raises:
         UnsafeRepairError: it has unrecorded changes, loses a link or adds an unrelated one.
     """
@@ -248,9 +238,7 @@ def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> li
 def verify_idempotent(again: RepairedText, *, waits: bool) -> None:
     """Verify that a second repair changes nothing.
 
-    Args:
-        again: result of the second repair.
-        waits: the first repair postponed a change.
+    `waits`: the first repair postponed a change.
 
     Raises:
         UnsafeRepairError: repeated runs would keep editing the page.

@@ -99,9 +99,7 @@ class TagFilter:
 def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
     """Iterate over the tags that a browser parses as elements: all selected ones, and possibly others.
 
-    Args:
-        data: the page, in an encoding that contains ASCII.
-        watch: tags selected in addition to ``a``, ``base`` and ``sup``.
+    `data`: the page, in an encoding that contains ASCII.
     """
     watch = watch or TagFilter()
     place, templates, in_select = 0, 0, False
@@ -280,7 +278,6 @@ def after_foreign(data: bytes, root: HtmlTag) -> int:
 
 
 def _closed(tag: HtmlTag, stack: list[_OpenElement]) -> int:
-    """Close the elements that an end tag closes; return the next offset."""
     if stack[-1].space != b"html" and tag.name in (b"p", b"br"):
         return _broken_out(tag, stack)
     is_html = stack[-1].space == b"html"
@@ -304,7 +301,6 @@ def _broken_out(tag: HtmlTag, stack: list[_OpenElement]) -> int:
 
 
 def _opened(data: bytes, tag: HtmlTag, stack: list[_OpenElement]) -> int:
-    """Open the element of a start tag; return the next offset."""
     top = stack[-1]
     if top.space != b"html" and not top.holds_html:
         if tag.name in _BREAKING_OUT or (
@@ -455,11 +451,9 @@ class SelectedRegion:
         return self._name != before
 
     def __bool__(self) -> bool:
-        """Return True within a matching element."""
         return bool(self._name)
 
     def _look(self, tag: HtmlTag) -> None:
-        """Leave the region when the tag ends it."""
         rule = _ENDED_BY.get(self._name)
         if rule is None:
             self._depth += (-1 if tag.is_end else 1) * (tag.name == self._name)

@@ -96,12 +96,7 @@ class PageLocation:
         return HostPatterns(dict.fromkeys(named, True))
 
     def cited(self, href: str, base: str = "") -> "CitedAddress | None":
-        """Return the address that a link cites; None when it is excluded or not applicable.
-
-        Args:
-            href: the attribute's text.
-            base: of the page's own ``<base href>``.
-        """
+        """Return the address that a link cites; None when it is excluded or not applicable."""
         text = _TAKEN_OUT.sub("", href.strip(_AROUND))
         if not text or len(text) > LONGEST_CITED_URL or "\ufffd" in text:
             return None
@@ -217,10 +212,7 @@ def read_answers(
 ) -> tuple[dict[str, LinkAnswer], float]:
     """Validate the answers; return them by requested URL, with their lifetime in seconds.
 
-    Args:
-        document: the front's parsed JSON, untrusted.
-        urls: requested, in order.
-        fronts: allowed origins of copies.
+    `fronts`: allowed origins of copies.
     """
     links = document.get("links") if isinstance(document, dict) else None
     if not isinstance(links, list):
@@ -283,7 +275,6 @@ def _address(value: Any, allowed: tuple[str, ...]) -> str:
 
 
 def _plain_line(text: str) -> str:
-    """Return the text on one line, without control and bidirectional formatting characters."""
     shown = "".join(
         " " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char
         for char in text[: 2 * _LONGEST_WORDS]
@@ -374,12 +365,8 @@ class HttpLinkLookup:
     ) -> None:
         """Store the front's address and options.
 
-        Args:
-            front: its origin, with a path if it is below one: ``https://wiki.example/archive``.
-            clock: for the age of answers.
-            origins: allowed for copies, in addition to the front's own origin.
-            timeout_s: for a whole request.
-            manner: further options.
+        `front`: its origin, with a path if it is below one: ``https://wiki.example/archive``.
+        `origins`: allowed for copies, in addition to the front's own origin.
 
         Raises:
             ConfigError: an address is invalid.

@@ -63,10 +63,6 @@ _PRESCAN_BYTES = 1_024  # how far a browser looks for it (WHATWG HTML, 13.2.3.2)
 def detect_codec(data: bytes, declared: str = "") -> str | None:
     r"""Return the codec of a page's bytes; None when it does not contain ASCII or is unknown.
 
-    Args:
-        data: the page, or its beginning.
-        declared: charset of the Content-Type; empty without one.
-
     >>> detect_codec(b"<meta charset=latin1>"), detect_codec(b"\xff\xfe<\0")
     ('cp1252', None)
     """
@@ -183,11 +179,7 @@ def read_page(
 ) -> MarkablePage:
     """Find the links of a page.
 
-    Args:
-        data: the page; unreadable input has no links.
-        around: its location.
-        rules: selection of links; None: all.
-        charset: of its Content-Type.
+    `rules`: selection of links; None: all.
     """
     codec = detect_codec(data, charset)
     if codec is None:
@@ -196,7 +188,6 @@ def read_page(
 
 
 def _content_of(data: bytes, lowered: bytes) -> tuple[ElementSelector, ...]:
-    """Return selectors of the content area, for a known wiki engine."""
     found = _GENERATOR.search(lowered, 0, _HEAD)
     content = () if found is None else _CONTENT[found[1]]
     return content if any(each.value in data for each in content) else ()
@@ -262,7 +253,6 @@ class _LinkReader:
         return (not self._has_only or bool(self._only)) and not self._skip
 
     def _want(self) -> None:
-        """Update the tag filter to the tags needed now."""
         self._watch.names = self._only.wanted | self._skip.wanted
         self._may_pass = not self._base and b"a" not in self._watch.names
         self._watch.only_citing = False  # until the next link tells that none is open
@@ -320,11 +310,7 @@ def insert_marks(
 ) -> bytes:
     """Insert marks for the answers; without any the bytes are unchanged.
 
-    Args:
-        page: the page.
-        answers: by URL; links without an answer, or with an empty one, stay unchanged.
-        show: links that get a link to their copy.
-        labels: used where the front gives none; None: English.
+    `answers`: by URL; links without an answer, or with an empty one, stay unchanged.
     """
     insertions: list[tuple[int, bytes]] = []
     for link in page.links:
@@ -360,7 +346,6 @@ def _insertions(data: bytes, link: MarkableLink, answer: LinkAnswer) -> Sequence
 
 @lru_cache(maxsize=4_096)
 def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
-    """Return the attributes added to a link."""
     known = {"originalurl": answer.url, "versionurl": answer.copy, "versiondate": answer.date}
     given = [(name, text) for name, text in known.items() if text]
     head = b"".join(b' data-%s="%s"' % (name.encode(), _escaped(text)) for name, text in given)
@@ -388,7 +373,6 @@ def _class_insertions(raw: bytes, place: HtmlAttribute, group: str) -> list[tupl
 
 @lru_cache(maxsize=4_096)
 def _copy_link(answer: LinkAnswer, labels: CopyLabels) -> bytes:
-    """Return the markup of the link to a copy."""
     label = answer.label or labels.of(answer.answer)
     named = {"title": answer.words, "aria-label": f"{label}: {answer.url[:_NAMED]}"}
     more = b"".join(

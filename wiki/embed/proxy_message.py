@@ -91,14 +91,7 @@ def reader_scheme(head: HeaderList, caller: ProxyCaller) -> str:
 def request_head(
     head: HeaderList, caller: ProxyCaller, *, upstream: bytes, keeps_host: bool
 ) -> HeaderList:
-    """Return the head of the request to the wiki.
-
-    Args:
-        head: of the received request.
-        caller: the client.
-        upstream: the wiki's own host and port.
-        keeps_host: forward the Host of the reader's request.
-    """
+    """Return the head of the request to the wiki."""
     host = header_value(head, b"host") or upstream
     taken = {b"host", b"expect", b"content-length"} | (set() if caller.is_proxy else _FORWARDED)
     made: HeaderList = [(b"host", host if keeps_host else upstream)]
@@ -195,11 +188,7 @@ def page_tag(body: bytes) -> bytes:
 def marked_head(answer: HeaderList, *, length: int | None, tag: bytes, coding: bytes) -> HeaderList:
     """Return the head of a marked page.
 
-    Args:
-        answer: the wiki's.
-        length: in bytes; None for HEAD, where it is unknown.
-        tag: its ETag; empty for none.
-        coding: in which it is sent.
+    `length`: in bytes; None for HEAD, where it is unknown.
     """
     made = [each for each in end_to_end_headers(answer) if each[0] not in _BODY_HEADERS]
     if tag:
@@ -232,13 +221,7 @@ def unchanged_head(answer: HeaderList) -> HeaderList:
 
 
 def mapped_location(answer: HeaderList, *, upstream: str, seen: str) -> HeaderList:
-    """Rewrite addresses of the wiki's own origin to the origin that readers use.
-
-    Args:
-        answer: the head.
-        upstream: the wiki's origin: ``http://127.0.0.1:8080``.
-        seen: the origin of the reader's request.
-    """
+    """Rewrite addresses of the wiki's own origin to the origin that readers use."""
     start = upstream.encode()
     made = []
     for key, text in answer:
@@ -330,15 +313,7 @@ class BufferedBody:
 async def buffer_body(
     body: AsyncIterator[bytes], *, limit: int, patience_s: float, clock: Clock, room: BodyMemory
 ) -> AsyncIterator[BufferedBody]:
-    """Read a body to its end, or up to a limit; its memory is reserved while the block runs.
-
-    Args:
-        body: its parts.
-        limit: maximum size in bytes.
-        patience_s: time limit in seconds.
-        clock: for the time limit.
-        room: shared memory limit.
-    """
+    """Read a body to its end, or up to a limit; its memory is reserved while the block runs."""
     held = BufferedBody([], is_whole=False)
     try:
         await _fill(held, body, limit, clock.monotonic() + patience_s, clock, room)

@@ -100,7 +100,6 @@ class EmbedExchange:
         await self._say(status, said)
 
     async def _until_gone(self, answering: Coroutine[Any, Any, None]) -> None:
-        """Answer unless the client disconnects first."""
         task = asyncio.ensure_future(answering)
         try:
             gone = asyncio.ensure_future(self._gone())
@@ -160,7 +159,6 @@ class EmbedExchange:
             await self._pass(answer, is_page=True)
 
     async def _pass(self, answer: httpcore.Response, *, is_page: bool) -> None:
-        """Forward the wiki's answer, marked if it is a page."""
         head = proxy_message.end_to_end_headers(_lowered(answer))
         head = proxy_message.mapped_location(
             head, upstream=self._proxy.settings.upstream, seen=self._origin()
@@ -252,7 +250,6 @@ class EmbedExchange:
         await self._whole(status, head, b"" if self._method == "HEAD" else text)
 
     def _origin(self) -> str:
-        """Return the origin of the reader's request."""
         host = proxy_message.header_value(self._head, b"host") or proxy_message.host_header(
             self._proxy.upstream
         )
@@ -435,14 +432,6 @@ async def serve_proxy(
     on_ready: Callable[[], object],
 ) -> None:
     """Serve until the process receives a stop signal.
-
-    Args:
-        settings: of the proxy.
-        marking: options for marking pages.
-        lookup: link lookup; closed at the end.
-        clock: for time limits.
-        listener: address to listen on.
-        on_ready: called when listening.
 
     Raises:
         ConfigError: the wiki's address is invalid.

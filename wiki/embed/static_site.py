@@ -139,11 +139,7 @@ class StaticSite:
     ) -> AsyncIterator[SiteMarkResult]:
         """Mark the pages among the files; yield the result so far after each batch.
 
-        Args:
-            names: of the files.
-            lookup: of links.
-            target: folder for a marked copy of all files; None: change the files themselves.
-            write: write changes; otherwise only report them.
+        `target`: folder for a marked copy of all files; None: change the files themselves.
         """
         done = SiteMarkResult()
         for batch in self._batches(names, done, target if write else None):
@@ -193,7 +189,6 @@ class StaticSite:
             yield batch
 
     def _read(self, name: str, done: SiteMarkResult) -> _SiteFile | None:
-        """Read a page; None for other files and skipped ones."""
         path = self._root / name if name else self._root
         if path.suffix.lower() not in HTML_SUFFIXES or path.is_symlink():
             return None
@@ -278,7 +273,6 @@ def _replace(path: Path, data: bytes, of: _SiteFile) -> None:
 
 @contextmanager
 def _scratch(path: Path) -> Iterator[Path]:
-    """Create a temporary file that replaces the path when the block succeeds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     number, name = mkstemp(_SCRATCH, ".", path.parent)
     os.close(number)

@@ -93,10 +93,7 @@ def archivable_url(url: str, rules: WikiRules, own: Collection[str] = ()) -> str
 
     A copy whose address does not contain its original is archived like any other page.
 
-    Args:
-        url: the link.
-        rules: of its wiki; applied to a copy's original, too.
-        own: origins of this archive's own pages.
+    `rules`: of its wiki; applied to a copy's original, too.
     """
     found = recognise(url, own=own)
     if found is None or not found.is_known:
@@ -120,7 +117,6 @@ class HandOver:
         archive: LinkArchiver,
         rules: RuleBook,
     ) -> None:
-        """Store the registry, the wiki, the archiver and the wikis' URL rules."""
         self._store = store
         self._rules = rules
         self._wiki_id = wiki_id
@@ -144,11 +140,7 @@ class HandOver:
 
         A link that fails with an internal error is postponed; the others are handed over.
 
-        Args:
-            rows: the result of `due` after the second check.
-            now: current time.
-            days: captures of the last so many days are recent enough.
-            own: origins of this archive's own pages.
+        `rows`: the result of `due` after the second check.
 
         Raises:
             TransientError: the registry does not answer; the links are returned again later.

@@ -103,7 +103,6 @@ class FeedContext:
     """
 
     def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
-        """Store the wiki, its source and the shared services."""
         self.wiki = wiki
         self.source = source
         self.shared = shared
@@ -378,7 +377,6 @@ class SpamListFetcher:
     """Fetcher of the spam lists of one wiki."""
 
     def __init__(self, desk: FeedContext) -> None:
-        """Store the wiki's context."""
         self._desk = desk
 
     async def refresh(self) -> int:
@@ -441,11 +439,7 @@ def _fetched_at(cursor: str) -> float:
 
 
 def citation_readers(clock: Clock) -> CitingFactory:
-    """Create a factory of citation readers for each wiki's language and settings.
-
-    Args:
-        clock: supplies the latest valid access date.
-    """
+    """Create a factory of citation readers for each wiki's language and settings."""
 
     def of_wiki(facts: SiteFacts, settings: WikiSettings) -> Cite:
         rules = rules_for(facts.language, settings.templates)

@@ -121,11 +121,7 @@ def compile_criteria(
 ) -> PageCriteria:
     """Compile the criteria in the settings.
 
-    Args:
-        settings: the operator's.
-        facts: for the wiki's namespace names.
-        inside: all configured categories and those below; None: none configured.
-        outside: the same for exclusions.
+    `inside`: all configured categories and those below; None: none configured.
     """
     using = _template_titles(settings.templates, facts)
     return PageCriteria(
@@ -367,11 +363,7 @@ def advance_task(
 ) -> tuple[ListTask, ...]:
     """Return the tasks after a part of one list was read.
 
-    Args:
-        tasks: all.
-        task: the one that advanced.
-        resume: next position in its list; empty: at its end.
-        more: number of pages in that part.
+    `resume`: next position in its list; empty: at its end.
     """
     others = [each for each in tasks if (each.kind, each.title) != (task.kind, task.title)]
     found = task.found + more

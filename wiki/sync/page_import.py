@@ -131,7 +131,6 @@ class PageImporter:
     """
 
     def __init__(self, store: RegistryStore, wiki_id: int, *, holder: str, rules: RuleBook) -> None:
-        """Store the registry, the wiki, and the holder of its lease (`links.registry.sync_state`)."""
         self.store = store
         self.wiki_id = wiki_id
         self._holder = holder
@@ -146,12 +145,6 @@ class PageImporter:
         cursors: Mapping[str, str],
     ) -> ImportResult:
         """Write a batch of pages and the feed cursors in one transaction.
-
-        Args:
-            read: the pages.
-            order: options.
-            now: current time.
-            cursors: of the feeds that advanced, by kind.
 
         Raises:
             FeedHeldError: another process has taken over the wiki; nothing was written.
@@ -291,11 +284,8 @@ def _split_observed(
 ) -> tuple[list[WikiPage], list[tuple[WikiPage, ExclusionReason]]]:
     """Split pages into observed ones, and others with the reason; malformed ones are dropped.
 
-    Args:
-        pages: as the wiki has them.
-        criteria: of observed pages.
-        known: pages in the registry. One that has become a redirect is written, so that its links are
-            removed.
+    `known`: pages in the registry. One that has become a redirect is written, so that its links are
+    removed.
     """
     observed: dict[int, WikiPage] = {}
     refused = []
@@ -381,14 +371,6 @@ async def read_page_batch(
     """Read pages from the wiki, at most `PAGES_AT_ONCE` ids or titles.
 
     An oversized batch is read page by page; an oversized page is skipped until the next sweep.
-
-    Args:
-        source: the wiki.
-        cite: reads its wikitext.
-        ids: of pages.
-        titles: instead of ids.
-        is_classed: with categories and templates.
-        items_at: as in `WikiSource.pages`.
 
     Raises:
         WeboidError: the wiki, or the repository of its items, is unavailable.
@@ -479,12 +461,6 @@ async def find_cited_day(
     api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int
 ) -> CitedDay | None:
     """Find the day on which the link was cited; None when the page never had it.
-
-    Args:
-        api: the wiki's.
-        store: the registry.
-        link: by the registry's ids.
-        page_id: the wiki's page id.
 
     Raises:
         WeboidError: the wiki or the registry is unavailable.

@@ -181,7 +181,6 @@ class PageSweeper:
     """Sweeper of one wiki; keeps the current part of a list in memory."""
 
     def __init__(self, desk: FeedContext, offer_again: OfferCallback) -> None:
-        """Store the wiki's context, and the callback for links without a good copy."""
         self._desk = desk
         self._offer_again = offer_again
         self._at: tuple[SweepList, str] | None = None

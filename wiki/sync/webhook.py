@@ -407,8 +407,6 @@ async def _body(request: Request) -> bytes:
 def _with_error_responses(
     handler: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Convert errors of a handler to responses."""
-
     async def handle(request: Request) -> Response:
         try:
             return await handler(request)

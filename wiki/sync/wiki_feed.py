@@ -61,7 +61,6 @@ class ChangedPages:
     has_categories: bool = False  # the category trees may have changed
 
     def __bool__(self) -> bool:
-        """Return True if there is anything to read."""
         return bool(self.ids or self.titles or self.templates or self.has_categories)
 
 
@@ -344,7 +343,6 @@ class WikiFeed:
     """
 
     def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
-        """Store the wiki, its source and the shared services."""
         self.desk = FeedContext(wiki, source, shared)
         self._spam_lists = SpamListFetcher(self.desk)
         self._hand_over = HandOver(shared.store, wiki.id, wiki.name, shared.archive, shared.rules)
@@ -367,9 +365,7 @@ class WikiFeed:
     async def round(self, *, is_rung: bool = False, sweeps: bool = True) -> FeedRound:
         """Do a bounded amount of work.
 
-        Args:
-            is_rung: poll for changes even if the last poll was recent.
-            sweeps: continue a due or running sweep.
+        `is_rung`: poll for changes even if the last poll was recent.
 
         Raises:
             FeedHeldError: another process feeds the wiki.

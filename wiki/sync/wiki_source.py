@@ -69,12 +69,8 @@ class WikiSource(Protocol):
     ) -> Sequence[WikiPage]:
         """Return current pages with links and text; missing ones are marked as missing.
 
-        Args:
-            ids: up to `PAGES_AT_ONCE`.
-            titles: instead of ids; redirects are not followed.
-            is_classed: with categories and templates.
-            items_at: with the statements of the pages' Wikidata items, from the repository with this
-                api.php; empty: the one that the wiki names. None: without.
+        `items_at`: with the statements of the pages' Wikidata items, from the repository with this
+        api.php; empty: the one that the wiki names. None: without.
         """
         ...
 
@@ -85,9 +81,7 @@ class WikiSource(Protocol):
     async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
         """Return those of the titles that have no page, as given.
 
-        Args:
-            titles: any number of them.
-            address: the api.php of another wiki of the farm; empty: this one's.
+        `address`: the api.php of another wiki of the farm; empty: this one's.
         """
         ...
 
@@ -117,7 +111,6 @@ class ApiSource:
     """Source that uses a wiki's API; API and item repository are closed by their owner."""
 
     def __init__(self, api: WikiApi, items: WikibaseRepository) -> None:
-        """Store the API, and the repository client, which also opens other wikis."""
         self._api = api
         self._items = items
 
@@ -230,13 +223,6 @@ class FarmPages:
     """Mapping of page addresses to a farm's wikis."""
 
     def __init__(self, wikis: Iterable[Wiki], own: Wiki, own_pages_url: str) -> None:
-        """Index the farm's wikis.
-
-        Args:
-            wikis: of the farm.
-            own: the wiki whose pages are read; queried through its own API.
-            own_pages_url: its page URL pattern, as reported by the wiki.
-        """
         found: dict[str, str] = {}
         for wiki in wikis:
             is_own = wiki.id == own.id

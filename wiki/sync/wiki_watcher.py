@@ -49,16 +49,7 @@ async def notify_from_stream(
     stop: asyncio.Event,
     timing: ApiTiming | None = None,
 ) -> None:
-    """Notify feeds of the stream's events until `stop` is set.
-
-    Args:
-        wire: transport to its server; closed by its owner.
-        url: of the stream.
-        ring: notifies a wiki's feed.
-        watched: returns the databases of the currently watched wikis.
-        stop: ends the function.
-        timing: sleep and jitter between attempts.
-    """
+    """Notify feeds of the stream's events until `stop` is set."""
     timing = timing or ApiTiming()
     hearing = asyncio.create_task(_notify_until_stopped(wire, url, ring, watched, timing))
     stopping = asyncio.create_task(stop.wait())
@@ -164,12 +155,7 @@ class WikiWatcher:
     ) -> None:
         """Store the shared services and the factory of sources.
 
-        Args:
-            shared: the registry, the archive, the clock.
-            opener: opens a wiki's source.
-            names: of the wikis; none: all that have an address, also those that are added later.
-            tell: callback for rounds with work done, and for errors.
-            chance: jitter of retries.
+        `names`: of the wikis; none: all that have an address, also those that are added later.
         """
         self._shared = shared
         self._open = opener
@@ -182,10 +168,7 @@ class WikiWatcher:
     def ring(self, dbname: str, farm: str | None, pages: tuple[int, ...] = ()) -> bool:
         """Poll a wiki at once; return False if it is not watched.
 
-        Args:
-            dbname: the wiki's database.
-            farm: its farm; None: every wiki of that name.
-            pages: ids of changed pages.
+        `farm`: its farm; None: every wiki of that name.
         """
         found = [
             number
@@ -265,7 +248,6 @@ class WikiWatcher:
         return is_well
 
     async def _begin(self, tasks: dict[int, asyncio.Task[None]], stop: asyncio.Event) -> None:
-        """Start to watch the wikis that are not watched yet."""
         for wiki in await asyncio.to_thread(select_wikis, self._shared.store, self._names):
             if wiki.id not in tasks:
                 self._bells[wiki.id] = _WikiSignal()
@@ -273,7 +255,6 @@ class WikiWatcher:
                 tasks[wiki.id] = asyncio.create_task(self._watch(wiki, stop))
 
     async def _watch(self, wiki: Wiki, stop: asyncio.Event) -> None:
-        """Watch one wiki, with retries after any error."""
         failures = 0
         while not stop.is_set():
             try:
@@ -319,7 +300,6 @@ class WikiWatcher:
                 await _wait_for_event(stop, LEAST_PAUSE_S)
 
     async def _note(self, wiki: Wiki, error: WeboidError) -> None:
-        """Report an error of a wiki."""
         why = str(error)
         log.warning("%s: %s", wiki.name, why)
         self._tell(WatcherReport(wiki.name, trouble=why))
@@ -368,13 +348,7 @@ async def sweep_wiki(
 ) -> FeedRound:
     """Run a sweep of a wiki to its end, following its changes meanwhile; return the last round.
 
-    Args:
-        wiki: to be swept.
-        opener: opens its source.
-        shared: the registry, the archive, the clock.
-        is_now: start a sweep even if none is due.
-        progress: callback for each round.
-        sweeps: continue a due or running sweep; otherwise only requested lists are read.
+    `sweeps`: continue a due or running sweep; otherwise only requested lists are read.
 
     Raises:
         FeedHeldError: another process feeds the wiki; `order_sweep` requests the sweep there.
@@ -434,13 +408,11 @@ def _reload_wiki(store: RegistryStore, wiki: Wiki) -> Wiki:
 
 
 def _opening_settings(feed: WikiFeed) -> tuple[str, ...]:
-    """Return the settings that determine how a wiki is opened."""
     said = feed.desk.feed
     return feed.wiki.url, said.account, said.password_file, said.basic_file
 
 
 async def _wait_for_event(event: asyncio.Event, limit_s: float) -> None:
-    """Wait for the event, at most `limit_s` seconds."""
     try:
         async with asyncio.timeout(limit_s):
             await event.wait()

@@ -82,10 +82,7 @@ _MARKUP = re.compile(r"\[\[|\]\]|'{2,}|&nbsp;|&#160;|[\xa0\u2009\u202f\u200e\u20
 def read_date(text: str, *, today: date, first: date = FIRST_ACCESS_DAY) -> date | None:
     """Return the first date in the text; None without one or when it is out of range.
 
-    Args:
-        text: a parameter's value, or running text that begins with a date.
-        today: latest valid day; one more is allowed because of time zones.
-        first: earliest valid day.
+    `today`: latest valid day; one more is allowed because of time zones.
 
     >>> read_date("5. März 2020", today=date(2026, 1, 1))
     datetime.date(2020, 3, 5)

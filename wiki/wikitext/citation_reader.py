@@ -275,11 +275,7 @@ def read_citations(
 ) -> tuple[Citation, ...]:
     """Read the citations of a page.
 
-    Args:
-        text: its wikitext.
-        rules: of its wiki.
-        today: latest valid access date.
-        own: origins of this archive, whose addresses are recognised as copies.
+    `own`: origins of this archive, whose addresses are recognised as copies.
     """
     walk = _PageWalk(text, CitationBuilder(rules, today, tuple(own)))
     walk.all()

@@ -140,13 +140,7 @@ _WORDS: Final = {"en": _ENGLISH, "de": _GERMAN}
 
 
 def edit_summary(changes: Sequence[CitationRepair], language: str, sender: MessageSender) -> str:
-    """Return the edit summary: repair counts and job, at most `SUMMARY_LENGTH` code points.
-
-    Args:
-        changes: repairs made.
-        language: of the wiki.
-        sender: of the message.
-    """
+    """Return the edit summary: repair counts and job, at most `SUMMARY_LENGTH` code points."""
     words = _language_words(language)
     found = Counter(each.kind for each in changes)
     told = ", ".join(
@@ -163,11 +157,7 @@ def talk_message(
 ) -> TalkMessage:
     """Return the talk page message (B16).
 
-    Args:
-        changes: repairs made or proposed.
-        language: of the wiki.
-        sender: of the message.
-        is_done: the page was edited; otherwise the edit is proposed.
+    `is_done`: the page was edited; otherwise the edit is proposed.
     """
     words = _language_words(language)
     lines = [words.intro if is_done else words.intro_wanted, ""]
@@ -215,12 +205,6 @@ def unified_diff_of(before: str, after: str, title: str = "", *, context: int = 
     Common lines at both ends are skipped before the comparison, so that a page of two megabytes with one
     change is cheap. Control characters are shown as ``\x1b``, so that page content cannot control a
     terminal.
-
-    Args:
-        before: the page's text.
-        after: the repaired text.
-        title: the page's, for the head.
-        context: lines around a change.
     """
     if before == after:
         return ""
@@ -247,7 +231,6 @@ def unified_diff_of(before: str, after: str, title: str = "", *, context: int = 
 
 
 def _moved(line: str, by: int) -> str:
-    """Return a hunk header with line numbers of the whole page."""
     if not by or not line.startswith("@@ -"):
         return line
     _, old, new, _ = line.split(" ", 3)

@@ -54,12 +54,7 @@ def repair_link(
 ) -> None:
     """Add the edits for a bracketed or bare link to the draft.
 
-    Args:
-        page: the page's context.
-        citation: the link.
-        remedy: its known state and copy.
-        draft: receives the edits.
-        fits: predicate on an offset: a template may be inserted there.
+    `fits`: predicate on an offset: a template may be inserted there.
 
     Raises:
         CannotRepairError: the link is left unchanged.
@@ -195,10 +190,7 @@ def remove_own_tag(
 def remove_tag(text: str, tag: CitationTag, *, is_bare: bool) -> SpanEdit:
     """Return the edit that removes a tag, with preceding spaces that would be left over.
 
-    Args:
-        text: the page's.
-        tag: to be removed.
-        is_bare: it follows a bare URL, whose end must not change.
+    `is_bare`: it follows a bare URL, whose end must not change.
     """
     start, end = tag.span.start, tag.span.end
     if is_bare and not _URL_ENDS.match(text, end):
@@ -269,7 +261,6 @@ def _write_tag(
     copy: ArchivedCopy,
     draft: RepairDraft,
 ) -> None:
-    """Replace the content of the span by the copy's archive template."""
     is_link = span == citation.span  # it shows the link's own words, too
     new = archive_tag(page, citation.url, copy, _title(citation, copy) if is_link else "")
     if not new:

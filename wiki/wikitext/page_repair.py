@@ -69,11 +69,6 @@ def insertion_places(
     Excluded are parameters of other templates, unless in a reference; headings, galleries, code and
     comments; and places before a ``<`` or ``>`` that opens no tag, which MediaWiki renders as text after a
     bare URL and which would change what follows into a link. Linear in the text.
-
-    Args:
-        text: a page's.
-        offsets: places in it.
-        references: folded names of templates whose content is a reference.
     """
     wanted = sorted({each for each in offsets if 0 <= each <= len(text)})
     if not wanted:
@@ -96,7 +91,6 @@ def insertion_places(
 
 
 def _within(wanted: Sequence[int], start: int, end: int) -> Sequence[int]:
-    """Return the places from start to end, inclusive."""
     first = bisect_left(wanted, start)
     return wanted[first : bisect_right(wanted, end, lo=first)]
 
@@ -142,12 +136,8 @@ def repair_page(
 ) -> RepairedText:
     """Repair every citation whose URL has a remedy.
 
-    Args:
-        text: the page's.
-        citations: read from this text, in order.
-        remedies: by `Citation.url`.
-        rules: the wiki's template map, without templates that it does not have (`limit_rules`).
-        options: of the repair.
+    `citations`: read from this text, in order.
+    `rules`: the wiki's template map, without templates that it does not have (`limit_rules`).
     """
     asked = [each for each in citations if each.url in remedies]
     if not asked:
@@ -213,11 +203,6 @@ class _InsertionPlaces:
 def _draft(
     page: PageRepairContext, citation: Citation, remedy: LinkRemedy, places: _InsertionPlaces
 ) -> RepairDraft:
-    """Create the pending repair of one citation.
-
-    Raises:
-        CannotRepairError: it is left unchanged.
-    """
     if citation.is_held:
         raise CannotRepairError(NoRepairReason.HELD)
     if citation.is_malformed:
@@ -303,7 +288,6 @@ def _overlap(a: SpanEdit, b: SpanEdit) -> bool:
 def _apply_drafts(
     text: str, drafts: Sequence[tuple[Citation, RepairDraft]]
 ) -> tuple[str, tuple[CitationRepair, ...]]:
-    """Apply all edits; return the new text and a record of each repair."""
     flat = sorted(
         ((edit, number) for number, (_, draft) in enumerate(drafts) for edit in draft.edits),
         key=lambda each: (each[0].start, each[0].end),

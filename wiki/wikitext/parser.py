@@ -326,11 +326,7 @@ class FlatText:
 def flatten(text: str, start: int, end: int, children: Sequence[WikitextNode]) -> FlatText:
     """Flatten a stretch of `text`.
 
-    Args:
-        text: the page's.
-        start: of the stretch.
-        end: of the stretch.
-        children: all nodes of the stretch, in text order.
+    `children`: all nodes of the stretch, in text order.
     """
     if not children:
         return FlatText(text[start:end], start)

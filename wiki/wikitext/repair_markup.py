@@ -137,7 +137,6 @@ def is_url_safe(url: str) -> bool:
 
 
 def _is_format(each: str) -> bool:
-    """Return True for an invisible or bidirectional formatting character (Unicode category Cf)."""
     return not each.isascii() and unicodedata.category(each) == "Cf"
 
 
@@ -146,7 +145,6 @@ def _quoted(match: re.Match[str]) -> str:
 
 
 def _clean_line(text: str) -> str:
-    """Convert to one line without invisible characters."""
     kept = (
         " " if each.isspace() else each
         for each in text
@@ -300,9 +298,7 @@ def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRul
 
     A copy is then written as a plain link, and links are not tagged or converted.
 
-    Args:
-        rules: the wiki's.
-        has: predicate: the wiki has a template of that name (folded, no namespace).
+    `has`: predicate: the wiki has a template of that name (folded, no namespace).
     """
     writing = rules.writing
 
@@ -343,10 +339,7 @@ def status_meaning(rules: TemplateRules, parameter: str, value: str) -> str:
 def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> str:
     """Format the wiki's dead-link tag; empty when it has none.
 
-    Args:
-        page: the page's context.
-        url: the link.
-        is_sought: copies were searched for: only then the tag states that a repair was attempted.
+    `is_sought`: copies were searched for: only then the tag states that a repair was attempted.
 
     Raises:
         CannotRepairError: the URL cannot be written in it.
@@ -363,11 +356,7 @@ def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> st
 def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: str = "") -> str:
     """Format the wiki's archive template for a copy; empty when it has none for it.
 
-    Args:
-        page: the page's context.
-        url: the link.
-        copy: escaped.
-        title: label where the template is the link itself; escaped.
+    `title`: label where the template is the link itself; escaped.
 
     Raises:
         CannotRepairError: it cannot be written.
@@ -401,15 +390,7 @@ def is_obsolete(page: PageRepairContext, tag: CitationTag) -> bool:
 def citation_text(
     page: PageRepairContext, url: str, title: str, copy: ArchivedCopy, status: str
 ) -> str:
-    """Format a citation template for a bare reference; empty when none can name a copy.
-
-    Args:
-        page: the page's context.
-        url: as written; escaped.
-        title: escaped.
-        copy: escaped.
-        status: ``dead`` or ``usurped``.
-    """
+    """Format a citation template for a bare reference; empty when none can name a copy."""
     name = page.rules.writing.citation
     template = page.rules.citations.get(page.rules.name_of(name))
     day = day_of_stamp(copy.timestamp)

@@ -69,10 +69,6 @@ _MAP_FORM: Final[Mapping[str, Any]] = {
 def check_map(given: Any, place: str) -> Mapping[str, Any]:
     """Validate a map and return it.
 
-    Args:
-        given: parsed content.
-        place: its name in error messages.
-
     Raises:
         ConfigError: a key is unknown, a value of the wrong type, or an entry has no name.
     """
@@ -271,10 +267,6 @@ def fold_name(name: str) -> str:
 def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRules:
     """Compile the rules of a wiki.
 
-    Args:
-        language: of its content, ``de`` or ``de-at``.
-        own: ``templates`` of its settings, in the form of the map files.
-
     Raises:
         ConfigError: `own` has unknown keys, or values of the wrong type.
     """
@@ -346,7 +338,6 @@ def _compile_rules(found: Mapping[str, Any]) -> TemplateRules:
 
 
 def _by_name(found: Mapping[str, Any], key: str, without: frozenset[str], made: Any) -> Any:
-    """Index entries by name; the last entry of a name is used."""
     known: dict[str, Any] = {}
     for entry in found.get(key, ()):
         each = made(entry)

@@ -88,7 +88,6 @@ def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
 
 
 def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) -> str:
-    """Return the text without comments."""
     pieces = []
     at = start
     for node in children:
@@ -352,7 +351,6 @@ class TemplateReader:
 
 
 def _last_of_each(given: list[GivenParameter]) -> list[GivenParameter]:
-    """Return the last parameter of each name, even when it is empty."""
     if len({each.written for each in given}) == len(given):
         return given
     return list({each.written: each for each in given}.values())

@@ -86,10 +86,7 @@ class _TemplateWriter:
     def set(self, role: ParameterRole, value: str, *behind: ParameterRole) -> None:
         """Set the role's parameter, adding it if needed.
 
-        Args:
-            role: of the parameter.
-            value: escaped.
-            behind: roles after whose parameter a new one is inserted: the first that exists.
+        `behind`: roles after whose parameter a new one is inserted: the first that exists.
         """
         there = self.field_of(role)
         if there is None:
@@ -366,7 +363,6 @@ def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
 
 
 def _status_meaning(writer: _TemplateWriter, there: TemplateField | None) -> str:
-    """Return the meaning of the template's status, as `repair_markup.status_meaning`."""
     return status_meaning(writer.page.rules, there.name, there.value) if there is not None else ""
 
 
