@@ -80,22 +80,14 @@ def add_check(history: History, code: int, day: int) -> History:
 
 
 def pack_history(history: History) -> bytes:
-    """Encode the history in at most 25 bytes; inverse of `unpack_history`.
-
-    Raises:
-        InvariantError: it is longer, or its runs are out of order.
-    """
+    """Encode the history in at most 25 bytes; InvariantError when it is longer or out of order."""
     if not _is_sound(history):
         raise InvariantError(f"This is no history: {history!r}.")
     return b"".join(_RUN.pack(*run) for run in history)
 
 
 def unpack_history(packed: bytes | None) -> History:
-    """Decode a history from `pack_history`; empty for None.
-
-    Raises:
-        InvariantError: the bytes are invalid.
-    """
+    """Decode a history from `pack_history`; empty for None. InvariantError for invalid bytes."""
     if packed is None:
         return ()
     if len(packed) % RUN_BYTES:

@@ -480,20 +480,13 @@ def verdict_of(code: int) -> CheckVerdict:
 
 
 def public_status(code: int) -> int:
-    """Return the HTTP status of a code for public APIs (W55); 0 when there is none.
-
-    Without an answer from the server it is a gateway's: 502, or 504 for a time-out.
-    """
+    """Return the HTTP status of a code for public APIs (W55), without an answer 502 or 504; 0: none."""
     entry = _entry(code)
     return entry.outward if entry else 0
 
 
 def answered_status(code: int, evidence: str = "") -> int | None:
-    """Return the HTTP status that the server gave; None when there was no answer or it is unknown.
-
-    Args:
-        code: the status byte.
-        evidence: the note of that check, such as ``http: 404``.
+    """Return the HTTP status that the server gave, also by the check's note; None without an answer.
 
     >>> [answered_status(code) for code in (StatusCode.NOT_FOUND, StatusCode.DNS_UNKNOWN, StatusCode.BAD_REQUEST)]
     [404, None, None]

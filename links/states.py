@@ -221,20 +221,10 @@ _ON_THE_SPOT = FailureThreshold(1, 0)
 def next_health(
     standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset, *, browser: bool
 ) -> LinkHealth:
-    """Compute the state after a check.
+    """Compute the state after a check of that day; the same object when nothing changes.
 
-    Returns the same object when nothing changes. Checks must come in the order of their days; a
-    second failure on one day does not count.
-
-    Args:
-        standing: the previous state.
-        finding: the check result.
-        day: the day of the check.
-        preset: the rules.
-        browser: a browser is available; without one nothing waits for its result.
-
-    Raises:
-        InvariantError: the table has no rule for the state and the verdict.
+    Checks must come in the order of their days; a second failure on one day does not count. Without a
+    `browser` nothing waits for its result.
     """
     rule = TRANSITIONS.get((standing.state, finding.verdict))
     if rule is None:

@@ -50,10 +50,7 @@ class CdxAdapter:
     """Adapter for a CDX server: Internet Archive, pywb, arquivo.pt or another Weboid."""
 
     def __init__(self, asker: ArchiveClient, name: str, endpoint: str, *, copies: str = "") -> None:
-        """Store the client, the service name, its CDX address and its copy addresses.
-
-        `copies` is a template with ``{ts}`` and ``{url}``; empty for a known service.
-        """
+        """Store the client, the service and its CDX address; `copies` is a template of ``{ts}`` and ``{url}``."""
         self.name = name
         self._asker = asker
         self._endpoint = endpoint
@@ -265,11 +262,7 @@ class AvailabilityAdapter:
     async def find_many(
         self, asked: Sequence[tuple[str, datetime | None]]
     ) -> dict[str, list[ArchiveMemento]]:
-        """Return the result of `find` for many URLs.
-
-        Raises:
-            ArchiveUnavailableError: there is no answer.
-        """
+        """Return the results of `find` for many URLs."""
         found: dict[str, list[ArchiveMemento]] = {url: [] for url, _ in asked}
         for start in range(0, len(asked), AT_ONCE):
             left = list(asked[start : start + AT_ONCE])
@@ -316,10 +309,7 @@ class AvailabilityAdapter:
 
 
 class WaybackRedirectAdapter:
-    """Adapter that reads the redirect of the Wayback Machine's ``/web/<url>`` without following it.
-
-    Fallback for pages that the availability API omits although they are archived.
-    """
+    """Adapter for the redirect of ``/web/<url>``: finds pages that the availability API omits."""
 
     name = "wayback"
 
@@ -364,11 +354,7 @@ class FallbackAdapter:
         self._adapters = tuple(adapters)
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """Return the first non-empty result.
-
-        Raises:
-            ArchiveUnavailableError: none found a copy, and at least one gave no answer.
-        """
+        """Return the first non-empty result; an adapter without an answer counts only if none has one."""
         trouble: ArchiveUnavailableError | None = None
         for adapter in self._adapters:
             try:
@@ -398,11 +384,7 @@ KNOWN_ADAPTERS: Final[Mapping[str, _Made]] = MappingProxyType(
 
 
 def adapters_of(names: Sequence[str], asker: ArchiveClient) -> list[ArchiveAdapter]:
-    """Build the adapters that the setting names, in its order.
-
-    Raises:
-        ConfigError: a name is unknown.
-    """
+    """Build the adapters that the setting names, in its order; ConfigError for an unknown name."""
     return [_adapter(" ".join(name.split()), asker) for name in names]
 
 
@@ -435,11 +417,7 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
 
 
 def _host(place: str, name: str) -> str:
-    """Return the host of an address, which serves as the archive's name.
-
-    Raises:
-        ConfigError: it is no address.
-    """
+    """Return an address's host, the archive's name; ConfigError when it is no address."""
     try:
         plain = place.replace("{url}", "").replace("{ts}", "")
         return authority_of(fetch_key(plain, allow_single_label=True))

@@ -94,11 +94,7 @@ def parse_links(text: str) -> Iterator[LinkValue]:
 
 
 def read_link_timemap(text: str) -> ParsedTimeMap:
-    """Parse a TimeMap in application/link-format.
-
-    Raises:
-        FormatError: it has another format.
-    """
+    """Parse a TimeMap in application/link-format; FormatError when it has another format."""
     original, entries, parts = "", [], []
     for link in parse_links(text):
         if "original" in link.rels:
@@ -118,11 +114,7 @@ def read_link_timemap(text: str) -> ParsedTimeMap:
 
 
 def read_json_timemap(text: str) -> ParsedTimeMap:
-    """Parse a TimeMap in the aggregators' JSON, or Time Travel's answer for one time.
-
-    Raises:
-        FormatError: it has another format.
-    """
+    """Parse a JSON TimeMap, or Time Travel's answer for one time; FormatError when it is neither."""
     told = _object(text)
     mementos = told.get("mementos")
     index = told.get("timemap_index")
@@ -156,11 +148,7 @@ def _json_entries(each: Any) -> Iterator[ListedCopy]:
 
 
 def read_availability(text: str) -> dict[str, ListedCopy | None]:
-    """Parse a Wayback availability answer for several URLs, by tag; None stands for no copy.
-
-    Raises:
-        FormatError: it has another format.
-    """
+    """Parse a Wayback availability answer, by tag; None stands for no copy; FormatError when invalid."""
     results = _object(text).get("results")
     if not isinstance(results, list):
         raise FormatError("it is no answer about availability")
@@ -185,10 +173,9 @@ def _closest(told: Mapping[str, Any]) -> ListedCopy | None:
 
 
 def read_cdx(text: str) -> list[ListedCopy]:
-    """Parse CDX captures: a list of lists (Internet Archive), JSON lines (pywb), CDXJ or plain text.
+    """Parse CDX captures: JSON lists (Internet Archive), JSON lines (pywb), CDXJ or plain text.
 
-    Raises:
-        FormatError: it has none of these formats.
+    Raises FormatError for any other format.
     """
     text = text.strip()
     if not text:
@@ -261,11 +248,7 @@ def timestamp_of(text: str) -> str:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object.
-
-    Raises:
-        FormatError: it is none.
-    """
+    """Parse a JSON object; FormatError when it is none."""
     return _object(text)
 
 
@@ -316,11 +299,7 @@ class ArchiveAdapter(Protocol):
         ...
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """Return copies of the URL, including the archive's choice for `at`; [] when it has none.
-
-        Raises:
-            ArchiveUnavailableError: there is no answer.
-        """
+        """Return copies including the archive's choice for `at`; ArchiveUnavailableError without an answer."""
         ...
 
 
@@ -368,11 +347,7 @@ class AnswerFilter:
 
 
 def expect_status(service: str, reply: ArchiveResponse, statuses: tuple[int, ...]) -> None:
-    """Accept only answers with one of these statuses.
-
-    Raises:
-        ArchiveUnavailableError: the answer has another status.
-    """
+    """Raise ArchiveUnavailableError unless the answer has one of these statuses."""
     if reply.status in statuses:
         return
     said = f"it answered {reply.status}"

@@ -35,13 +35,7 @@ class ArchiveFailure(StrEnum):
 
 
 class ArchiveUnavailableError(TransientError):
-    """Failed archive request: no evidence about copies, retry later.
-
-    Attributes:
-        service: the archive.
-        trouble: the kind of failure.
-        retry_s: length of the pause in seconds; 0 when unspecified.
-    """
+    """Failed archive request: no evidence about copies. `retry_s` is 0 when the archive gave no time."""
 
     def __init__(
         self, service: str, trouble: ArchiveFailure, said: str, *, retry_s: float = 0.0
@@ -94,11 +88,7 @@ class ArchiveFetch(Protocol):
     """Interface that sends a request to a checked address."""
 
     def __call__(self, question: ArchiveRequest) -> Awaitable[ArchiveResponse]:
-        """Send the request and return the response.
-
-        Raises:
-            NoReplyError: there is none.
-        """
+        """Send the request and return the response; NoReplyError when there is none."""
         ...
 
 
@@ -135,11 +125,7 @@ class ArchiveClient:
         return max(self._door(service).closed_until - self._monotonic(), 0.0)
 
     async def ask(self, service: str, question: ArchiveRequest) -> ArchiveResponse:
-        """Send the request and return a response with a status below 500, neither 429 nor a refusal.
-
-        Raises:
-            ArchiveUnavailableError: there is none.
-        """
+        """Send the request; ArchiveUnavailableError without a response, or for a 5xx, a 429 or a refusal."""
         door = self._door(service)
         async with door.lock:
             closed = self.closed_s(service)

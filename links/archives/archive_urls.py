@@ -172,10 +172,7 @@ class ArchiveUrl:
 
     @property
     def moment(self) -> datetime | None:
-        """Return the capture time; None when it is not given.
-
-        For a copy of a copy, the time of the innermost one.
-        """
+        """Return the capture time, for a copy of a copy the innermost one; None when it is not given."""
         for each in (*reversed(self.chain), self):
             if each.timestamp:
                 return moment_of(each.timestamp)
@@ -183,11 +180,9 @@ class ArchiveUrl:
 
 
 def recognise(text: str, *, own: Iterable[str] = ()) -> ArchiveUrl | None:
-    """Parse an archive address; None when it belongs to no archive.
+    """Parse an archive address, in any spelling; None when it belongs to no archive.
 
-    Args:
-        text: the address as written; repaired as `core.urls.fetch_key` does.
-        own: origins of this archive's own front and replay, ``https://archive.example``.
+    `own` are origins of this archive's own front and replay, ``https://archive.example``.
 
     >>> recognise("archive.is/2015.01.02-030405/http://a.test/").timestamp
     '20150102030405'
@@ -214,13 +209,8 @@ def recognise(text: str, *, own: Iterable[str] = ()) -> ArchiveUrl | None:
 def make_archive_url(service: str, original: str, timestamp: str) -> str:
     """Build the address of a service's copy; empty when it cannot be derived.
 
-    Args:
-        service: a name in `SERVICES`.
-        original: a URL.
-        timestamp: 4 to 14 digits, or empty for the service's default version.
-
-    Raises:
-        InputError: the service is unknown, or the original or the timestamp is invalid.
+    The timestamp has 4 to 14 digits; empty stands for the service's default version. Raises InputError
+    for an unknown service or an invalid URL or timestamp.
     """
     known = SERVICES.get(service)
     if known is None:

@@ -220,11 +220,7 @@ class ResolvedAddress:
 
 
 async def resolve_address(asker: ArchiveClient, found: ArchiveUrl) -> ResolvedAddress:
-    """Fetch from the archive what an address does not contain: its original and time.
-
-    Raises:
-        ArchiveUnavailableError: it gave no answer.
-    """
+    """Fetch what an address does not contain: its original and time; ArchiveUnavailableError if it fails."""
     if not found.must_ask:
         return ResolvedAddress(found.original, found.timestamp, found.address)
     within = found.chain[-1] if found.chain else found

@@ -82,10 +82,7 @@ def citation_day(
 def citation_days(written: Iterable[int], added: Iterable[int], now: datetime) -> list[datetime]:
     """Return the days on which pages cite a link, the earliest access date before all others (B06).
 
-    Args:
-        written: access dates, as numbers of `links.check_history`.
-        added: days on which other pages got the link, or were first seen with it.
-        now: the moment.
+    `written` are access dates; `added` days on which other pages got the link, or were first seen.
     """
     found: dict[datetime, None] = {}
     for day in [*sorted(written), *sorted(added)]:
@@ -111,9 +108,8 @@ def choose_versions(
 ) -> dict[str, ArchiveMemento]:
     """Choose one version in each archive (W30), by the archive's name.
 
-    The nearest not after `at`; else the nearest after it; without `at` the newest. A copy with an
-    unknown time comes last. An archive with only copies of errors gets an empty address: it has the
-    page, but no version is chosen.
+    The nearest not after `at`, else the nearest after it; without `at` the newest; unknown times last.
+    An archive with only copies of errors gets an empty address.
     """
     found: dict[str, ArchiveMemento] = {}
     for copy in copies:
@@ -150,13 +146,8 @@ def plan_copies(
 ) -> CopyPlan:
     """Decide the next step (B12): use the stored copy, our own or another archive's, request one, or give up.
 
-    Args:
-        remembered: the copy in the registry; None without one.
-        chosen: the copies found now, ours included.
-        order: archives, the preferred first.
-        at: the citation day.
-        is_dead: the link is dead, so no new copy can be made.
-        is_sure: all archives have answered: only then is a dead link given up.
+    `remembered` is the copy in the registry, `chosen` those found now, `order` the archives, best first.
+    A dead link is given up only when `is_sure`: all archives have answered.
     """
     if remembered is not None and remembered.address:
         return CopyPlan(SearchStep.KEPT, remembered, chosen)
@@ -226,17 +217,8 @@ async def search_copies(
 ) -> CopySearchResult:
     """Find copies of a watched link, and store the result.
 
-    Args:
-        store: the registry.
-        archives: the archives to query.
-        url: the link.
-        now: the current time.
-        days: on which pages cite it (`citation_days`); a version is stored for each, and the first
-            determines the default copy. Without any, the newest version is the default.
-        is_thorough: query all archives, even when the registry or our own archive has a copy.
-
-    Raises:
-        TransientError: the registry's database does not answer.
+    A version is stored for each of `days` (`citation_days`); the first determines the default copy, which
+    is the newest version without any. `is_thorough` queries all archives, even when a copy is known.
     """
     at, *others = days or (None,)
     with store.reading() as rows:
@@ -283,10 +265,7 @@ async def search_copies(
 async def _found(
     archives: CopySources, url: str, days: Sequence[datetime | None], *, is_thorough: bool
 ) -> tuple[list[ArchiveMemento], tuple[str, ...], bool]:
-    """Return the copies, the archives without an answer, and True when any archive was queried.
-
-    Our own capture counts only if it is no capture of an error.
-    """
+    """Return the copies, the archives without an answer, and True when any archive was queried."""
     own = archives.own(url, days[0])
     if own is not None and own.status is not None and own.status not in _OK:
         own = None
@@ -343,12 +322,7 @@ async def _verified(
 ) -> dict[str, ArchiveMemento]:
     """Choose one version of each archive, and drop those that prove bad when fetched (T193158).
 
-    Args:
-        archives: the archives to query.
-        url: the link.
-        found: all versions that archives offered.
-        moments: the citation day and the current time.
-        seen: results of checks, by address; filled.
+    `seen` collects the results of checks, by address.
     """
 
     def corrected() -> dict[str, ArchiveMemento]:

@@ -203,12 +203,9 @@ def choose_copy(
 
 
 def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> ArchiveMemento:
-    """Parse an archive address and check that it is a copy of the URL (B07).
+    """Parse an archive address of a copy of the URL (B07), else RefusedAddressError.
 
     An address that does not contain its original is accepted; a later check verifies it.
-
-    Raises:
-        RefusedAddressError: it belongs to no known archive or another page, or is unusable.
     """
     found = recognise(address, own=own)
     if found is None or not found.is_known:
@@ -234,9 +231,7 @@ def lock_copies(
 ) -> int:
     """Lock or unlock manual choices for a page; return the number of copies affected.
 
-    Raises:
-        CopyLockedError: only administrators can unlock.
-        InputError: the URL has no copies yet.
+    Raises CopyLockedError unless administrators unlock, InputError when the URL has no copies yet.
     """
     if not is_locked and not is_admin:
         raise CopyLockedError("Only administrators lift a lock.")
@@ -317,13 +312,8 @@ def urls_without_copy(
 ) -> list[ObservedUrl]:
     """Return links to search copies for: dead, or failing since they were first seen, without a copy.
 
-    Includes links whose copies were chosen before a page cited them on another day.
-
-    Args:
-        connection: of the registry.
-        day: today.
-        limit: maximum number.
-        living: include live links without a copy; the whole registry is scanned over time.
+    Includes links whose copies were chosen before a page cited them on another day, and with `living` live
+    links, so that the whole registry is scanned over time.
     """
     found = _without(connection, day, limit, _DEAD)
     if len(found) < limit:
@@ -374,10 +364,7 @@ def _without(
 def put_versions(
     connection: Connection, url_id: int, found: Iterable[ArchiveMemento], day: int
 ) -> None:
-    """Store further versions for citations of other days (B06).
-
-    Archives with a manual choice are skipped: that choice holds for every page.
-    """
+    """Store further versions for citations of other days (B06), except where a person chose one."""
     by_person = {each.service for each in copies_of_url(connection, url_id) if each.chosen_by}
     rows = [
         {
@@ -394,10 +381,7 @@ def put_versions(
 
 
 def citable_copies(connection: Connection, url_id: int) -> tuple[StoredCopy, ...]:
-    """Return the URL's copies including the versions for other days; one copy of each version.
-
-    Check dates and misses of an archive's chosen version apply to its other versions.
-    """
+    """Return the URL's copies including the versions for other days; one copy of each version."""
     chosen = {kept.service: kept for kept in copies_of_url(connection, url_id)}
     query = (
         select(copy_versions)
@@ -421,17 +405,10 @@ class ArchiveCopies:
         self._own = tuple(own)
 
     def keep(self, connection: Connection, url: ObservedUrl, address: str, now: datetime) -> str:
-        """Store the address as a copy of the URL when it belongs to a known archive.
+        """Store the address as a copy of the URL when it belongs to a known archive; return that or "".
 
-        An existing choice is kept: proposals are unauthenticated, and only checks and logged-in
-        users change it.
-
-        Returns:
-            The archive's name; empty when the address is no known archive's, and nothing was stored.
-
-        Raises:
-            RefusedAddressError: it belongs to an archive, but to another URL, or is unusable.
-            CopyLockedError: no version of the page is chosen by hand (W31).
+        An existing choice is kept: proposals are unauthenticated, and only checks and logged-in users change
+        it. Raises RefusedAddressError for a copy of another URL, CopyLockedError when W31 forbids any.
         """
         found = recognise(address, own=self._own)
         if found is None or not found.is_known:

@@ -72,19 +72,7 @@ async def check_due_copies(
     own: tuple[str, ...] = (),
     told: Callable[[int], None] = lambda _count: None,
 ) -> list[CopyVisit]:
-    """Check the copies that are due, and store the results.
-
-    Args:
-        store: the registry.
-        asker: the archive client.
-        now: the current time.
-        limit: maximum number of copies.
-        own: origins of our own pages.
-        told: called with each checked copy.
-
-    Raises:
-        TransientError: the registry's database does not answer.
-    """
+    """Check up to `limit` copies that are due, and store the results; `told` gets each of them."""
     with store.reading() as rows:
         waiting = due_copies(rows, day_of(now), limit)
     return await check_copies(store, asker, waiting, now=now, own=own, told=told)
@@ -219,17 +207,8 @@ async def mirror_url(
 ) -> MirrorResult:
     """Send a request for an external copy of the link or find an existing one, and store the outcome.
 
-    An internal error is stored as trouble: the link is retried later, and others continue.
-
-    Args:
-        store: the registry.
-        archives: the archives to query; without a saver no copy is requested.
-        url: the link, for which `is_mirror_wanted` is None.
-        visited: outcome of our own capture.
-        now: the current time.
-
-    Raises:
-        TransientError: the registry's database does not answer.
+    For a link whose `is_mirror_wanted` is None, and the outcome of our own capture. An internal error is
+    stored as trouble: the link is retried later. Without a saver no copy is requested.
     """
     try:
         taken = None

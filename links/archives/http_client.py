@@ -51,13 +51,9 @@ class HttpFetch:
         limit_s: float = 60.0,
         origins: Iterable[str] = (),
     ) -> None:
-        """Store the egress rules, the user agent, the resolver and the time limit of one answer.
+        """Store the settings; the operator's own `origins` are exempt from the address checks.
 
-        The operator's own `origins` are exempt from the address checks: this machine often serves
-        them.
-
-        Raises:
-            ConfigError: a setting of `[egress]` is invalid.
+        Raises ConfigError for an invalid setting of `[egress]`.
         """
         self._judge = _CheckedResolver(egress, names or DnsResolver(), is_own, origins)
         self._context = strict_context(egress.ca_file)
@@ -87,11 +83,7 @@ class HttpFetch:
         await self._judge.names.close()
 
     async def __call__(self, question: ArchiveRequest) -> ArchiveResponse:
-        """Send the request and return the response.
-
-        Raises:
-            NoReplyError: no answer, an overlong one, or a prohibited address.
-        """
+        """Send the request; NoReplyError for no or an overlong answer, or a prohibited address."""
         url, headers = question.url, dict(question.headers)
         method, body = question.method, question.body
         for _ in range(question.hops + 1):
@@ -139,11 +131,7 @@ class HttpFetch:
 
 
 async def _read(content: aiohttp.StreamReader, limit: int, *, cut: bool) -> bytes:
-    """Read the decoded body.
-
-    Raises:
-        NoReplyError: it is longer than `limit`, and `cut` is False.
-    """
+    """Read the decoded body; NoReplyError when it is longer than `limit`, and `cut` is False."""
     kept = bytearray()
     async for piece in content.iter_any():
         kept += piece
@@ -156,11 +144,7 @@ async def _read(content: aiohttp.StreamReader, limit: int, *, cut: bool) -> byte
 
 
 def _joined(url: str, target: str) -> str:
-    """Resolve a redirect target.
-
-    Raises:
-        NoReplyError: it is no URL.
-    """
+    """Resolve a redirect target; NoReplyError when it is no URL."""
     try:
         return fetch_key(urljoin(url, target), allow_single_label=True)
     except (BadUrlError, ValueError) as error:
@@ -187,14 +171,7 @@ class _CheckedResolver(AbstractResolver):
         }
 
     def check(self, url: str) -> URL:
-        """Check the port, the name, and an address literal, before any look-up.
-
-        Returns:
-            The URL as it is sent, byte for byte.
-
-        Raises:
-            NoReplyError: it is prohibited.
-        """
+        """Check port, name and address literal; return the URL as it is sent, else raise NoReplyError."""
         try:
             url = fetch_key(url, allow_single_label=True)
             host, target = host_of(url), URL(url, encoded=True)
@@ -220,11 +197,7 @@ class _CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Resolve a name to its permitted addresses.
-
-        Raises:
-            OSError: there is none.
-        """
+        """Resolve a name to its permitted addresses; OSError when there is none."""
         given = self._given.get(f"{host}:{port}") or self._given.get(host)
         if given is not None:
             addresses: tuple[Address, ...] = (ipaddress.ip_address(given[0]),)

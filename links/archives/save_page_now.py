@@ -74,11 +74,7 @@ class SavePageNow:
         self._headers = {"Accept": "application/json", "Authorization": f"LOW {key}"}
 
     async def take(self, url: str) -> SaveResult:
-        """Send a capture request, and wait until it is done.
-
-        Raises:
-            ArchiveUnavailableError: the service gave no answer, or rejects the key.
-        """
+        """Send a capture request, and wait for its end; ArchiveUnavailableError if refused or unanswered."""
         for _ in range(SESSION_TRIES):
             body = urlencode({"url": url, "skip_first_archive": "1"}).encode()
             headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}

@@ -76,12 +76,6 @@ def read_status(status: int, mime: str, length: int | None, body: bytes) -> Stat
     declared type and first bytes agree cannot be the body of an error; then the answer is OK. Where
     only one of these contradicts the status it is SUSPECT: no failure, and the browser is asked.
     The same holds for long plain texts with 4xx, and long pages with 5xx.
-
-    Args:
-        status: the HTTP status.
-        mime: the declared bare media type, in lower case; empty without one.
-        length: bytes of the whole body; None when unknown.
-        body: the beginning of the body; empty when it was not read.
     """
     code = code_of_http(status)
     plain = StatusReading(code, verdict_of(code))
@@ -187,10 +181,7 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
 
 
 def head_is_conclusive(trace: ProbeTrace, finding: CheckResult) -> bool:
-    """Return True when an answer to HEAD suffices, so that no GET is sent (W42).
-
-    That is a success with type and length, a request to slow down, or a failure to connect.
-    """
+    """Return True when an answer to HEAD suffices (W42): success with type and length, 429, no connection."""
     if trace.trouble is not None:
         return not trace.hops and FAILURE_MEANINGS[trace.trouble].settled
     assert trace.answer is not None

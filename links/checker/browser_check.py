@@ -104,10 +104,7 @@ _NO_OPINION = _VisitFailure(StatusCode.NONE, CheckVerdict.UNDECIDED)
 
 
 def result_of_visit(seen: VisitSummary) -> CheckResult:
-    """Convert a browser visit to a check result.
-
-    A visit that a rule forbade, or that failed by an internal error, is UNDECIDED.
-    """
+    """Convert a visit to a check result; UNDECIDED for one that a rule forbade or an error of ours ended."""
     final_url = seen.final_url if seen.final_url != seen.url else ""
     if seen.outcome is VisitOutcome.SKIPPED or (
         seen.outcome is VisitOutcome.FAILED and seen.status is None
@@ -254,11 +251,7 @@ def compare_with_copy(
 ) -> tuple[CheckResult, PageLikeness]:
     """Compare a browser's good result with the copy: unchanged, DEVIATED, or USURPED.
 
-    Args:
-        finding: the result of the visit alone.
-        then: the copy.
-        now: the page.
-        ask: computes further evidence; called only where it could change the verdict.
+    `ask` computes further evidence; it is called only where that could change the verdict.
     """
     found = page_likeness(then, now)
     if finding.verdict is not CheckVerdict.OK:

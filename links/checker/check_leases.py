@@ -56,11 +56,7 @@ ALL_HOSTS = HostShare(1, 1)
 
 
 def parse_host_share(text: str) -> HostShare:
-    """Parse a share ``i/n``.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Parse a share ``i/n``; InputError when it is none."""
     found = _TEXT.fullmatch(text.strip())
     number, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if not 1 <= number <= count <= BUCKETS:
@@ -76,13 +72,7 @@ def share_of_bucket(bucket: int) -> HostShare:
 
 
 class LeaseHeldError(CollectionInUseError):
-    """Refusal of a lease because another checker holds an overlapping share.
-
-    Attributes:
-        holder: its name.
-        fence: its lease's token.
-        until: expiry of its lease, if it is not renewed, in seconds since 1970.
-    """
+    """Refusal of a lease because another checker holds an overlapping share until that time."""
 
     def __init__(self, wanted: HostShare, lease: "CheckLease", until: int) -> None:
         super().__init__(
@@ -110,18 +100,7 @@ class CheckLease:
 def take_check_lease(
     connection: Connection, part: HostShare, holder: str, *, now: int, length_s: int
 ) -> CheckLease:
-    """Claim a lease for the share; delete expired leases that overlap it.
-
-    Args:
-        connection: one that writes.
-        part: the share.
-        holder: the checker.
-        now: seconds since 1970.
-        length_s: lifetime unless it is renewed.
-
-    Raises:
-        LeaseHeldError: another checker holds an overlapping share.
-    """
+    """Claim a lease for the share, else LeaseHeldError; delete expired leases that overlap it."""
     if connection.dialect.name == "postgresql":
         # Two that look at the same moment would both see a free part.
         connection.execute(text("LOCK TABLE link_leases IN SHARE ROW EXCLUSIVE MODE"))
@@ -145,11 +124,7 @@ def take_check_lease(
 def renew_check_lease(
     connection: Connection, lease: CheckLease, *, now: int, length_s: int
 ) -> None:
-    """Renew the lease from now; an expired one that was not taken continues.
-
-    Raises:
-        LeaseLostError: another checker took it.
-    """
+    """Renew the lease from now, even when it expired; LeaseLostError when another checker took it."""
     changed = connection.execute(
         update(leases)
         .where(leases.c.part == str(lease.part), leases.c.fence == lease.fence)
@@ -164,11 +139,7 @@ def renew_check_lease(
 
 
 def hold_check_lease(connection: Connection, lease: CheckLease) -> None:
-    """Lock the lease's row until the connection's changes are committed.
-
-    Raises:
-        LeaseLostError: another checker took it.
-    """
+    """Lock the lease's row until the commit; LeaseLostError when another checker took it."""
     found = connection.execute(
         select(leases.c.fence)
         .where(leases.c.part == str(lease.part), leases.c.fence == lease.fence)

@@ -157,9 +157,7 @@ class CheckRun:
     ) -> CheckTally:
         """Check everything that is due, or only `named`, due or not.
 
-        Raises:
-            LeaseLostError: another checker has our hosts.
-            TransientError: the database outage exceeded the registry thread's patience.
+        Raises LeaseLostError when another checker has our hosts, TransientError after too long an outage.
         """
         now = self._clock.now()
         today = day_of(now)
@@ -394,11 +392,7 @@ class CheckRun:
             self._keep_held(keeper)
 
     async def _settle_doubt(self, keeper: ResultWriter) -> None:
-        """Wait until control hosts show that the network works.
-
-        Raises:
-            TransientError: the outage exceeded the registry thread's patience.
-        """
+        """Wait until control hosts show that the network works."""
         if await self._controls.somebody_answers():
             self._trusted_until = self._clock.monotonic() + _TRUST_S
             self._keep_held(keeper)

@@ -56,16 +56,7 @@ def next_due(
     preset: CheckPreset,
     key: bytes,
 ) -> int | None:
-    """Return the day of the link's next check, after `day`; None: never.
-
-    Args:
-        before: the state before the check.
-        after: the state now (`links.states.next_health`).
-        finding: the check result.
-        day: the day of the check.
-        preset: the intervals.
-        key: the URL's key (`links.url_parts.key_of`).
-    """
+    """Return the day of the check of the URL with that key that follows the one of `day`; None: never."""
     if after.state in _NEVER:
         return None
     if finding.verdict is CheckVerdict.UNDECIDED:
@@ -130,14 +121,9 @@ def forecast_checks(
     largest_host: int = 0,
     host_gap_s: float = 6.0,
 ) -> CheckForecast:
-    """Compute how long a check of all links takes (W38).
+    """Compute how long a check of all links takes (W38); `links` counts them by days between checks.
 
-    Args:
-        links: number of links by the days from one check to the next.
-        looks_per_s: observed checks a second.
-        pass_days: maximum duration.
-        largest_host: links of the largest host: one at a time, with the gap.
-        host_gap_s: the gap, in seconds.
+    Links of the largest host are checked one at a time, with the gap.
 
     >>> forecast_checks({7: 30_000}, 0.5).sentence
     'A look at all 30,000 links takes about 17 hours; 10 % of what can be done falls due.'
@@ -246,10 +232,7 @@ def latest_runs(connection: Connection, *, limit: int) -> list[CheckRunRow]:
 
 
 def checks_per_s(rows: list[CheckRunRow], *, now: datetime) -> float | None:
-    """Compute the rate of busy checkers, all shares together; None when no run shows it.
-
-    The fastest run of each share counts: a slower one had less to do.
-    """
+    """Compute the rate of busy checkers by each share's fastest run; None when no run shows it."""
     best: dict[str, float] = {}
     for row in rows:
         seconds = max((row.ended or int(now.timestamp())) - row.started, 1)

@@ -76,17 +76,8 @@ async def check_replacements(
     """Test up to `limit` waiting or due replacements; count them by resulting stage.
 
     A page is compared with a sibling that cannot exist: an error page is no replacement. Tests that
-    were cancelled because of a crowded host or an interruption stay due.
-
-    Args:
-        store: the registry.
-        examiner: the prober.
-        limit: maximum number.
-        around: policies for addresses.
-        told: called with each stored result.
-
-    Raises:
-        TransientError: the registry does not answer; stored results persist.
+    were cancelled because of a crowded host or an interruption stay due. Results stored before the registry
+    fails to answer persist.
     """
     with store.reading() as rows:
         waiting = replacements_to_test(rows, day_of(examiner.clock.now()), limit)
@@ -109,17 +100,7 @@ async def check_each_replacement(
     *,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Test each replacement, `AT_ONCE` at a time, and pass on the results.
-
-    Args:
-        waiting: the replacements.
-        examiner: the prober.
-        keep: stores a result; called for each that got its turn.
-        stop: when it is set no further test begins.
-
-    Raises:
-        TransientError: `keep` could not store a result; the other tests were cancelled.
-    """
+    """Test replacements, `AT_ONCE` at a time, until `stop`; `keep` stores each result."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(which: ReplacementProposal) -> None:
@@ -268,10 +249,8 @@ def plan_from_settings(
 def fit_to_files(settings: Settings, warn: Callable[[str], None]) -> Settings:
     """Set this process's limit of open files for `connections`; return settings that fit it.
 
-    Where the hard limit is lower, `connections` is reduced, and `warn` is called.
-
-    Raises:
-        ConfigError: the limit leaves no file for a connection.
+    Where the hard limit is lower, `connections` is reduced, and `warn` is called. ConfigError when no
+    connection fits.
     """
     wanted = settings.links.connections
     needed = wanted * _FILES_EACH + _FILES_BESIDE
@@ -306,10 +285,9 @@ async def open_check_context(
     *,
     clock: Clock,
 ) -> AsyncIterator[CheckContext]:
-    """Open the resources of a checker. Leases are taken by `take_leases`, and released at the end.
+    """Open the resources of a checker; leases taken by `take_leases` are released at the end.
 
-    Raises:
-        ConfigError: a setting is invalid, or the system has no name server.
+    Raises ConfigError when a setting is invalid, or the system has no name server.
     """
     async with AsyncExitStack() as stack:
         desk = RegistryThread(store, monotonic=clock.monotonic, patience_s=worker.patience_s)
@@ -331,14 +309,9 @@ async def take_leases(
     waiting: Callable[[LeaseHeldError], None],
     look_again_s: float = _LOOK_AGAIN_S,
 ) -> bool:
-    """Claim the leases, at once or when a dead checker's lease has expired.
+    """Claim the leases, at once or when a dead checker's lease has expired; False when stopped before.
 
-    Returns:
-        False when it was stopped before they were claimed.
-
-    Raises:
-        LeaseHeldError: another checker renewed its lease during the wait.
-        TransientError: the database does not answer.
+    Raises LeaseHeldError when another checker renewed its lease during the wait.
     """
     first: LeaseHeldError | None = None
     while not stop.is_set():
@@ -369,11 +342,7 @@ async def check_continuously(
     """Run check runs until `stop`, with the tasks of `between` after each.
 
     An internal error ends its run; the next begins after a pause that doubles with consecutive
-    errors.
-
-    Raises:
-        LeaseLostError: another checker has our hosts.
-        InvariantError: results cannot be stored.
+    errors. Raises LeaseLostError for lost hosts, InvariantError for results that cannot be stored.
     """
     backoff = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
     while not stop.is_set():

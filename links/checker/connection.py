@@ -63,8 +63,7 @@ _REFUSALS = (
 def strict_context(ca_file: str) -> ssl.SSLContext:
     """Create a context that verifies as browsers do, with the file's certificates besides the system's.
 
-    Raises:
-        ConfigError: the file cannot be read, or has no certificates.
+    Raises ConfigError when the file has none.
     """
     context = ssl.create_default_context()
     if ca_file:
@@ -178,11 +177,7 @@ class ConnectionOpener:
     def __init__(
         self, egress: EgressSettings, names: DnsResolver, *, is_own: Callable[[Address], bool]
     ) -> None:
-        """Load the settings.
-
-        Raises:
-            ConfigError: `ca_file` has no certificates.
-        """
+        """Load the settings; ConfigError when `ca_file` has no certificates."""
         self._rules = AddressPolicy(allow=egress.allow, refuse=egress.refuse, is_own=is_own)
         self._resolve = {
             resolve_key(name): parse_endpoint(text) for name, text in egress.resolve.items()
@@ -194,11 +189,7 @@ class ConnectionOpener:
         self._names = names
 
     async def open(self, target: RequestTarget, limit_s: float) -> HostConnection:
-        """Open a connection to the target, with TLS for https.
-
-        Raises:
-            NoAnswerError: it failed; its trouble is the reason.
-        """
+        """Open a connection to the target, with TLS for https; NoAnswerError with the reason if it fails."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limit_s
         try:
@@ -228,11 +219,7 @@ class ConnectionOpener:
         return HostConnection(way.reader, way.writer, fault)
 
     async def _addresses(self, target: RequestTarget) -> tuple[Addresses, int]:
-        """Return the permitted addresses and the port.
-
-        Raises:
-            NoAnswerError: there is none.
-        """
+        """Return the permitted addresses and the port; NoAnswerError when there is none."""
         host, port = target.host, target.port
         if self._block.of(host):
             raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] block names {host}")

@@ -75,17 +75,7 @@ class DnsResolver:
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
-        """Set up the name servers and the hosts file.
-
-        Args:
-            nameservers: addresses and ports; none: the system's (resolv.conf).
-            hosts: names that need no look-up; None: the system's.
-            monotonic: monotonic clock in seconds.
-            rng: generates the unregistered name.
-
-        Raises:
-            ConfigError: the system names no name server.
-        """
+        """Set up the name servers (default: resolv.conf; ConfigError without any) and the hosts file."""
         self._resolver = _resolver(nameservers)
         self._hosts = read_hosts() if hosts is None else hosts
         self._monotonic = monotonic
@@ -98,11 +88,7 @@ class DnsResolver:
         self._controls = asyncio.Lock()
 
     async def addresses(self, host: str) -> Addresses:
-        """Return the canonical host's addresses, at least one, without a policy check.
-
-        Raises:
-            NoAnswerError: it has none, or the look-up failed.
-        """
+        """Return the canonical host's addresses, without a policy check; NoAnswerError when it has none."""
         given = self._hosts.get(host)
         if given:
             return given

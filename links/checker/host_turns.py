@@ -51,10 +51,8 @@ _LOOK: ContextVar[ActiveCheck] = ContextVar("look")
 class HostTurns:
     """The `links.checker.probe_protocol.RequestLimiter` of one checker. Bound to one event loop.
 
-    Attributes:
-        gaps: between requests to one host.
-        parked: checks that wait for their host.
-        on_parked: called when a check begins to wait.
+    `gaps` are between requests to one host, `parked` counts checks that wait for their host, and
+    `on_parked` is called when such a wait begins.
     """
 
     def __init__(

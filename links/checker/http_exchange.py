@@ -29,11 +29,7 @@ _UNLOVED = "link"
 
 
 def user_agent(links: LinksSettings) -> str:
-    """Return the user agent of the settings.
-
-    Raises:
-        ConfigError: it has the word "link", or characters that a header must not contain.
-    """
+    """Return the user agent of the settings; ConfigError for the word "link" or illegal characters."""
     pages = "".join(f"; +{each}" for each in (links.purpose_page, links.contact) if each)
     name = links.user_agent or _NAME.format(pages=pages)
     setting = "user_agent" if links.user_agent else "contact or purpose_page"
@@ -95,15 +91,9 @@ class HttpAnswer:
 
 
 async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> HttpAnswer:
-    """Send the request and read the answer.
+    """Send the request and read the answer; the connection is not reusable afterwards.
 
-    Args:
-        way: an open connection; not reusable afterwards.
-        request: the whole request; bytes after the head of an answer to HEAD are no body.
-        limit_s: time limit. A body that takes longer is truncated.
-
-    Raises:
-        NoAnswerError: no status line was received.
+    A body that takes longer than `limit_s` is truncated. NoAnswerError without a status line.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + max(limit_s, 0)
@@ -137,10 +127,9 @@ async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> Ht
 async def _read_head(
     reader: asyncio.StreamReader, buffer: bytearray
 ) -> tuple[LenientHead | None, bytearray | None]:
-    """Read the head, and the body's first bytes.
+    """Read the head into `buffer`, and the body's first bytes.
 
-    The head is None for data without one; both are None when the peer closed the connection. All
-    received bytes of the head are in `buffer`.
+    The head is None for data without one; both are None when the peer closed the connection.
     """
     seen = interim = 0
     while True:
@@ -171,11 +160,7 @@ def _is_interim(status: int) -> bool:
 def _partial_answer(
     buffer: bytearray, trouble: FetchFailure, error: Exception | None = None
 ) -> HttpAnswer:
-    """Parse the head of an answer that broke off.
-
-    Raises:
-        NoAnswerError: its status line was not received.
-    """
+    """Parse the head of an answer that broke off; NoAnswerError without a whole status line."""
     head = parse_head(bytes(buffer)) if b"\n" in buffer or trouble is FetchFailure.CLOSED else None
     if head is None or _is_interim(head.status):
         raise NoAnswerError(trouble, type(error).__name__ if error else "") from error

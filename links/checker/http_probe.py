@@ -58,16 +58,8 @@ class HttpProber:
     ) -> None:
         """Set up resolver, connections and limits.
 
-        Args:
-            settings: [links] and [egress] are used.
-            is_own: tells whether an address is this machine's own (`net.address_policy.is_own`).
-            names: the resolver, closed by the caller; None: by the system's name servers.
-            turns: the limiter of requests to one host; None: unlimited.
-            clock: the clock.
-            rng: generates sibling paths.
-
-        Raises:
-            ConfigError: a setting is invalid, or the system has no name server.
+        `names` is closed by the caller; None: a resolver by the system's name servers. Without `turns` requests
+        to one host are unlimited; `rng` generates sibling paths. Raises ConfigError for an invalid setting.
         """
         self._clock = clock or SystemClock()
         asked = names or DnsResolver(monotonic=self._clock.monotonic, rng=rng)

@@ -11,10 +11,9 @@ from links.check_result import CheckResult
 
 
 class RequestLimiter(Protocol):
-    """Interface that spaces requests to one host; a turn is taken before each request.
+    """Interface that spaces requests to one host; a check takes a turn before each of its requests.
 
-    A check may send several requests: HEAD and GET, redirects to the same host and to others. Waits
-    here do not count towards the check's time limit.
+    Waits here do not count towards the check's time limit.
     """
 
     async def take(self, host: str) -> None:
@@ -33,21 +32,13 @@ class LinkProber(Protocol):
     ) -> CheckResult:
         """Check the URL once, following all redirects.
 
-        Args:
-            url: a fetch key or identity key (`core.urls`); anything else is INVALID.
-            get_only: do not send HEAD: the host is known to answer it badly (W42).
-            compare: decides by the result whether an invented sibling path is requested, as in
-                `probe_sibling`; the page is not requested again when it came by GET.
-
-        Returns:
-            The result. Its first hop has the status 0 when only the same URL with the other scheme
-            answers, without a redirect by the server (W47).
+        With `get_only` no HEAD is sent (W42). `compare` decides by the result whether an invented sibling path
+        is requested, as in `probe_sibling`. The result's first hop has the status 0 when only the same URL with
+        the other scheme answers, without a redirect by the server (W47).
         """
 
     async def probe_sibling(self, url: str) -> CheckResult:
         """Check the URL and an invented sibling path by GET, to detect soft 404s.
 
-        Returns SUSPECT, with a note that begins with ``soft 404``, when the site answers both
-        alike; else the result of `probe` by GET. For URLs with a good result; it takes at least two
-        requests.
+        Returns SUSPECT, with a note that begins with ``soft 404``, when the site answers both alike.
         """

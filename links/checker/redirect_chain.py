@@ -101,11 +101,7 @@ class RedirectChain:
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     def next_url(self) -> str:
-        """Return the next URL to request.
-
-        Raises:
-            NoAnswerError: a redirect loop, or too many redirects.
-        """
+        """Return the next URL to request; NoAnswerError for a loop or too many redirects."""
         url = self.trace.final
         here = (url, self.cookies.header(request_target(url).host))
         if here in self._seen:

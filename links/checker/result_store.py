@@ -65,11 +65,7 @@ class CheckRules:
     settings: "UrlSettings | None" = None  # manual settings of URLs (A16); None: none
 
     def of(self, url: str) -> "CheckRules":
-        """Return the rules for that URL.
-
-        Raises:
-            TransientError: the registry does not answer.
-        """
+        """Return the rules for that URL; TransientError when the registry does not answer."""
         if self.settings is None:
             return self
         name = self.settings.setting(url, "preset")
@@ -135,14 +131,7 @@ def effective_result(
 def compute_update(
     kept: CheckedRow, finding: CheckResult, day: int, rules: CheckRules
 ) -> RowUpdate:
-    """Compute the changes by a result.
-
-    Args:
-        kept: the URL's current row.
-        finding: the check result, after `effective_result`.
-        day: the day of the check.
-        rules: for the evaluation.
-    """
+    """Compute the changes to the URL's row by a result, after `effective_result`."""
     now = next_health(kept.standing, finding, day, rules.preset, browser=rules.browser)
     due = next_due(kept.standing, now, finding, day, rules.preset, kept.key)
     asked = rules.browser and needs_browser(now, rules.preset, day)
@@ -261,13 +250,7 @@ class RecordedResult:
 def record_results(
     connection: Connection, results: Sequence[UrlCheckResult], rules: CheckRules
 ) -> list[RecordedResult]:
-    """Store check results. URLs that are no longer watched are skipped.
-
-    Args:
-        connection: one that writes.
-        results: the oldest first; several of one URL are applied in sequence.
-        rules: for the evaluation.
-    """
+    """Store check results, oldest first. URLs that are no longer watched are skipped."""
     booked: list[RecordedResult] = []
     for batch in _rounds(results):
         booked += _book_once(connection, batch, rules)

@@ -65,12 +65,7 @@ class LeaseHolder:
         return self._clock.monotonic() < self._valid_until
 
     async def take(self) -> None:
-        """Claim the leases, all or none.
-
-        Raises:
-            LeaseHeldError: another checker has one of them.
-            TransientError: the database does not answer.
-        """
+        """Claim all leases or none; LeaseHeldError when another checker has one of them."""
         began, now = self._clock.monotonic(), int(self._clock.now().timestamp())
 
         def all_of_them(rows: Connection) -> list[CheckLease]:
@@ -85,23 +80,14 @@ class LeaseHolder:
         self._valid_until = began + self._length_s
 
     async def run(self) -> None:
-        """Renew them until cancelled.
-
-        Raises:
-            LeaseLostError: another checker has one of them: nothing more may be requested or
-                stored.
-        """
+        """Renew them until cancelled; LeaseLostError when another checker has one: store nothing more."""
         while True:
             await asyncio.sleep(self._length_s / 3)
             await self.renew()
 
     @asynccontextmanager
     async def renewed(self) -> AsyncIterator[None]:
-        """Renew them during the block.
-
-        Raises:
-            LeaseLostError: another checker has one of them: the block is cancelled.
-        """
+        """Renew them during the block, which LeaseLostError cancels when another checker has one."""
         try:
             async with asyncio.TaskGroup() as group:
                 renewing = group.create_task(self.run())
@@ -221,9 +207,7 @@ class ResultWriter:
     async def run(self) -> None:
         """Store results until `close`.
 
-        Raises:
-            LeaseLostError: another checker has our hosts; waiting results are discarded.
-            TransientError: the database outage exceeded the registry thread's patience.
+        LeaseLostError discards waiting results; TransientError follows too long an outage.
         """
         while True:
             await self._some.wait()
@@ -244,10 +228,8 @@ class ResultWriter:
     async def _write(self, batch: ResultBatch) -> list[RecordedResult]:
         """Store a batch; on an internal error store its results one by one.
 
-        A result that cannot be stored is postponed to the next day, without effect on others.
-
-        Raises:
-            InvariantError: several consecutive results fail.
+        A result that cannot be stored is postponed to the next day, without effect on others; several
+        consecutive ones raise InvariantError.
         """
         try:
             booked = await self._desk.write(lambda rows: self._book(rows, batch))

@@ -58,11 +58,7 @@ class _GapBackoff:
 
 
 class HostGaps:
-    """Request gaps of one checker.
-
-    Attributes:
-        learned_day: the day on which earlier rate limits were loaded; None: never yet.
-    """
+    """Request gaps of one checker; `learned_day` is when earlier rate limits were loaded."""
 
     def __init__(self, gap_s: float, *, memory: int = 50_000) -> None:
         """Set the general gap, and the maximum number of remembered hosts with 429."""
@@ -185,14 +181,9 @@ class _TimetableHost(Generic[P]):
 class Timetable(Generic[P]):
     """Schedule of one run; see the module. Not thread-safe; `now` must be monotonic.
 
-    Args:
-        gaps: minimum time from the end of one request to a host to the beginning of the next; a
-            number applies to every host.
-        room: maximum number of URLs.
-        host_room: … of one host.
-        patience_s: URLs of a host with a longer delay are returned (LATER).
-        tries: maximum number of requests for a URL with 429, at its host's longer gap.
-        memory: maximum number of remembered failed hosts; beyond it the first are requested again.
+    `gaps` run from the end of a request to a host to the next. `room` limits all URLs, `host_room` those of
+    a host. URLs of a host with a longer delay than `patience_s` are returned (LATER). `tries` limits
+    requests for a URL with 429, `memory` the remembered failed hosts.
     """
 
     def __init__(
@@ -241,14 +232,7 @@ class Timetable(Generic[P]):
         return self._room - len(self._held)
 
     def add(self, url_id: int, host: str, payload: P, *, inferable: bool = True) -> AddOutcome:
-        """Add a URL.
-
-        Args:
-            url_id: its number.
-            host: its host.
-            payload: returned with its turn.
-            inferable: another URL's result may replace a check (`links.states.may_infer`).
-        """
+        """Add a URL; `inferable`: another URL's result may replace its check (`links.states.may_infer`)."""
         if url_id in self._held:
             return AddOutcome.HELD
         if len(self._held) >= self._room:
@@ -275,10 +259,7 @@ class Timetable(Generic[P]):
         return AddOutcome.TAKEN
 
     def next(self, now: float) -> CheckTurn[P] | float:
-        """Return the next turn; or, when there is none now, the time of the next attempt.
-
-        The time is infinite when only `done` or `add` can create a turn.
-        """
+        """Return the next turn, or the time of the next attempt: infinite until the next `done` or `add`."""
         self._now = now
         if self._idle and self._idle[0][0] <= now:
             self._forget(now)
@@ -308,19 +289,10 @@ class Timetable(Generic[P]):
         429 doubles the host's gap, up to 60 s, and returns its URLs when that is not enough;
         Retry-After delays the host; a host-wide failure marks the whole host as failed: an unknown
         name at once, all else when three different URLs in a row had the same (W46). An answer from
-        a failed host clears it.
-
-        Args:
-            turn: the turn.
-            now: time of its end.
-            finding: the result; None when no request was made, or it is unknown.
+        a failed host clears it. The finding is None when no request was made.
 
         Returns:
-            False when it got a 429 and has tries left: store nothing, its turn comes again. Else
-                True.
-
-        Raises:
-            InvariantError: the turn is not open.
+            False when it got a 429 and has tries left: store nothing, its turn comes again.
         """
         host = self._hosts.get(turn.host)
         if host is None or host.busy != turn.url_id:

@@ -54,8 +54,8 @@ def _falls_on(url: DueUrl, day: int, each: int) -> bool:
 def wants_sibling(url: DueUrl, finding: CheckResult, *, is_beside: bool = False) -> bool:
     """Return True when a page with a good result is to be compared with an invented sibling.
 
-    That is when `is_beside` is set, when the link was failing before, as domains come back with
-    other content, and when the result is already suspicious, as further evidence.
+    That is with `is_beside`, when the link was failing before, as domains come back with other content, and
+    when the result is already suspicious.
     """
     if finding.verdict is CheckVerdict.SUSPECT:
         return not finding.note.startswith(_SOFT)
@@ -75,11 +75,7 @@ class LinkDecisions(Protocol):
     """Interface for manual decisions about URLs (B10, B11, A16), as a snapshot."""
 
     def state_of(self, url: str) -> LinkState | None:
-        """Return PERMALIVE, PERMADEAD or EXCLUDED; None without a decision.
-
-        Raises:
-            BadUrlError: it is no URL.
-        """
+        """Return PERMALIVE, PERMADEAD or EXCLUDED; None without a decision."""
 
     def setting(self, url: str, key: str) -> str | None:
         """Return a setting for the URL (`links.feedback.marks.MARK_SETTINGS`); None without one."""
@@ -92,11 +88,7 @@ class DecisionSource(Protocol):
     """Interface for current decisions."""
 
     def current(self) -> LinkDecisions:
-        """Return the effective decisions.
-
-        Raises:
-            TransientError: the registry does not answer.
-        """
+        """Return the effective decisions; TransientError when the registry does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +131,7 @@ class TimetableFeed:
     ) -> None:
         """Set the window size, the number of loaded URLs of a host, and the random thoroughness.
 
-        With `trusts_tags` a link that a page tags as dead is checked, though a mark is PERMALIVE
-        (B10).
+        With `trusts_tags` a tagged link is checked, though a mark is PERMALIVE (B10).
         """
         self.in_hand: dict[int, dict[int, DueUrl]] = {}  # by host's and URL's row
         self._desk = desk

@@ -106,10 +106,7 @@ class LinkMark:
 
 
 class MarkSet:
-    """Marks indexed by pattern. Thread-safe.
-
-    Unreadable marks are ignored; `unread` lists them with their errors.
-    """
+    """Marks indexed by pattern. Thread-safe. `unread` has the errors of ignored, unreadable marks."""
 
     def __init__(self, found: Iterable[LinkMark], clock: Clock) -> None:
         self._clock = clock
@@ -130,11 +127,7 @@ class MarkSet:
         return self._first(url, "")
 
     def deciding(self, url: str) -> LinkMark | None:
-        """Return the mark that determines a link's state; None when it is watched as any other.
-
-        Raises:
-            BadUrlError: it is no http(s) URL.
-        """
+        """Return the mark that determines a link's state; None when it is watched as any other."""
         mark = self._first(url, "")
         return None if mark is None or mark.kind is MarkKind.ALWAYS else mark
 
@@ -171,10 +164,7 @@ class MarkSet:
 
 
 class LiveMarks:
-    """Current marks of a registry, reloaded when they changed. Thread-safe.
-
-    Methods raise TransientError when the registry does not answer.
-    """
+    """Current marks of a registry, reloaded when they changed. Thread-safe."""
 
     def __init__(self, store: RegistryStore, clock: Clock) -> None:
         self._store = store
@@ -284,11 +274,7 @@ class MarkTally:
 
 
 def check_mark(mark: LinkMark) -> LinkMark:
-    """Validate a mark for `put_marks`, which assigns its number.
-
-    Raises:
-        InputError: the pattern is invalid, the reason is missing, or the setting is invalid.
-    """
+    """Validate a mark for `put_marks`; InputError when its pattern, reason or setting is invalid."""
     mark = replace(mark, pattern=mark.pattern.strip(), reason=mark.reason.strip())
     parse_pattern(mark.pattern)
     if not 0 < len(mark.reason) <= MOST_TEXT:
@@ -335,11 +321,7 @@ def put_marks(connection: Connection, made: Iterable[LinkMark]) -> list[LinkMark
 
 
 def named_marks(connection: Connection, names: Sequence[str]) -> list[LinkMark]:
-    """Return the marks with these numbers or patterns that were not lifted.
-
-    Raises:
-        InputError: a name matches no active mark.
-    """
+    """Return the marks with these numbers or patterns that were not lifted; InputError if one is unknown."""
     marks = active_marks(connection)
     chosen: dict[int, LinkMark] = {}
     for name in names:
@@ -371,19 +353,10 @@ def apply_marks(
     *,
     told: Callable[[int], None] = lambda _count: None,
 ) -> MarkTally:
-    """Update the states of all URLs to the pending marks.
+    """Update the states of all URLs to the pending marks; `told` gets the number of URLs examined so far.
 
     Each batch is a transaction of its own, and reloads the marks when they changed, so that
     concurrent changes are respected.
-
-    Args:
-        store: the registry.
-        clock: the clock.
-        told: called repeatedly with the number of URLs examined.
-
-    Raises:
-        TransientError: the registry does not answer; completed batches persist, the rest is done
-            next time.
     """
     tally = MarkTally()
     stamp, decided = None, MarkSet((), clock)

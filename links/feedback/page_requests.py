@@ -124,10 +124,7 @@ def put_page_requests(
     *,
     day: int,
 ) -> int:
-    """Record requests for the wiki's synchronisation; return how many are new today.
-
-    Requests beyond `MOST_OF_WIKI` are dropped and must be repeated.
-    """
+    """Record requests up to `MOST_OF_WIKI` for the wiki's synchronisation; return how many are new today."""
     wanted = _named(page_ids, titles)
     there = _states(connection, wiki_id)
     again = [each for each in wanted if each in there and _is_over(*there[each], day)]
@@ -170,12 +167,7 @@ def finish_page_requests(
 ) -> None:
     """Record that these pages were read today; results of earlier days are deleted.
 
-    Args:
-        connection: of a transaction that writes.
-        wiki_id: the wiki.
-        read: the pages.
-        day: today.
-        keys: of the URLs of those that are not to be observed.
+    `keys` are of the URLs of those pages that are not to be observed.
     """
     rows = [
         {

@@ -99,11 +99,7 @@ _NO_WEB = frozenset({"local", "internal", "onion", "home.arpa"})
 
 
 class RefusedAddressError(InputError):
-    """Refusal of an address as a replacement.
-
-    Attributes:
-        reason: a short constant, e.g. ``same`` or ``private``; see `AddressRefusal`.
-    """
+    """Refusal of an address as a replacement, with its reason."""
 
     def __init__(self, message: str, *, reason: "AddressRefusal") -> None:
         super().__init__(message)
@@ -179,13 +175,9 @@ class ArchiveCopySink(Protocol):
     """Interface that stores archive addresses as copies."""
 
     def keep(self, connection: Connection, url: ObservedUrl, address: str, now: datetime) -> str:
-        """Store the address as a copy of the URL when it belongs to a known archive.
+        """Store the address as a copy of the URL when it belongs to a known archive; return that or "".
 
-        Returns:
-            The archive's name; empty when the address is no archive's, and nothing was stored.
-
-        Raises:
-            RefusedAddressError: it is an archive's, but of another URL, or unusable.
+        Raises RefusedAddressError for an archive's address that is of another URL, or unusable.
         """
         ...
 
@@ -238,7 +230,6 @@ def propose_replacement(
     The connection's transaction is rolled back when this raises.
 
     Raises:
-        BadUrlError: one of them is no URL.
         NotObservedError: the URL is not watched.
         NeedlessReportError: the URL works.
         RefusedAddressError: the address cannot be a replacement.
@@ -292,7 +283,6 @@ def remove_replacement(
     """Remove the proposal for the URL, by any reporter; return its address.
 
     Raises:
-        BadUrlError: it is no URL.
         NotObservedError: it is not watched.
         NeedlessReportError: nothing is proposed for it.
         TooOftenError: the same reporter removed another some seconds ago.
@@ -337,10 +327,7 @@ def shown_replacement(address: str, stage: int, state: LinkState) -> str:
 
 
 def replacements_to_test(connection: Connection, day: int, limit: int) -> list[ReplacementProposal]:
-    """Return the proposals that a checker should test next: waiting ones, oldest first; then due ones.
-
-    Waiting ones are tested once a day, all others once a month.
-    """
+    """Return the proposals to test next: waiting ones daily, oldest first; then the others, monthly."""
     state, tested = replacements.c.state, replacements.c.tested_day
     last = day - RETEST_DAYS
     chosen = (

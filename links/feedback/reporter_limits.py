@@ -55,10 +55,9 @@ class ReporterDigests:
 
 
 def open_reporter_digests(layout: Layout) -> ReporterDigests:
-    """Load the key of the collection; create it, readable by its owner only, when it is missing.
+    """Load the collection's key; create it, readable by its owner only, when it is missing.
 
-    Raises:
-        UnavailableError: the key can neither be read nor made, or is invalid.
+    Raises UnavailableError when the key can neither be read nor made, or is invalid.
     """
     path = layout.databases / KEY_FILE
     try:
@@ -135,12 +134,7 @@ DEFAULT_LIMITS = limits_of()
 
 
 class TooOftenError(TransientError):
-    """Refusal of an action by a rate limit; nothing was changed.
-
-    Attributes:
-        retry_after_s: delay in seconds until a retry may succeed.
-        is_everybodys: the daily total of all reporters is used up.
-    """
+    """Refusal of an action by a rate limit; `is_everybodys`: by the daily total of all reporters."""
 
     def __init__(self, message: str, *, retry_after_s: int, is_everybodys: bool) -> None:
         super().__init__(message)
@@ -151,11 +145,7 @@ class TooOftenError(TransientError):
 def count_act(
     connection: Connection, act: LimitedAct, reporter: bytes, now: datetime, limits: Limits
 ) -> None:
-    """Record an action of the reporter. Roll the transaction back when it raises.
-
-    Raises:
-        TooOftenError: a limit is exceeded.
-    """
+    """Record an action of the reporter. Roll the transaction back when it raises TooOftenError."""
     limit, moment = limits[act], int(now.timestamp())
     _wait_for_turn(connection, act, reporter, moment, limit.gap_s)
     if limit.a_day is not None:

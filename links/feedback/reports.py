@@ -95,13 +95,7 @@ def add_report(
 ) -> ReportResult:
     """Record that the reporter can reach the URLs, or with `is_pattern` the prefixes, as one report.
 
-    Args:
-        connection: of a transaction that is rolled back when this raises.
-        named: URLs, or domains with an optional path prefix.
-        reporter: `links.feedback.reporter_limits`.
-        now: the current time.
-        is_pattern: `named` are prefixes.
-        limits: the rate limits.
+    The connection's transaction is rolled back when this raises.
 
     Raises:
         InputError: one is no URL, or no such domain; or they match too many.
@@ -146,13 +140,8 @@ def withdraw_reports(
 ) -> WithdrawalResult:
     """Delete all reports about these, by any reporter (W14).
 
-    A domain with too few remaining reports loses its presumption; so does one that is named itself.
-
-    Raises:
-        InputError: one is no URL, or no such domain; or they match too many.
-        NotObservedError: none of one is watched.
-        NeedlessReportError: none of them is reported.
-        TooOftenError: the same reporter withdrew another some seconds ago.
+    A domain with too few remaining reports loses its presumption; so does one that is named itself. Raises
+    the errors of `add_report`; NeedlessReportError when none of them is reported.
     """
     meant = _meant(connection, named, is_pattern=is_pattern)
     count_act(connection, LimitedAct.WITHDRAW, reporter, now, limits)
@@ -181,10 +170,7 @@ def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
 
 
 def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
-    """Delete up to `limit` reports older than six months; return the number.
-
-    Expired reports are not shown, even before they are deleted.
-    """
+    """Delete up to `limit` reports older than six months, which are not shown any more; return the number."""
     over = select(reports.c.id).where(reports.c.expires_day < day)
     ids = connection.execute(over.order_by(reports.c.expires_day).limit(limit)).scalars().all()
     gone = 0

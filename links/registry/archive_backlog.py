@@ -139,17 +139,10 @@ def want_links(
     now: datetime,
     grace: timedelta = timedelta(0),
 ) -> None:
-    """Add links of pages to the backlog; a waiting link keeps its day.
+    """Add links of pages to the backlog, due after `grace`; a waiting link keeps its day.
 
-    Only the first `AT_ONCE` links of a page that was just saved get the highest priority, so that a
-    page with thousands of links does not delay all others.
-
-    Args:
-        connection: of the transaction that adds the links to the pages.
-        links: the links.
-        priority: raises the priority of a waiting link, but never lowers it.
-        now: when they were seen.
-        grace: delay until they are due.
+    The priority of a waiting link is never lowered. Only the first `AT_ONCE` links of a page that was just
+    saved get the highest one, so that a page with thousands of links does not delay all others.
     """
     moment, due = int(now.timestamp()), int((now + grace).timestamp())
     rows = [
@@ -184,10 +177,7 @@ def want_links(
 
 
 def want_urls(connection: Connection, url_ids: Iterable[int], *, now: datetime) -> None:
-    """Add these URLs to the backlog, for the first page that has each, on a wiki watched by its API.
-
-    The consumer skips URLs with a good copy.
-    """
+    """Add these URLs to the backlog, for the first page that has each, on a wiki watched by its API."""
     links = [
         LinkRef(page, url_id)
         for batch in batches(sorted(set(url_ids)))

@@ -219,19 +219,10 @@ def move_edit(
     undone: Collection[int] | None = None,
     **facts: Any,
 ) -> BotEdit:
-    """Set the state of an edit; return the updated edit.
+    """Set the state of an edit at `moment`, the time of its last check; return the updated edit.
 
-    Args:
-        connection: of a transaction that writes.
-        edit: as it was read.
-        state: the new state.
-        moment: now, in seconds; stored as the time of the last check.
-        undone: indexes of the changes that were reverted; None: unchanged.
-        **facts: further columns: rev, note, undone_rev, undone_by, reviewed, reviewed_by.
-
-    Raises:
-        InvariantError: the transition is not allowed.
-        InputError: it was changed concurrently; nothing was written.
+    `undone` are indexes of the reverted changes, None: unchanged. `facts` are further columns. InvariantError
+    when the transition is not allowed, InputError after a concurrent change: nothing was written.
     """
     if state not in MOVES[edit.state]:
         raise InvariantError(f"An edit that is {edit.state.name} cannot become {state.name}.")
@@ -298,18 +289,7 @@ def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int)
 def take_edit_lock(
     connection: Connection, wiki_id: int, who: str, *, now: int, length_s: int
 ) -> None:
-    """Lock a wiki for a run, or renew the lock.
-
-    Args:
-        connection: of a transaction that writes.
-        wiki_id: the wiki.
-        who: unique name of the run.
-        now: seconds since 1970.
-        length_s: lifetime of the lock unless it is renewed.
-
-    Raises:
-        BotBusyError: another run has it.
-    """
+    """Lock a wiki for the run of that unique name, or renew the lock; BotBusyError when another has it."""
     insert_missing(connection, edit_turns, [{"wiki_id": wiki_id, "holder": who, "until": 0}])
     given = {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}
     if TAKE_TURN.run(connection, given):

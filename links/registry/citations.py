@@ -129,11 +129,7 @@ def put_citations(
 ) -> None:
     """Write all citations of these pages; earlier ones are deleted.
 
-    Args:
-        connection: of the transaction that writes the pages' links.
-        numbers: the registry's numbers of the pages that were read.
-        rows: the citations; of links that they have.
-        day: today. A link that is marked always alive and tagged dead becomes due today.
+    A link that is marked always alive and tagged dead becomes due today.
     """
     best: dict[LinkRef, CitationRow] = {}
     for row in rows:

@@ -58,15 +58,9 @@ def version_of(connection: Connection) -> str:
 
 
 def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> None:
-    """Apply the missing migration steps within the connection's transaction.
+    """Apply the missing migration steps within the connection's transaction, up to the version `to`.
 
-    Args:
-        connection: of a transaction that writes.
-        where: the database, for messages.
-        to: the version to stop at.
-
-    Raises:
-        CollectionVersionError: the tables have an unknown version.
+    Raises CollectionVersionError when the tables have an unknown version.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
@@ -128,12 +122,7 @@ _PRAGMAS = (
 
 
 class RegistryStore:
-    """Database of the registry. Thread-safe; must be closed.
-
-    Attributes:
-        engine: SQLAlchemy's.
-        where: the database, for messages: a path, or an address without password.
-    """
+    """Database of the registry. Thread-safe; must be closed. `where` is its address without password."""
 
     def __init__(self, engine: Engine, where: str, file: Path | None = None) -> None:
         self.engine = engine
@@ -154,11 +143,7 @@ class RegistryStore:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Open a connection that reads one snapshot.
-
-        Raises:
-            TransientError: the database does not answer.
-        """
+        """Open a connection that reads one snapshot; TransientError when the database does not answer."""
         with self._mapped(), self._reader.begin() as connection:
             yield connection
 
@@ -166,8 +151,7 @@ class RegistryStore:
     def writing(self) -> Iterator[Connection]:
         """Open a connection whose changes are committed when the block ends without an error.
 
-        Raises:
-            TransientError: the database does not answer; nothing was committed.
+        After a TransientError nothing was committed.
         """
         with self._mapped(), self.engine.connect() as plain:
             connection = plain.execution_options(**{_WRITES: True})
@@ -176,11 +160,7 @@ class RegistryStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[DatabaseSnapshot]:
-        """Open a snapshot as `reading`, for `links.registry.statements.SqlStatement.rows` only, at a tenth of the cost.
-
-        Raises:
-            TransientError: the database does not answer.
-        """
+        """Open a snapshot for `SqlStatement.rows` only, at a tenth of the cost of `reading`."""
         with self._mapped():
             held = self._held()
             driver: Any = held.connection.driver_connection
@@ -266,10 +246,7 @@ class RegistryStore:
 def open_registry_store(layout: Layout, url: str = "") -> RegistryStore:
     """Open and upgrade the registry of a collection, or the one beside the index that `url` names.
 
-    Raises:
-        ConfigError: `url` names none.
-        CollectionVersionError: a newer Weboid made it.
-        TransientError: the database does not answer.
+    Raises CollectionVersionError when a newer Weboid made it, ConfigError for an invalid `url`.
     """
     address = parse_index_url(url) if url else None
     store = _own(layout.links_db) if address is None else _shared(address)
@@ -285,12 +262,7 @@ def open_registry_store(layout: Layout, url: str = "") -> RegistryStore:
 
 
 def open_registry_read_only(layout: Layout, url: str = "") -> RegistryStore | None:
-    """Open the registry without an upgrade; None when it is missing or has another version.
-
-    Raises:
-        ConfigError: `url` names none.
-        TransientError: the database does not answer.
-    """
+    """Open the registry without an upgrade; None when it is missing or has another version."""
     if not url and not layout.links_db.is_file():
         return None
     store = _shared(parse_index_url(url)) if url else _own(layout.links_db)
@@ -381,14 +353,7 @@ _AT_ONCE = 1_000
 
 
 def copy_rows(source: Connection, target: Connection) -> None:
-    """Copy all rows of the source's registry over those of the target's.
-
-    Both have the current version; the source's rows are read in batches.
-
-    Args:
-        source: a connection that reads one snapshot, of SQLite or PostgreSQL.
-        target: a connection that writes.
-    """
+    """Copy all rows of the source's registry, one snapshot, over those of the target's, in batches."""
     reading = source.execution_options(yield_per=_AT_ONCE)
     for table in metadata.sorted_tables:
         target.execute(delete(table))

@@ -35,22 +35,14 @@ _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r", "b": "\b", "Z": "\x1a"}
 
 
 class SqlDump:
-    """Line-by-line reader of an SQL dump.
-
-    Attributes:
-        columns: of the table, in their order; empty until its CREATE TABLE was read.
-    """
+    """Line-by-line reader of an SQL dump; `columns` is empty until its CREATE TABLE was read."""
 
     def __init__(self) -> None:
         self.columns: list[str] = []
         self._is_creating = False
 
     def rows(self, line: str) -> Iterator[dict[str, str]]:
-        """Yield the rows that the line inserts, by columns; NULL is empty.
-
-        Raises:
-            ValueError: the line is malformed; the rows before that place were yielded.
-        """
+        """Yield the rows that the line inserts; NULL is empty. ValueError follows those before a malformed one."""
         if line.startswith("CREATE TABLE"):
             self.columns, self._is_creating = [], True
         elif self._is_creating:
@@ -136,15 +128,10 @@ class MalformedLine(NamedTuple):
 def read_links(
     stream: BufferedIOBase, *, one_wiki: bool, progress: Callable[[int], None] = lambda _: None
 ) -> Iterator[DumpLink | MalformedLine]:
-    """Yield the links of a file.
+    """Yield the links of a file; InputError when it is damaged, or of no known format.
 
-    Args:
-        stream: the file, from its beginning.
-        one_wiki: TSV without a line of names has no column for the wiki.
-        progress: called with the number of bytes read since the last call.
-
-    Raises:
-        InputError: the file is damaged, or has another format.
+    With `one_wiki`, TSV without a line of names has no column for the wiki. `progress` gets the number of
+    bytes read since its last call.
     """
     source = cast("BufferedReader", _CountingStream(stream, progress))
     plain: Any = source
@@ -254,11 +241,7 @@ def _lines(stream: Any) -> Iterator[tuple[int, str | None]]:
 
 
 def _columns(cells: list[str], *, one_wiki: bool) -> tuple[list[str], bool]:
-    """Return the columns, and True when the line is a header that names them.
-
-    Raises:
-        InputError: they cannot be determined.
-    """
+    """Return the columns, and True when the line is a header that names them; else InputError."""
     named = [_NAMES.get(cell.strip().lower(), "") for cell in cells]
     if "page" in named and ("url" in named or "index" in named):
         return named, True

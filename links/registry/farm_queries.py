@@ -143,13 +143,7 @@ WANTED = SqlStatement(
 
 
 def known_in_farm(reader: Reader, wiki: Wiki, identities: Iterable[str]) -> dict[str, UrlRow]:
-    """Return those of the URLs that a page of the wiki's farm has, by their identity keys.
-
-    Args:
-        reader: of one snapshot.
-        wiki: the requesting wiki.
-        identities: identity keys (`core.urls.identity_key`).
-    """
+    """Return those of the URLs that a page of the wiki's farm has, by their identity keys."""
     return known_by_key(reader, wiki, map(key_of, identities))
 
 
@@ -184,12 +178,6 @@ def on_page(reader: Reader, wiki_id: int, page_id: int, ids: Iterable[int]) -> d
     """Return those of the URLs that the page has now (W20), with their spelling on it.
 
     The spelling (A17) is empty where it is the identity key.
-
-    Args:
-        reader: of one snapshot.
-        wiki_id: the page's wiki.
-        page_id: the wiki's number of the page.
-        ids: the URLs' numbers.
     """
     if not 0 < page_id <= MAX_PAGE_ID:
         return {}
@@ -210,10 +198,7 @@ def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, 
 
 
 def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[ExternalCopy]]:
-    """Return chosen copies in other archives (W30), by URL number; manual choices first.
-
-    The rest is sorted by time, the newest first, copies with unknown time last.
-    """
+    """Return chosen copies in other archives (W30), by URL number: manual choices first, then the newest."""
     found: dict[int, list[ExternalCopy]] = {}
     for batch in batches(dict.fromkeys(ids)):
         for number, service, address, timestamp, chosen_by, is_locked in COPIES.rows(

@@ -93,14 +93,7 @@ def note_additions(
     *,
     day: int,
 ) -> int:
-    """Store the accounts that added new links and the revisions read; return the number of additions.
-
-    Args:
-        connection: of the transaction that writes the pages.
-        read: the revisions of the pages that were read.
-        new: the links that the pages did not have: the registry's numbers of page and URL.
-        day: today.
-    """
+    """Store the revisions read and the accounts that added `new` links; return the number of additions."""
     revisions = {each.page: each for each in read if each.rev_id > 0}
     before: dict[int, int] = {}
     for batch in batches(revisions):
@@ -138,15 +131,7 @@ def _is_certain(revision: PageRevision, before: int | None) -> bool:
 def additions_of(
     rows: Connection, *, since_day: int, domain: str = "", account: str = "", limit: int
 ) -> list[LinkAddition]:
-    """Return links that were added since that day, the latest first.
-
-    Args:
-        rows: a connection.
-        since_day: the day.
-        domain: only links to that registrable domain.
-        account: only links by that account.
-        limit: maximum number.
-    """
+    """Return links, of a domain or by an account, that were added since that day, the latest first."""
     found = (
         _since(
             since_day,

@@ -66,15 +66,7 @@ class PageSpool:
         )
 
     def add(self, row: DumpLink, wiki: WikiName | None) -> None:
-        """Add a row.
-
-        Args:
-            row: the row.
-            wiki: default wiki when the row has none.
-
-        Raises:
-            InputError: it names no wiki, or no page.
-        """
+        """Add a row, of the default wiki when it names none; InputError when it has no wiki or no page."""
         check_name(PageName(row.page_id, row.title, row.namespace))
         url = row.url.encode("utf-8", "surrogatepass")
         text = row.wiki
@@ -129,10 +121,7 @@ class LinkImporter:
     """Writer of spooled pages. For one import; not thread-safe."""
 
     def __init__(self, store: RegistryStore, *, day: int, digest: bytes = b"") -> None:
-        """Store the registry, today's number, and a digest that identifies this import.
-
-        Without a digest it cannot be resumed.
-        """
+        """Store the registry, the day, and the import's digest, without which it cannot be resumed."""
         self._store = store
         self._day = day
         self._digest = digest
@@ -145,16 +134,10 @@ class LinkImporter:
         anew: bool = False,
         progress: Callable[[int], None] = lambda _: None,
     ) -> ImportSummary:
-        """Write all pages; return a summary.
+        """Write all pages; with `anew` from the first one, ignoring the position of an earlier run.
 
-        Args:
-            spool: the pages.
-            anew: start from the first page, ignoring the position of an earlier run.
-            progress: called with the number of pages written, after each batch.
-
-        Raises:
-            InputError: a wiki's farm is not known; nothing was written.
-            TransientError: the database does not answer; the next run resumes.
+        `progress` gets the number of pages written, after each batch. InputError for an unknown farm: nothing was
+        written. After a TransientError the next run resumes.
         """
         with self._store.writing() as connection:
             ids = [ensure_wiki(connection, name, day=self._day).id for name in spool.names]

@@ -177,11 +177,7 @@ def search_links(
     limit: int = 100,
     after: str = "",
 ) -> LinkSearchResult:
-    """Return the next links that match the pattern, with some of the pages that have them.
-
-    Raises:
-        InputError: `after` is no cursor of an earlier result.
-    """
+    """Return the next matching links, with some of the pages that have them; InputError for a bad cursor."""
     wanted = wanted or LinkQuery()
     limit = min(max(limit, 1), LIMIT)
     place = _place_of(after)
@@ -263,11 +259,7 @@ def _citing_page(row: Sequence[Any]) -> CitingPage:
 
 
 class _ExclusionFilter:
-    """Filter for links that exclusion lists hide from a search.
-
-    Attributes:
-        citing: pages of other wikis, of links that only some wikis exclude.
-    """
+    """Filter for links that exclusion lists hide; `citing` has pages of wikis that do not exclude them."""
 
     def __init__(self, rows: Reader, pattern: LinkPattern, wanted: LinkQuery) -> None:
         self._rows = rows

@@ -300,8 +300,7 @@ EVERY_STATE = tuple(int(state) for state in LinkState)
 def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[str, WikiPageRow]:
     """Return those of the wiki's pages that are known, by their titles as given.
 
-    After a move two pages may share a title until both were seen again; the one seen last is
-    returned.
+    Of two pages with one title, one of which was moved, the one seen last is returned.
     """
     asked = {title: plain_title(title) for title in titles}
     rows: dict[str, WikiPageRow] = {}
@@ -314,14 +313,7 @@ def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[
 def page_facts(
     reader: Reader, wiki_id: int, page_ids: Iterable[int], *, day: int
 ) -> dict[int, PageFacts]:
-    """Return the facts about the wiki's pages and all their links, by the wiki's ids.
-
-    Args:
-        reader: of one snapshot (`links.registry.database.RegistryStore.reading`).
-        wiki_id: the wiki of all of them.
-        page_ids: the wiki's; unknown ones are omitted.
-        day: today, for the expiry of reports.
-    """
+    """Return the facts about the wiki's known pages and all their links, by the wiki's ids."""
     found = find_pages(reader, wiki_id, page_ids)
     by_number = {page.id: page for page in found.values()}
     rows: list[tuple[UrlRow, int, int, str]] = []
@@ -368,16 +360,7 @@ def uses_of_url(
     after: int = 0,
     in_farm: bool = False,
 ) -> list[LinkUse]:
-    """Return pages of the wiki that have the URL, or had it lately (W09), by their numbers.
-
-    Args:
-        reader: of one snapshot.
-        url_id: the registry's number for the URL.
-        wiki: the requesting wiki.
-        limit: maximum number of pages.
-        after: the number of the last page of the previous result.
-        in_farm: the pages of all wikis of the same farm.
-    """
+    """Return pages of the wiki, or of its farm, that have the URL, or had it lately (W09), by number."""
     asked = {"url": url_id, "most": limit}
     if in_farm:
         return _uses(USES_IN_FARM.rows(reader, {**asked, "after": after, "farm": wiki.farm_id}))
@@ -409,13 +392,7 @@ def uses_of_host(
 ) -> list[LinkUse]:
     """Return pages of the wiki that have URLs of the host, a use of each URL, as `uses_of_url`.
 
-    Args:
-        reader: of one snapshot.
-        host: as `links.url_parts` has it.
-        wiki: the requesting wiki.
-        limit: maximum number of uses.
-        after: `url_id` and the page's number of the last use of the previous result.
-        states: only URLs in these.
+    `after` is `url_id` and the page's number of the last use of the previous result.
     """
     asked = {
         "host": host,

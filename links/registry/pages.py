@@ -239,21 +239,12 @@ def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
 def put_pages(
     connection: Connection, wiki_id: int, given: Iterable[PutPage], *, day: int
 ) -> PutSummary:
-    """Write the URLs of pages that were read today; new pages are created.
+    """Write the URLs of pages that were read today; new pages are created; InputError for an invalid one.
 
     Of two entries for one page the later one counts. Watched URLs become references; invalid ones
     are stored with the page as written; spam hits are recorded, and matches of the exclusion list
     are counted (`links.rules.link_class`). Example domains, the farm's own hosts and other schemes
-    are not stored.
-
-    Args:
-        connection: of a transaction that writes.
-        wiki_id: the wiki of all of them.
-        given: the pages; batches of some hundreds are fastest.
-        day: today.
-
-    Raises:
-        InputError: a page's id or title is invalid.
+    are not stored. Batches of some hundreds are fastest.
     """
     return write_pages(connection, wiki_id, given, day=day).put
 
@@ -330,15 +321,7 @@ def find_titled(reader: Reader, wiki_id: int, titles: Iterable[str]) -> list[Wik
 def untouched(
     reader: Reader, wiki_id: int, *, before: int, after: int = 0, limit: int
 ) -> list[WikiPageRow]:
-    """Return pages that synchronisation has not seen since before that day, by their numbers.
-
-    Args:
-        reader: a connection or a snapshot.
-        wiki_id: the wiki.
-        before: the day.
-        after: the registry's number of the previous result's last page.
-        limit: maximum number.
-    """
+    """Return pages that synchronisation has not seen since before that day, after that one, by number."""
     asked = {"wiki": wiki_id, "before": before, "after": after, "most": limit}
     return [page_of(found) for found in UNTOUCHED.rows(reader, asked)]
 
@@ -355,11 +338,7 @@ def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, da
 
 
 def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
-    """Set another title of a page (W33); return False when it is not known.
-
-    Raises:
-        InputError: the title is invalid.
-    """
+    """Set another title of a page (W33); return False when it is not known; InputError if invalid."""
     facts = {"new_title": check_name(name), "new_namespace": name.namespace}
     return MOVE.run(connection, {"wiki": wiki_id, "page": name.page_id, **facts}) > 0
 
@@ -452,11 +431,7 @@ def _write_names(connection: Connection, wiki_id: int, names: list[PageName], da
 
 
 def check_name(name: PageName) -> str:
-    """Validate a page's id and title; return the normalized title.
-
-    Raises:
-        InputError: one of them is invalid.
-    """
+    """Return the normalized title of a page's name; InputError when title or id is invalid."""
     title = plain_title(name.title)
     is_kept = bool(title) or not name.title.strip("_ ")
     is_number = 0 < name.page_id <= MAX_PAGE_ID and abs(name.namespace) < 1 << 31

@@ -178,13 +178,9 @@ def settle_quirks(
     day: int,
     over: Callable[[_Key, QuirkRow], bool],
 ) -> QuirkChanges:
-    """Compute the changes of quirk rows.
+    """Compute the changes of quirk rows; keys are (host or URL, kind).
 
-    Args:
-        held: the existing rows, by host or URL and kind.
-        seen: the observed text, or None when the quirk is refuted.
-        day: today.
-        over: tells whether a row has expired.
+    `seen` has the observed text, or None when the quirk is refuted; `over` tells whether a row has expired.
     """
     gone: list[_Key] = []
     written: dict[_Key, QuirkRow] = {}
@@ -276,12 +272,9 @@ _BROWSER_SAW = frozenset({CheckVerdict.OK, CheckVerdict.DEVIATED})
 def detect_host_quirks(
     asked: UrlParts, finding: CheckResult, *, is_known_failing: bool = False
 ) -> dict[HostQuirk, bool]:
-    """Return the host quirks that a check confirmed (True) or refuted (False); others are omitted.
+    """Return the host quirks that a check confirmed (True) or refuted (False).
 
-    Args:
-        asked: the URL.
-        finding: the check result.
-        is_known_failing: checks without a browser have been failing for it.
+    `is_known_failing`: checks without a browser have been failing for it.
     """
     if finding.how is CheckMethod.INFERRED or finding.how is CheckMethod.PERSON:
         return {}

@@ -174,16 +174,9 @@ def purge(
     keep_days: int = KEEP_DAYS,
     progress: Callable[[str, int], None] = lambda _what, _count: None,
 ) -> PurgeSummary:
-    """Delete all expired rows; return the counts.
+    """Delete all rows not seen for `keep_days`, in many small transactions; return the counts.
 
-    Args:
-        store: it is written in many small transactions.
-        day: today.
-        keep_days: retention of unseen rows: `[links] keep_days`.
-        progress: called with the kind and number of deleted rows, after each transaction.
-
-    Raises:
-        TransientError: the database does not answer; completed deletions persist.
+    `progress` gets the kind and number of deleted rows, after each transaction.
     """
     before = day - keep_days
     gone_pages = _purge_pages(store, day, keep_days, progress)

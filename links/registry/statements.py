@@ -82,12 +82,7 @@ class StatementPlan:
 
 
 class SqlStatement:
-    """Statement of the registry, compiled on first use.
-
-    Attributes:
-        body: SQLAlchemy's.
-        lists: the names of its lists.
-    """
+    """Statement of the registry, compiled on first use; `lists` names its list parameters."""
 
     def __init__(self, body: Executable, *lists: str) -> None:
         """Store the statement, and find its list parameters."""
@@ -161,11 +156,7 @@ def upsert(
 ) -> None:
     """Insert the rows; a row with the same keys gets the values of all other columns.
 
-    Args:
-        connection: one that writes.
-        table: the table.
-        keys: columns that identify a row: its primary key, or a unique constraint.
-        rows: each with the same columns; no two with the same keys.
+    Rows have the same columns; `keys` are a primary key or a unique constraint, and no two rows' are equal.
     """
     if not rows:
         return
@@ -184,15 +175,7 @@ def merge(
     rows: Sequence[dict[str, Any]],
     change: Callable[[Any], tuple[dict[str, Any], ColumnElement[bool]]],
 ) -> None:
-    """Insert the rows; a row with the same keys is updated by `change`.
-
-    Args:
-        connection: one that writes.
-        table: the table.
-        keys: columns that identify a row.
-        rows: each with the same columns; no two with the same keys.
-        change: maps the columns of the new row to the updated values and their condition.
-    """
+    """Insert the rows as `upsert`; `change` maps the new row to the updated values and their condition."""
     if not rows:
         return
     put = insert_into(connection, table)

@@ -25,11 +25,7 @@ LEASE = "lease"
 
 
 class FeedHeldError(CollectionInUseError):
-    """Refusal of a lease because another process synchronises the wiki, or its lease has not expired.
-
-    Attributes:
-        until: expiry of its lease, unless it is renewed.
-    """
+    """Refusal of a lease because another process synchronises the wiki until that time."""
 
     def __init__(self, said: str, *, until: datetime) -> None:
         super().__init__(said)
@@ -108,18 +104,9 @@ def take_feed_lease(
     length: timedelta,
     is_gone: Callable[[str], bool] = lambda _holder: False,
 ) -> None:
-    """Claim or renew the lease of a wiki.
+    """Claim or renew the lease of a wiki; FeedHeldError when another has it.
 
-    Args:
-        connection: of a transaction that writes.
-        wiki_id: the wiki.
-        holder: the process.
-        now: the current time.
-        length: lifetime of the lease.
-        is_gone: returns True for a holder that has certainly ended, whose lease is void.
-
-    Raises:
-        FeedHeldError: another has it.
+    `is_gone` returns True for a holder that has certainly ended, whose lease is void.
     """
     LOCK_WIKI.rows(connection, {"wiki": wiki_id})
     there = feeds_of(connection, wiki_id).get(LEASE)
@@ -134,11 +121,7 @@ def take_feed_lease(
 
 
 def hold_feed_lease(connection: Connection, wiki_id: int, holder: str) -> None:
-    """Lock the lease until the connection's changes are committed.
-
-    Raises:
-        FeedHeldError: another has the lease by now: nothing may be written.
-    """
+    """Lock the lease until the commit; FeedHeldError when another has it by now: write nothing."""
     LOCK_WIKI.rows(connection, {"wiki": wiki_id})
     there = feeds_of(connection, wiki_id).get(LEASE)
     if there is None or there.cursor != holder:
@@ -169,17 +152,7 @@ FORGET_SIGNATURES = SqlStatement(
 def use_signature(
     connection: Connection, signature: bytes, moment: datetime, *, kept: timedelta
 ) -> bool:
-    """Record a signature as used, and delete those older than `kept`.
-
-    Args:
-        connection: one that writes.
-        signature: 32 bytes.
-        moment: time of the signature.
-        kept: period in which a signature is acceptable.
-
-    Returns:
-        True when it was not used before.
-    """
+    """Record a signature as used, and delete those older than `kept`; True when it was not used before."""
     made = int(moment.timestamp())
     FORGET_SIGNATURES.run(connection, {"before": made - int(kept.total_seconds())})
     return insert_new(connection, webhook_signatures, {"signature": signature, "moment": made})

@@ -43,11 +43,7 @@ class RegistryThread:
         self.away_since: float | None = None  # by the monotonic clock; None: it answers
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` on a reading connection; retry until the database answers.
-
-        Raises:
-            TransientError: the outage exceeded the patience.
-        """
+        """Run `work` on a reading connection; retry until it answers, or raise TransientError at last."""
 
         def ask() -> T:
             with self.store.reading() as rows:
@@ -68,26 +64,15 @@ class RegistryThread:
         """Run `work` on a writing connection; retry until its changes are committed.
 
         It may be repeated after a commit whose confirmation was lost, so `work` must be idempotent.
-
-        Raises:
-            TransientError: the outage exceeded the patience.
         """
         return await self._patiently(lambda: self._write(work))
 
     async def do(self, work: Callable[[], T]) -> T:
-        """Run `work`, which opens its own connections, with the same retries.
-
-        Raises:
-            TransientError: the outage exceeded the patience.
-        """
+        """Run `work`, which opens its own connections, with the same retries."""
         return await self._patiently(work)
 
     async def try_write(self, work: Callable[[Connection], T]) -> T:
-        """Run `write` without retries.
-
-        Raises:
-            TransientError: the database does not answer.
-        """
+        """Run `write` without retries; TransientError when the database does not answer."""
         return await self._in_thread(lambda: self._write(work))
 
     def close(self) -> None:

@@ -138,15 +138,9 @@ TOUCH = SqlStatement(
 
 
 def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) -> dict[str, int]:
-    """Insert missing URLs, touch all of them, and return their ids.
+    """Insert missing URLs, touch all of them, and return their ids by identity key.
 
-    Args:
-        connection: of a transaction that writes.
-        identities: identity keys (`core.urls.identity_key`).
-        day: today.
-
-    Raises:
-        InvariantError: two URLs have one key; 128 bits exclude an accident.
+    Raises InvariantError when two URLs have one key; 128 bits exclude an accident.
     """
     wanted: dict[bytes, str] = {}
     for identity in identities:
@@ -301,23 +295,14 @@ def observed_of(row: Row[tuple[Any, ...]]) -> ObservedUrl:
 
 
 def find_observed(connection: Connection, url: str) -> ObservedUrl | None:
-    """Find a URL in any spelling; None when it is not watched.
-
-    Raises:
-        BadUrlError: it is no URL.
-    """
+    """Find a URL in any spelling; None when it is not watched; BadUrlError when it is no URL."""
     key = url_parts_of(fetch_key(url)).key
     row = connection.execute(url_select().where(urls.c.key == key)).first()
     return None if row is None else observed_of(row)
 
 
 def require_observed(connection: Connection, url: str) -> ObservedUrl:
-    """Find a URL in any spelling.
-
-    Raises:
-        BadUrlError: it is no URL.
-        NotObservedError: it is not watched.
-    """
+    """Find a URL in any spelling; NotObservedError when it is not watched."""
     found = find_observed(connection, url)
     if found is None:
         raise NotObservedError(
@@ -330,11 +315,8 @@ def require_observed(connection: Connection, url: str) -> ObservedUrl:
 def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) -> Iterator[int]:
     """Yield the ids of the hosts that the pattern can match.
 
-    Args:
-        connection: to the registry.
-        pattern: the pattern.
-        wide: include patterns that require a scan of all hosts: expressions, and public suffixes
-            such as ``co.uk``. Without it those yield none.
+    Without `wide` patterns that require a scan of all hosts yield none: expressions, and public suffixes
+    such as ``co.uk``.
     """
     if pattern.form is PatternForm.REGEX:
         if wide:

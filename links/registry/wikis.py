@@ -85,11 +85,7 @@ class InterwikiMap:
 
 
 def read_interwikis(text: str | bytes) -> InterwikiMap:
-    """Parse the map from an API answer in either format, or from its list alone.
-
-    Raises:
-        InputError: it has another format.
-    """
+    """Parse the map from an API answer in either format, or from its list alone; else InputError."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -257,11 +253,7 @@ def find_farm(reader: Reader, name: str) -> WikiFarm | None:
 def put_farm(
     connection: Connection, name: str, *, address: str = "", internal: str = ""
 ) -> WikiFarm:
-    """Add or update a farm.
-
-    Raises:
-        InputError: the name or the expression is invalid.
-    """
+    """Add or update a farm; InputError when the name or the expression is invalid."""
     if not _FARM.fullmatch(name):
         raise InputError(f"{name[:80]!r} is no name for a farm: letters, digits, '.', '-' and '_'.")
     if internal:
@@ -296,11 +288,7 @@ def wiki_of(reader: Reader, wiki_id: int) -> Wiki:
 
 
 def known_wiki(reader: Reader, name: WikiName) -> Wiki:
-    """Return the wiki of that name.
-
-    Raises:
-        InputError: the registry does not know it.
-    """
+    """Return the wiki of that name; InputError when the registry does not know it."""
     found = find_wiki(reader, name)
     if found is None:
         raise InputError(
@@ -310,11 +298,7 @@ def known_wiki(reader: Reader, name: WikiName) -> Wiki:
 
 
 def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
-    """Return the wiki of that name; add it when it is new.
-
-    Raises:
-        InputError: its farm is not known.
-    """
+    """Return the wiki of that name; add it when it is new; InputError when its farm is unknown."""
     there = find_wiki(connection, name)
     if there is not None:
         return there
@@ -340,11 +324,7 @@ def change_wiki(
     pages_url: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Wiki:
-    """Update a wiki; None leaves a value as it is.
-
-    Raises:
-        InputError: `pages_url` has no place for a title.
-    """
+    """Update a wiki; None leaves a value as it is; InputError when `pages_url` lacks ``$1``."""
     if pages_url and "$1" not in pages_url:
         raise InputError("The address of pages needs $1 where the title goes.")
     CHANGE_WIKI.run(

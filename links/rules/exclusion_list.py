@@ -120,11 +120,7 @@ def _kept(settings: Mapping[str, Any]) -> Iterator[ExclusionEntry | str]:
 
 
 def with_entry(settings: Mapping[str, Any], entry: ExclusionEntry) -> dict[str, Any]:
-    """Return the settings with the entry added.
-
-    Raises:
-        InputError: the list is full.
-    """
+    """Return the settings with the entry added; InputError when the list is full."""
     kept = _texts(settings, entry.form)
     if len(kept) >= ENTRIES_LIMIT and entry.text not in kept:
         _refuse(entry.text, f"a list has {ENTRIES_LIMIT:,} entries at most")
@@ -308,12 +304,6 @@ def suggest_exclusions(
     """Return hosts that at least that share of the wiki's pages link to, with few different URLs.
 
     It reads all references of the wiki once: some seconds for each million.
-
-    Args:
-        rows: a connection.
-        wiki_id: the wiki.
-        least_share: of the wiki's pages, from 0 to 1.
-        most_urls: maximum number of different URLs.
     """
     total = rows.execute(
         select(func.count()).select_from(pages).where(pages.c.wiki_id == wiki_id)

@@ -37,11 +37,7 @@ class OwnHosts:
     """Hosts of a farm and of one of its wikis."""
 
     def __init__(self, expression: str = "", servers: Iterable[str] = ()) -> None:
-        """Compile the farm's expression and the wiki's server names or addresses.
-
-        Raises:
-            InputError: RE2 rejects the expression.
-        """
+        """Compile the farm's expression (InputError if RE2 rejects it), and the wiki's server names."""
         self._servers = frozenset(filter(None, map(server_name, servers)))
         self._search = None
         if expression:

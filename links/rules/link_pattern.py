@@ -91,10 +91,7 @@ class LinkPattern:
 
 
 def parse_link_pattern(text: str) -> LinkPattern:
-    """Parse a pattern; see the module.
-
-    Raises:
-        InputError: it is invalid; the message gives the reason and a correction.
+    """Parse a pattern; InputError says what is wrong, and suggests a correction.
 
     >>> parse_link_pattern("*.Test.com/x").index, parse_link_pattern("127.0.*").index
     ('com.test.', 'V4.127.0.')

@@ -49,11 +49,7 @@ def fragment_of(line: str) -> str:
 
 
 def fragment_expression(fragment: str, *, before: str = ANYWHERE) -> str:
-    """Convert a fragment to a complete expression (RE2).
-
-    Raises:
-        InputError: RE2 rejects it.
-    """
+    """Convert a fragment to a complete expression (RE2); InputError when RE2 rejects it."""
     if fragment.endswith("\\"):
         raise InputError(
             f"{fragment[:200]!r} ends in a backslash, which would reach into the next line; MediaWiki "
@@ -232,11 +228,7 @@ class SpamLists:
     """Compiled spam lists of a wiki and its farm. Thread-safe."""
 
     def __init__(self, lists: Iterable[SpamList] = ()) -> None:
-        """Parse and compile the lists.
-
-        Raises:
-            InputError: a list of domains is no JSON of that form, or a list is too long.
-        """
+        """Parse and compile the lists; InputError for malformed JSON or a list that is too long."""
         self.lists = tuple(lists)
         self.size = 0
         self._problems: list[SpamListProblem] = []
@@ -271,12 +263,7 @@ class SpamLists:
         return tuple(self._problems)
 
     def hit_of(self, text: str, identity: str) -> SpamLine | None:
-        """Return the line that matches the URL; None when none does.
-
-        Args:
-            text: as written on the page, as a list may name a spelling.
-            identity: its identity key.
-        """
+        """Return the line that matches the URL, as written on the page or as its identity key; else None."""
         if not self.size:
             return None
         return self._domain_hit(split_identity(identity).host) or next(

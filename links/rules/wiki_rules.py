@@ -54,15 +54,7 @@ def hits_of(links: Iterable[ClassifiedLink]) -> dict[str, SpamLine]:
 def write_spam_hits(
     rows: Connection, wiki_id: int, found: Mapping[int, Mapping[str, SpamLine]], *, today: int
 ) -> None:
-    """Write the spam hits of pages.
-
-    Args:
-        rows: of a transaction that writes.
-        wiki_id: the wiki of all of them.
-        found: for each page that was written today, by the registry's number, its `hits_of`; empty
-            for a page that has none.
-        today: the day.
-    """
+    """Write the spam hits of the pages that were written today; empty for a page that has none."""
     numbers = sorted(found)
     for start in range(0, len(numbers), _ROWS_AT_ONCE):
         _write_spam_hits(
@@ -104,24 +96,14 @@ def _write_spam_hits(
 
 
 def is_present() -> ColumnElement[bool]:
-    """Return the condition that a hit is on its page now; for a statement that has `pages`, too (W05).
-
-    A removed hit has a `last_day` before the page's last reading.
-    """
+    """Return the condition that a hit is on its page now, for a statement that has `pages`, too (W05)."""
     return or_(pages.c.listed_day.is_(None), spam_hits.c.last_day >= pages.c.listed_day)
 
 
 def spam_on(
     rows: Connection, wiki_id: int, *, limit: int = 100, after: tuple[int, bytes] = (0, b"")
 ) -> list[SpamHit]:
-    """Return the next current hits on pages of the wiki (W05), in the order of pages.
-
-    Args:
-        rows: a connection.
-        wiki_id: the wiki.
-        limit: maximum number.
-        after: page and `key_of` the URL of the previous result's last hit.
-    """
+    """Return the next current hits on pages of the wiki (W05), after that page and key, by page."""
     table = spam_hits.c
     page, key = after
     found = rows.execute(
@@ -263,14 +245,7 @@ class RuleBook:
 def search_warnings(
     rows: Connection, book: RuleBook, pattern: LinkPattern, named: Mapping[int, str]
 ) -> list[str]:
-    """Return warnings for a search whose pattern overlaps entries of exclusion lists (X06).
-
-    Args:
-        rows: a connection.
-        book: the rules.
-        pattern: the search pattern.
-        named: names of the searched wikis, by their numbers.
-    """
+    """Return warnings for a search whose pattern overlaps entries of exclusion lists (X06)."""
     warnings = (
         warning_for(pattern, book.rules_of(rows, wiki_id).exclusions.meeting(pattern), name)
         for wiki_id, name in named.items()
@@ -281,11 +256,7 @@ def search_warnings(
 def put_list(
     rows: Connection, farm_id: int, each: SpamList, *, wiki_id: int = FARM_WIDE, today: int
 ) -> SpamLists:
-    """Store a list in place of the one of that name; return its compiled form.
-
-    Raises:
-        InputError: the list or its name is invalid.
-    """
+    """Store a list in place of the one of that name; return its compiled form, or raise InputError."""
     if not each.name.strip() or len(each.name) > NAME_LIMIT_CHARS or "\0" in each.name:
         raise InputError(f"A list's name has 1 to {NAME_LIMIT_CHARS} characters.")
     if "\0" in each.content:
