@@ -8,14 +8,11 @@
         index.html        report of the differences
 
 Files are written atomically, except the lines, of which a torn last one is skipped: an interrupted
-run
-resumes where it stopped.
+run resumes where it stopped.
 
 Two comparisons decide: both views with each other, and each with the capture. A view that shows
-less
-than the one before is worse, regardless of the capture; one that is closer to the capture is
-better. A
-difference in neither direction counts as changed and needs a person's review.
+less than the one before is worse, regardless of the capture; one that is closer to the capture is
+better. A difference in neither direction counts as changed and needs a person's review.
 """
 
 import io
@@ -59,16 +56,7 @@ BEFORE, AFTER = "before", "after"
 
 @dataclass(frozen=True, slots=True)
 class BaselineHeader:
-    """Description of a baseline.
-
-    Attributes:
-        name: name of the baseline.
-        level: playback level of the views.
-        engine: versions and sources of the playback engine.
-        saved_at: WARC-Date.
-        seed: seed of the sample.
-        pages: the sample.
-    """
+    """Description of a baseline: the sample, and the engine that `saved_at` (a WARC-Date) played it."""
 
     name: str
     level: str
@@ -80,13 +68,7 @@ class BaselineHeader:
 
 @dataclass(frozen=True, slots=True)
 class BaselineView:
-    """View of a page in playback.
-
-    Attributes:
-        check: comparison with the capture.
-        picture: lossless PNG or WebP; None when there is none.
-        text: the visible text; None when it could not be read.
-    """
+    """View of a page: its check, a lossless PNG or WebP, and the visible text; None when missing."""
 
     check: PlaybackCheck
     picture: bytes | None = None
@@ -146,12 +128,7 @@ class BaselineFolder:
             raise InputError(f"{path} is no baseline: {error}.") from error
 
     def begin_after(self, engine: str, *, again: bool) -> None:
-        """Start the views after the upgrade, or resume those of the same engine.
-
-        Args:
-            engine: present playback engine.
-            again: discard earlier views in any case.
-        """
+        """Start the views after the upgrade, or resume those of the same engine unless `again`."""
         path = self.folder / _AFTER
         if not again and _engine_in(path) == engine:
             return
@@ -163,11 +140,7 @@ class BaselineFolder:
         return {each.page_id: each for each in _read_lines(self.folder / when / _LINES)}
 
     def keep(self, when: str, shown: BaselineView) -> None:
-        """Store the view of a page; the page counts as done when this returns.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Store the view of a page; the page counts as done when this returns."""
         folder = self.folder / when
         _make(folder)
         check = shown.check
@@ -317,8 +290,7 @@ class PlaybackRegression:
         reason: a sentence; empty when it is unchanged.
         before: check before the upgrade.
         after: present check.
-        picture: comparison of both views' pictures; None when one is missing.
-        text: comparison of both views' texts; None when one is missing.
+        picture, text: comparisons of both views; None when one is missing.
     """
 
     course: RegressionKind
@@ -344,13 +316,7 @@ class PlaybackRegression:
 def compare_playback(
     before: BaselineView, after: BaselineView, *, heat: bool = False
 ) -> PlaybackRegression:
-    """Compare two views of a page.
-
-    Args:
-        before: view before the upgrade.
-        after: present view.
-        heat: draw a heat map of the differences, too.
-    """
+    """Compare two views of a page; with `heat`, draw a heat map of the differences, too."""
     decided = _without_looking(before.check, after.check)
     if decided is not None:
         return PlaybackRegression(*decided, before.check, after.check)

@@ -1,8 +1,7 @@
 """Stored pictures of checks, and the erasure of all check results of a page.
 
 Pictures can be made again by another check, so they are stored in the check's cache. A check
-without
-a fault removes those of the previous one.
+without a fault removes those of the previous one.
 """
 
 import io
@@ -28,11 +27,7 @@ _KEPT_FOR = frozenset({QaVerdict.BROKEN, QaVerdict.DOUBTFUL})
 
 
 def store_pictures(folder: Path, check: PlaybackCheck, pictures: Mapping[str, bytes]) -> None:
-    """Store the pictures of a broken or doubtful copy, replacing those of the previous check.
-
-    Raises:
-        OSError: they cannot be written.
-    """
+    """Store the pictures of a broken or doubtful copy, replacing those of the previous check."""
     wanted = pictures if check.verdict in _KEPT_FOR else {}
     for kind in PICTURES:
         path = folder / picture_name(check.page_id, check.level, kind)
@@ -44,11 +39,7 @@ def store_pictures(folder: Path, check: PlaybackCheck, pictures: Mapping[str, by
 
 
 def delete_pictures(folder: Path, page_id: str, level: str) -> None:
-    """Delete the pictures of a check, if there are any.
-
-    Raises:
-        OSError: they cannot be deleted.
-    """
+    """Delete the pictures of a check, if there are any."""
     for kind in PICTURES:
         (folder / picture_name(page_id, level, kind)).unlink(missing_ok=True)
 
@@ -81,12 +72,7 @@ _ANY_LEVEL = "images"
 
 
 def erase_check_results(layout: Layout, database_url: str, page_ids: Iterable[str]) -> None:
-    """Delete all check results of these pages; no effect where there are none.
-
-    Args:
-        layout: collection, whose cache holds the pictures.
-        database_url: database of the registry, when it is on a server.
-        page_ids: ids as found in records; invalid ones are skipped.
+    """Delete all check results of these pages; invalid ids, as found in records, are skipped.
 
     Raises:
         TransientError: the registry does not answer.

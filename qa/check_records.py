@@ -2,8 +2,7 @@
 
 The registry serves queries, but the WARCs are authoritative: from these records the captures index
 gets what it needs to choose among captures, and can be rebuilt. A check is marked as recorded when
-its
-record is on disk. A run that dies in between writes the record a second time, without effect.
+its record is on disk. A run that dies in between writes the record a second time, without effect.
 """
 
 import asyncio
@@ -49,12 +48,7 @@ async def record_checks(
 ) -> int:
     """Write records of all checks changed since they were last recorded; return their number.
 
-    Args:
-        store: link registry.
-        lend: async context manager that lends a proxy for one visit.
-        bucket: dedup bucket.
-        new_id: returns a new record id.
-        told: called with the number of records written so far.
+    `on_progress` is called with the number of records written so far.
 
     Raises:
         TransientError: the registry cannot be read or written.
@@ -133,10 +127,9 @@ class RecordsSummary:
     """Result of writing the unrecorded checks.
 
     Attributes:
-        left: keyword of the reason for which they were left to the next run; empty: all are
-            written.
+        left: keyword of the reason for which they were left to the next run; empty: none.
         text: the reason as a sentence.
-        error: the error; None: there was none, another process has the collection.
+        error: None without one, also when another process has the collection.
     """
 
     left: str = ""
@@ -147,14 +140,7 @@ class RecordsSummary:
 async def write_checks(
     layout: Layout, settings: Settings, store: RegistryStore, secret: ClusterSecret | None
 ) -> RecordsSummary:
-    """Write records of all unrecorded checks.
-
-    Args:
-        layout: collection.
-        settings: profile with the settings of shared stores applied.
-        store: link registry.
-        secret: shared secret of a cluster's proxies; None: there is none.
-    """
+    """Write records of all unrecorded checks, through a cluster's proxies where `secret` opens them."""
     try:
         with store.reading() as reader:
             if not list_unrecorded(reader, 1):
@@ -187,8 +173,6 @@ async def _proxies(
 
     Raises:
         CollectionInUseError: another process writes the collection and accepts no requests.
-        ProxyUnavailableError: none can be reached, or local ones do not start.
-        UnavailableError: the frontier does not answer.
     """
     if settings.frontier.url and secret is not None:
         with open_frontier(layout, settings.frontier, settings.politeness) as frontier:

@@ -1,10 +1,8 @@
 """Run over many pages: concurrent checks, each stored as soon as it is complete.
 
 Stored checks stay stored, however the run ends; the next run skips them. A run that is asked to
-stop
-finishes the checks in progress; copies that playback does not serve from then on are left to the
-next
-run.
+stop finishes the checks in progress; copies that playback does not serve from then on are left to
+the next run.
 """
 
 import asyncio
@@ -30,13 +28,7 @@ def store_check(
 ) -> None:
     """Store the check in place of the previous one; of a withheld page nothing is stored.
 
-    Pictures are written before the row that refers to them.
-
-    Args:
-        store: link registry.
-        folder: folder of check pictures (`core.layout.Layout.quality_pictures`).
-        checked: check to store.
-        now: current time.
+    Pictures are written into `folder` before the row that refers to them.
 
     Raises:
         TransientError: the registry cannot be written.
@@ -53,12 +45,7 @@ def store_check(
 
 @dataclass(slots=True)
 class CheckRunTally:
-    """Tally of a run so far.
-
-    Attributes:
-        verdicts: pages by verdict.
-        seconds: duration so far.
-    """
+    """Pages by verdict, and the duration so far."""
 
     verdicts: Counter[QaVerdict] = field(default_factory=Counter)
     seconds: float = 0.0
@@ -85,17 +72,9 @@ async def check_pages(  # noqa: PLR0913 each is a hand of its own
     tally: CheckRunTally | None = None,
     stopping: asyncio.Event | None = None,
 ) -> CheckRunTally:
-    """Check the pages, `jobs` at a time.
+    """Check the pages in order, `jobs` at a time, until the end or `stopping`; return the tally.
 
-    Args:
-        pages: pages, in order; the iterator may block.
-        checker: checker of one page.
-        jobs: number of concurrent checks.
-        clock: source of time.
-        keep: stores a check, from any thread; the page counts as done when it returns.
-        told: called with each stored check and the tally.
-        tally: tally to continue.
-        stopping: event that stops the run: no other page is started.
+    `keep` stores a check, from any thread; the page counts as done when it returns.
 
     Raises:
         UnavailableError: browser or playback are gone.

@@ -25,7 +25,7 @@ _Name = TypeVar("_Name", QaVerdict, RepairState)
 
 
 class ChecksReader(AbstractContextManager["ChecksReader"]):
-    """Repeated reader of check counts. Used by one thread at a time; closes the registry on exit.
+    """Repeated reader of check counts; closes the registry on exit. Not thread-safe.
 
     The registry is opened when it exists and never created: reading changes nothing.
     """
@@ -44,22 +44,14 @@ class ChecksReader(AbstractContextManager["ChecksReader"]):
             self._store.close()
 
     def read(self, now: datetime) -> CopyCheckSummary | None:
-        """Return the summary of checks at `now`; None when there is no registry yet.
-
-        Raises:
-            TransientError: the registry does not answer.
-        """
+        """Return the summary of checks at `now`; None when there is no registry yet."""
         if self._store is None:
             self._store = open_registry_read_only(self._layout, self._url)
         return None if self._store is None else count_checks(self._store, now=now)
 
 
 def count_checks(store: RegistryStore, *, now: datetime) -> CopyCheckSummary:
-    """Count the checks in the registry at `now`.
-
-    Raises:
-        TransientError: the registry does not answer.
-    """
+    """Count the checks in the registry at `now`."""
     with store.snapshot() as reader:
         since = {minutes: now - timedelta(minutes=minutes) for minutes in WINDOWS_MIN}
         return CopyCheckSummary(

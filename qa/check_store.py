@@ -1,21 +1,17 @@
 """Repository of checks, reviews and repairs in the link registry.
 
 A row is the last check of one capture at one level. A check by machine replaces the previous one
-and
-keeps the person's review, which is better evidence than another version of the program. The
-effective
-verdict is the person's, else the machine's.
+and keeps the person's review, which is better evidence than another version of the program. The
+effective verdict is the person's, else the machine's.
 
 Each change is recorded in a WARC, too, from which the captures index gets it: a row is returned by
 `list_unrecorded` until `mark_recorded`, and again after each change. The record holds the effective
 verdict (`CheckedPage.said`) and the time of the last change.
 
 A repair is wanted when a check or a person finds a capture broken. It begins when the page is
-queued
-in the frontier, and ends when the new capture was checked, or there is none. A page that is broken
-at
-several levels is captured again once for all of them. A capture made as a repair is never repaired
-itself.
+queued in the frontier, and ends when the new capture was checked, or there is none. A page that is
+broken at several levels is captured again once for all of them. A capture made as a repair is never
+repaired itself.
 
 Each count reads an index only. Counts of recent checks are made of rows: a copy that was checked
 twice in the interval counts once.
@@ -103,14 +99,7 @@ def list_begun_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
 def begin_repair(
     connection: Connection, page_id: str, repair_page_id: str = "", *, now: datetime
 ) -> bool:
-    """Mark a wanted repair as begun; False: none was wanted, or another process has begun it.
-
-    Args:
-        connection: connection in a write transaction.
-        page_id: page id of the broken capture.
-        repair_page_id: page id of the new capture, if already known.
-        now: current time.
-    """
+    """Mark a wanted repair as begun; False: none was wanted, or another process has begun it."""
     parameters = {"of": page_id, "was": REPAIR_STATES.index(RepairState.WANTED)}
     parameters |= {
         "becomes": REPAIR_STATES.index(RepairState.BEGUN),
@@ -129,14 +118,8 @@ def end_repair(
 ) -> bool:
     """Record the result of a repair; False: none was wanted or had begun.
 
-    When the new capture is better, the check refers to it from now on and has to be recorded again.
-
-    Args:
-        connection: connection in a write transaction.
-        page_id: page id of the broken capture.
-        state: final state; NONE when there is nothing to repair after all.
-        repair_page_id: page id of the new capture; empty: as stored when the repair began.
-        now: current time.
+    `state` is NONE when there is nothing to repair after all. When the new capture is better, the check
+    refers to it from now on and has to be recorded again.
 
     Raises:
         InvariantError: the state is not final.
@@ -197,15 +180,10 @@ _ABOVE_ALL: Final = 2.0
 
 
 def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datetime) -> None:
-    """Store checks by machine in place of the previous ones; reviews stay.
+    """Store checks by machine, with host and class, in place of the previous ones; reviews stay.
 
     A check older than the stored one has no effect. For broken copies a repair is wanted, unless it
     was tried or the capture is a repair itself; for others it is no longer wanted.
-
-    Args:
-        connection: connection in a write transaction.
-        rows: checks by machine, with host and class; other fields are ignored.
-        now: time from which a repair is wanted.
 
     Raises:
         InputError: a page id, level or time is invalid.
@@ -340,17 +318,7 @@ def record_review(  # noqa: PLR0913 fields of a review
     note: str = "",
     now: datetime,
 ) -> bool:
-    """Store a person's verdict in place of the last; False: unknown capture.
-
-    Args:
-        connection: connection in a write transaction.
-        page_id: page id of the capture.
-        level: level that was reviewed.
-        verdict: UNCHECKED withdraws the last verdict.
-        by: name of the reviewer.
-        note: note of the reviewer.
-        now: current time.
-    """
+    """Store a person's verdict in place of the last; UNCHECKED withdraws it. False: unknown capture."""
     word = None if verdict is QaVerdict.UNCHECKED else VERDICT_ORDER.index(verdict)
     reviewer = {"who": storable_text(by, LONGEST_NAME), "why": storable_text(note, LONGEST_NOTE)}
     parameters = {"of": page_id, "at": level, "word": word, "now_ms": unix_milliseconds(now)}

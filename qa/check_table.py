@@ -1,12 +1,9 @@
 """Table of checks in the link registry: row codec and SQL statements.
 
-A list is filtered by one column and the verdict and ordered by score: each of `WORST` has an index
-in
+A list is filtered by one column and the verdict and ordered by score: each listing has an index in
 this order, so that a page of it costs the same at any position. Other filters are applied to the
-rows
-read. Counting needs no rows: an index holds all filtered columns except the host, which has few
-rows.
-The fault conditions are literals in the SQL text, or no partial index could be used.
+rows read. Counting needs no rows: an index holds all filtered columns except the host, which has
+few rows. The fault conditions are literals in the SQL text, or no partial index could be used.
 """
 
 import json
@@ -110,14 +107,11 @@ class CheckedPage(NamedTuple):
     """Check of a copy with its page's data, review and repair.
 
     Attributes:
-        check: check by machine; its faults in the order of `Fault`.
+        check: check by machine; its faults in the order of `PlaybackFault`.
         host: canonical host of its URL.
         page_class: class of the page that was captured.
         review: a person's verdict; UNCHECKED: none.
-        reviewed_by: name of the reviewer.
         reviewed_at: time at which the review was given or withdrawn; None: never.
-        note: note of the reviewer.
-        repair: state of the repair.
         repair_page_id: page id of the new capture; empty: none.
         repair_at: time at which the repair entered its state; None: never.
         changed_at: the latest of all times. The default means unknown: the row was never stored.
@@ -173,10 +167,6 @@ class CheckFilter:
 
     Attributes:
         verdict: effective verdict.
-        host: canonical host.
-        page_class: class of the captured page.
-        level: playback level.
-        fault: one of the faults found.
         below: upper bound of the score; a copy without a score is below all.
         unreviewed: only checks without a review.
     """
@@ -192,9 +182,6 @@ class CheckFilter:
 
 def parse_position(text: str) -> CheckPosition:
     """Parse the text form of a position.
-
-    Raises:
-        InputError: it is invalid.
 
     >>> parse_position(str(CheckPosition(0, 0.25, "0f3c-91", "images")))
     CheckPosition(standing=0, score=0.25, page_id='0f3c-91', level='images')
@@ -363,11 +350,8 @@ def _ahead(*lead: Any) -> SqlStatement:
 def counting(*asked: str) -> SqlStatement:
     """Return the statement that counts rows of one verdict, up to the limit.
 
-    It contains only the filters in use: over a million rows, conditions without effect take
-    longest.
-
-    Args:
-        asked: names of parameters, in the order of `COUNTED`.
+    It contains only the filters in use, in the order of `COUNTED`: over a million rows, conditions
+    without effect take longest.
     """
     is_of = (COUNTED[name] for name in asked)
     some: Select[Any] = select(literal_column("1")).where(

@@ -1,15 +1,13 @@
 """Check of one page: its copy is rendered and compared with its capture.
 
-`PageSource` and `PlaybackSource` are the interfaces to playback; only the command line connects
-them.
+`PageSource` and `PlaybackSource` are the interfaces to playback (`qa.local_replay`).
 
     stored artifacts ──┐
                        ├─> picture, text, parts compared ─> verdict ─> check, and three pictures
     view of the copy ──┘
 
 Artifacts that were not stored are not compared: a page without a picture is judged by its text and
-its
-parts. Withheld pages are not opened.
+its parts. Withheld pages are not opened.
 """
 
 import asyncio
@@ -53,7 +51,7 @@ from render.browser import Browser
 
 
 class PageSource(Protocol):
-    """Stored artifacts of one page. Thread-safe."""
+    """Stored artifacts of one page. Thread-safe; a damaged artifact raises PermanentError."""
 
     @property
     def withheld(self) -> str:
@@ -66,24 +64,16 @@ class PageSource(Protocol):
         ...
 
     def manifest(self) -> PageInfo | None:
-        """Return its manifest; None when none was stored.
-
-        Raises:
-            PermanentError: it is damaged.
-        """
+        """Return its manifest; None when none was stored."""
         ...
 
     def artifact(self, kind: ArtifactKind) -> bytes | None:
-        """Return an artifact; None when none was stored.
-
-        Raises:
-            PermanentError: it is damaged, or too large.
-        """
+        """Return an artifact; None when none was stored."""
         ...
 
 
 class PlaybackSource(Protocol):
-    """Collection and its playback, at one level."""
+    """Collection and its playback at one level. Thread-safe; raises TransientError."""
 
     @property
     def level(self) -> str:
@@ -96,27 +86,15 @@ class PlaybackSource(Protocol):
         ...
 
     def page(self, page_id: str) -> PageSource | None:
-        """Return the stored page; None when it is hidden or missing. Thread-safe.
-
-        Raises:
-            TransientError: index or decisions cannot be read.
-        """
+        """Return the stored page; None when it is hidden or missing."""
         ...
 
     def lost(self, page: PageInfo) -> Sequence[LostPart]:
-        """Return the parts of the page that the archive does not hold as captured. Thread-safe.
-
-        Raises:
-            TransientError: the index cannot be read.
-        """
+        """Return the parts of the page that the archive does not hold as captured."""
         ...
 
     def is_hidden(self, url: str, digest: str) -> bool:
-        """Return whether a part was taken down or is held back. Thread-safe.
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return whether a part was taken down or is held back."""
         ...
 
     def original(self, url: str) -> str | None:
@@ -124,12 +102,7 @@ class PlaybackSource(Protocol):
         ...
 
     def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
-        """Return the status and reason with which playback refuses a part. Thread-safe.
-
-        Args:
-            address: playback address.
-            kind: CDP resource type: Image, Stylesheet, ….
-        """
+        """Return the status and reason with which playback refuses a part of a CDP resource type."""
         ...
 
     async def answers(self) -> bool:
@@ -160,8 +133,6 @@ class CheckOutcome:
     """Check of a page, with its view and pictures.
 
     Attributes:
-        page: page that was checked.
-        check: result of the check.
         pictures: available pictures by `core.playback_check.PICTURES`; of a good page only the
             first two.
         timings: seconds by step.
@@ -179,15 +150,7 @@ class CheckOutcome:
 
 @dataclass(slots=True)
 class _CaptureEvidence:
-    """Stored artifacts of a page, read before its copy is opened.
-
-    Attributes:
-        manifest: manifest; None when it could not be read.
-        kind: kind of the picture; None when there is none.
-        picture: picture of the whole page, else of the viewport.
-        text: the visible text.
-        lost: parts that the archive does not hold as captured, each with the reason.
-    """
+    """Stored artifacts of a page, read before its copy is opened; None: not stored, or damaged."""
 
     manifest: PageInfo | None = None
     kind: ArtifactKind | None = None
@@ -197,15 +160,7 @@ class _CaptureEvidence:
 
 
 class PlaybackChecker:
-    """Checker of pages, several at a time.
-
-    Args:
-        playback: collection and its playback.
-        lend: lends a browser for one view.
-        pool: executor of picture comparisons.
-        clock: source of time.
-        patience: time limits of a view.
-    """
+    """Checker of pages, several at a time; `lend` lends a browser for one view, `pool` compares."""
 
     def __init__(
         self,

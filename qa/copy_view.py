@@ -2,8 +2,7 @@
 
 The browser draws a cross-origin frame only while it is in view, and frames of copies are always
 cross-origin: in a picture of the whole page those far down are empty. So each is scrolled into
-view,
-captured, and pasted into its place.
+view, captured, and pasted into its place.
 
 A copy is hostile. The browser that opens it reaches the hosts that serve copies and no others. A
 hanging view is cancelled at a deadline, and its artifacts up to then are kept.
@@ -64,10 +63,7 @@ _Piece = tuple[float, float, bytes]
 async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> bytes:
     """Return the picture with the frames outside the viewport drawn in, as PNG; else unchanged.
 
-    Args:
-        page: page at rest, scrolled to its top.
-        picture: picture of the whole page.
-        scale: picture pixels per CSS pixel.
+    The page is at rest, scrolled to its top; `scale` is picture pixels per CSS pixel.
 
     Raises:
         CommandError, PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
@@ -142,13 +138,7 @@ class CopyAddress:
 
 @dataclass(frozen=True, slots=True)
 class CopyTimeouts:
-    """Time limits of a view, in seconds.
-
-    Attributes:
-        timeout_s: limit of the whole view.
-        quiet_s: time without changes after which the page is at rest.
-        settle_s: limit of the wait for rest.
-    """
+    """Time limits of a view: of all of it, of the observation of rest, of the wait for rest."""
 
     timeout_s: float = 30.0
     quiet_s: float = 0.1
@@ -170,8 +160,7 @@ class CopyView:
             none could be made.
         text: the visible text; None: it could not be read.
         requests: requests of the copy, in order.
-        restless: reasons that did not end within the limit, by the names of
-            `render.settle.SettleResult`.
+        restless: as `render.settle.SettleResult.restless`.
         timings: seconds by step.
         seconds: duration of the whole view.
     """
@@ -225,13 +214,7 @@ async def view_copy(
 ) -> CopyView:
     """Open the copy and capture its picture, text and requests.
 
-    Args:
-        browser: browser to use.
-        address: address of the copy.
-        screen: screen to emulate.
-        clock: source of time.
-        tallest_px: height limit of the picture in CSS pixels; 0: viewport only.
-        patience: time limits.
+    `tallest_px` limits the picture's height in CSS pixels; 0: viewport only.
 
     Raises:
         BrowserUnavailableError: the browser died or hung; retry in another.

@@ -1,12 +1,9 @@
 """Verification that the archive holds every part that a page's manifest names.
 
 The index is queried once for all records of the page. Each record is read where the index locates
-it,
-and checked against its own digests and against the manifest's: this finds records that are gone,
-cut,
-overwritten or exchanged. `weboid archive verify` checks whole files; this module checks one page
-and
-only its own records.
+it, and checked against its own digests and against the manifest's: this finds records that are
+gone, cut, overwritten or exchanged. `weboid archive verify` checks whole files; this module checks
+one page and only its own records.
 """
 
 import io
@@ -119,14 +116,8 @@ class HoldingsVerifier:
     """Verifier of a collection's holdings. Thread-safe.
 
     A record that was found sound, such as a style sheet that every page of a site has, is not read
-    again.
-
-    Args:
-        layout: collection.
-        rows_of: returns the index rows of a page's records.
-        is_hidden: returns whether a part, by URL and digest, was taken down: then it may be gone.
-        twins_of: returns the index rows of a payload, by its digest: playback uses another one
-            where a revisit's original is gone.
+    again. A hidden part, by URL and digest, may be gone. `twins_of` returns the index rows of a
+    payload: playback uses another one where a revisit's original is gone.
     """
 
     def __init__(

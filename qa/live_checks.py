@@ -6,10 +6,8 @@
 
 Checks never delay the crawl: they run one at a time, and when the backlog exceeds the setting the
 least suspect pages are left out; `weboid qa` checks them later. Playback and browser are separate
-from
-the crawl's and start with the first page. Tools that fail are closed and started again with the
-next
-check, after a growing delay; the outage is reported once, and its end once.
+from the crawl's and start with the first page. Tools that fail are closed and started again with
+the next check, after a growing delay; the outage is reported once, and its end once.
 """
 
 import asyncio
@@ -61,7 +59,6 @@ class CheckTools:
         checkers: checkers by playback level.
         levels_of: returns the levels at which a page's copies are checked.
         engine: versions of the playback and comparison engines.
-        store: link registry.
         pictures: folder of check pictures.
         is_withheld: returns whether a capture, by its page id, must not be shown.
         became: returns the changes of a page from one capture to another, by their ids; None:
@@ -290,11 +287,7 @@ def is_sampled(page_id: str, weight: float, share: float) -> bool:
 
 
 class CheckBacklog:
-    """Backlog of pages to check, the most suspect first; beyond its limit the others are dropped.
-
-    Attributes:
-        left_out: number of dropped pages.
-    """
+    """Backlog of pages to check, the most suspect first; beyond its limit the others are dropped."""
 
     def __init__(self, settings: QualitySettings) -> None:
         self._settings = settings
@@ -332,13 +325,7 @@ class LiveChecks:
     def __init__(
         self, settings: QualitySettings, open_tools: OpenTools, *, new_id: Callable[[], str]
     ) -> None:
-        """Store the arguments; the tools are opened later.
-
-        Args:
-            settings: limits of checks and repairs.
-            open_tools: opens the tools of the checks.
-            new_id: returns a new record id.
-        """
+        """Store the arguments; the tools are opened later."""
         self._settings = settings
         self._open_tools = open_tools
         self._new_id = new_id

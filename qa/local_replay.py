@@ -77,12 +77,8 @@ async def running_replay(
 ) -> AsyncIterator[ReplayOrigins]:
     """Run a replay server on this machine until the block ends.
 
-    Args:
-        layout: collection.
-        database_url: URL of its index, when that is on a server.
-        full: serve copies in full, where the levels allow it.
-        fonts: copies load their own fonts.
-        cached: use cached copies.
+    Copies are served in full where `full` and the levels allow it, load their own fonts, and come from
+    the cache of copies if so asked.
 
     Raises:
         UnavailableError: it does not start.
@@ -126,12 +122,7 @@ async def running_replay(
 def open_collection_replay(
     layout: Layout, database_url: str, origins: ReplayOrigins, level: Level, *, clock: Clock
 ) -> Iterator["CollectionReplay"]:
-    """Open the collection for a checker until the block ends.
-
-    Raises:
-        ConfigError: `database_url` is no database URL of an index.
-        TransientError: the decisions cannot be read.
-    """
+    """Open the collection for a checker until the block ends."""
     with ExitStack() as stack:
         database = stack.enter_context(closing(open_database(layout, database_url)))
         decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
@@ -139,12 +130,7 @@ def open_collection_replay(
 
 
 class CollectionReplay:
-    """Collection and its playback at one level: a `qa.checker.PlaybackSource`.
-
-    Attributes:
-        level: playback level.
-        engine: versions of the playback and comparison engines.
-    """
+    """Collection and its playback at one level: a `qa.checker.PlaybackSource`."""
 
     def __init__(
         self,
@@ -269,12 +255,7 @@ class CollectionReplay:
 
 
 class StoredPage:
-    """Stored artifacts of one page: a `qa.checker.PageSource`.
-
-    Attributes:
-        withheld: reason for which it must not be shown; empty: it may.
-        address: address of its copy.
-    """
+    """Stored artifacts of one page: a `qa.checker.PageSource`."""
 
     def __init__(
         self,
@@ -317,11 +298,7 @@ def is_checkable(level: Level, urls: Iterable[str], rules: LevelRules) -> bool:
 
 @asynccontextmanager
 async def open_browsers(settings: BrowserSettings, *, clock: Clock) -> AsyncIterator[LendBrowser]:
-    """Open browsers for views until the end of the block.
-
-    Raises:
-        BrowserUnavailableError: none is installed, or none starts.
-    """
+    """Open browsers for views until the end of the block."""
     executable = find_browser(settings.executable)
     browsers = BrowserPool(
         settings, executable, clock, needs=lambda: ProxyAccess(hosts=HOST_MAPPING)
@@ -345,15 +322,6 @@ async def open_checkers(  # noqa: PLR0913 independent options
     cached: bool = True,
 ) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
     """Open a checker per level, with their own replay server, until the end of the block.
-
-    Args:
-        layout: collection.
-        database_url: URL of its index, when that is on a server.
-        levels: playback levels to check.
-        lend: lends a browser for one view.
-        clock: source of time.
-        fonts: copies load their own fonts, as their pages did at capture.
-        cached: use cached copies.
 
     Raises:
         UnavailableError: the replay server does not start.

@@ -9,9 +9,8 @@
     few of the words and another title         ─> another page
 
 Words count before pictures: a page with a new design keeps its words. With too few words the
-picture
-decides, and without either the result is undecided. `compare_snapshots` is a pure function of two
-`PageSnapshot`; `qa.snapshot_reader` makes them from the captures of a collection.
+picture decides, and without either the result is undecided. `compare_snapshots` is a pure function
+of two `PageSnapshot`; `qa.snapshot_reader` makes them from the captures of a collection.
 """
 
 from collections.abc import Iterable, Sequence
@@ -87,16 +86,10 @@ class PageSnapshot:
     """Page as seen by one visit.
 
     Attributes:
-        url: requested URL.
         final_url: URL after redirects.
-        captured_at: time of the capture.
-        page_id: page id of the capture.
-        outcome: outcome of the visit.
-        reason: reason for which it is not COMPLETE.
+        reason: reason for which `outcome` is not COMPLETE.
         status: HTTP status of the final document; None without a response.
         mime: its bare media type.
-        title: title of the page.
-        page_class: class of the page.
         evidence: evidence for the class.
         text: visible text; None when none was stored.
         picture: PNG, JPEG or WebP, of the whole page rather than of the viewport; None when none
@@ -138,15 +131,7 @@ class PageSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class UrlDifferences:
-    """Differences of two sets of URLs in alphabetical order, up to the first `MOST_NAMED`.
-
-    Attributes:
-        added: URLs only in the newer set.
-        removed: URLs only in the older set.
-        added_count: total of added URLs.
-        removed_count: total of removed URLs.
-        kept_count: number of URLs in both.
-    """
+    """Differences of two sets of URLs in alphabetical order, up to the first `MOST_NAMED`."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -165,11 +150,10 @@ class PageChanges:
         words: share of the older text's runs of three words that the newer has, 0 to 1; None when
             there are too few words.
         title: share of both titles' words that are in both; None when one has none.
-        text: comparison of the texts; None when one is missing.
-        picture: comparison of the pictures; None when one is missing or unreadable.
+        text, picture: comparisons; None when one is missing or unreadable.
         owner_signs: phrases of parked domains that the older page did not have.
-        links: differences of the outlinks; None when one visit did not record them.
-        parts: differences of the loaded parts; None as for `links`.
+        links, parts: differences of outlinks and loaded parts; None when one visit did not record
+            them.
     """
 
     drift: PageDrift
@@ -193,12 +177,7 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
     """Compare the snapshots `then` and `now` of a page.
 
     Pure, and safe with arbitrary content: texts in linear time, pictures within the limits of
-    `compare_pictures`. An unreadable picture counts as missing.
-
-    Args:
-        then: older snapshot.
-        now: newer snapshot.
-        heat: draw a heat map of the differences, too (`PageChanges.picture.heat`, a PNG).
+    `compare_pictures`. An unreadable picture counts as missing. `heat` draws a heat map, too.
     """
     found = page_likeness(
         PageText(then.title, then.text or ""), PageText(now.title, now.text or "")

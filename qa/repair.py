@@ -1,13 +1,10 @@
 """Repair of broken captures: recapture once, then offer the better of the two.
 
 The page class of the visit counts first: an error page, a wall or a bot challenge never replaces
-the
-page itself, however good its copy is. Nor does another page at the URL, or one with much less
-content,
-as long as more is left of the old copy: a faithful copy of the site's front page is no copy of the
-page. Between captures of the same class the verdict on the copy counts; between two broken ones,
-the
-score of each. Both are kept in any case, and readers are offered one.
+the page itself, however good its copy is. Nor does another page at the URL, or one with much less
+content, as long as more is left of the old copy: a faithful copy of the site's front page is no
+copy of the page. Between captures of the same class the verdict on the copy counts; between two
+broken ones, the score of each. Both are kept in any case, and readers are offered one.
 
     a page of a worse class ──> the old one stays
     another page, or less   ──> the old one stays, unless little is left of it
@@ -20,17 +17,15 @@ score of each. Both are kept in any case, and readers are offered one.
 Each step is stored before the next one can have an effect, and each is idempotent:
 
 1. The order that makes the URL's next visit a repair (`crawler.jobs.job_settings`), with the
-present item id.
+   present item id.
 2. The item is queued, which gives it another id: that of the new capture.
 3. The registry: the repair has begun, and the id.
 4. A worker visits the URL like any other.
 5. The new capture is checked; the result is stored, and the order is withdrawn.
 
 After a crash in step 1 or 2 the next run finds the order and an item of another id, and continues
-with
-step 3 without requesting a second visit; after a crash in step 3 or 4 it finds the repair begun,
-and
-runs step 5.
+with step 3 without requesting a second visit; after a crash in step 3 or 4 it finds the repair
+begun, and runs step 5.
 """
 
 import asyncio
@@ -96,13 +91,7 @@ _NOT_PLAYBACK = frozenset({PlaybackFault.DAMAGED})
 
 @dataclass(frozen=True, slots=True)
 class CaptureSide:
-    """One of the two captures to compare.
-
-    Attributes:
-        check: check of its copy, with the effective verdict.
-        page_class: class of the captured page.
-        status: HTTP status; None when unknown.
-    """
+    """One of the two captures to compare: the check with the effective verdict, class and status."""
 
     check: PlaybackCheck
     page_class: PageClass
@@ -121,13 +110,9 @@ class CaptureSide:
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """Result of a repair.
+    """Final state of a repair, and a sentence for users.
 
-    Attributes:
-        state: final state.
-        reason: a sentence for users.
-        old_stays: True when the new capture must be marked, or it would be offered as the newer
-            one.
+    `old_stays`: the new capture must be marked, or it would be offered as the newer one.
     """
 
     state: RepairState
@@ -138,13 +123,7 @@ class RepairOutcome:
 def choose_capture(
     old: CaptureSide, new: CaptureSide, became: PageChanges | None = None
 ) -> RepairOutcome:
-    """Choose between a broken capture and its recapture.
-
-    Args:
-        old: broken capture.
-        new: recapture.
-        became: changes of the page from the old to the new capture; None: unknown.
-    """
+    """Choose between a broken capture and its recapture; `became` are the page's changes between them."""
     if new.page_class in WITHHELD:
         return RepairOutcome(
             RepairState.FAILED, "The site sent a bot challenge: there is no new copy."
@@ -249,15 +228,12 @@ class RepairContext:
     """Dependencies of repairs.
 
     Attributes:
-        store: link registry.
-        frontier: crawl frontier.
         turns: assigns the slot of a URL that the frontier does not know.
         manifest_of: returns the manifest of a page by its id; None when it cannot be read.
         check: checks a capture at a level and stores the result.
         levels: levels that it can check; repairs of copies at others are left to other processes.
         is_withheld: returns whether a capture, by its page id, must not be shown, such as after a
             take-down.
-        clock: source of time.
         report: called with the end of each repair.
         profile: profile applied to the visits.
         lane: lane in which they are queued.

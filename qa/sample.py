@@ -2,22 +2,19 @@
 
 An index holds little evidence about a page's copy, but gaps in its ledger, an unusual class, a size
 unlike the URL's earlier one or a host that was never checked make damage likelier. A weighted
-sample
-is drawn by such suspicion and keeps a share of ordinary pages, a few of every host: an unsuspected
-page can be broken, too. It is drawn from a stream grouped by host and holds no more pages than its
-size.
+sample is drawn by such suspicion and keeps a share of ordinary pages, a few of every host: an
+unsuspected page can be broken, too. It is drawn from a stream grouped by host and holds no more
+pages than its size.
 
 A stratified sample sorts pages by host and class. The first page of every stratum comes before any
 second one, so a host with a million pages takes no more places than one with three, as long as
-there
-are others. Selection uses a hash of the seed and the page id: the same seed draws the same pages of
-the same collection, on any machine and in any order.
+there are others. Selection uses a hash of the seed and the page id: the same seed draws the same
+pages of the same collection, on any machine and in any order.
 
 A page is identified by its manifest, so pages without one are never checked. Its data come from
 another record of the same visit: the final document. Candidates are read in the order of their
-replay
-keys: grouped by host, and the captures of a URL in sequence, so that each has the size of the one
-before. No more than a chunk of them is held in memory.
+replay keys: grouped by host, and the captures of a URL in sequence, so that each has the size of
+the one before. No more than a chunk of them is held in memory.
 """
 
 import heapq
@@ -57,17 +54,11 @@ class SampleCandidate:
     """Visited page that may be checked, as described by the captures index.
 
     Attributes:
-        page_id: page id.
-        url: requested URL.
-        final_url: URL after redirects.
-        captured_at: time of the visit.
-        timestamp: the same in 14 digits.
+        timestamp: time of the visit in 14 digits.
         host: canonical host of `url`.
-        outcome: outcome of the visit.
-        reason: reason for which it is not COMPLETE.
+        reason: reason for which `outcome` is not COMPLETE.
         status: HTTP status of the final document.
         mime: its bare media type.
-        page_class: class of the page.
         stored_bytes: size of its records on disk.
         before_bytes: size of the URL's previous capture; None when there was none.
         host_checked: True when a page of its host is known to have been checked.
@@ -91,13 +82,7 @@ class SampleCandidate:
 
 @dataclass(frozen=True, slots=True)
 class SampledPage:
-    """Page selected for a check.
-
-    Attributes:
-        page: candidate.
-        weight: suspicion weight; 1: not suspect.
-        reasons: reasons of the suspicion, a few words each; empty for an ordinary page.
-    """
+    """Page selected for a check, its suspicion weight (1: not suspect), and the reasons in a few words."""
 
     page: SampleCandidate
     weight: float = 1.0
@@ -127,13 +112,7 @@ def _suspicions(page: SampleCandidate) -> Iterator[tuple[float, str]]:
 
 
 class WeightedSample:
-    """Sample of a stream of pages: most by suspicion, some of every host at random.
-
-    Args:
-        size: sample size.
-        dice: random generator; a seeded one draws the same sample again.
-        ordinary: share of the sample that is drawn at random.
-    """
+    """Sample of a stream of pages: most by suspicion, the share `ordinary` of every host at random."""
 
     def __init__(self, size: int, dice: Random, *, ordinary: float = ORDINARY_SHARE) -> None:
         self._size = size
@@ -197,11 +176,7 @@ def _keep(
 
 
 def order_by_risk(read: Callable[[], Iterable[SampleCandidate]]) -> Iterator[SampledPage]:
-    """Yield every page, suspect ones first; the stream is read once per weight class.
-
-    Args:
-        read: opens the stream.
-    """
+    """Yield every page, suspect ones first; the stream is opened by `read` once per weight class."""
     bounds = ((_SUSPECT, float("inf")), (_UNLIKELY, _SUSPECT), (0.0, _UNLIKELY))
     for least, below in bounds:
         for chosen in map(weigh_candidate, read()):
@@ -213,12 +188,7 @@ MOST_PAGES = 2_000  # of a sample; what is held while it is drawn grows with its
 
 
 class StratifiedSample:
-    """Stratified sample of a stream of pages.
-
-    Args:
-        size: sample size, at most `MOST_PAGES`.
-        seed: seed of the selection.
-    """
+    """Stratified sample of a stream of pages, of at most `MOST_PAGES`."""
 
     def __init__(self, size: int, seed: int) -> None:
         self._size = min(size, MOST_PAGES)
@@ -266,23 +236,14 @@ _DOCUMENTS = KeyRange.of_prefix(f"urn:{ArtifactKind.DOM.lower()}:")
 
 @dataclass(frozen=True, slots=True)
 class UnlistedVisit:
-    """Visit without a manifest.
-
-    Attributes:
-        page_id: page id of its records.
-        url: visited URL.
-    """
+    """Visit without a manifest."""
 
     page_id: str
     url: str
 
 
 def visits_without_manifest(database: IndexDatabase) -> list[UnlistedVisit]:
-    """Return the first `UNLISTED_LIMIT` visits with a document but no page in the index.
-
-    Raises:
-        TransientError: the index cannot be read.
-    """
+    """Return the first `UNLISTED_LIMIT` visits with a document but no page in the index."""
     rows = database.rows(
         f"SELECT url, page_id FROM captures WHERE {database.in_range} AND page_id IS NOT NULL"  # noqa: S608 constants of ours
         " AND NOT EXISTS (SELECT 1 FROM pages WHERE pages.page_id = captures.page_id)"
@@ -294,11 +255,7 @@ def visits_without_manifest(database: IndexDatabase) -> list[UnlistedVisit]:
 
 
 def is_visit_pending(frontier: Frontier, visit: UnlistedVisit) -> bool:
-    """Return whether the visit is in progress, or queued again after an interruption.
-
-    Raises:
-        TransientError: the frontier cannot be read.
-    """
+    """Return whether the visit is in progress, or queued again after an interruption."""
     try:
         record = frontier.find(visit.url)
     except BadUrlError:
@@ -318,11 +275,9 @@ class CandidateFilter:
     """Filter of candidates.
 
     Attributes:
-        level: level of the checks.
-        engine: pages already checked by this engine are left out.
+        engine: pages already checked by this engine are left out, unless `again`.
         host: only pages of this canonical host; empty: all.
         since: only captures since then; None: all.
-        again: include pages already checked.
     """
 
     level: str
@@ -335,11 +290,7 @@ class CandidateFilter:
 def read_candidates(
     database: IndexDatabase, registry: RegistryStore, wanted: CandidateFilter
 ) -> Iterator[SampleCandidate]:
-    """Yield the matching pages, grouped by host.
-
-    Raises:
-        TransientError: index or registry cannot be read.
-    """
+    """Yield the matching pages, grouped by host."""
     since_ms = -(2**53) if wanted.since is None else unix_milliseconds(wanted.since)
     before: dict[str, int] = {}
     last_key = checked_host = ""
@@ -364,11 +315,7 @@ def read_candidates(
 def newest_captures(
     database: IndexDatabase, urls: Sequence[str], *, host_checked: bool = True
 ) -> Iterator[tuple[str, SampleCandidate | None]]:
-    """Yield each URL with its newest capture that has a copy; None: there is none.
-
-    Raises:
-        TransientError: the index cannot be read.
-    """
+    """Yield each URL with its newest capture that has a copy; None: there is none."""
     for url in urls:
         try:
             key = key_values(replay_key(url))

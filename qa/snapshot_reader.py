@@ -154,11 +154,7 @@ def _without_artifacts(
 
 
 def parse_capture_moment(text: str) -> datetime:
-    """Parse 14 digits or an ISO 8601 date; return the time in UTC.
-
-    Raises:
-        InputError: the text is neither.
-    """
+    """Parse 14 digits or an ISO 8601 date; return the time in UTC."""
     if len(text) == 14 and text.isdecimal():
         return parse_timestamp14(text)
     return parse_moment(text)

@@ -2,8 +2,7 @@
 
 Each script returns what its own isolated world can read and marks where embedded documents belong.
 This module queries the embedded documents and inserts their results. A document that does not
-answer
-leaves its place empty.
+answer leaves its place empty.
 """
 
 import asyncio
@@ -189,14 +188,9 @@ class PageArtifact:
 
 @dataclass(frozen=True, slots=True)
 class SourceResponse:
-    """Response that the page was made from.
+    """Response that the page was made from; None and empty fields without one.
 
-    Attributes:
-        url: URL without its fragment.
-        status: HTTP status; None when there is no response.
-        mime: bare media type.
-        headers: names in lower case.
-        icons: icon URLs recently loaded by other visits; the favicon of this page is added.
+    `icons` are icon URLs recently loaded by other visits; the favicon of this page is added.
     """
 
     url: str
@@ -215,16 +209,7 @@ class SourceResponse:
 class ArtifactSet:
     """Artifacts of one page, filled in as they are made: a deadline loses no earlier ones.
 
-    Attributes:
-        title: the page's title; empty when it has none.
-        artifacts: artifacts made so far.
-        outlinks: absolute http(s) URLs that the page links to, each once.
-        robots_meta: see `render.visit.Visit`.
-        facts: facts that the page states about itself.
-        links: `outlinks` and the links of the head, with their positions.
-        pictures: sizes of the pictures among the artifacts.
-        favicon: URL of the page's icon; empty when none was loaded.
-        notes: defects of artifacts, a sentence each.
+    Attributes: see `render.visit.Visit`.
     """
 
     title: str = ""
@@ -256,13 +241,6 @@ async def make_artifacts(
     found: ArtifactSet,
 ) -> None:
     """Make the artifacts that the settings ask for; the failure of one does not affect the others.
-
-    Args:
-        page: page at rest.
-        source: response of its document.
-        settings: artifacts to make.
-        steps: time budget; records shortfalls.
-        found: receives the artifacts.
 
     Raises:
         PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.

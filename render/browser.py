@@ -1,9 +1,8 @@
 """Running browser: launch, contexts, proxy endpoint and proxy login, health, shutdown.
 
 Chromium answers a proxy's 407 only through a user dialog or an interceptor, and an interceptor
-delays
-every request. So requests are intercepted up to the first 407 only: from then on the context knows
-the credentials for every frame, worker and tunnel.
+delays every request. So requests are intercepted up to the first 407 only: from then on the context
+knows the credentials for every frame, worker and tunnel.
 """
 
 import asyncio
@@ -67,9 +66,7 @@ class ProxyEndpoint:
 class BrowserContext:
     """Cookies, cache, storage and proxy of one visit, disposed of with it.
 
-    Attributes:
-        id: the browser context id.
-        opened: monotonic time just before it was created.
+    `opened` is the monotonic time just before it was created.
     """
 
     def __init__(self, connection: CdpConnection, identifier: str, opened: float) -> None:
@@ -97,7 +94,6 @@ class Browser:
         version: e.g. ``"156.0.8078.79"``.
         user_agent: the browser's default User-Agent.
         visits: number of contexts opened so far.
-        pid: process id of its first process.
         icons: icon URLs that its visits loaded recently; they are not loaded again soon.
     """
 
@@ -154,8 +150,7 @@ class Browser:
                 chain that holds it is accepted, so the proxy must send its authority's own
                 certificate along. All others are verified as usual.
             hosts: names that the browser may resolve by itself, "host" or "host:port", each with
-                its "address" or "address:port": the host name of a proxy, or hosts of a test
-                without a proxy. The proxy resolves all other names (C-04).
+                its "address" or "address:port". The proxy resolves all other names (C-04).
             clock: source of time.
 
         Raises:

@@ -39,8 +39,7 @@ _PLUMBING = 'exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null'
 class BrowserHome:
     """Private folder for one browser, removed by `close`.
 
-    The outer folder belongs to the worker and holds its lock file; the inner one belongs to the
-    browser.
+    The outer folder belongs to the worker and holds its lock file; the inner one to the browser.
     """
 
     def __init__(self, *, owner: int | None) -> None:
@@ -127,8 +126,6 @@ def _is_setuid(path: Path) -> bool:
 
 class BrowserProcess:
     """Running browser and all its processes; `close` kills and reaps every one of them.
-
-    Its environment is `child_environment`, extended by `more`.
 
     Attributes:
         pid: the first process, leader of the session that holds all the others.
@@ -324,17 +321,14 @@ class BrowserGuardian:
     def __init__(
         self, session: int, folder: Path, *, silence_limit_s: float, memory_limit_bytes: int
     ) -> None:
-        """Start the guardian process.
+        """Start the guardian of the session's processes.
 
         Args:
-            session: session id of the browser's processes.
+            session: session id.
             folder: the browser's folder, removed when this process dies.
             silence_limit_s: after the first heartbeat, the browser is killed when none follows for
                 so long.
             memory_limit_bytes: a renderer with more private memory is killed.
-
-        Raises:
-            BrowserUnavailableError: no process can be started.
         """
         figures = [f"{silence_limit_s}", f"{memory_limit_bytes}"]
         child_stdin, self._tells = os.pipe()

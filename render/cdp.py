@@ -49,12 +49,7 @@ UNREAD = tuple(
 
 
 class CommandError(TransientError):
-    """Command refused by the browser, or target detached before it answered.
-
-    Attributes:
-        method: name of the command.
-        detail: the browser's error message.
-    """
+    """Command refused by the browser with message `detail`, or target detached before it answered."""
 
     def __init__(self, method: str, detail: str) -> None:
         super().__init__(f"The browser did not carry out {method}: {detail}")
@@ -117,10 +112,7 @@ class CdpConnection:
             self._submit(method, params, session_id)
 
     def listen(self, session_id: str, handler: EventHandler) -> None:
-        """Register `handler` for the names and parameters of the session's events.
-
-        The empty session id denotes the browser itself.
-        """
+        """Register `handler` for the events of the session; the empty id denotes the browser itself."""
         self._handlers[session_id] = handler
 
     def forget(self, session_id: str, reason: str) -> None:

@@ -42,11 +42,7 @@ class PageTimers:
         return True
 
     def until(self, *, late: bool = False) -> float:
-        """Return when the last known short timer fires; 0.0 when there is none.
-
-        Args:
-            late: also count timers of up to `LONGEST_MS`.
-        """
+        """Return when the last known timer fires; 0.0: none. Timers up to `LONGEST_MS` count if `late`."""
         return max(
             (due for (*_, is_late), due in self._due.items() if late or not is_late), default=0.0
         )
@@ -81,17 +77,7 @@ class ChildTargets:
         timer_told: Callable[[dict[str, Any], str], None],
         clock: Clock,
     ) -> None:
-        """Create an empty collection.
-
-        Args:
-            connection: connection to the browser.
-            options: identity that the targets present.
-            log: receives their network events.
-            tried: counts attempts that no visit allows.
-            timer_told: called with the parameters of each call of the timers' binding, and its
-                session.
-            clock: source of time.
-        """
+        """Create an empty collection; `tried` counts attempts that no visit allows."""
         self._connection = connection
         self._options = options
         self._log = log

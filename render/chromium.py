@@ -45,13 +45,7 @@ class BrowserKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrowserExecutable:
-    """Installed browser.
-
-    Attributes:
-        path: path of the program.
-        kind: headless shell, Chromium or Chrome.
-        version: version as printed, e.g. ``"156.0.8078.79"``.
-    """
+    """Installed browser; its version is as printed, e.g. ``"156.0.8078.79"``."""
 
     path: Path
     kind: BrowserKind
@@ -244,16 +238,9 @@ def command_line(
     hosts: Mapping[str, str] | None = None,
     shared_memory: bool = True,
 ) -> list[str]:
-    """Return the program and its switches.
+    """Return the program and its switches; arguments as of `Browser.launch`.
 
-    Args:
-        executable: the browser.
-        profile: its user-data directory.
-        ca_spki: base64 SHA-256 of the public key of an additional trusted authority (RFC 7469,
-            2.4); None for none.
-        hosts: the only names that the browser may resolve by itself, "host" or "host:port", each
-            with its "address" or "address:port".
-        shared_memory: False when ``/dev/shm`` is too small, as in a container with defaults.
+    `shared_memory` is False when ``/dev/shm`` is too small, as in a container with defaults.
     """
     # The first rule that fits is the one that holds.
     known = "".join(f"MAP {host} {address}, " for host, address in (hosts or {}).items())

@@ -26,9 +26,7 @@ class PageOptions:
     """Identity that a page presents.
 
     Attributes:
-        width: width of the viewport, in CSS pixels.
-        height: height of the viewport, in CSS pixels.
-        user_agent: the User-Agent header.
+        width, height: the viewport, in CSS pixels.
         language: the Accept-Language header.
         version: the browser version, for client hints.
         device_scale: device pixels per CSS pixel.
@@ -75,11 +73,7 @@ class PageOptions:
         }
 
     def commands(self, kind: str) -> Iterator[Command]:
-        """Yield the commands to send to a target before it runs.
-
-        Args:
-            kind: CDP target type: ``page``, ``iframe``, ``worker``, ….
-        """
+        """Yield the commands to send to a target of a CDP type (page, iframe, worker) before it runs."""
         yield "Emulation.setUserAgentOverride", self.identity()
         if kind == "page":
             yield (
@@ -108,13 +102,7 @@ class PageOptions:
 
 
 def page_options(settings: VisitSettings, *, browser_said: str, version: str) -> PageOptions:
-    """Return the identity of pages under these settings.
-
-    Args:
-        settings: the profile's visit settings.
-        browser_said: the browser's default User-Agent.
-        version: the browser version.
-    """
+    """Return the identity of pages under these settings in a browser."""
     locale = settings.locale or settings.language.partition(",")[0].partition(";")[0].strip()
     media = []
     if settings.colour_scheme != "light":

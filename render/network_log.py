@@ -73,7 +73,6 @@ class DocumentResponse:
 
     Attributes:
         url: URL without its fragment.
-        status: HTTP status.
         mime: bare media type.
         headers: names in lower case; at most `HEADERS_KEPT`.
     """
@@ -225,11 +224,7 @@ class NetworkLog:
         self.on_change()
 
     def holding_until(self, now: float) -> float | None:
-        """Return until when pending requests delay the page's rest.
-
-        Returns:
-            None when nothing does; else the time to wait for at least, infinity without a limit.
-        """
+        """Return until when pending requests delay the page's rest, infinity without a limit; or None."""
         until: float | None = None
         for request in self._open.values():
             end = request.holds_until()

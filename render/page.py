@@ -47,7 +47,6 @@ class BrowserPage:
     """Browser tab, created by `open_page`.
 
     Attributes:
-        log: its requests.
         commits: loader ids of the main frame's documents, oldest first.
         url: URL of the latest document, without its fragment.
         unreachable: True when the document is the browser's own error page.
@@ -55,10 +54,8 @@ class BrowserPage:
         loaded: True once its load event fired.
         gone: reason for which the page has ended; empty while it exists.
         console: console error lines, shortened.
-        login: proxy authentication of the tab.
         held: True while navigation is blocked; see `hold`.
         children: its cross-site frames and workers.
-        timers: its pending timers.
         picture_css: CSS rules applied in its pictures only; empty for none.
         tried: counts of attempts that no visit allows, by kind: ``alert``, ``popup``, ``download``,
             ….
@@ -240,11 +237,7 @@ class BrowserPage:
         self.post("Page.stopLoading")
 
     async def start(self, guard: str) -> None:
-        """Configure the paused tab and let it run.
-
-        Raises:
-            CommandError, PageClosedError, BrowserUnavailableError: as `send`.
-        """
+        """Configure the paused tab and let it run."""
         self.children.guard = guard
         self._connection.listen(self._session, self._heard)
         self.post("Page.enable")
@@ -292,11 +285,7 @@ class BrowserPage:
             self.changed.set()
 
     async def world(self) -> int:
-        """Return the isolated world's execution context in the main document, created if missing.
-
-        Raises:
-            CommandError, PageClosedError, BrowserUnavailableError: as `send`.
-        """
+        """Return the isolated world's execution context in the main document, created if missing."""
         if self._world is None:
             made = await self.send(
                 "Page.createIsolatedWorld", {"frameId": self.target_id, "worldName": WORLD}
@@ -438,12 +427,7 @@ async def open_page(
 ) -> BrowserPage:
     """Open a blank tab in the context, with listeners and restrictions in place.
 
-    Args:
-        context: context of the tab.
-        proxy: proxy of its requests.
-        options: identity it presents.
-        clock: source of time.
-        patience_s: timers of a shorter delay are always waited for.
+    Timers of a shorter delay than `patience_s` are always waited for.
 
     Raises:
         CommandError, BrowserUnavailableError: the browser creates none.

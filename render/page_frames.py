@@ -2,8 +2,7 @@
 
 A frame of another origin is a separate document, most often in another process. A script that meets
 one numbers its element in its own isolated world and continues; `FrameDocument.inner` finds the
-frame
-of a number.
+frame of a number.
 """
 
 import asyncio
@@ -46,22 +45,14 @@ class FrameDocument:
         return f"<Document {self._id} depth {self.depth}>"
 
     async def call(self, name: str, *arguments: object) -> Any:
-        """Return the result of the script `name` in this document; as `BrowserPage.call`.
-
-        Raises:
-            PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
-        """
+        """Return the result of the script `name` in this document; as `BrowserPage.call`."""
         if not self._stands_open:
             self._stands_open = True
             await self._open_roots()
         return await self._say(name, *arguments)
 
     async def inner(self, number: int) -> "FrameDocument | None":
-        """Return the frame of the element with that number; None when there is none.
-
-        Raises:
-            PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.send`.
-        """
+        """Return the frame of the element with that number; None when there is none."""
         if number not in self._inner:
             self._inner[number] = await self._find(number)
         return self._inner[number]
@@ -173,12 +164,7 @@ class FrameDocument:
 
 
 class PageDocuments:
-    """All frames of one page, while it is read.
-
-    Attributes:
-        root: the main document.
-        silent: number of frames that did not answer.
-    """
+    """All frames of one page, while it is read."""
 
     def __init__(self, page: BrowserPage) -> None:
         self.root = FrameDocument(page, "", page.target_id)
@@ -275,12 +261,7 @@ async def run_in(
 ) -> Any:
     """Run a function expression once in the frame's isolated world, created if missing.
 
-    Args:
-        page: page of the frame.
-        frame: target of the call.
-        source: source of the function.
-        arguments: JSON values.
-        gesture: simulate a user gesture, so that sound and video may start.
+    A `gesture` of the user is simulated if sound and video may start.
 
     Raises:
         CommandError: the script failed, or the frame is gone; `detail` is the browser's message.

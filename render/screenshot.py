@@ -1,8 +1,7 @@
 """Screenshots of the viewport and the full page, thumbnails, and the PDF of a page.
 
 A banner that could not be dismissed would cover the picture, so it is hidden there, but it belongs
-to
-the page: the copy of the DOM keeps it.
+to the page: the copy of the DOM keeps it.
 
 The browser can draw the page beyond its viewport, but only as much at once as fits a texture or its
 memory: a higher page is drawn in tiles, which are joined. The page is not scrolled meanwhile, so
@@ -188,7 +187,6 @@ class FullPage:
     """Picture of the whole page.
 
     Attributes:
-        data: the picture.
         cut_from: height of the page in pixels of the picture when the picture was cut; else None.
         note: defect of the picture, as a sentence; empty when there is none.
     """
@@ -199,11 +197,7 @@ class FullPage:
 
 
 async def capture_view(page: BrowserPage, settings: VisitSettings) -> bytes:
-    """Capture the viewport.
-
-    Raises:
-        CommandError, PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
-    """
+    """Capture the viewport."""
     return await _capture(page, _packing(settings), VIEW_PATIENCE_S)
 
 

@@ -19,12 +19,9 @@ ABORTED = "net::ERR_ABORTED"
 
 @dataclass(frozen=True, slots=True)
 class NavigationResult:
-    """Result of a navigation.
+    """Result of a navigation: loader id of the document, and whether a page is displayed.
 
-    Attributes:
-        loader: loader id of the document.
-        shown: True when a page is displayed.
-        error: the browser's reason when there is no document, e.g. ``net::ERR_CONNECTION_REFUSED``.
+    `error` is the browser's reason without a document, e.g. ``net::ERR_CONNECTION_REFUSED``.
     """
 
     loader: str

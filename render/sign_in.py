@@ -2,8 +2,7 @@
 
 The browser has a fresh folder, runs without a proxy, and is queried for nothing but cookies and the
 local storage of the tabs' origins: it is the person's own session, and nothing of it is archived.
-It
-is polled once a second, so that closing the last window, which ends a browser, loses nothing.
+It is polled once a second, so that closing the last window, which ends a browser, loses nothing.
 """
 
 import asyncio
@@ -90,11 +89,7 @@ class SignIn:
         self.storage: dict[str, dict[str, str]] = {}
 
     async def start(self) -> None:
-        """Open the URL in the existing tab or a new one.
-
-        Raises:
-            BrowserUnavailableError, CommandError: the browser fails to.
-        """
+        """Open the URL in the existing tab or a new one."""
         send = self._connection.send
         self._connection.listen("", self._heard)
         async with asyncio.timeout(ANSWER_LIMIT_S):
@@ -180,10 +175,7 @@ async def open_sign_in(
 ) -> AsyncIterator[SignIn]:
     """Open a browser at the URL; on exit, end it and remove its files.
 
-    Args:
-        url: URL of the login page.
-        executable: the browser; the headless shell has no window.
-        screen: as returned by `display_variables`; None: without a window, for tests.
+    `screen` is the result of `display_variables`; None: without a window, for tests.
 
     Raises:
         BrowserUnavailableError: it does not start, or has no window.

@@ -1,8 +1,7 @@
 """Cookies and local storage of a login, confined to the hosts it was recorded for.
 
 A cookie for a whole domain is narrowed to the named hosts when it is recorded, so that no other
-host
-of that domain is ever sent it. Local storage is accessed for a page's own origin only.
+host of that domain is ever sent it. Local storage is accessed for a page's own origin only.
 """
 
 import json
@@ -72,13 +71,7 @@ def confine_to_hosts(
     storage: Mapping[str, Mapping[str, str]],
     hosts: Sequence[str],
 ) -> SiteSession:
-    """Return the cookies and storage that belong to these hosts.
-
-    Args:
-        cookies: as returned by ``Storage.getCookies``.
-        storage: local storage by origin.
-        hosts: patterns (`core.hosts.HostPatterns`).
-    """
+    """Return the cookies (of ``Storage.getCookies``) and storage (by origin) of these host patterns."""
     found: dict[tuple[str, str, str], Cookie] = {}
     for cookie in cookies:
         for domain in _domains(str(cookie.get("domain", "")), hosts):

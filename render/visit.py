@@ -38,11 +38,8 @@ async def read_page_traits(
 ) -> PageTraits | None:
     """Return the page's traits; None for a file, or when it does not answer in time.
 
-    Args:
-        page: page at rest.
-        mime: bare media type of its document.
-        found: artifacts made; their text is not read again.
-        steps: time budget. A page that cannot be read is not classified, without a shortfall.
+    The text is that of the artifacts, if made. A page that cannot be read is not classified, without a
+    shortfall.
 
     Raises:
         PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
@@ -82,13 +79,7 @@ STAY_LIMIT_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class VisitRequest:
-    """Target of a visit.
-
-    Attributes:
-        url: an absolute http(s) URL.
-        proxy: proxy to use; None connects directly, in tests only.
-        session: login session of the site; None: none.
-    """
+    """Absolute http(s) URL to visit, its proxy (None: direct, in tests only), and login session."""
 
     url: str
     proxy: ProxyEndpoint | None = None
@@ -100,7 +91,6 @@ class Visit:
     """Result of a visit.
 
     Attributes:
-        url: requested URL.
         final_url: URL after redirects of every kind, without its fragment.
         started_at: start time, in UTC.
         outcome: COMPLETE, also for an HTTP error with a page; PARTIAL when the deadline was reached
@@ -110,11 +100,11 @@ class Visit:
         status: HTTP status of the final document; None without a response.
         mime: its bare media type.
         headers: its response headers, names in lower case.
-        title: the page's title; empty when it has none.
         redirects: redirecting URLs, oldest first.
         requests: every request, in request order.
-        artifacts: artifacts made of the page.
         outlinks: absolute http(s) URLs that the page links to, each once.
+        timings: seconds by step.
+        console: error lines that the page printed, shortened.
         robots_meta: name in lower case and content of each ``<meta>`` relevant to robots; an
             ``http-equiv`` one has the name ``http-equiv:`` and the header's.
         behaviours: results of the behaviours, in run order.
@@ -123,13 +113,9 @@ class Visit:
         pictures: sizes of the pictures that were made.
         favicon: URL of the page's icon; empty when none was loaded.
         notes: defects of artifacts, a sentence each.
-        settled: seconds until rest, by reason; see `render.settle.SettleResult`.
-        restless: reasons that did not end within the limit, by the same names.
-        classification: class of the page, with the evidence.
-        timings: seconds by step.
-        console: error lines that the page printed, shortened.
-        seconds: duration of the whole visit.
         tried: counts of attempts that no visit allows, by kind.
+        settled, restless: see `render.settle.SettleResult`.
+        classification: class of the page, with the evidence.
         screen: screen of the visit; None when there was no page.
     """
 
@@ -173,12 +159,7 @@ async def visit(
 ) -> Visit:
     """Load the URL as a reader would and make its artifacts.
 
-    Args:
-        browser: browser to use.
-        request: URL and proxy.
-        settings: limits, and artifacts to make.
-        behaviours: behaviours to run; None: those of the default profile.
-        clock: source of time.
+    `behaviours` None: those of the default profile.
 
     Raises:
         BadUrlError: the URL is not http or https.
@@ -246,12 +227,7 @@ class _VisitRun:
         )
 
     async def within_deadline(self, context: BrowserContext) -> None:
-        """Run all steps until the deadline; the page is closed afterwards.
-
-        Raises:
-            CommandError: the browser created no page.
-            BrowserUnavailableError: it died.
-        """
+        """Run all steps until the deadline; the page is closed afterwards."""
         proxy = self._request.proxy
         try:
             async with asyncio.timeout(self._settings.timeout_s):

@@ -15,7 +15,7 @@ STEP_SHARE = 0.5
 
 
 class VisitSteps:
-    """Timed steps of one visit.
+    """Timed steps of one visit, started at once; all together have `timeout_s` seconds.
 
     Attributes:
         current: name of the current step.
@@ -24,12 +24,6 @@ class VisitSteps:
     """
 
     def __init__(self, timeout_s: float, clock: Clock) -> None:
-        """Start the clock.
-
-        Args:
-            timeout_s: limit of all steps together, in seconds.
-            clock: source of time.
-        """
         self._timeout_s = timeout_s
         self._clock = clock
         self._began = clock.monotonic()

@@ -1,8 +1,7 @@
 """Regions of damaged tiles as boxes, and the heat map that shows them.
 
 The heat map has the rows of the seen picture. Lost tiles are drawn from the seen picture, all
-others
-from the shown one; a blue line marks inserted rows.
+others from the shown one; a blue line marks inserted rows.
 """
 
 import io
@@ -39,10 +38,6 @@ class DamageRegion:
     """Box of the page in which the pictures differ, in pixels of the seen picture.
 
     Attributes:
-        x: left edge.
-        y: top edge.
-        w: width.
-        h: height.
         kind: most frequent kind of damage.
         share: share of all drawn content of the seen picture that is damaged here.
         drawn: share of its tiles with content in the seen picture, or filled there and background
@@ -62,13 +57,7 @@ class DamageRegion:
 
 @dataclass(frozen=True, slots=True)
 class DamageRegions:
-    """Damaged regions of a page.
-
-    Attributes:
-        boxes: boxes, the worst first; at most `MOST_REGIONS`.
-        largest: size of the largest region as a share of all tiles.
-        covered: mask of the tiles in covered regions.
-    """
+    """The worst `MOST_REGIONS` boxes, the largest region's share of all tiles, mask of covered tiles."""
 
     boxes: tuple[DamageRegion, ...]
     largest: float

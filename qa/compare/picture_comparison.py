@@ -1,10 +1,8 @@
 """Comparison of two pictures of a page: share of the drawn content that is still there.
 
 Tiles are counted by their drawn content instead of pixels: a page is mostly background, and a white
-one
-shares most of its pixels with any other. Rows are aligned first, so that an inserted banner costs
-no
-more than its own area. Definition of each figure: docs/comparing.md.
+one shares most of its pixels with any other. Rows are aligned first, so that an inserted banner
+costs no more than its own area. Definition of each figure: docs/comparing.md.
 """
 
 from collections.abc import Callable
@@ -95,10 +93,7 @@ def compare_pictures(
 ) -> PictureComparison:
     """Compare the picture `shown` in playback with `seen` at capture: PNG, JPEG or WebP.
 
-    Args:
-        seen: picture of the capture.
-        shown: picture of the copy.
-        heat: draw a heat map of the differences, too; or a function that decides by the result.
+    `heat` draws a heat map of the differences, too, or decides by the result whether to.
 
     Raises:
         PictureError: a picture is damaged, too large, or of another format.

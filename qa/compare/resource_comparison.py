@@ -1,12 +1,9 @@
 """Comparison of the parts a page loaded at capture with those its copy loads.
 
 Two kinds of loss are distinguished. A part that the copy requests, that was loaded at capture and
-fails
-now, is certainly lost. A part that was loaded at capture and is not requested by the copy is most
-often
-no loss: a script removed it again, or it was loaded for later. So it counts only where the copy
-requests
-next to nothing of that kind: then the references to the parts were lost.
+fails now, is certainly lost. A part that was loaded at capture and is not requested by the copy is
+most often no loss: a script removed it again, or it was loaded for later. So it counts only where
+the copy requests next to nothing of that kind: then the references to the parts were lost.
 
 A part that failed at capture is no loss, even if playback refuses it.
 """
@@ -56,7 +53,6 @@ class PartRequest:
     Attributes:
         url: archived URL, also at playback; without its fragment.
         kind: CDP resource type: Document, Stylesheet, Image, ….
-        status: HTTP status; None without a response.
         failed: reason for which it failed or was not stored; empty: neither.
         size: bytes on the wire; None when unknown.
         initiator: initiator type: parser, script, preload, other, …
@@ -124,13 +120,7 @@ class ResourceComparison:
 def compare_resources(
     seen: Iterable[PartRequest], shown: Iterable[PartRequest], *, level: str = "images"
 ) -> ResourceComparison:
-    """Compare the parts `seen` at capture with those `shown` at playback.
-
-    Args:
-        seen: requests of the page at its capture.
-        shown: requests of its copy.
-        level: playback level of the copy, a key of `RESOURCE_KINDS`.
-    """
+    """Compare the parts `seen` at capture with those `shown` at playback of a `RESOURCE_KINDS` level."""
     had, requested = _by_url(seen), _by_url(shown)
     needed = {key: _weight(part) for key, part in had.items() if part.came and key in requested}
     reasons = {key: reason for key in needed if (reason := _reason(requested[key]))}
@@ -233,12 +223,7 @@ def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) ->
     """Judge the copy by these losses alone: BROKEN when it is made of one of them.
 
     A part that the level does not show, and evidence such as a picture or the text, make it
-    DOUBTFUL. Tiny images never count.
-
-    Args:
-        lost: parts that are not held; at least one.
-        page: manifest; None when it cannot be read.
-        level: playback level of the copy.
+    DOUBTFUL. Tiny images never count. `page` is None when the manifest cannot be read.
     """
     shown = {"Document", *RESOURCE_KINDS.get(level, ())}
     parts = page.resources if page is not None else ()

@@ -2,14 +2,11 @@
 
 A text is treated as a multiset of its words and of the pairs of adjacent words on a line. So
 paragraphs, columns and menus may change places at no cost; a banner costs its own share; another
-page
-of the same site shares its menu and common words, but hardly a pair; and a text in another language
-or
-with the wrong encoding shares little weight.
+page of the same site shares its menu and common words, but hardly a pair; and a text in another
+language or with the wrong encoding shares little weight.
 
 Long words weigh more than short ones, which every text of a language has. Numbers weigh least:
-dates,
-counters and prices change by themselves. Letter case is ignored: a style sheet can change it.
+dates, counters and prices change by themselves. Letter case is ignored: a style sheet can change it.
 """
 
 import re
@@ -77,15 +74,7 @@ def compare_texts(seen: str, shown: str) -> TextComparison:
 
 
 class _TokenBag:
-    """Multiset of a text's words and word pairs.
-
-    Attributes:
-        words: number of occurrences of each word.
-        pairs: number of occurrences of each pair of adjacent words on a line.
-        count: number of words.
-        weights: weight of each word. Integers, so that sums do not depend on the order.
-        weight: total weight of words and pairs.
-    """
+    """Multiset of a text's words and word pairs; weights are integers, so sums ignore the order."""
 
     def __init__(self, text: str) -> None:
         # Cells of a table row are separated by tabs.

@@ -10,9 +10,8 @@ lines (rewritten).
 
 A scroll bar, a wider column or another rounding shifts parts of a page by a few pixels each. So a
 damaged tile is searched around its place in the other picture: first by the means of a few of its
-rows
-at a time, then, at the best position, by structural similarity. A sample against the mirror image
-measures chance matches and decides whether to search for all.
+rows at a time, then, at the best position, by structural similarity. A sample against the mirror
+image measures chance matches and decides whether to search for all.
 """
 
 from collections.abc import Callable

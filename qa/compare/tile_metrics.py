@@ -1,11 +1,9 @@
 """Metrics of aligned tiles: matching pixels, structural similarity, colour.
 
 A pixel matches when each picture has its brightness, or nearly, among the other's pixels around
-that
-place: letter edges drawn with another subpixel placement differ in place, but not in their
+that place: letter edges drawn with another subpixel placement differ in place, but not in their
 surroundings. Structure is the similarity index of Wang, Bovik, Sheikh and Simoncelli (2004), over
-the
-whole tile. Colour without brightness is compared in blocks.
+the whole tile. Colour without brightness is compared in blocks.
 """
 
 from collections.abc import Callable
@@ -34,12 +32,9 @@ class TileMetrics:
         hued: share of the blocks with different colours.
         alike: structural similarity, -1 to 1.
         follows: correlation of the brightness, regardless of contrast, -1 to 1.
-        range_seen: difference of the darkest and brightest pixel of the seen tile.
-        range_shown: the same of the shown tile.
-        spread_seen: standard deviation of the seen tile's brightness.
-        spread_shown: standard deviation of the shown tile's brightness.
-        colour_seen: mean colour of the seen tile, YCbCr.
-        colour_shown: mean colour of the shown tile, YCbCr.
+        range_seen, range_shown: difference of the tile's darkest and brightest pixel.
+        spread_seen, spread_shown: standard deviation of the tile's brightness.
+        colour_seen, colour_shown: mean colour of the tile, YCbCr.
     """
 
     missed: Floats

@@ -20,12 +20,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class PictureRows:
-    """Range of rows of a picture.
-
-    Attributes:
-        grey: brightness of each pixel, 0 to 255: the Y of YCbCr.
-        pixels: colours, RGB.
-    """
+    """Range of rows of a picture: brightness 0 to 255 (the Y of YCbCr), and RGB colours."""
 
     grey: Grey
     pixels: Pixels
@@ -41,14 +36,9 @@ class PictureRows:
 
 @dataclass(frozen=True, slots=True)
 class TiledPicture:
-    """Picture padded with its background colour to whole tiles.
+    """Picture padded with its background colour to whole tiles; height and width are without padding.
 
-    Attributes:
-        rows: all rows.
-        height: height without padding.
-        width: width without padding.
-        ground: background colour, RGB.
-        bright: brightness of the background, 0 to 255.
+    `ground` is the background's colour, RGB; `bright` its brightness.
     """
 
     rows: PictureRows

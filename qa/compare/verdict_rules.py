@@ -1,12 +1,9 @@
 """Rules and thresholds that turn comparison figures into a verdict. Pure.
 
 A page is broken when a reader does not get what the visitor saw: its content is gone, hidden or
-other
-content. Changes that a page makes by itself between visits, and a strip or a banner beside it, are
-no
-fault. Each rule is a bound on one figure, set on labelled pairs in the middle of the widest gap
-between
-broken pages and others: docs/decisions/025-what-counts-as-broken.md.
+other content. Changes that a page makes by itself between visits, and a strip or a banner beside
+it, are no fault. Each rule is a bound on one figure, set on labelled pairs in the middle of the
+widest gap between broken pages and others: docs/decisions/025-what-counts-as-broken.md.
 """
 
 from collections.abc import Iterator

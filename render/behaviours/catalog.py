@@ -3,9 +3,8 @@
 Each behaviour is a file ``NAME.js`` of this folder: a function expression called with `(options,
 tools)` in an isolated world. It works for at most ``options.limitMs`` milliseconds and returns
 ``{found, done, again}``: the number of elements found, the number acted on, and whether the page
-may
-load something now. `tools` are the functions of ``common.js``. A user's own file is called in the
-same way.
+may load something now. `tools` are the functions of ``common.js``. A user's own file is called in
+the same way.
 """
 
 import json
@@ -55,13 +54,7 @@ class BehaviourScript:
 
 @dataclass(frozen=True, slots=True)
 class BehaviourSet:
-    """Behaviours that a visit runs.
-
-    Attributes:
-        chosen: the behaviours, in order.
-        limit_s: time limit for all of them together.
-        limits: options passed to each besides its time limit.
-    """
+    """Behaviours that a visit runs in order, within one time limit, and their options."""
 
     chosen: tuple[BehaviourScript, ...]
     limit_s: float

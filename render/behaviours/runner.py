@@ -101,11 +101,9 @@ class BehaviourResult:
     """Result of one behaviour.
 
     Attributes:
-        name: its name.
         found: number of elements found.
         done: number of elements acted on.
         again: True when the page may load something because of it.
-        seconds: duration.
         error: reason for which it did not complete; empty when it did.
         notes: remarks, e.g. ``OneTrust: refused``.
     """
