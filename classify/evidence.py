@@ -32,36 +32,24 @@ class PageTraits:
     """Document traits, as counted by ``scripts/traits.js`` or `page_classifier.read_traits`.
 
     Attributes:
-        text: visible text, one line per block.
-        headings: texts of its first headings of levels one and two.
         links, passwords, fields: counts; fields are visible input fields and buttons.
-        pictures: images, drawings and backgrounds of some size.
-        media: video, audio, embedded objects.
-        frames: URLs of its frames of some size.
-        is_frameset: it consists of frames only.
-        overlay_share: share of the viewport covered by an overlay.
-        overlay_text: text of the overlay.
-        marks: names of those of `MARKS` that were found.
-        needles: those of `NEEDLES` that occur in its inline scripts.
-        robots: content of its robots meta element.
-        is_paywalled: declared as not accessible for free (schema.org).
     """
 
-    text: str = ""
-    headings: tuple[str, ...] = ()
+    text: str = ""  # visible text, one line per block
+    headings: tuple[str, ...] = ()  # texts of its first headings of levels one and two
     links: int = 0
     passwords: int = 0
     fields: int = 0
-    pictures: int = 0
-    media: int = 0
-    frames: tuple[str, ...] = ()
-    is_frameset: bool = False
-    overlay_share: float = 0.0
-    overlay_text: str = ""
-    marks: frozenset[str] = frozenset()
-    needles: frozenset[str] = frozenset()
-    robots: str = ""
-    is_paywalled: bool = False
+    pictures: int = 0  # images, drawings and backgrounds of some size
+    media: int = 0  # video, audio, embedded objects
+    frames: tuple[str, ...] = ()  # URLs of its frames of some size
+    is_frameset: bool = False  # it consists of frames only
+    overlay_share: float = 0.0  # share of the viewport covered by an overlay
+    overlay_text: str = ""  # text of the overlay
+    marks: frozenset[str] = frozenset()  # names of those of `MARKS` that were found
+    needles: frozenset[str] = frozenset()  # those of `NEEDLES` that occur in its inline scripts
+    robots: str = ""  # content of its robots meta element
+    is_paywalled: bool = False  # declared as not accessible for free (schema.org)
 
 
 @dataclass(frozen=True)
@@ -69,26 +57,18 @@ class PageEvidence:
     """All evidence of a page.
 
     Attributes:
-        url: the requested URL.
-        final_url: the end of redirects.
-        status: HTTP status; None without a response.
         headers: of the document's response, names in lower case.
-        mime: its bare media type.
-        title: the page's title.
-        requests: URLs that the page requested.
-        traits: None when the document could not be inspected.
-        is_rendered: rendered by a browser; otherwise from the source only.
     """
 
     url: str
-    final_url: str
-    status: int | None
+    final_url: str  # the end of redirects
+    status: int | None  # HTTP status; None without a response
     headers: Mapping[str, str] = field(default_factory=dict)
     mime: str = "text/html"
     title: str = ""
-    requests: tuple[str, ...] = ()
-    traits: PageTraits | None = None
-    is_rendered: bool = True
+    requests: tuple[str, ...] = ()  # URLs that the page requested
+    traits: PageTraits | None = None  # None when the document could not be inspected
+    is_rendered: bool = True  # rendered by a browser; otherwise from the source only
 
     @cached_property
     def seen(self) -> PageTraits:

@@ -78,17 +78,10 @@ _PARKED_TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class PageExcerpt:
-    """Beginning of a page.
+    """Beginning of a page."""
 
-    Attributes:
-        title: its title; empty without one.
-        heading: its first h1.
-        source: decoded source.
-        text: visible text.
-    """
-
-    title: str
-    heading: str
+    title: str  # its title; empty without one
+    heading: str  # its first h1
     source: str
     text: str
 

@@ -198,19 +198,12 @@ _EXTENSION = re.compile(r"\.[A-Za-z]{2,5}$")
 
 @dataclass(frozen=True, slots=True)
 class AnswerFingerprint:
-    """Fingerprint of the answer to a URL.
+    """Fingerprint of the answer to a URL."""
 
-    Attributes:
-        status: of the last answer.
-        final: the end of redirects, or the URL itself.
-        moved: there were redirects.
-        words: `page_excerpt.simhash` of the page; 0 without words.
-    """
-
-    status: int
-    final: str
-    moved: bool
-    words: int
+    status: int  # of the last answer
+    final: str  # the end of redirects, or the URL itself
+    moved: bool  # there were redirects
+    words: int  # `page_excerpt.simhash` of the page; 0 without words
 
 
 def invent_sibling(url: str, rng: random.Random) -> str:

@@ -63,11 +63,7 @@ LOGIN_NAME_LIMIT_CHARS = 64
 
 
 def check_login_name(name: str) -> str:
-    """Return the login name if it is valid.
-
-    Raises:
-        InputError: it is no valid name.
-    """
+    """Return the login name if it is valid. Raises InputError if it is no valid name."""
     return check_name(name, of="a login", limit=LOGIN_NAME_LIMIT_CHARS)
 
 
@@ -94,29 +90,18 @@ class Capture:
     """Row of the captures index.
 
     Attributes:
-        url: the requested URL (URI-R), or an artifact's ``urn:``.
-        urlkey: the replay key of `url` (`core.urls.replay_key`).
-        captured_at: the record's WARC-Date, to the millisecond.
-        record_type: response, revisit or resource; requests are never indexed.
-        mime: bare media type; for a revisit, the original's.
-        status: HTTP status, None for artifacts.
-        digest: payload digest as the record spells it, ``sha256:…``.
-        location: this record.
-        original: for a revisit, the record that holds the payload.
         page_id: the page whose visit made it; None for captures made outside a visit.
-        truncated: the record's WARC-Truncated reason, None when whole.
-        login: the name of the login that the visit was made with; None without one.
     """
 
-    url: str
-    urlkey: str
-    captured_at: datetime
-    record_type: RecordType
-    mime: str
-    status: int | None
-    digest: str
+    url: str  # the requested URL (URI-R), or an artifact's ``urn:``
+    urlkey: str  # the replay key of `url` (`core.urls.replay_key`)
+    captured_at: datetime  # the record's WARC-Date, to the millisecond
+    record_type: RecordType  # response, revisit or resource; requests are never indexed
+    mime: str  # bare media type; for a revisit, the original's
+    status: int | None  # HTTP status, None for artifacts
+    digest: str  # payload digest as the record spells it, ``sha256:…``
     location: RecordLocation
-    original: RecordLocation | None = None
+    original: RecordLocation | None = None  # for a revisit, the record that holds the payload
     page_id: str | None = None
-    truncated: str | None = None
-    login: str | None = None
+    truncated: str | None = None  # the record's WARC-Truncated reason, None when whole
+    login: str | None = None  # the name of the login that the visit was made with; None without one

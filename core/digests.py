@@ -38,15 +38,10 @@ class HashObject(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Digest; two are equal when algorithm and bytes are, in any spelling.
+    """Digest; two are equal when algorithm and bytes are, in any spelling."""
 
-    Attributes:
-        algorithm: ``md5``, ``sha1``, ``sha256`` or ``sha512``.
-        value: the digest in lower-case hexadecimal.
-    """
-
-    algorithm: str
-    value: str
+    algorithm: str  # ``md5``, ``sha1``, ``sha256`` or ``sha512``
+    value: str  # the digest in lower-case hexadecimal
 
     def __post_init__(self) -> None:
         size = _SIZES.get(self.algorithm)
@@ -61,10 +56,8 @@ class Digest:
     def parse(cls, text: str) -> Self:
         """Parse a digest in any of the three spellings.
 
-        A bare text is SHA-1 or SHA-256, by its length.
-
-        Raises:
-            InputError: it spells no digest of a known algorithm.
+        A bare text is SHA-1 or SHA-256, by its length. Raises InputError if it spells no digest of
+        a known algorithm.
         """
         prefix, colon, spelled = text.strip().rpartition(":")
         if colon:
@@ -97,11 +90,8 @@ class Digest:
 def sha256_digest(payload: bytes | bytearray | memoryview | HashObject) -> str:
     """Return the SHA-256 digest in the spelling that we write (module docstring).
 
-    Args:
-        payload: the bytes, or a `hashlib.sha256` object that was fed with them.
-
-    Raises:
-        InputError: a hash object of another algorithm.
+    `payload` may be a `hashlib.sha256` object that was fed with it. Raises InputError: a hash
+    object of another algorithm.
 
     >>> sha256_digest(b"")
     'sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'

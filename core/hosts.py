@@ -22,8 +22,7 @@ _FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})")
 def split_host_port(text: str) -> tuple[str, int]:
     """Split host and port; an IPv6 address stands in brackets, port 0 means any free one.
 
-    Raises:
-        ConfigError: it is no such text.
+    Raises ConfigError if it is no such text.
 
     >>> split_host_port("proxy-1:8000"), split_host_port("[::1]:0")
     (('proxy-1', 8000), ('::1', 0))
@@ -66,12 +65,9 @@ BAD_PORTS = frozenset((
 def canonical_host(host: str) -> str:
     """Normalize the host as the WHATWG URL Standard does.
 
-    Lower case, punycode, IPv4 in dotted decimals, IPv6 in its shortest form and in brackets, no final
-    dot.
-
-    Raises:
-        BadUrlError: it is no host: characters that a host cannot hold, an empty label, a zone id, a
-            number that is no address.
+    Lower case, punycode, IPv4 in dotted decimals, IPv6 in its shortest form and in brackets, no
+    final dot. Raises BadUrlError if it is no host: characters that a host cannot hold, an empty
+    label, a zone id, a number that is no address.
 
     >>> canonical_host("0x7F.1."), canonical_host("[0:0::0:1]")
     ('127.0.0.1', '[::1]')
@@ -101,11 +97,7 @@ class HostPatterns(Generic[T]):
     """
 
     def __init__(self, patterns: Mapping[str, T]) -> None:
-        """Parse the patterns.
-
-        Raises:
-            ConfigError: one of them is no pattern.
-        """
+        """Parse the patterns. Raises ConfigError if one of them is no pattern."""
         self._exact: dict[str, T] = {}
         self._domains: dict[str, T] = {}
         self._every: list[T] = []
@@ -134,8 +126,7 @@ class HostPatterns(Generic[T]):
 def parse_endpoint(text: str) -> tuple[str, int | None]:
     """Parse (address, port or None) of ``address``, ``address:port``, ``[address]:port`` or bare IPv6.
 
-    Raises:
-        ConfigError: it is none of these.
+    Raises ConfigError if it is none of these.
 
     >>> parse_endpoint("127.0.0.1:8080"), parse_endpoint("[::1]"), parse_endpoint("::1")
     (('127.0.0.1', 8080), ('::1', None), ('::1', None))
@@ -152,8 +143,7 @@ def parse_endpoint(text: str) -> tuple[str, int | None]:
 def resolve_key(name: str) -> str:
     """Normalize ``host`` or ``host:port``, a key of `[egress] resolve`.
 
-    Raises:
-        ConfigError: it is neither.
+    Raises ConfigError if it is neither.
 
     >>> resolve_key("Example.org.:80"), resolve_key("[::0:1]:80"), resolve_key("::1")
     ('example.org:80', '[::1]:80', '[::1]')
@@ -212,8 +202,7 @@ class UpstreamProxy:
 def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
     """Parse a proxy of ``[egress] via``; None for ``direct``.
 
-    Raises:
-        ConfigError: it is invalid; the text holds no password.
+    Raises ConfigError if it is invalid; the text holds no password.
     """
     if text == DIRECT:
         return None

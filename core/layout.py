@@ -12,13 +12,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 def check_name(name: str, *, of: str, limit: int) -> str:
     """Return the name if it is valid in a path.
 
-    Args:
-        name: the text to check.
-        of: the kind of name, for the error: ``a crawl``.
-        limit: maximum length in characters.
-
-    Raises:
-        InputError: it is no valid name.
+    `of` is the kind of name, for the error: ``a crawl``. Raises InputError if it is no valid name.
     """
     if len(name) > limit or not _NAME.fullmatch(name):
         raise InputError(

@@ -125,10 +125,6 @@ def types_agree(sniffed: str, declared: str) -> bool:
 def effective_type(sniffed: str, declared: str) -> str:
     """Return the media type to use.
 
-    Args:
-        sniffed: by the first bytes, as `core.mime_sniffer.sniff` names it.
-        declared: the bare media type of the header, in lower case; empty when there was none.
-
     >>> effective_type("application/pdf", "text/html"), effective_type("text/plain", "text/css")
     ('application/pdf', 'text/css')
     >>> effective_type("application/zip", "application/octet-stream")

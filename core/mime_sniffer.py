@@ -187,8 +187,7 @@ _MP3_BITRATES = 0xF0
 def sniff(beginning: bytes) -> str:
     """Return the media type of the bytes.
 
-    Args:
-        beginning: the payload's first bytes, without any coding; no more than `SNIFF_BYTES` count.
+    `beginning` has no coding; no more than `SNIFF_BYTES` of it count.
 
     Returns:
         A bare media type; `TEXT` and `BINARY` for unknown formats, and empty for no bytes.

@@ -69,12 +69,9 @@ def class_rank(page_class: str, status: int | None = None) -> int:
 def is_usable(page_class: str, status: int | None, *, is_shown: bool) -> bool:
     """Return True when a capture is an archived copy of its page, which a reader or a wiki may be sent to.
 
-    The common rule of the bot, the link registry, the wiki's marks, Memento and `links copies`.
-
-    Args:
-        page_class: its class; a class that this version does not know is no copy.
-        status: of the page's response; a capture without one is a visit that failed.
-        is_shown: replay shows a page or serves a file: neither failed, skipped nor withheld.
+    The common rule of the bot, the link registry, the wiki's marks, Memento and `links copies`. A
+    class that this version does not know is no copy, and a capture without status is a failed
+    visit. `is_shown`: replay shows a page or serves a file: neither failed, skipped nor withheld.
 
     >>> is_usable("ok", 200, is_shown=True), is_usable("", 404, is_shown=True)
     (True, False)

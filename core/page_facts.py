@@ -163,17 +163,11 @@ _SOURCES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class PageFact:
-    """Statement of a page about itself.
-
-    Attributes:
-        name: which fact.
-        value: dates in ISO 8601 where unambiguous, languages as BCP 47, URLs absolute.
-        source: its source, e.g. ``ld:datePublished`` or ``meta:og:title``.
-    """
+    """Statement of a page about itself."""
 
     name: str
-    value: str
-    source: str
+    value: str  # dates in ISO 8601 where unambiguous, languages as BCP 47, URLs absolute
+    source: str  # its source, e.g. ``ld:datePublished`` or ``meta:og:title``.
 
 
 def read_facts(
@@ -181,10 +175,7 @@ def read_facts(
 ) -> tuple[PageFact, ...]:
     """Return the facts of a page; no content raises an error.
 
-    Args:
-        raw: what ``facts.js`` collected.
-        url: of its document.
-        headers: of its response, names in lower case.
+    `raw` is the result of ``facts.js``; header names are in lower case.
     """
     said = _FactSources(raw, headers)
     base = _words(raw.get("base")) or url

@@ -28,38 +28,25 @@ class PageResource:
     """Request of the page, as seen by the browser and as recorded.
 
     Attributes:
-        url: as requested, without its fragment.
-        method: HTTP method.
-        status: HTTP status; None without a response.
-        mime: bare media type as determined by the browser.
-        resource_type: the browser's type: Document, Image, Script, ….
         kept: ``response``, ``revisit``, ``failed``, ``blocked``, ``left-out``, or ``missing``.
-        reason: why it failed, was blocked or is missing; empty otherwise.
-        digest: payload digest of the record; empty without one.
         started_ms: its start, from the visit's first request on; None when unknown.
-        ttfb_ms: from there to the end of the response's head; None without one.
-        duration_ms: from there to its end; None when it did not end.
-        wire_bytes: received by the browser, head included; None when unknown.
-        initiator: parser, script, preload, preflight, other, …
-        protocol: between browser and proxy: ``http/1.1``, ``h2``, …; empty when not known.
-        refetched: why it was fetched again, after the browser; empty when it was not.
     """
 
-    url: str
+    url: str  # as requested, without its fragment
     method: str = "GET"
-    status: int | None = None
-    mime: str = ""
-    resource_type: str = ""
+    status: int | None = None  # HTTP status; None without a response
+    mime: str = ""  # bare media type as determined by the browser
+    resource_type: str = ""  # the browser's type: Document, Image, Script, …
     kept: str = "response"
-    reason: str = ""
-    digest: str = ""
+    reason: str = ""  # why it failed, was blocked or is missing; empty otherwise
+    digest: str = ""  # payload digest of the record; empty without one
     started_ms: float | None = None
-    ttfb_ms: float | None = None
-    duration_ms: float | None = None
-    wire_bytes: int | None = None
-    initiator: str = ""
-    protocol: str = ""
-    refetched: str = ""
+    ttfb_ms: float | None = None  # from there to the end of the response's head; None without one
+    duration_ms: float | None = None  # from there to its end; None when it did not end
+    wire_bytes: int | None = None  # received by the browser, head included; None when unknown
+    initiator: str = ""  # parser, script, preload, preflight, other, …
+    protocol: str = ""  # between browser and proxy: ``http/1.1``, ``h2``, …; empty when not known
+    refetched: str = ""  # why it was fetched again, after the browser; empty when it was not
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +54,18 @@ class PageLink:
     """Link of the page, with its place.
 
     Attributes:
-        url: absolute, http or https, without its fragment unless that names a state (``#!``).
-        text: its visible text, or the label of a linked image; shortened.
-        rel: its ``rel``, in lower case; empty when it has none.
-        kind: ``a``, ``area``, ``link`` (in the head) or ``refresh``.
         place: the part of the page it is in: ``nav``, ``main``, ``article``, ``aside``, ``header``,
             ``footer``, ``form``, ``dialog``; empty when it is in none.
-        heading: the heading above it; shortened, empty when there is none.
-        visible: whether a reader can see it.
-        frame: whether it is in a frame of the page.
     """
 
-    url: str
-    text: str = ""
-    rel: str = ""
-    kind: str = "a"
+    url: str  # absolute, http or https, without its fragment unless that names a state (``#!``)
+    text: str = ""  # its visible text, or the label of a linked image; shortened
+    rel: str = ""  # its ``rel``, in lower case; empty when it has none
+    kind: str = "a"  # ``a``, ``area``, ``link`` (in the head) or ``refresh``
     place: str = ""
-    heading: str = ""
-    visible: bool = True
-    frame: bool = False
+    heading: str = ""  # the heading above it; shortened, empty when there is none
+    visible: bool = True  # whether a reader can see it
+    frame: bool = False  # whether it is in a frame of the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +73,12 @@ class PagePicture:
     """Stored picture of the page.
 
     Attributes:
-        kind: the artifact's kind.
-        width: in pixels of the picture.
-        height: in pixels of the picture.
         cut_from: the page's height in such pixels when the picture is cut; else None.
     """
 
     kind: str
-    width: int
-    height: int
+    width: int  # in pixels of the picture
+    height: int  # in pixels of the picture
     cut_from: int | None = None
 
 
@@ -117,23 +94,16 @@ class PageScreen:
     """Screen that a page was rendered on, so that its copy can be rendered on the same.
 
     Attributes:
-        width: of the viewport, in CSS pixels.
-        height: of the viewport, in CSS pixels.
-        scale: device pixels to a CSS pixel.
-        mobile: whether it was a phone's.
-        colour_scheme: value of prefers-color-scheme.
-        reduced_motion: whether prefers-reduced-motion was set.
-        css: rules applied for the page's pictures only, such as those that hide a banner.
         language: the Accept-Language that the browser sent; empty when that was not recorded.
     """
 
-    width: int = 1280
-    height: int = 800
-    scale: float = 1.0
-    mobile: bool = False
-    colour_scheme: str = "light"
-    reduced_motion: bool = False
-    css: str = ""
+    width: int = 1280  # of the viewport, in CSS pixels
+    height: int = 800  # of the viewport, in CSS pixels
+    scale: float = 1.0  # device pixels to a CSS pixel
+    mobile: bool = False  # whether it was a phone's
+    colour_scheme: str = "light"  # value of prefers-color-scheme
+    reduced_motion: bool = False  # whether prefers-reduced-motion was set
+    css: str = ""  # rules applied for the page's pictures only, such as those that hide a banner
     language: str = ""
 
 
@@ -142,35 +112,24 @@ class MissingResource:
     """Resource that the page requested and that its visit did not record.
 
     Attributes:
-        url: without its fragment.
-        reason: why it is missing: a constant, and its detail after a colon.
         kept: result of the second request, as `PageResource.kept`; empty when there was none.
     """
 
-    url: str
-    reason: str
+    url: str  # without its fragment
+    reason: str  # why it is missing: a constant, and its detail after a colon
     kept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PageBehaviour:
-    """Result of one behaviour on the page (docs/behaviours.md).
+    """Result of one behaviour on the page (docs/behaviours.md)."""
 
-    Attributes:
-        name: its name; of a user's own, that of its file.
-        found: number of elements it found.
-        done: number of elements it acted on.
-        seconds: its duration.
-        error: why it did not finish; empty when it did.
-        notes: further results, e.g. ``OneTrust: refused``.
-    """
-
-    name: str
-    found: int = 0
-    done: int = 0
+    name: str  # its name; of a user's own, that of its file
+    found: int = 0  # number of elements it found
+    done: int = 0  # number of elements it acted on
     seconds: float = 0.0
-    error: str = ""
-    notes: tuple[str, ...] = ()
+    error: str = ""  # why it did not finish; empty when it did
+    notes: tuple[str, ...] = ()  # further results, e.g. ``OneTrust: refused``.
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,26 +138,17 @@ class PlayerMedia:
 
     Attributes:
         urls: of the media: files, and playlists of segments, all recorded in the same visit.
-        extractor: the yt-dlp extractor that matched the page.
-        identifier: the media's name at its site.
-        title: of the media.
-        uploader: its uploader.
-        published: its day as YYYYMMDD; empty when unknown.
-        duration_s: its playing time.
-        height: of the picture, in pixels.
-        reason: why there is nothing, or not all; empty when all was fetched.
-        seconds: duration of the fetch.
     """
 
     urls: tuple[str, ...] = ()
-    extractor: str = ""
-    identifier: str = ""
+    extractor: str = ""  # the yt-dlp extractor that matched the page
+    identifier: str = ""  # the media's name at its site
     title: str = ""
     uploader: str = ""
-    published: str = ""
-    duration_s: float | None = None
-    height: int | None = None
-    reason: str = ""
+    published: str = ""  # its day as YYYYMMDD; empty when unknown
+    duration_s: float | None = None  # its playing time
+    height: int | None = None  # of the picture, in pixels
+    reason: str = ""  # why there is nothing, or not all; empty when all was fetched
     seconds: float = 0.0
 
 
@@ -207,98 +157,69 @@ class PageInfo:
     """Manifest of one page.
 
     Attributes:
-        page_id: the page's identifier, in every record of the visit as WARC-Page-ID.
-        url: the requested URL.
-        final_url: the URL after redirects.
-        captured_at: WARC-Date of the visit's start.
-        outcome: the visit's outcome.
-        reason: why it is not COMPLETE; empty when it is.
-        status: HTTP status of the final document.
-        mime: its media type.
-        title: the page's title; empty when it has none.
-        records: captures and artifacts written for the page, without this manifest.
-        stored_bytes: their compressed size.
-        seconds: duration of the visit.
-        resources: every request.
-        artifacts: kinds of the stored artifacts.
-        outlinks: absolute URLs that the page links to.
         links: the same and those of its head, each with its place; the first so many.
-        timings: seconds by step.
         settled: seconds of the step ``settle`` by cause of the wait; ``quiet`` is the time without
             any.
-        restless: causes that did not settle within the limit, by the same names.
-        console: error lines the page printed, shortened.
-        redirects: URLs passed on the way to `final_url`.
         tls_verified: False when the final document's certificate did not verify; None for http.
         text_digest: of the visible text, ignoring white space; without text, of the document's
             payload; empty when neither was stored. Equal digests mean no visible change.
-        behaviours: results of the behaviours, in their order.
         facts: statements of the page about itself, for citations; see `core.page_facts`.
-        pictures: the stored pictures, with their sizes.
-        favicon: URL of the page's icon, which is recorded like any resource; empty when it has none.
-        notes: defects of artifacts, a sentence each.
+        favicon: URL of the page's icon, which is recorded like any resource; empty when it has
+            none.
         page_class: the page's class; `PageClass.UNJUDGED` when it was not classified.
-        class_score: confidence in the class, from 0 to 1.
         class_evidence: evidence for the class, a sentence each; empty for a page that is ok.
-        login: the name of the login that the page was visited with; empty without.
         true_type: the final document's sniffed media type where it differs from its header; else
             the header's.
         format: the short format name for citations of a type that is no page; empty for pages.
-        size: bytes of its payload as received, content coding included.
-        filename: the file name of a download (RFC 6266); empty otherwise.
         refetched: resources that were fetched again, with the result.
-        missing: resources that stay missing.
         tried: forbidden actions of the page, by kind, with their number: ``popup``, ….
-        media: the media of its player; None when none was searched for.
         screen: the screen that it was rendered on; None when it was not rendered, or by a version
             that did not record it.
-        stored: the stored level (`core.config.stored_level`).
-        left_out: number of requests not recorded because of that; they are not missing.
     """
 
-    page_id: str
+    page_id: str  # the page's identifier, in every record of the visit as WARC-Page-ID
     url: str
-    final_url: str
-    captured_at: str
+    final_url: str  # the URL after redirects
+    captured_at: str  # WARC-Date of the visit's start
     outcome: VisitOutcome
-    reason: str = ""
-    status: int | None = None
-    mime: str = ""
-    title: str = ""
-    records: int = 0
-    stored_bytes: int = 0
+    reason: str = ""  # why it is not COMPLETE; empty when it is
+    status: int | None = None  # HTTP status of the final document
+    mime: str = ""  # its media type
+    title: str = ""  # the page's title; empty when it has none
+    records: int = 0  # captures and artifacts written for the page, without this manifest
+    stored_bytes: int = 0  # their compressed size
     seconds: float = 0.0
-    resources: tuple[PageResource, ...] = ()
-    artifacts: tuple[str, ...] = ()
-    outlinks: tuple[str, ...] = ()
-    timings: dict[str, float] | None = None
+    resources: tuple[PageResource, ...] = ()  # every request
+    artifacts: tuple[str, ...] = ()  # kinds of the stored artifacts
+    outlinks: tuple[str, ...] = ()  # absolute URLs that the page links to
+    timings: dict[str, float] | None = None  # seconds by step
     settled: dict[str, float] | None = None
-    restless: tuple[str, ...] = ()
-    console: tuple[str, ...] = ()
-    redirects: tuple[str, ...] = ()
+    restless: tuple[str, ...] = ()  # causes that did not settle within the limit, by the same names
+    console: tuple[str, ...] = ()  # error lines the page printed, shortened
+    redirects: tuple[str, ...] = ()  # URLs passed on the way to `final_url`
     tls_verified: bool | None = None
     text_digest: str = ""
     behaviours: tuple[PageBehaviour, ...] = ()
     facts: tuple[PageFact, ...] = ()
     links: tuple[PageLink, ...] = ()
-    pictures: tuple[PagePicture, ...] = ()
+    pictures: tuple[PagePicture, ...] = ()  # the stored pictures, with their sizes
     favicon: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # defects of artifacts, a sentence each
     page_class: PageClass = PageClass.UNJUDGED
-    class_score: float = 0.0
+    class_score: float = 0.0  # confidence in the class, from 0 to 1
     class_evidence: tuple[str, ...] = ()
-    login: str = ""
+    login: str = ""  # the name of the login that the page was visited with; empty without
     true_type: str = ""
     format: str = ""
-    size: int = 0
-    filename: str = ""
+    size: int = 0  # bytes of its payload as received, content coding included
+    filename: str = ""  # the file name of a download (RFC 6266); empty otherwise
     refetched: tuple[MissingResource, ...] = ()
-    missing: tuple[MissingResource, ...] = ()
+    missing: tuple[MissingResource, ...] = ()  # resources that stay missing
     tried: dict[str, int] | None = None
-    media: PlayerMedia | None = None
+    media: PlayerMedia | None = None  # the media of its player; None when none was searched for
     screen: PageScreen | None = None
-    stored: str = str(DEFAULT_STORED_LEVEL)
-    left_out: int = 0
+    stored: str = str(DEFAULT_STORED_LEVEL)  # the stored level (`core.config.stored_level`)
+    left_out: int = 0  # number of requests not recorded because of that; they are not missing
 
     @property
     def device(self) -> str:
@@ -339,8 +260,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, default=_entry).encode
 def parse_pageinfo(data: bytes) -> PageInfo:
     """Parse a manifest of `PageInfo.to_json`; unknown keys are ignored.
 
-    Raises:
-        InputError: it is no JSON object, of another version, or lacks a required key.
+    Raises InputError if it is no JSON object, of another version, or lacks a required key.
     """
     try:
         document: dict[str, Any] = parse_json(data)

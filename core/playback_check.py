@@ -58,11 +58,10 @@ class LostPart:
     """Resource that was recorded at capture and is missing or different at playback.
 
     Attributes:
-        url: as the page requested it.
         reason: a constant, and its detail after a colon: ``status: 404``, ``digest``, ``missing``.
     """
 
-    url: str
+    url: str  # as the page requested it
     reason: str
 
 
@@ -71,49 +70,32 @@ class PlaybackCheck:
     """Check of one page at one level. Scores go from 0 (different) to 1 (equal); None: not compared.
 
     Attributes:
-        page_id: of the page that was checked.
-        url: its URL, as it was requested.
-        captured_at: WARC-Date of its visit.
-        level: the checked playback level (`playback.access.levels`).
-        checked_at: WARC-Date of the check.
         engine: versions of the playback and comparison code: results of different engines are not
             comparable.
-        verdict: the verdict.
-        judge: its source.
-        score: the least of the following.
         picture: share of the picture that is still drawn (`qa.compare.picture_comparison`).
-        text: share of the text that is present (`qa.compare.text_comparison`).
         resources: share of the resources that are present (`qa.compare.resource_comparison`).
-        faults: the faults found.
-        lost: the missing resources; the first `MOST_LOST`.
-        reason: a sentence for people; empty without faults.
-        seconds: duration of the check.
-        better: page id of another capture of the URL that is offered instead; empty: none.
-        note: of the person who judged.
-        parts_seen: resources recorded at capture that this level shows.
-        parts_shown: of these, those received at playback.
     """
 
-    page_id: str
-    url: str
-    captured_at: str
-    level: str
-    checked_at: str
+    page_id: str  # of the page that was checked
+    url: str  # its URL, as it was requested
+    captured_at: str  # WARC-Date of its visit
+    level: str  # the checked playback level (`playback.access.levels`)
+    checked_at: str  # WARC-Date of the check
     engine: str
     verdict: QaVerdict
     judge: VerdictSource = VerdictSource.MACHINE
-    score: float | None = None
+    score: float | None = None  # the least of the following
     picture: float | None = None
-    text: float | None = None
+    text: float | None = None  # share of the text that is present (`qa.compare.text_comparison`)
     resources: float | None = None
     faults: tuple[PlaybackFault, ...] = ()
-    lost: tuple[LostPart, ...] = ()
-    reason: str = ""
+    lost: tuple[LostPart, ...] = ()  # the missing resources; the first `MOST_LOST`
+    reason: str = ""  # a sentence for people; empty without faults
     seconds: float = 0.0
-    better: str = ""
-    note: str = ""
-    parts_seen: int = 0
-    parts_shown: int = 0
+    better: str = ""  # page id of another capture of the URL that is offered instead; empty: none
+    note: str = ""  # of the person who judged
+    parts_seen: int = 0  # resources recorded at capture that this level shows
+    parts_shown: int = 0  # of these, those received at playback
 
 
 def choice_penalty(check: PlaybackCheck) -> int:
@@ -156,8 +138,7 @@ def check_record(check: PlaybackCheck, page_id: str) -> bytes:
 def parse_check(data: bytes) -> PlaybackCheck | None:
     """Parse a check of `check_record`; None when the record is no check, e.g. a page's manifest.
 
-    Raises:
-        InputError: it is a check that cannot be read.
+    Raises InputError if it is a check that cannot be read.
     """
     try:
         document = json.loads(data)
@@ -170,8 +151,7 @@ def parse_check(data: bytes) -> PlaybackCheck | None:
 def parse_manifest(data: bytes) -> PageInfo | PlaybackCheck:
     """Parse a ``urn:pageinfo:`` record: the manifest of a visit, or a check.
 
-    Raises:
-        InputError: it is neither.
+    Raises InputError if it is neither.
     """
     try:
         return parse_pageinfo(data)  # most are, and a long one takes long to read
@@ -185,8 +165,7 @@ def parse_manifest(data: bytes) -> PageInfo | PlaybackCheck:
 def check_from_json(values: Mapping[str, Any]) -> PlaybackCheck:
     """Build a check from its JSON fields; unknown fields are ignored.
 
-    Raises:
-        InputError: one is missing or invalid.
+    Raises InputError if one is missing or invalid.
     """
     try:
         known = {name: values[name] for name in PlaybackCheck.__slots__ if name in values}
@@ -207,8 +186,7 @@ _TEXTS = (
 def _validated(check: PlaybackCheck) -> PlaybackCheck:
     """Return the check if its values are valid; its JSON is untrusted.
 
-    Raises:
-        InputError: a value is of another kind than it should be.
+    Raises InputError if a value is of another kind than it should be.
     """
     scores: tuple[object, ...] = (check.score, check.picture, check.text, check.resources)
     texts: tuple[object, ...] = tuple(getattr(check, name) for name in _TEXTS)
@@ -223,8 +201,7 @@ def _validated(check: PlaybackCheck) -> PlaybackCheck:
 def validate_check_ids(page_id: str, level: str) -> None:
     """Validate a page id and a level, so that a path made of them stays in its folder.
 
-    Raises:
-        InputError: one has another form, or is too long.
+    Raises InputError if one has another form, or is too long.
     """
     is_plain = (
         (page_id + level).isascii() and page_id.replace("-", "").isalnum() and level.isalpha()
@@ -239,8 +216,7 @@ PICTURES = ("seen", "shown", "heat")
 def picture_name(page_id: str, level: str, kind: str) -> str:
     """Return a check picture's path in the folder of a collection's checks; `kind` is one of `PICTURES`.
 
-    Raises:
-        InputError: `page_id` or `level` is invalid and could point outside the folder.
+    Raises InputError if `page_id` or `level` is invalid and could point outside the folder.
 
     >>> picture_name("0f3c-91", "images", "heat")
     '0f/0f3c-91.images.heat.webp'

@@ -32,15 +32,10 @@ class PatternList:
     """List of patterns, searched as one: the cost of a lookup hardly grows with their number."""
 
     def __init__(self, texts: Iterable[str], *, where: str = "patterns") -> None:
-        """Compile them.
+        """Compile them. `where` is the setting or option that they come from, for errors.
 
-        Args:
-            texts: patterns in RE2's syntax.
-            where: the setting or option that they come from, for errors.
-
-        Raises:
-            ConfigError: RE2 cannot run one of them, or there are too many; the text names the
-                pattern and the reason.
+        Raises ConfigError if RE2 cannot run one of them, or there are too many; the text names the
+        pattern and the reason.
         """
         self._texts = tuple(dict.fromkeys(texts))
         if len(self._texts) > PATTERNS_LIMIT:
@@ -63,8 +58,7 @@ class PatternList:
 def compile_pattern(text: str, *, where: str) -> CompiledPattern:
     """Compile one pattern.
 
-    Raises:
-        ConfigError: it is empty, longer than `PATTERN_LIMIT_CHARS`, or RE2 cannot run it.
+    Raises ConfigError if it is empty, longer than `PATTERN_LIMIT_CHARS`, or RE2 cannot run it.
     """
     shown = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
     if not text:
@@ -131,8 +125,7 @@ SET_LIMIT_BYTES = 32 << 20
 def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
     """Return the expression, between `before` and `after`, when RE2 can run it.
 
-    Raises:
-        InputError: RE2 cannot run it, or it is empty or too long.
+    Raises InputError if RE2 cannot run it, or it is empty or too long.
     """
     if not expression or len(expression) > REGEX_LIMIT_CHARS:
         raise _bad(expression, f"an expression has 1 to {REGEX_LIMIT_CHARS} characters")
@@ -176,11 +169,7 @@ class _RegexSet:
     """
 
     def __init__(self, expressions: list[str], first: int, limit_bytes: int) -> None:
-        """Compile the expressions.
-
-        Raises:
-            re2.error: together they are too large.
-        """
+        """Compile the expressions. Raises re2.error: together they are too large."""
         self._first = first
         self._expressions = expressions
         self._set = re2.Set.SearchSet(re2_options(limit_bytes))

@@ -23,8 +23,7 @@ def storable(text: str) -> str:
 def parse_json(data: bytes) -> Any:
     """Parse JSON, with lone surrogates replaced.
 
-    Raises:
-        ValueError: it is no JSON, or nested too deeply.
+    Raises ValueError if it is no JSON, or nested too deeply.
     """
     try:
         found = json.loads(data)

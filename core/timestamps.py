@@ -86,11 +86,7 @@ def warc_date_at(count: int) -> str:
 
 
 def parse_timestamp14(text: str) -> datetime:
-    """Parse a 14-digit timestamp.
-
-    Raises:
-        InputError: it is not 14 digits, or no valid moment.
-    """
+    """Parse a 14-digit timestamp. Raises InputError if it is not 14 digits, or no valid moment."""
     if len(text) != 14 or not (text.isascii() and text.isdigit()):
         raise InputError(f"A timestamp has 14 digits, YYYYMMDDhhmmss; this is {text!r}.")
     try:
@@ -107,8 +103,7 @@ def warc_date(when: datetime) -> str:
 def parse_warc_date(text: str) -> datetime:
     """Parse a WARC-Date with whole seconds or a fraction (WARC/1.0 and 1.1).
 
-    Raises:
-        InputError: it is no WARC-Date in UTC, or no valid moment.
+    Raises InputError if it is no WARC-Date in UTC, or no valid moment.
     """
     match = _WARC_DATE.fullmatch(text)
     if match is None:
@@ -139,8 +134,7 @@ _STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 def parse_duration(text: str) -> timedelta:
     """Parse a duration such as ``45``, ``90s``, ``15m``, ``1h30m``, ``30d`` or ``4w``.
 
-    Raises:
-        InputError: it is none, or more than a century.
+    Raises InputError if it is none, or more than a century.
     """
     compact = "".join(text.split()).lower()
     if not _DURATION.fullmatch(compact):
@@ -154,8 +148,7 @@ def parse_duration(text: str) -> timedelta:
 def parse_moment(text: str) -> datetime:
     """Parse an ISO 8601 date, or date and time; without a zone it is in UTC.
 
-    Raises:
-        InputError: it is none.
+    Raises InputError if it is none.
     """
     try:
         moment = datetime.fromisoformat(text.strip())

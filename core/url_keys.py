@@ -43,8 +43,7 @@ _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 def browser_identity(url: str) -> tuple[str, str]:
     """Return (identity key, host) of a URL as a browser spells it.
 
-    Raises:
-        BadUrlError: it is no http(s) URL with a host.
+    Raises BadUrlError if it is no http(s) URL with a host.
 
     >>> browser_identity("http://example.org./%7Euser/stra%c3%9fe?")
     ('http://example.org/~user/stra%C3%9Fe', 'example.org')
@@ -70,9 +69,7 @@ def browser_identity(url: str) -> tuple[str, str]:
 def normalize_escapes(component: str, kept: frozenset[str]) -> str:
     """Normalize the escapes of a path or query as in an identity key.
 
-    Args:
-        component: escaped as a browser does.
-        kept: characters that stay as they are, escaped or not.
+    `kept` are the characters that stay as they are, escaped or not.
     """
 
     def spelled(match: re.Match[str]) -> str:
@@ -159,11 +156,9 @@ def replay_key(url: str) -> str:
     """Return the key of `url` in a CDX index: SURT as pywb 2.10 computes it, ``org,example)/a?b=c``.
 
     Scheme, ``www.``, letter case, session identifiers, the order of query arguments, repeated
-    slashes and a final slash are folded; ``urn:`` URLs keep their scheme. Use it for index
-    lookups only, since distinct pages share keys.
-
-    Raises:
-        BadUrlError: pywb cannot key it either; never for a fetch key.
+    slashes and a final slash are folded; ``urn:`` URLs keep their scheme. Use it for index lookups
+    only, since distinct pages share keys. Raises BadUrlError if pywb cannot key it either; never
+    for a fetch key.
 
     >>> replay_key("https://www.Example.org/A/?b=2&a=1#top")
     'org,example)/a?a=1&b=2'

@@ -66,17 +66,11 @@ class PatternRank(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UrlPattern:
-    """Parsed pattern.
-
-    Attributes:
-        form: its form.
-        text: the host, the authority with path, the URL without its scheme, or the expression.
-        scheme: ``http`` or ``https``; empty for both.
-    """
+    """Parsed pattern."""
 
     form: PatternForm
-    text: str
-    scheme: str = ""
+    text: str  # the host, the authority with path, the URL without its scheme, or the expression
+    scheme: str = ""  # ``http`` or ``https``; empty for both
 
     @property
     def rank(self) -> PatternRank:
@@ -106,11 +100,7 @@ class PatternTarget:
 
 
 def pattern_target(url: str) -> PatternTarget:
-    """Prepare the URL for lookups.
-
-    Raises:
-        BadUrlError: it is no http(s) URL.
-    """
+    """Prepare the URL for lookups. Raises BadUrlError if it is no http(s) URL."""
     scheme, _, rest = identity_key(url).partition("://")
     return PatternTarget(url, scheme, rest, host_of(url))
 
@@ -118,8 +108,7 @@ def pattern_target(url: str) -> PatternTarget:
 def parse_pattern(text: str) -> UrlPattern:
     """Parse a pattern; see the module.
 
-    Raises:
-        InputError: it is invalid; the text has the reason and what would be right.
+    Raises InputError if it is invalid; the text has the reason and what would be right.
 
     >>> parse_pattern("org,example)/x") == parse_pattern("example.org/x*")
     True

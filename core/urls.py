@@ -78,14 +78,9 @@ def fetch_key(text: str, *, allow_single_label: bool = False) -> str:
     """Return the URL in `text`, repaired and serialised as in the WHATWG URL Standard.
 
     User information and the fragment are left out; a fragment that begins with ``!`` stays, since
-    it names a page (``#!/page/2``). The function is idempotent.
-
-    Args:
-        text: a URL as typed; `repair` lists what is corrected.
-        allow_single_label: accept hosts such as ``localhost`` and ``intranet``.
-
-    Raises:
-        BadUrlError: it cannot be fetched; `reason` is a `UrlFault` (W48).
+    it names a page (``#!/page/2``). The function is idempotent. `allow_single_label` accepts hosts
+    such as ``localhost`` and ``intranet``. Raises BadUrlError if it cannot be fetched; `reason` is
+    a `UrlFault` (W48).
 
     >>> fetch_key("HTTP://User@www.Example.org:80/a b#top")
     'http://www.example.org/a%20b'
@@ -122,9 +117,7 @@ def repair(text: str) -> str:
     White space around it is dropped. ``//host/`` becomes ``https:``, a missing scheme or ``://``
     ``http://``; a URL that was percent-encoded as a whole (``http%3A//…``) is decoded once, bytes
     that are no UTF-8 kept as escapes. Missing slashes (``https:/host``) are left to the parser.
-
-    Raises:
-        BadUrlError: it is empty, too long, has invisible characters, or another scheme.
+    Raises BadUrlError if it is empty, too long, has invisible characters, or another scheme.
     """
     text = text.strip()
     if not text:
@@ -167,8 +160,7 @@ def identity_key(url: str) -> str:
       ``& = + ; # %``: MediaWiki merges these in its table of links but not in its pages, and both
       must refer to the same link. Characters that no URL may hold, such as ``|``, are escaped.
 
-    Raises:
-        BadUrlError: it is no http(s) URL.
+    Raises BadUrlError if it is no http(s) URL.
 
     >>> identity_key("http://example.org./%7Euser/stra%c3%9fe?")
     'http://example.org/~user/stra%C3%9Fe'
@@ -179,8 +171,7 @@ def identity_key(url: str) -> str:
 def identity_and_host(url: str) -> tuple[str, str]:
     """Return (`identity_key`, `host_of`), parsing the URL once.
 
-    Raises:
-        BadUrlError: it is no http(s) URL.
+    Raises BadUrlError if it is no http(s) URL.
 
     >>> identity_and_host("https://example.org./%7Euser")
     ('https://example.org/~user', 'example.org')
@@ -193,8 +184,7 @@ def identity_and_host(url: str) -> tuple[str, str]:
 def host_of(url: str) -> str:
     """Return the host: lower case, punycode, without port and final dot; IPv6 keeps its brackets.
 
-    Raises:
-        BadUrlError: it is no http(s) URL.
+    Raises BadUrlError if it is no http(s) URL.
 
     >>> host_of("https://MÜNCHEN.de.:8080/")
     'xn--mnchen-3ya.de'
@@ -205,8 +195,7 @@ def host_of(url: str) -> str:
 def authority_of(url: str) -> str:
     """Return the host as `host_of`, and the port unless it is the scheme's default.
 
-    Raises:
-        BadUrlError: it is no http(s) URL.
+    Raises BadUrlError if it is no http(s) URL.
 
     >>> authority_of("https://example.org:8443/")
     'example.org:8443'

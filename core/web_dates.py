@@ -49,10 +49,8 @@ def parse_web_date(text: str) -> datetime | None:
 def parse_retry_after(value: str, *, now: datetime | None, limit: timedelta) -> timedelta | None:
     """Parse the delay of a Retry-After header (RFC 9110, 10.2.3); None when it is invalid.
 
-    Args:
-        value: of the header: seconds or a date. A fraction of a second, which no RFC allows, is read.
-        now: the moment that a date is compared with; None: dates cannot be read.
-        limit: the maximum; longer delays, with a year of any length, return this.
+    Read are seconds, also with a fraction, which no RFC allows, and a date when `now` is given.
+    Longer delays return `limit`.
     """
     text = value.strip()
     if seconds := _SECONDS.fullmatch(text):

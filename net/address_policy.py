@@ -171,8 +171,7 @@ class EnforcedAddressPolicy(AddressPolicy):
     def check(self, host: str, address: Address) -> Address:
         """Return the address to connect to.
 
-        Raises:
-            BlockedAddressError: it, or an embedded address, is not public and not allowed.
+        Raises BlockedAddressError: it, or an embedded address, is not public and not allowed.
         """
         said = self.against(host, address)
         if said:

@@ -16,15 +16,10 @@ from core.errors import TransientError
 
 @dataclass(frozen=True, slots=True)
 class WaitStarted:
-    """Start of a wait.
+    """Start of a wait."""
 
-    Attributes:
-        reason: a constant: ``store``, ``network``, ``memory``, ``host``.
-        text: a sentence for display.
-    """
-
-    reason: str
-    text: str
+    reason: str  # a constant: ``store``, ``network``, ``memory``, ``host``
+    text: str  # a sentence for display
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +74,7 @@ class StoreRetry:
     async def ask(self, verb: Callable[[], _T]) -> _T:
         """Run the call in a thread, repeated while the store is unreachable, and return its result.
 
-        Raises:
-            WeboidError: the store refuses the call, or is permanently unusable.
+        Raises WeboidError if the store refuses the call, or is permanently unusable.
         """
         pause_s = STORE_FIRST_PAUSE_S
         while True:

@@ -69,9 +69,8 @@ class ConnectionRace:
     def run(self, addresses: Sequence[Address], port: int) -> socket.socket:
         """Return the first established connection, as a blocking socket without a time-out.
 
-        Raises:
-            OSError: all attempts failed; the last failure.
-            WaitCancelledError: the wait was cancelled.
+        Raises OSError, the last failure, if all attempts failed; WaitCancelledError if the wait was
+        cancelled.
         """
         wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller.register(wake, select.POLLIN)
@@ -146,18 +145,12 @@ LOOKUP_BESIDE_PROXY_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class EgressConnection:
-    """Open connection to a host, direct or through a proxy.
-
-    Attributes:
-        remote_ip: the host's address; empty when only the upstream proxy knows it.
-        via: the upstream proxy.
-        absolute: requests use absolute form, for that proxy (RFC 9112, 3.2.2).
-    """
+    """Open connection to a host, direct or through a proxy."""
 
     sock: socket.socket
-    remote_ip: str
+    remote_ip: str  # the host's address; empty when only the upstream proxy knows it
     via: UpstreamProxy | None = None
-    absolute: bool = False
+    absolute: bool = False  # requests use absolute form, for that proxy (RFC 9112, 3.2.2)
 
 
 class Egress:
@@ -209,12 +202,8 @@ class Egress:
     ) -> EgressConnection:
         """Open a connection to the host, through checked addresses only.
 
-        Args:
-            host: as in the URL.
-            port: the port.
-            patience: time limit of the whole operation.
-            tunnel: bytes must pass unchanged (TLS, WebSockets), so that an upstream HTTP proxy is asked for
-                a tunnel regardless of `[egress] via_absolute_form`.
+        With `tunnel` bytes must pass unchanged (TLS, WebSockets): an upstream HTTP proxy is asked
+        for a tunnel regardless of `[egress] via_absolute_form`.
 
         Raises:
             BlockedHostError, BlockedPortError, BlockedAddressError: refused by policy.

@@ -79,18 +79,13 @@ class RequestHead:
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """Status line and headers of a response, with its raw bytes.
+    """Status line and headers of a response, with its raw bytes."""
 
-    Attributes:
-        raw: the head as received, from its status line to its blank line.
-        headers: those with a valid name (RFC 9110, 5.6.2); `raw` has all.
-    """
-
-    raw: bytes
+    raw: bytes  # the head as received, from its status line to its blank line
     version: bytes
     status: int
     reason: bytes
-    headers: Headers
+    headers: Headers  # those with a valid name (RFC 9110, 5.6.2); `raw` has all
 
     def get(self, name: bytes) -> bytes | None:
         """Return the first value of the header, None when absent; `name` in lower case."""
@@ -118,11 +113,8 @@ class ResponseHead:
 def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
     """Return the length of the head including its blank line; -1 when incomplete.
 
-    Lines end with CRLF or LF (RFC 9112, 2.2); a few empty lines before the head are accepted.
-
-    Args:
-        buffer: received so far.
-        start: bytes that an earlier call has searched without result.
+    Lines end with CRLF or LF (RFC 9112, 2.2); a few empty lines before the head are accepted. The
+    first `start` bytes were searched by an earlier call.
     """
     begin = 0
     if buffer[:1] in (b"\r", b"\n"):
@@ -139,9 +131,8 @@ def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
 def parse_request_head(raw: bytes) -> RequestHead:
     """Parse a request head; values that go into WARC headers are validated (C-12).
 
-    Raises:
-        MalformedMessageError: invalid request line or header, or a duplicate of a header that determines
-            destination or framing (RFC 9112, 3.2 and 5.1).
+    Raises MalformedMessageError: invalid request line or header, or a duplicate of a header that
+    determines destination or framing (RFC 9112, 3.2 and 5.1).
     """
     first, rest = _lines(raw)
     line = _REQUEST_LINE.fullmatch(first)
@@ -164,9 +155,7 @@ def parse_response_head(raw: bytes) -> ResponseHead:
     """Parse a response head.
 
     Lines that are no header are left out, as in browsers; CR and NUL become spaces (RFC 9110, 5.5).
-
-    Raises:
-        MalformedMessageError: invalid status line, or too many headers.
+    Raises MalformedMessageError: invalid status line, or too many headers.
     """
     raw = raw.lstrip(b"\r\n")
     first, rest = _lines(raw)
@@ -222,8 +211,7 @@ def _listed(headers: Headers, name: bytes) -> list[bytes]:
 def request_framing(head: RequestHead) -> tuple[BodyFraming, int]:
     """Return the framing of a request's body (RFC 9112, 6.3); ambiguous framing is refused.
 
-    Raises:
-        MalformedMessageError: its length is invalid or ambiguous.
+    Raises MalformedMessageError if its length is invalid or ambiguous.
     """
     coding, length = head.get(b"transfer-encoding"), head.get(b"content-length")
     if coding is not None:
@@ -240,10 +228,8 @@ def request_framing(head: RequestHead) -> tuple[BodyFraming, int]:
 def response_framing(head: ResponseHead, method: str) -> tuple[BodyFraming, int]:
     """Return the framing of a response's body, and its length where known (RFC 9112, 6.3).
 
-    An invalid length is ignored, as in browsers: the body extends to the close.
-
-    Raises:
-        MalformedMessageError: its lengths contradict each other.
+    An invalid length is ignored, as in browsers: the body extends to the close. Raises
+    MalformedMessageError if its lengths contradict each other.
     """
     if method == "HEAD" or head.status in (204, 304) or head.status < 200:
         return BodyFraming.NONE, 0

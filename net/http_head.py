@@ -21,11 +21,10 @@ class LenientHead:
     """Parsed head.
 
     Attributes:
-        status: the number as sent, in any range.
         headers: (name in lower case, value), in order; values as Latin-1, byte for byte.
     """
 
-    status: int
+    status: int  # the number as sent, in any range
     headers: tuple[tuple[str, str], ...] = field(default=())
 
     def all(self, name: str) -> list[str]:
@@ -58,9 +57,7 @@ def may_begin(data: bytes) -> bool:
 def end_of_head(data: bytes | bytearray, start: int = 0) -> int:
     """Return the start of the body; 0 while the head is incomplete.
 
-    Args:
-        data: received so far.
-        start: length already searched.
+    The first `start` bytes were searched by an earlier call.
     """
     first = _START.match(data)
     begin = max(start - 3, first.end() if first else 0)

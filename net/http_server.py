@@ -60,12 +60,8 @@ class HttpServer(uvicorn.Server):
     ) -> None:
         """Create a server.
 
-        Args:
-            app: the ASGI application.
-            limits: bounds on its connections.
-            on_ready: called when it listens.
-            signals: end at SIGTERM and SIGINT; False where the caller handles them.
-            options: further options of `uvicorn.Config`.
+        With `signals` it ends at SIGTERM and SIGINT; `options` are further ones of
+        `uvicorn.Config`.
         """
         config = uvicorn.Config(
             app,
@@ -119,8 +115,7 @@ async def running(server: HttpServer, listener: socket.socket) -> AsyncIterator[
 def open_listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens at the address; an empty host is every address, port 0 a free one.
 
-    Raises:
-        UnavailableError: the address cannot be bound.
+    Raises UnavailableError if the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -140,9 +135,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 def connection_limit(most: int, *, files_each: int = 1) -> int:
     """Raise this process's limit of open files as far as it may; return how many connections fit.
 
-    Args:
-        most: never return more.
-        files_each: descriptors that one connection may need.
+    `files_each` is the number of descriptors that one connection may need.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

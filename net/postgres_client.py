@@ -52,13 +52,7 @@ class PostgresConnection:
         holds: bool = True,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Store the address.
-
-        Args:
-            address: of the server.
-            holds: block a rebuild of the index while the connection is open.
-            monotonic: the clock.
-        """
+        """Store the address. With `holds` an open connection blocks a rebuild of the index."""
         self._holds = holds
         self._address = address
         self._monotonic = monotonic
@@ -74,14 +68,9 @@ class PostgresConnection:
     ) -> "psycopg.Cursor[Any]":
         """Run a query.
 
-        Args:
-            query: one statement, or several without values.
-            values: for its placeholders.
-            patient: no time limit.
-
-        Raises:
-            IndexUnavailableError: no answer, or access denied; the connection is closed.
-            InputError: a value cannot be stored.
+        Several statements may be given without values; with `patient` there is no time limit.
+        Raises IndexUnavailableError without an answer or access, and closes the connection;
+        InputError if a value cannot be stored.
         """
         with self._turn:
             again = self._connection is not None and not self._within
@@ -96,8 +85,7 @@ class PostgresConnection:
     def transaction(self, begin: str = "BEGIN") -> Iterator[None]:
         """Commit at the end of the block, or roll back on any error.
 
-        Raises:
-            IndexUnavailableError: as `execute`. After a failed commit the outcome is unknown.
+        Raises IndexUnavailableError: as `execute`. After a failed commit the outcome is unknown.
         """
         with self._turn:
             self.execute(begin)
@@ -114,8 +102,7 @@ class PostgresConnection:
     def copy_out(self, query: str) -> Iterator[tuple[Any, ...]]:
         """Stream the rows of a query of any length. Inside a transaction.
 
-        Raises:
-            IndexUnavailableError: as `execute`.
+        Raises IndexUnavailableError: as `execute`.
         """
         try:
             with self._connected().cursor(name="weboid") as cursor:

@@ -24,19 +24,12 @@ LINE_LIMIT_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ManagedProcess:
-    """Command run by the supervisor.
+    """Command run by the supervisor."""
 
-    Attributes:
-        name: prefix of its output lines.
-        command: the program and its arguments.
-        every_s: delay from its end to the next run; 0: permanent.
-        first_s: delay of its first start.
-    """
-
-    name: str
+    name: str  # prefix of its output lines
     command: tuple[str, ...]
-    every_s: float = 0.0
-    first_s: float = 0.0
+    every_s: float = 0.0  # delay from its end to the next run; 0: permanent
+    first_s: float = 0.0  # delay of its first start
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +42,10 @@ class ProcessOutput:
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """End of a permanent process, or failure of a periodic one.
-
-    Attributes:
-        code: its exit code; below zero: the signal that ended it.
-        again_s: delay of the restart.
-    """
+    """End of a permanent process, or failure of a periodic one."""
 
     part: str
-    code: int
+    code: int  # its exit code; below zero: the signal that ended it
     again_s: float
 
 
@@ -82,10 +70,8 @@ class ProcessSupervisor:
     async def run(self, stopping: asyncio.Event) -> None:
         """Run all processes; after `stopping` is set they are terminated and waited for.
 
-        A cancellation sends a second signal, which aborts their work in progress.
-
-        Raises:
-            UnavailableError: no process can be started.
+        A cancellation sends a second signal, which aborts their work in progress. Raises
+        UnavailableError: no process can be started.
         """
         keeping = [asyncio.create_task(self._keep(part, stopping)) for part in self._parts]
         if not keeping:

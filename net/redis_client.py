@@ -91,11 +91,8 @@ class RedisClient:
     ) -> Any:
         """Run a script and return its result.
 
-        Args:
-            name: its file, without ``.lua``.
-            keys: its KEYS.
-            arguments: its ARGV.
-            resent: its ARGV when it may have run already, after a lost answer.
+        `name` is its file, without ``.lua``; `resent` are the ARGV when it may have run already,
+        after a lost answer.
         """
         again = arguments if resent is None else resent
         return self._ask(

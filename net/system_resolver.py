@@ -32,8 +32,7 @@ LOOKUP_LIMIT_S = 10.0
 def system_lookup(host: str, port: int) -> list[str]:
     """Resolve the host with the system's resolver.
 
-    Raises:
-        UnknownHostError: it has no address, or no server answered.
+    Raises UnknownHostError if it has no address, or no server answered.
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -67,9 +66,8 @@ class Resolver:
     def addresses(self, host: str, port: int, *, patience: CancellableTimeout) -> Addresses:
         """Return the host's addresses, at least one.
 
-        Raises:
-            UnknownHostError: it has none, or no answer came in time.
-            WaitCancelledError: the wait was cancelled.
+        Raises UnknownHostError if it has none, or no answer came in time; WaitCancelledError if the
+        wait was cancelled.
         """
         timeout_s = min(patience.left_s, LOOKUP_LIMIT_S)
         answer = self._ask(host, port, timeout_s)

@@ -52,8 +52,7 @@ class CancelSignal:
     def waking(self, wake: Callable[[], object]) -> Iterator[None]:
         """Register `wake` to be called by `set` while the block runs.
 
-        Raises:
-            WaitCancelledError: already cancelled, or the block was left because of it.
+        Raises WaitCancelledError: already cancelled, or the block was left because of it.
         """
         with self._lock:
             if self.is_set:

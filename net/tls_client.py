@@ -86,19 +86,12 @@ _HANDSHAKE_FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class TlsFacts:
-    """Parameters of a TLS connection.
+    """Parameters of a TLS connection."""
 
-    Attributes:
-        version: as OpenSSL spells it, e.g. ``TLSv1.3``.
-        cipher: the cipher suite.
-        certificate: SHA-256 of the leaf certificate (DER), in hex.
-        error: verification error, a `TlsFault` and OpenSSL's text; empty when verified.
-    """
-
-    version: str = ""
+    version: str = ""  # as OpenSSL spells it, e.g. ``TLSv1.3``.
     cipher: str = ""
-    certificate: str = ""
-    error: str = ""
+    certificate: str = ""  # SHA-256 of the leaf certificate (DER), in hex
+    error: str = ""  # verification error, a `TlsFault` and OpenSSL's text; empty when verified
 
 
 class UnverifiedError(Exception):
@@ -130,12 +123,8 @@ class TlsClient:
     ) -> tuple[ssl.SSLSocket, TlsFacts]:
         """Perform a handshake on the socket, which is closed on failure.
 
-        Args:
-            sock: the connected socket.
-            host: expected name. An IP literal is verified but not sent (RFC 6066, 3).
-            port: with `host` the key of the session to resume.
-            verdict: fault of an earlier, strict handshake; then this one is lenient.
-            patience: time limit of all messages together.
+        An IP literal as `host` is verified but not sent (RFC 6066, 3). With `verdict`, the fault of
+        an earlier strict handshake, this one is lenient. `patience` limits all messages together.
 
         Raises:
             UnverifiedError: a strict handshake found a fault; its text is the `verdict`.

@@ -35,9 +35,8 @@ _PROXY_SERVERS = (b"tinyproxy", b"squid", b"privoxy", b"3proxy")
 def socket_timeout(sock: socket.socket, patience: CancellableTimeout, peer: str) -> Iterator[None]:
     """Apply the time limit to a socket during the block; it is closed on failure.
 
-    Raises:
-        ConnectError: it took too long, or the peer disconnected.
-        WaitCancelledError: the wait was cancelled.
+    Raises ConnectError if it took too long, or the peer disconnected; WaitCancelledError if the
+    wait was cancelled.
     """
     try:
         with patience.cut.waking(lambda: shut_socket(sock)):
@@ -63,9 +62,7 @@ def shut_socket(sock: socket.socket) -> None:
 def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
     """Connect through the SOCKS5 proxy to an address, or to a name that the proxy resolves.
 
-    Raises:
-        ConnectError: it refuses, or cannot reach the host.
-        OSError: it disconnected.
+    Raises ConnectError if it refuses, or cannot reach the host; OSError if it disconnected.
     """
     sock.sendall(b"\x05\x02\x00\x02" if via.username else b"\x05\x01\x00")
     version, method = _exactly(sock, 2, via)

@@ -33,17 +33,11 @@ MAX_CONNECTIONS = 1024
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Listening address for browsers.
-
-    Attributes:
-        host: the address to listen on.
-        port: the TCP port; 0 selects a free one.
-        advertise: the host that browsers are given; empty: the address listened on.
-    """
+    """Listening address for browsers."""
 
     host: str = "127.0.0.1"
-    port: int = 0
-    advertise: str = ""
+    port: int = 0  # the TCP port; 0 selects a free one
+    advertise: str = ""  # the host that browsers are given; empty: the address listened on
 
 
 LOOPBACK = ListenAddress()
@@ -79,17 +73,8 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
     ) -> None:
         """Open the stores and start listening.
 
-        Args:
-            layout: the collection.
-            settings: the profile.
-            now_ms: the clock, in milliseconds since 1970 UTC.
-            spool_folder: folder for bodies that exceed the memory allowance.
-            tally: counter of received bytes.
-            egress: connector to the network; None: built from the settings.
-            listen: listening address for browsers.
-
-        Raises:
-            UnavailableError: the address cannot be listened on.
+        `now_ms` is the clock, in milliseconds since 1970 UTC; `spool_folder` takes bodies that
+        exceed the memory allowance. Raises UnavailableError if the address cannot be listened on.
         """
         # warcprox's own constructor makes its RSA authority, connection pool and caches; of all
         # that only the pooled server is wanted.

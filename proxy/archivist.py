@@ -156,9 +156,7 @@ class Archivist:
     def write(self, artifacts: tuple[PendingArtifact, ...]) -> list[RecordLocation]:
         """Write artifacts; return when they are on disk and in the index.
 
-        Raises:
-            DiskFullError: the disk is full.
-            WeboidError: they could not be written.
+        Raises DiskFullError if the disk is full; WeboidError if they could not be written.
         """
         job = WriteJob(artifacts)
         self._ask(job)
@@ -179,9 +177,8 @@ class Archivist:
     def require_stores(self) -> None:
         """Check that the dedup index and the captures index are available.
 
-        Raises:
-            DedupUnavailableError: the dedup index does not answer.
-            IndexUnavailableError: the captures index did not for as long as `patience_s`.
+        Raises DedupUnavailableError if the dedup index does not answer; IndexUnavailableError if
+        the captures index did not for as long as `patience_s`.
         """
         self._payloads.check()
         lost = self._reach.lost
@@ -373,8 +370,8 @@ class Archivist:
     def _settle_claims(self, originals: dict[PayloadKey, OriginalRecord]) -> None:
         """Mark the claims as settled: these records are on disk.
 
-        Raises:
-            LostClaimsError: another process has written the payloads or has taken the claims over.
+        Raises LostClaimsError if another process has written the payloads or has taken the claims
+        over.
         """
         if self._payloads.settle(originals):
             raise LostClaimsError

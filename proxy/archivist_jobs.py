@@ -25,18 +25,12 @@ BUSY_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PendingArtifact:
-    """Artifact that the worker derived from a page, to be written as `resource`.
+    """Artifact that the worker derived from a page, to be written as `resource`."""
 
-    Attributes:
-        uri: ``urn:KIND:URL``.
-        date: WARC-Date: the moment of the page it belongs to.
-        document: the URL of the source document, for WARC-Concurrent-To.
-    """
-
-    uri: str
+    uri: str  # ``urn:KIND:URL``
     content_type: str
-    date: datetime
-    document: str
+    date: datetime  # WARC-Date: the moment of the page it belongs to
+    document: str  # the URL of the source document, for WARC-Concurrent-To
     visit: VisitSession
     data: bytes
 
@@ -94,11 +88,8 @@ class PostponedJobs:
     ) -> SortedBatch:
         """Sort the jobs of the batch into ready, postponed and overdue, in their order.
 
-        Args:
-            batch: the jobs.
-            keys: `id` of a job -> its payload key.
-            answers: the result of `PayloadIndex.claim`.
-            now: seconds of a monotonic clock.
+        `keys` has the payload key by `id` of a job, `answers` is the result of
+        `PayloadIndex.claim`.
         """
         busy = {key for key, answer in answers.items() if answer is Claim.BUSY}
         self._waiting |= busy

@@ -33,8 +33,7 @@ class BrowserConnection:
     def speaks_tls(self) -> bool:
         """Return whether a TLS handshake follows; waits for its first byte without consuming it.
 
-        Raises:
-            ConnectionLostError: the peer disconnected or timed out.
+        Raises ConnectionLostError if the peer disconnected or timed out.
         """
         try:
             first = bytes(self._unread[:1]) or self.sock.recv(1, socket.MSG_PEEK)
@@ -50,9 +49,8 @@ class BrowserConnection:
     def read_head(self) -> bytes | None:
         """Read the next message's head with its blank line; None when the peer has closed.
 
-        Raises:
-            MalformedMessageError: it exceeds the size limit for heads.
-            ConnectionLostError: the peer disconnected within it, or timed out.
+        Raises MalformedMessageError if it exceeds the size limit for heads; ConnectionLostError if
+        the peer disconnected within it, or timed out.
         """
         unread, searched = self._unread, 0
         while (end := find_head_end(unread, searched)) < 0:
@@ -72,8 +70,7 @@ class BrowserConnection:
     def read_piece(self) -> bytes:
         """Read the data that comes next; empty at the end.
 
-        Raises:
-            ConnectionLostError: the peer disconnected or timed out.
+        Raises ConnectionLostError if the peer disconnected or timed out.
         """
         if self._unread:
             piece = bytes(self._unread)
@@ -86,11 +83,7 @@ class BrowserConnection:
         self._unread[:0] = data
 
     def send(self, data: bytes | bytearray) -> None:
-        """Send all of the data.
-
-        Raises:
-            ConnectionLostError: the peer disconnected.
-        """
+        """Send all of the data. Raises ConnectionLostError if the peer disconnected."""
         try:
             self.sock.sendall(data)
         except (OSError, ValueError) as error:

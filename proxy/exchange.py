@@ -47,9 +47,7 @@ _GZIP_WRAPPER, _ZLIB_WRAPPER = 31, 15  # window bits, as zlib has them
 def identify_payload(head: ResponseHead, beginning: bytes) -> str:
     """Return the media type identified from the payload's first bytes (`core.mime_sniffer.sniff`).
 
-    Args:
-        head: the response's head.
-        beginning: the body's first bytes without their transfer coding.
+    `beginning` has no transfer coding.
 
     Returns:
         Empty when it cannot be identified: no payload, a range that does not begin at byte 0, or a
@@ -92,26 +90,21 @@ class RecordedExchange:
     """Finished exchange, ready to be written.
 
     Attributes:
-        request: the request as sent to the origin; with a login, secrets are redacted.
-        head: the response's head; likewise.
-        spool: the response's body as received.
-        block: running SHA-256 of head and body.
         payload: running SHA-256 of the body without its transfer coding; None when the coding was
             broken or cut short, so that the payload is undefined.
         body: running SHA-256 of the body as received; the same object when it has no coding, None
             after a head that other readers end elsewhere, which changes what they take for payload.
-        payload_size: bytes of the body without its transfer coding.
     """
 
     entry: RequestLogEntry
     visit: VisitSession
-    request: bytes
-    head: ResponseHead
-    spool: BodySpool
-    block: Any
+    request: bytes  # the request as sent to the origin; with a login, secrets are redacted
+    head: ResponseHead  # the response's head; likewise
+    spool: BodySpool  # the response's body as received
+    block: Any  # running SHA-256 of head and body
     payload: Any
     body: Any
-    payload_size: int
+    payload_size: int  # bytes of the body without its transfer coding
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,19 +189,13 @@ class Exchange:
     ) -> bool:
         """Send the request, relay the response, and hand the record to the archivist.
 
-        Args:
-            origin: the origin server.
-            request: head and body in origin form.
-            browser: receiver of the response; None when it is only archived.
-            keep_alive: whether the browser keeps its connection open.
+        `request` is head and body in origin form. Without `browser` the response is only archived.
 
         Returns:
             Whether the browser's connection can carry another request.
 
-        Raises:
-            NoResponseError: there is nothing to record, or the visit's stored level leaves it out;
-                nothing has been sent to the browser yet.
-            OSError: the spool cannot be written.
+        Raises NoResponseError if there is nothing to record, or the visit's stored level leaves it
+        out; nothing has been sent to the browser yet; OSError if the spool cannot be written.
         """
         self._browser = browser
         self.sent_to = (origin, request)
@@ -539,8 +526,7 @@ class _ResponseRelay:
     def _check_level(self, *, is_over: bool) -> None:
         """Check once, as soon as there are enough bytes, whether the payload's type is excluded.
 
-        Raises:
-            NoResponseError: it is, and nothing has been sent to the browser yet.
+        Raises NoResponseError if it is, and nothing has been sent to the browser yet.
         """
         stored, head = self._exchange.visit.stored, self._head
         if stored is DEFAULT_STORED_LEVEL or self._is_sniffed or head is None:

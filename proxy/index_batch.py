@@ -45,9 +45,7 @@ class IndexBatch:
     def write(self, index: CaptureIndex) -> None:
         """Write it into the index, in the caller's transaction.
 
-        Raises:
-            InputError: the index cannot hold it.
-            IndexUnavailableError: it does not answer.
+        Raises InputError if the index cannot hold it; IndexUnavailableError if it does not answer.
         """
         index.add_rows(self.rows)
         for page in self.pages:
@@ -99,8 +97,7 @@ class IndexBacklog:
     def pay(self) -> None:
         """Write the backlog, if there is one.
 
-        Raises:
-            IndexUnavailableError: the index does not answer; the backlog is kept.
+        Raises IndexUnavailableError if the index does not answer; the backlog is kept.
         """
         if self._owed is None:
             return
@@ -111,8 +108,7 @@ class IndexBacklog:
     def pay_patiently(self) -> None:
         """Write the backlog, retrying until patience ends.
 
-        Raises:
-            IndexUnavailableError: patience has ended; the backlog is kept.
+        Raises IndexUnavailableError if patience has ended; the backlog is kept.
         """
         while True:
             try:

@@ -59,17 +59,11 @@ _CRAWL = "limit: crawl_limit_bytes"
 
 @dataclass(frozen=True, slots=True)
 class LimitExcess:
-    """A limit that was reached.
+    """A limit that was reached."""
 
-    Attributes:
-        truncated: the WARC-Truncated of the record (WARC/1.1, 5.13).
-        reason: name of the limit, for the log.
-        failure: set when the whole visit failed and should be repeated.
-    """
-
-    truncated: str
-    reason: str
-    failure: WeboidError | None = None
+    truncated: str  # the WARC-Truncated of the record (WARC/1.1, 5.13)
+    reason: str  # name of the limit, for the log
+    failure: WeboidError | None = None  # set when the whole visit failed and should be repeated
 
 
 class ReceiveLimits:

@@ -42,17 +42,11 @@ class TcpControl:
 
 @dataclass(frozen=True, slots=True)
 class RunningProxy:
-    """Proxy in service.
-
-    Attributes:
-        proxy: the server for browsers.
-        control: the server for workers.
-        recovered: results of the recovery before start-up.
-    """
+    """Proxy in service."""
 
     proxy: ArchivingProxy
     control: ControlServer | TcpControlServer
-    recovered: Sequence[WarcRecovery]
+    recovered: Sequence[WarcRecovery]  # results of the recovery before start-up
 
     @property
     def control_port(self) -> int:
@@ -71,15 +65,8 @@ def run_proxy(
 ) -> Iterator[RunningProxy]:
     """Run a proxy until the end of the block, then write all pending records.
 
-    Args:
-        layout: the collection.
-        settings: the profile.
-        control: address of the control server: a unix socket's path, or a TCP port.
-        tally: opens the counter of received bytes.
-        listen: listening address for browsers.
-
-    Raises:
-        WeboidError: the collection, the index or the ports cannot be used; the text names which.
+    `control` is the control server's unix socket or TCP address. Raises WeboidError if the
+    collection, the index or the ports cannot be used; the text names which.
     """
     recovered = _recover(layout, settings)
     with ExitStack() as stack:

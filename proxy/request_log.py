@@ -23,67 +23,47 @@ class RequestLogEntry:
     """Log entry of one request. Filled in by the exchange; final after the seal.
 
     Attributes:
-        url: as requested; no fragment, no credentials.
-        kept: the outcome.
         reason: cause of a failure, block or truncation: a constant, and its detail after a colon.
         status: the origin's; None without a response. Never a status made by the proxy.
-        digest: WARC-Payload-Digest of its record.
-        truncated: WARC-Truncated of its record (WARC/1.1, 5.13); empty when whole.
         tls_error: verification error of the certificate; empty when it verified, or for plain http.
-        tls_version: as negotiated with the origin, e.g. ``TLSv1.3``; empty for plain http.
-        tls_cipher: likewise.
-        tls_certificate: SHA-256 of the origin's certificate, in hexadecimal.
-        remote_ip: the origin's address.
         identified: the payload's media type by its first bytes (`core.mime_sniffer.sniff`); empty
             when unknown.
-        payload_bytes: the payload's size, in its content coding if it has one.
-        again: reason for a repeated request, after the browser's; empty for all others.
-        sent: bytes of the request, head included.
-        size: bytes of the response as received, head included.
-        seconds: from request to the end of the response.
     """
 
-    url: str
+    url: str  # as requested; no fragment, no credentials
     method: str
     started_ms: int
     kept: RequestOutcome = RequestOutcome.FAILED
     reason: str = ""
     status: int | None = None
     mime: str = ""
-    digest: str = ""
-    truncated: str = ""
+    digest: str = ""  # WARC-Payload-Digest of its record
+    truncated: str = ""  # WARC-Truncated of its record (WARC/1.1, 5.13); empty when whole
     tls_error: str = ""
-    tls_version: str = ""
+    tls_version: str = ""  # as negotiated with the origin, e.g. ``TLSv1.3``; empty for plain http.
     tls_cipher: str = ""
-    tls_certificate: str = ""
+    tls_certificate: str = ""  # SHA-256 of the origin's certificate, in hexadecimal
     remote_ip: str = ""
     record_id: str = ""
     filename: str = ""
     offset: int = 0
     length: int = 0
     identified: str = ""
-    payload_bytes: int = 0
-    again: str = ""
-    sent: int = 0
-    size: int = 0
-    seconds: float = 0.0
+    payload_bytes: int = 0  # the payload's size, in its content coding if it has one
+    again: str = ""  # reason for a repeated request, after the browser's; empty for all others
+    sent: int = 0  # bytes of the request, head included
+    size: int = 0  # bytes of the response as received, head included
+    seconds: float = 0.0  # from request to the end of the response
 
 
 @dataclass(frozen=True, slots=True)
 class RefetchRequest:
-    """Request to repeat.
-
-    Attributes:
-        url: the URL.
-        reason: the reason, for the log.
-        accept: the Accept header, if the browser has never sent one for it.
-        referer: likewise; empty: none.
-    """
+    """Request to repeat."""
 
     url: str
-    reason: str
-    accept: str = "*/*"
-    referer: str = ""
+    reason: str  # the reason, for the log
+    accept: str = "*/*"  # the Accept header, if the browser has never sent one for it
+    referer: str = ""  # likewise; empty: none
 
 
 _FIELDS = RequestLogEntry.__slots__

@@ -28,9 +28,8 @@ class TargetTooLongError(MalformedMessageError):
 def parse_absolute(target: str) -> tuple[Origin, str, str]:
     """Parse an absolute-form target into (origin, request target in origin form, URL).
 
-    Raises:
-        MalformedMessageError: it is not an http URL that can be requested.
-        TargetTooLongError: it is too long.
+    Raises MalformedMessageError if it is not an http URL that can be requested; TargetTooLongError
+    if it is too long.
 
     >>> parse_absolute("http://user:secret@Example.org:80/a?b#c")
     (('example.org', 80, False), '/a?b', 'http://example.org/a?b')
@@ -47,9 +46,8 @@ def parse_absolute(target: str) -> tuple[Origin, str, str]:
 def parse_tunnelled(target: str, origin: Origin) -> tuple[str, str]:
     """Parse an origin-form target inside a tunnel to that origin into (request target, URL).
 
-    Raises:
-        MalformedMessageError: it is neither a path nor ``*``.
-        TargetTooLongError: it is too long.
+    Raises MalformedMessageError if it is neither a path nor ``*``; TargetTooLongError if it is too
+    long.
     """
     _check_length(target)
     if not target.startswith("/") and target != "*":
@@ -62,8 +60,7 @@ def parse_tunnelled(target: str, origin: Origin) -> tuple[str, str]:
 def parse_authority(text: str, default_port: int) -> tuple[str, int]:
     """Parse host (lower case, IPv6 in brackets) and port.
 
-    Raises:
-        MalformedMessageError: host or port is invalid.
+    Raises MalformedMessageError: host or port is invalid.
 
     >>> parse_authority("[2001:DB8::1]:8443", 443)
     ('[2001:db8::1]', 8443)

@@ -87,11 +87,7 @@ class BodySpool:
         return self._file is None
 
     def add(self, piece: bytes | bytearray) -> None:
-        """Append a piece.
-
-        Raises:
-            OSError: the file for long bodies cannot be written.
-        """
+        """Append a piece. Raises OSError if the file for long bodies cannot be written."""
         size = len(piece)
         self.size += size
         if self._file is None:

@@ -39,25 +39,21 @@ class OriginConnection:
     Its owner must give it back or close it in every case: until then it counts against the limit.
 
     Attributes:
-        remote_ip: the origin's address; empty when only an upstream proxy knows it.
         tls: negotiated TLS parameters; empty values for plain http.
-        via: the upstream proxy.
-        absolute: whether requests are in absolute form, because `via` is an HTTP proxy.
         reused: whether it has served an earlier exchange, so that a close without a response is
             expected.
-        on_close: called once, when it is closed.
     """
 
     sock: socket.socket
     origin: Origin
-    remote_ip: str
+    remote_ip: str  # the origin's address; empty when only an upstream proxy knows it
     tls: TlsFacts = field(default_factory=TlsFacts)
     via: UpstreamProxy | None = None
-    absolute: bool = False
+    absolute: bool = False  # whether requests are in absolute form, because `via` is an HTTP proxy
     reused: bool = False
     idle_since: float = 0.0
     poller: "select.poll | None" = None
-    on_close: Callable[["OriginConnection"], None] | None = None
+    on_close: Callable[["OriginConnection"], None] | None = None  # called once, when it is closed
 
     @property
     def read_bytes(self) -> int:
@@ -67,8 +63,7 @@ class OriginConnection:
     def send(self, request: bytes) -> None:
         """Send a request given in origin form, in the form that the next hop needs.
 
-        Raises:
-            OSError: the peer disconnected.
+        Raises OSError if the peer disconnected.
         """
         if self.absolute and self.via is not None:
             host, port, _ = self.origin
@@ -148,11 +143,8 @@ class ConnectionPool:
 
         A connection opened by that right is returned by `give_back` or `release`, and the right
         itself by `release`. With `fresh` it is always a new one; with `strict` one whose
-        certificate verified, or a new one.
-
-        Raises:
-            ConnectError: no slot became free in time.
-            WaitCancelledError: the wait was cancelled.
+        certificate verified, or a new one. Raises ConnectError if no slot became free in time;
+        WaitCancelledError if the wait was cancelled.
         """
         while True:
             connection, waiter = self._take(origin, fresh=fresh, strict=strict)
@@ -319,20 +311,13 @@ class UpstreamConnector:
     ) -> OriginConnection:
         """Connect to the origin: an idle connection, or a new one (always when `fresh`).
 
-        Waiting for a slot may take the connect time-out, and so may connecting.
-
-        Args:
-            origin: the origin server.
-            fresh: for requests that must not be sent twice, since an idle connection may be
-                closing.
-            tunnel: bytes will be relayed: an upstream proxy must tunnel them. Implies `fresh`.
-            strict: the certificate must verify, regardless of the settings.
-            cut: cancels the wait from another thread.
-
-        Raises:
-            BlockedError, UnknownHostError, ConnectError: as `Egress.open`; also when no slot became
-                free, and when TLS fails (TlsError) or does not verify and must (BlockedTlsError).
-            WaitCancelledError: `cut` was set.
+        Waiting for a slot may take the connect time-out, and so may connecting. `fresh` is for
+        requests that must not be sent twice, since an idle connection may be closing; `tunnel`,
+        which implies it, for relays that an upstream proxy must tunnel. With `strict` the
+        certificate must verify, regardless of the settings. `cut` cancels the wait. Raises
+        BlockedError, UnknownHostError, ConnectError: as `Egress.open`; also when no slot became
+        free, and when TLS fails (TlsError) or does not verify and must (BlockedTlsError);
+        WaitCancelledError if `cut` was set.
         """
         cut = cut or CancelSignal()
         patience = CancellableTimeout(self._connect_timeout_s, cut=cut, monotonic=self._monotonic)

@@ -25,12 +25,11 @@ class AbortableRequest(Protocol):
     """Request in flight that can be cut from another thread.
 
     Attributes:
-        awaited: whether a seal waits for it as for the page itself.
         switches: whether it has no natural end, so that a seal cuts it without a grace period.
     """
 
     url: str
-    awaited: bool
+    awaited: bool  # whether a seal waits for it as for the page itself
     switches: ClassVar[bool]
 
     def cut(self, reason: str) -> None:
@@ -165,11 +164,8 @@ class VisitSession:
     ) -> None:
         """Refuse new requests, wait for those in flight, cut those that take longer.
 
-        Args:
-            grace_s: seconds that any request may still take.
-            awaited: URLs that may take `await_s` instead: the page itself, when it is a download.
-            await_s: see `awaited`.
-            monotonic: the clock.
+        Any request may take `grace_s` seconds, those to `awaited` URLs `await_s`: the page itself,
+        when it is a download.
         """
         now = monotonic()
         with self._change:

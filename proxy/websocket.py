@@ -115,13 +115,8 @@ class WebSocketRelay:
     ) -> None:
         """Set up the two sides.
 
-        Args:
-            browser: one side.
-            origin: the other.
-            count: called with (bytes from the browser, bytes from the origin) for each piece;
-                returns the limit that is reached, if any.
-            idle_s: seconds without traffic in either direction that end the relay.
-            monotonic: the clock.
+        `count` is called with the bytes from browser and origin for each piece, and returns the
+        limit that is reached, if any.
         """
         self._browser = _RelaySide(browser)
         self._origin = _RelaySide(origin)
@@ -132,9 +127,7 @@ class WebSocketRelay:
     def run(self, *, early: bytes = b"", rest: bytes = b"") -> str:
         """Run the relay to its end; return the limit that ended it, empty when a side closed.
 
-        Args:
-            early: data already received from the browser.
-            rest: data already received from the origin.
+        `early` and `rest` are data already received from browser and origin.
         """
         self._origin.unsent += early
         self._browser.unsent += rest

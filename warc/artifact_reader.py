@@ -83,16 +83,14 @@ class ArtifactReader:
     def text(self, place: RecordPlace) -> str:
         """Return a page's visible text.
 
-        Raises:
-            PermanentError: the record is missing, damaged, too long, or a different one.
+        Raises PermanentError if the record is missing, damaged, too long, or a different one.
         """
         return self._payload(place, TEXT_LIMIT).decode(errors="replace")
 
     def manifest(self, place: RecordPlace) -> PageInfo:
         """Return a page's manifest.
 
-        Raises:
-            PermanentError: as for `text`; or its version is not supported.
+        Raises PermanentError: as for `text`; or its version is not supported.
         """
         try:
             return parse_pageinfo(self._payload(place, MANIFEST_LIMIT))
@@ -102,8 +100,7 @@ class ArtifactReader:
     def picture(self, place: RecordPlace) -> bytes:
         """Return a screenshot, as the browser made it; the image format is not validated.
 
-        Raises:
-            PermanentError: as for `text`.
+        Raises PermanentError: as for `text`.
         """
         return self._payload(place, PICTURE_LIMIT)
 

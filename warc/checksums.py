@@ -69,8 +69,7 @@ def _parse(data: bytes) -> ChecksumList:
 def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
     """Add lines for files that have none; safe in several processes at the same time.
 
-    Raises:
-        OSError: they could not be written.
+    Raises OSError if they could not be written.
     """
     with _locked(layout) as descriptor:
         pieces = []
@@ -118,11 +117,7 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the file's SHA-256 in hexadecimal.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return the file's SHA-256 in hexadecimal. Raises OSError if it cannot be read."""
     with path.open("rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -133,11 +128,7 @@ def closed_warcs(layout: Layout) -> list[Path]:
 
 
 def warcs_without_sum(layout: Layout) -> list[Path]:
-    """Return the closed WARCs without a line.
-
-    Raises:
-        OSError: SHA256SUMS cannot be read.
-    """
+    """Return the closed WARCs without a line. Raises OSError: SHA256SUMS cannot be read."""
     known = read_sums(layout).by_name
     return [path for path in closed_warcs(layout) if path.name not in known]
 
@@ -146,10 +137,7 @@ def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
     """Add the missing line and index row of every closed WARC; return the names that had no line.
 
     Existing lines stay as they are; malformed ones are removed. A file that cannot be read gets
-    none.
-
-    Raises:
-        OSError: SHA256SUMS cannot be written.
+    none. Raises OSError: SHA256SUMS cannot be written.
     """
     sums = read_sums(layout)
     if sums.bad:
@@ -171,8 +159,7 @@ def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
 def replace_sums(layout: Layout, found: Mapping[str, str]) -> None:
     """Update the lines of rewritten files; the caller has exclusive use of the collection.
 
-    Raises:
-        OSError: SHA256SUMS cannot be written.
+    Raises OSError: SHA256SUMS cannot be written.
     """
     sums = read_sums(layout)
     sums.by_name.update(found)

@@ -46,15 +46,10 @@ Step = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class RecordTombstone:
-    """Replacement of one record.
-
-    Attributes:
-        offset: of the record.
-        lines: names and values of its block; no value has a line end.
-    """
+    """Replacement of one record."""
 
     offset: int
-    lines: tuple[tuple[str, str], ...]
+    lines: tuple[tuple[str, str], ...]  # names and values of its block; no value has a line end
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +88,8 @@ def erase_records(
 ) -> list[ErasedRecord]:
     """Remove records, given by WARC and offset, and put tombstones in their place.
 
-    Args:
-        layout: the collection, which no other process writes.
-        tombstones: by the WARC's name.
-        step: called with each completed step, for progress.
-        with_index: whether the collection's own index is changed; else the caller rebuilds it.
+    No other process may write the collection. `step` is called with each completed step; without
+    `with_index` the caller rebuilds the index.
 
     Returns:
         The erased records.
@@ -150,9 +142,8 @@ def finish_erasure(
 ) -> list[ErasedRecord]:
     """Complete an erasure whose plan is on disk; return the erased records, none without a plan.
 
-    Raises:
-        PermanentError: the plan cannot be read.
-        OSError: a file cannot be written; call it again.
+    Raises PermanentError if the plan cannot be read; OSError if a file cannot be written; call it
+    again.
     """
     plans = _read_plan(layout)
     for plan in plans:
@@ -176,8 +167,7 @@ def finish_erasure(
 def remove_leftovers(layout: Layout) -> None:
     """Remove files that were written next to WARCs and never planned.
 
-    Raises:
-        UnavailableError: there is a plan.
+    Raises UnavailableError if there is a plan.
     """
     if (layout.archive / PLAN_NAME).exists():
         raise UnavailableError(

@@ -88,18 +88,12 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class CollectionFault:
-    """One fault or note.
-
-    Attributes:
-        filename: the WARC's final name, or another affected file; empty for the index.
-        offset: position in the file; None when the whole file is concerned.
-        text: description, one sentence.
-    """
+    """One fault or note."""
 
     kind: FaultKind
-    filename: str
-    offset: int | None
-    text: str
+    filename: str  # the WARC's final name, or another affected file; empty for the index
+    offset: int | None  # position in the file; None when the whole file is concerned
+    text: str  # description, one sentence
 
     @property
     def remedy(self) -> str:
@@ -132,21 +126,13 @@ _INDEXED = ("response", "revisit", "resource")
 
 
 class FileCheckTask(NamedTuple):
-    """One file to check.
-
-    Attributes:
-        root: the collection.
-        filename: the file's final name.
-        sha256: its checksum in SHA256SUMS.
-        index_uri: the URI of the captures index; empty when it cannot be used.
-        references: the database of references to records.
-    """
+    """One file to check."""
 
     root: Path
-    filename: str
-    sha256: str
-    index_uri: str
-    references: Path
+    filename: str  # the file's final name
+    sha256: str  # its checksum in SHA256SUMS
+    index_uri: str  # the URI of the captures index; empty when it cannot be used
+    references: Path  # the database of references to records
 
 
 @dataclass(slots=True)
@@ -184,21 +170,14 @@ class IndexedRow(NamedTuple):
 
 
 class PayloadReference(NamedTuple):
-    """References to a record, by revisits or by a payload's row.
-
-    Attributes:
-        spelled: the record's WARC-Payload-Digest.
-        content: the digest of its payload without chunks; empty for revisits.
-        times: number of such references.
-        url: one referring URL.
-    """
+    """References to a record, by revisits or by a payload's row."""
 
     offset: int
     length: int
-    spelled: str
-    content: str
-    times: int
-    url: str
+    spelled: str  # the record's WARC-Payload-Digest
+    content: str  # the digest of its payload without chunks; empty for revisits
+    times: int  # number of such references
+    url: str  # one referring URL
 
 
 def check_file(task: FileCheckTask) -> FileCheckReport:
@@ -391,8 +370,7 @@ class _FileCheck:
 def find_warc(layout: Layout, filename: str) -> tuple[Path, bool]:
     """Return the WARC's current path, and whether it is open; handles a concurrent close.
 
-    Raises:
-        FileNotFoundError: it does not exist.
+    Raises FileNotFoundError if it does not exist.
     """
     closed, still_open = layout.warc(filename)
     with suppress(FileNotFoundError):

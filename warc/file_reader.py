@@ -55,38 +55,25 @@ class RecordProblem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DamagedSpan:
-    """Bytes that are not a record.
-
-    Attributes:
-        end: offset of the next record, or the end of the file.
-        torn: whether the file ends within the record.
-    """
+    """Bytes that are not a record."""
 
     offset: int
-    end: int
+    end: int  # offset of the next record, or the end of the file
     problem: RecordProblem
     text: str
-    torn: bool = False
+    torn: bool = False  # whether the file ends within the record
 
 
 @dataclass(slots=True)
 class WarcMember:
-    """Readable record.
-
-    Attributes:
-        length: of the gzip member.
-        headers: by lower-case name; of repeated ones the first.
-        status: of the HTTP response.
-        content: digest of the payload without its chunks; empty when it has none.
-        problems: problems found in it.
-    """
+    """Readable record."""
 
     offset: int
-    length: int
-    headers: dict[str, str]
-    status: int | None = None
-    content: str = ""
-    problems: list[tuple[RecordProblem, str]] = field(default_factory=list)
+    length: int  # of the gzip member
+    headers: dict[str, str]  # by lower-case name; of repeated ones the first
+    status: int | None = None  # of the HTTP response
+    content: str = ""  # digest of the payload without its chunks; empty when it has none
+    problems: list[tuple[RecordProblem, str]] = field(default_factory=list)  # problems found in it
 
     @property
     def kind(self) -> str:
@@ -115,8 +102,7 @@ class FileDigest:
     def finish(self, path: Path) -> str:
         """Read the parts not hashed yet; return the digest in hexadecimal.
 
-        Raises:
-            OSError: the file cannot be read.
+        Raises OSError if the file cannot be read.
         """
         with path.open("rb", buffering=0) as file:
             file.seek(self._to)
@@ -135,15 +121,7 @@ def walk_records(
 ) -> Iterator[WarcMember | DamagedSpan]:
     """Yield every record from `start`, where one begins, to `end`, and damaged spans between them.
 
-    Args:
-        path: the WARC.
-        start: first offset.
-        end: end offset, the file's end by default.
-        digests: whether to compute them.
-        whole: digest that is updated with everything read.
-
-    Raises:
-        OSError: the file cannot be read.
+    `whole` is updated with everything read. Raises OSError if the file cannot be read.
     """
     with path.open("rb", buffering=0) as file:
         source = _MemberSource(file.fileno(), start, os.fstat(file.fileno()).st_size, end)

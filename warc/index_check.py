@@ -41,10 +41,7 @@ def index_uri(path: Path, *, live: bool) -> str:
 def index_problem(path: Path, *, quick: bool, live: bool) -> str:
     """Return the reason the index cannot be used; empty when it is intact.
 
-    Args:
-        path: the index.
-        quick: skip the integrity check of its pages.
-        live: whether a process is writing it.
+    `quick` skips the integrity check of its pages; `live` means that a process is writing it.
     """
     if not path.exists():
         return "There is no captures index."
@@ -97,13 +94,8 @@ def check_files(
 ) -> None:
     """Compare the folder, `files` and SHA256SUMS with each other.
 
-    Args:
-        layout: the collection.
-        database: from `open_references`.
-        sums: SHA256SUMS.
-        live: whether a process is writing the collection.
-        known_now: returns whether the index contains a file by now.
-        report: called with each fault.
+    `database` is from `open_references`; `live` means that a process is writing the collection;
+    `known_now` returns whether the index contains a file by now.
     """
     rows = database.execute("SELECT filename, indexed_to, size, sha256 FROM seen.files")
     known = {name: IndexedFile(*rest) for name, *rest in rows}

@@ -66,8 +66,7 @@ class DiskReserve:
     def require_reserve(self, margin: float = 1.0) -> None:
         """Check that a visit may begin.
 
-        Raises:
-            DiskFullError: less than `margin` times the reserve is free.
+        Raises DiskFullError if less than `margin` times the reserve is free.
         """
         free = self.free_bytes
         if free < int(self.reserve_bytes * margin):
@@ -100,8 +99,7 @@ class ScratchKind(StrEnum):
 def scratch_folder(kind: ScratchKind) -> Iterator[Path]:
     """Create a private folder for the duration of the block; remove abandoned ones first.
 
-    Raises:
-        OSError: the temporary folder cannot be written.
+    Raises OSError if the temporary folder cannot be written.
     """
     remove_abandoned(Path(tempfile.gettempdir()))
     root = Path(tempfile.mkdtemp(prefix=kind))

@@ -42,14 +42,10 @@ def upgrade_index(layout: Layout, told: Callable[[str], None]) -> bool:
     """Convert the collection's own index from schema 4 to 5; return True when that was needed.
 
     The new columns describe the capture's device and language, which the manifest in the WARC
-    contains. They stay empty when a manifest cannot be read, as with `weboid index rebuild`.
-
-    Args:
-        layout: the collection. One that cannot be written to is left as it is.
-        told: called with a sentence before and after.
-
-    Raises:
-        CollectionVersionError: it is not of that schema, despite its version, or cannot be written.
+    contains. They stay empty when a manifest cannot be read, as with `weboid index rebuild`. A
+    collection that cannot be written to is left as it is. `told` is called with a sentence before
+    and after. Raises CollectionVersionError if it is not of that schema, despite its version, or
+    cannot be written.
     """
     path = layout.captures_db
     if not path.exists() or is_frozen(path) or _version(layout) != _PREVIOUS_VERSION:
@@ -99,18 +95,13 @@ def complete_index(
 ) -> int:
     """Add our closed WARCs that the captures index does not cover, upgrading it first.
 
-    Args:
-        layout: the collection.
-        settings: the bucket and least size of payloads.
-        index: settings of the captures index; None: the collection's own.
-        told: called with a sentence before the first file, for each damaged one, and at the end.
+    `told` is called with a sentence before the first file, for each damaged one, and at the end.
 
     Returns:
         The number of WARCs added.
 
-    Raises:
-        IndexUnavailableError, DedupUnavailableError: a server does not answer.
-        CollectionVersionError: the index has another schema version.
+    Raises IndexUnavailableError, DedupUnavailableError if a server does not answer;
+    CollectionVersionError if the index has another schema version.
     """
     index = index or IndexSettings()
     if not index.url:
@@ -152,18 +143,10 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and whom to te
     """Rebuild the captures index from the WARCs; the old one stays until the new one is complete.
 
     Interrupted files are recovered first. Damaged parts are skipped. Every closed WARC without a
-    line in SHA256SUMS gets one; existing lines stay.
-
-    Args:
-        layout: the collection.
-        bucket: the dedup bucket for payloads.
-        min_bytes: payloads shorter than this are not added.
-        also: buckets that are read only.
-        shared: the dedup index of several machines: every local payload is added to it, and it
-            locates the payloads of revisits that have none here.
-        progress: called with each finished file's name and rows.
-        told: called with a sentence for unreadable parts and for files lost since the old index.
-        index: settings of the captures index; None: the collection's own.
+    line in SHA256SUMS gets one; existing lines stay. Buckets in `also` are read only. `shared`, the
+    dedup index of several machines, gets every local payload, and locates the payloads of revisits
+    that have none here. `progress` is called with each finished file's name and rows, `told` with a
+    sentence for unreadable parts and for lost files.
 
     Returns:
         Rows by table, as `CaptureIndex.counts`.

@@ -115,11 +115,7 @@ def store_pieces(head: bytes, pieces: Iterable[Bytes], end: bytes) -> Iterator[P
 def is_packed(mime: str, coding: bytes | None, size: int, beginning: Bytes) -> bool:
     """Estimate whether deflating a body would save next to nothing.
 
-    Args:
-        mime: its bare media type, in lower case.
-        coding: its Content-Encoding.
-        size: its length in bytes.
-        beginning: its first bytes, a sample of a long body.
+    `beginning` is a sample of a long body.
     """
     if size < 256:
         return False

@@ -35,13 +35,9 @@ Read = Callable[[int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class HeaderFields:
-    """Named fields of a head; names in lower case.
+    """Named fields of a head; names in lower case."""
 
-    Attributes:
-        first_line: the version, or the status line.
-    """
-
-    first_line: str
+    first_line: str  # the version, or the status line
     values: dict[str, str]
 
     def get(self, name: str) -> str:
@@ -51,26 +47,18 @@ class HeaderFields:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record's heads, and its content as a stream.
+    """A record's heads, and its content as a stream."""
 
-    Attributes:
-        warc: the record's own fields.
-        http: the fields of the response in it; None when it holds none.
-        size: bytes of content.
-        content: the content in blocks, readable once; errors are PermanentError.
-    """
-
-    warc: HeaderFields
-    http: HeaderFields | None
-    size: int
-    content: Iterator[bytes]
+    warc: HeaderFields  # the record's own fields
+    http: HeaderFields | None  # the fields of the response in it; None when it holds none
+    size: int  # bytes of content
+    content: Iterator[bytes]  # the content in blocks, readable once; errors are PermanentError
 
 
 def read_record(read: Read, offset: int, length: int) -> Record:
     """Read the heads of the record at `offset`, `length` stored bytes long.
 
-    Raises:
-        PermanentError: there is no such record.
+    Raises PermanentError if there is no such record.
     """
     if offset < 0 or length <= 0:
         raise PermanentError("The index names a place that no record has.")
@@ -151,11 +139,7 @@ class _ByteSource:
         return head
 
     def exactly(self, size: int) -> Iterator[bytes]:
-        """Yield exactly `size` bytes.
-
-        Raises:
-            PermanentError: there are fewer.
-        """
+        """Yield exactly `size` bytes. Raises PermanentError if there are fewer."""
         piece = self._held[self._at : self._at + size]
         self._held = b""
         while True:
@@ -214,10 +198,7 @@ def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield content without its chunked coding (RFC 9112, 7.1); unchanged when it has none.
 
     Archives hold bodies that were dechunked under the heads of chunked ones. A truncated body is
-    decoded as far as possible.
-
-    Raises:
-        PermanentError: an implausible number of chunks.
+    decoded as far as possible. Raises PermanentError: an implausible number of chunks.
     """
     source, chunks, taken = _ChunkedBody(blocks), 0, 0
     while (size := source.next_size()) is not None:
@@ -291,10 +272,8 @@ def holds_payload(
 ) -> bool:
     """Check whether the record's payload has that digest, reading the payload.
 
-    Archives hash a chunked body as it is stored, or without its chunks: both are accepted.
-
-    Raises:
-        PermanentError: the record is damaged.
+    Archives hash a chunked body as it is stored, or without its chunks: both are accepted. Raises
+    PermanentError if the record is damaged.
     """
     try:
         wanted = Digest.parse(digest)

@@ -49,23 +49,16 @@ class WarcRecovery:
     """Recovery of one interrupted WARC.
 
     Attributes:
-        filename: its final name.
-        cut: bytes after its last whole record that were cut off.
-        indexed: records that the index lacked.
-        lost_bytes: acknowledged bytes that cannot be read.
-        lost_records: index rows removed because of that.
-        damaged: offsets of acknowledged bytes that cannot be read.
         kept_in: path in the collection of the data cut or set aside; empty when there is none.
-        reason: reason for setting it aside or leaving it.
     """
 
-    filename: str
+    filename: str  # its final name
     fate: RecoveryOutcome
-    cut: int = 0
-    indexed: int = 0
-    lost_bytes: int = 0
-    lost_records: int = 0
-    damaged: tuple[int, ...] = ()
+    cut: int = 0  # bytes after its last whole record that were cut off
+    indexed: int = 0  # records that the index lacked
+    lost_bytes: int = 0  # acknowledged bytes that cannot be read
+    lost_records: int = 0  # index rows removed because of that
+    damaged: tuple[int, ...] = ()  # offsets of acknowledged bytes that cannot be read
     kept_in: str = ""
     reason: str = ""
 
@@ -110,23 +103,17 @@ class InterruptedWarc:
     """Interrupted WARC under examination.
 
     Attributes:
-        covered: bytes that the index covers, which were acknowledged.
-        size: its length.
-        keep: length to keep.
         damage: (start, end) of spans without a record.
-        torn: whether the last of these is an unfinished record.
-        why: problem at the first of these.
-        judged: whether it could be read.
     """
 
     path: Path
-    covered: int
+    covered: int  # bytes that the index covers, which were acknowledged
     size: int = 0
-    keep: int = 0
+    keep: int = 0  # length to keep
     damage: list[tuple[int, int]] = field(default_factory=list)
-    torn: bool = False
-    why: str = ""
-    judged: bool = False
+    torn: bool = False  # whether the last of these is an unfinished record
+    why: str = ""  # problem at the first of these
+    judged: bool = False  # whether it could be read
 
     @property
     def filename(self) -> str:
@@ -190,16 +177,8 @@ def recover_warcs(
 ) -> list[WarcRecovery]:
     """Close every interrupted WARC of the collection that no living process writes.
 
-    Args:
-        layout: the collection.
-        index: its captures index.
-        payloads: the dedup index, to which every payload in these WARCs is added: their writer may
-            have died before it could settle its claims.
-        bucket: the dedup bucket for payloads.
-        min_bytes: payloads shorter than this are not added.
-
-    Raises:
-        DedupUnavailableError: `payloads` does not answer; try again.
+    Every payload in these WARCs is added to the dedup index: their writer may have died before it
+    could settle its claims. Raises DedupUnavailableError if `payloads` does not answer; try again.
     """
 
     def index_tail(wreck: InterruptedWarc, tail: Sequence[tuple[int, int]]) -> int:
@@ -273,11 +252,7 @@ def recover_file(
 
 
 def _judge(wreck: InterruptedWarc) -> None:
-    """Compute the part of the file that is intact.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Compute the part of the file that is intact. Raises OSError if it cannot be read."""
     wreck.size = wreck.path.stat().st_size
     for each in walk_records(wreck.path, digests=False):
         if isinstance(each, WarcMember) and is_sound(each):

@@ -53,25 +53,15 @@ SINGLE_PROCESS_BYTES = 16 << 20  # fewer are checked sooner than other processes
 
 @dataclass(slots=True)
 class VerificationResult:
-    """Result of a verification.
-
-    Attributes:
-        files: number of WARCs checked.
-        size: their total bytes.
-        records: number of records read; 0 for a quick check.
-        rows: number of index rows compared with their records.
-        faults: in the order of files and offsets.
-        notes: informational findings.
-        more: number of faults over the limit, which are not listed.
-    """
+    """Result of a verification."""
 
     files: int = 0
-    size: int = 0
-    records: int = 0
-    rows: int = 0
-    faults: list[CollectionFault] = field(default_factory=list)
-    notes: list[CollectionFault] = field(default_factory=list)
-    more: int = 0
+    size: int = 0  # their total bytes
+    records: int = 0  # number of records read; 0 for a quick check
+    rows: int = 0  # number of index rows compared with their records
+    faults: list[CollectionFault] = field(default_factory=list)  # in the order of files and offsets
+    notes: list[CollectionFault] = field(default_factory=list)  # informational findings
+    more: int = 0  # number of faults over the limit, which are not listed
 
     @property
     def is_sound(self) -> bool:
@@ -116,17 +106,9 @@ def verify_collection(
 ) -> VerificationResult:
     """Check the collection.
 
-    Args:
-        layout: the collection.
-        quick: sizes and index only; no WARC is read.
-        live: whether a process is writing it.
-        jobs: number of processes that read in parallel.
-        progress: called with (bytes done, total bytes).
-        index: settings of the captures index; None: the collection's own.
-
-    Raises:
-        IndexUnavailableError: the index of several machines does not answer.
-        UnavailableError: a reading process was killed.
+    `quick` checks sizes and index only; `live` means that a process is writing it; `progress` is
+    called with (bytes done, total bytes). Raises IndexUnavailableError if the index of several
+    machines does not answer; UnavailableError if a reading process was killed.
     """
     verdict = VerificationResult()
     with scratch_folder(ScratchKind.VERIFY) as folder:

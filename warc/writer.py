@@ -73,8 +73,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
     def append(self, pieces: Iterable[Part]) -> RecordLocation:
         """Append one member and return its location. It is not on disk yet.
 
-        Raises:
-            OSError: it could not be written; call `take_back`.
+        Raises OSError if it could not be written; call `take_back`.
         """
         self._opened()
         start = self._end
@@ -95,8 +94,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
     def sync(self) -> None:
         """Write all appended data to disk.
 
-        Raises:
-            OSError: it could not be written; call `take_back`.
+        Raises OSError if it could not be written; call `take_back`.
         """
         if self.f is None or self._end == self._synced:
             return
@@ -134,8 +132,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
     def close(self) -> None:
         """Rename the file to its final name; an empty one is removed.
 
-        Raises:
-            OSError: it could not be renamed or forced to disk.
+        Raises OSError if it could not be renamed or forced to disk.
         """
         if self.f is None or self.path is None:
             return
@@ -155,8 +152,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
     def leave(self) -> None:
         """Close the file under its current name: recovery will add its missing index rows.
 
-        Raises:
-            OSError: it could not be forced to disk.
+        Raises OSError if it could not be forced to disk.
         """
         if self.f is None:
             return

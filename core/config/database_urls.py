@@ -38,22 +38,16 @@ _NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,39}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class IndexAddress:
-    """PostgreSQL server, database and schema of the index.
+    """PostgreSQL server, database and schema of the index."""
 
-    Attributes:
-        host: a name, an address, or the folder of a unix socket.
-        sslmode: one of `SSL_MODES`; empty: the library's default.
-        ca_file: certificates to trust, as a PEM file; empty: the library's default.
-    """
-
-    host: str
+    host: str  # a name, an address, or the folder of a unix socket
     database: str
     port: int = DEFAULT_POSTGRES_PORT
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     index: str = DEFAULT_INDEX
-    sslmode: str = ""
-    ca_file: str = ""
+    sslmode: str = ""  # one of `SSL_MODES`; empty: the library's default
+    ca_file: str = ""  # certificates to trust, as a PEM file; empty: the library's default
 
     def __str__(self) -> str:
         """Format the address for messages: without user and password."""
@@ -81,8 +75,7 @@ class IndexAddress:
 def parse_index_url(url: str) -> IndexAddress:
     """Parse the address of the index.
 
-    Raises:
-        ConfigError: it is invalid. The text quotes nothing that could be part of a password.
+    Raises ConfigError if it is invalid. The text quotes nothing that could be part of a password.
     """
     try:
         parts = _split(url)
@@ -157,21 +150,15 @@ class RedisUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RedisAddress:
-    """Redis server, database, and name of the data.
-
-    Attributes:
-        use: the kind of data.
-        path: of a unix socket; empty for TCP.
-        ca_file: certificates to trust, as a PEM file; empty: the system's.
-    """
+    """Redis server, database, and name of the data."""
 
     use: RedisUse
     host: str = ""
     port: int = DEFAULT_REDIS_PORT
-    path: str = ""
+    path: str = ""  # of a unix socket; empty for TCP
     number: int = 0
     tls: bool = False
-    ca_file: str = ""
+    ca_file: str = ""  # certificates to trust, as a PEM file; empty: the system's
     username: str = field(default="", repr=False)
     password: str = field(default="", repr=False)
     name: str = DEFAULT_REDIS_NAME
@@ -196,8 +183,7 @@ class RedisAddress:
 def parse_redis_url(url: str, use: RedisUse) -> RedisAddress:
     """Parse the address of a Redis.
 
-    Raises:
-        ConfigError: it is invalid. The text quotes nothing that could be part of a password.
+    Raises ConfigError if it is invalid. The text quotes nothing that could be part of a password.
     """
     where = use.setting
     try:

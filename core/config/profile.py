@@ -77,8 +77,8 @@ _REFUSED_PREFIXES = {
 def check_header(name: str, value: str) -> None:
     """Check that a header may be added to requests.
 
-    Raises:
-        ConfigError: it is no header, or one that a profile may not set; the text gives the reason.
+    Raises ConfigError if it is no header, or one that a profile may not set; the text gives the
+    reason.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name[:100]!r} is no name of a header: write letters and hyphens.")
@@ -98,8 +98,7 @@ def check_header(name: str, value: str) -> None:
 def check_headers(headers: Mapping[str, str]) -> None:
     """Check that the headers may be added to requests.
 
-    Raises:
-        ConfigError: as `check_header`; or one occurs twice, or they are too many or too long.
+    Raises ConfigError: as `check_header`; or one occurs twice, or they are too many or too long.
     """
     for name, value in headers.items():
         check_header(name, value)
@@ -126,9 +125,8 @@ COLOUR_SCHEMES = ("light", "dark")
 def parse_settings(text: str, *, source: str = "profile") -> Settings:
     """Parse the settings of a profile's TOML text; missing keys keep their defaults.
 
-    Raises:
-        ConfigError: no TOML, an unknown table or key, a wrong type, or a value out of range; the
-            text names `source`, the key, and what would be right.
+    Raises ConfigError: no TOML, an unknown table or key, a wrong type, or a value out of range; the
+    text names `source`, the key, and what would be right.
     """
     try:
         document = tomllib.loads(text)
@@ -142,8 +140,7 @@ def parse_settings(text: str, *, source: str = "profile") -> Settings:
 def settings_from(document: dict[str, Any], *, source: str = "profile") -> Settings:
     """Return the settings in a parsed document, types checked.
 
-    Raises:
-        ConfigError: as `parse_settings`.
+    Raises ConfigError: as `parse_settings`.
     """
     groups = _groups()
     tables = dict(document)
@@ -159,16 +156,10 @@ def settings_from(document: dict[str, Any], *, source: str = "profile") -> Setti
 
 
 def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
-    """Parse a sheet from `document`, types checked.
+    """Parse a sheet from `document`, types checked. `source` names its origin in errors.
 
-    Args:
-        prefix: as `core.config.sheets.surt_prefix` takes it.
-        document: tables of keys by group.
-        source: where it comes from, for errors.
-
-    Raises:
-        ConfigError: an unknown group or key, a key that no sheet can change, or a wrong type; the
-            text names the sheet and the key.
+    Raises ConfigError: an unknown group or key, a key that no sheet can change, or a wrong type;
+    the text names the sheet and the key.
     """
     where = f"{source} {prefix!r}"
     try:
@@ -262,8 +253,7 @@ def _value(kind: Any, value: object, where: str) -> object:
 def check_settings(settings: Settings, *, source: str) -> None:
     """Check the settings of all groups.
 
-    Raises:
-        ConfigError: the text names `source`, the key, and what would be right.
+    Raises ConfigError: the text names `source`, the key, and what would be right.
     """
     for group_name in _groups():
         group = getattr(settings, group_name)

@@ -44,12 +44,11 @@ class Sheet:
     """Settings for URLs with a SURT prefix.
 
     Attributes:
-        prefix: of SURTs, as `surt_prefix` spells it.
         visit, politeness, scope, policy, recrawl: the keys of that group that it changes, types
             checked.
     """
 
-    prefix: str
+    prefix: str  # of SURTs, as `surt_prefix` spells it
     visit: Mapping[str, Any] = field(default_factory=dict)
     politeness: Mapping[str, Any] = field(default_factory=dict)
     scope: Mapping[str, Any] = field(default_factory=dict)
@@ -87,10 +86,7 @@ class SurtPrefixMap(Generic[T]):
 
 
 def surt(url: str) -> str:
-    """Return the SURT of the URL's identity key.
-
-    Raises:
-        BadUrlError: it is no http(s) URL.
+    """Return the SURT of the URL's identity key. Raises BadUrlError if it is no http(s) URL.
 
     >>> surt("https://www.Example.org/wiki/A?b=c"), surt("http://[::1]:8080/")
     ('org,example,www,)/wiki/A?b=c', '[::1],:8080)/')
@@ -108,8 +104,7 @@ def surt_prefix(text: str) -> str:
             host, which includes those below it, or the beginning of a URL: ``example.org``,
             ``*.example.org``, ``example.org/wiki/``, ``https://example.org/wiki/``.
 
-    Raises:
-        ConfigError: it is neither, or ends inside a label.
+    Raises ConfigError if it is neither, or ends inside a label.
 
     >>> surt_prefix("example.org"), surt_prefix("https://example.org/wiki/")
     ('org,example,', 'org,example,)/wiki/')

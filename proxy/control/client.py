@@ -57,11 +57,10 @@ class RequestLogSnapshot:
     Attributes:
         entries: finished requests with the fields of `proxy.request_log.BRIEF_FIELDS`; `kept` is
             not final yet.
-        in_flight: the URLs of the others.
     """
 
     entries: list[RequestLogEntry]
-    in_flight: frozenset[str]
+    in_flight: frozenset[str]  # the URLs of the others
 
 
 class ProxyVisit:
@@ -82,10 +81,7 @@ class ProxyVisit:
     ) -> list[RecordLocation]:
         """Write the page's artifacts; return when they are on disk and in the index.
 
-        Args:
-            artifacts: the artifacts.
-            document: the URL of the source document, after redirects.
-            date: the WARC-Date of their records.
+        `document` is the URL of the source document, after redirects.
 
         Raises:
             DiskFullError: the disk is full.
@@ -164,14 +160,8 @@ class ProxyClient:
     ) -> AsyncIterator[ProxyVisit]:
         """Open a visit and yield it; it is closed at the end of the block.
 
-        Args:
-            page_id: identifies the page in every record.
-            bucket: the dedup bucket.
-            headers: added to each of its requests (`core.config.profile`).
-            login: the name of the login used; empty without.
-            unverified_tls: whether the login may be sent to origins whose certificate does not
-                verify.
-            stored: the stored level: which responses are recorded.
+        `headers` are added to each of its requests; `unverified_tls` allows the login at origins
+        whose certificate does not verify.
 
         Raises:
             ConfigError: a header may not be added.
@@ -203,8 +193,7 @@ class ProxyClient:
     async def reach(self, host: str, port: int) -> bool:
         """Check whether the proxy can connect to the host; no request is sent.
 
-        Raises:
-            ProxyUnavailableError: the proxy cannot be reached.
+        Raises ProxyUnavailableError if the proxy cannot be reached.
         """
         async with self._connected() as connection:
             answer = await connection.ask({"verb": "reach", "host": host, "port": port})

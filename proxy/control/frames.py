@@ -66,11 +66,7 @@ class DirectionTags:
         return mac.digest()
 
     def check(self, tag: bytes, *pieces: bytes) -> None:
-        """Verify the tag of the next part.
-
-        Raises:
-            ForgedFrameError: it does not match.
-        """
+        """Verify the tag of the next part. Raises ForgedFrameError if it does not match."""
         if not hmac.compare_digest(self.make(*pieces), tag):
             raise ForgedFrameError(
                 "A control message was changed on its way: let only the cluster's machines "
@@ -209,8 +205,7 @@ class ClusterSecret:
     def of(cls, text: str) -> "ClusterSecret":
         """Return the secret in the text, surrounding white space removed.
 
-        Raises:
-            ConfigError: it is too short or too long.
+        Raises ConfigError if it is too short or too long.
         """
         text = text.strip()
         if not MIN_SECRET_CHARS <= len(text) <= MAX_SECRET_CHARS:
@@ -247,8 +242,7 @@ def admit_worker(
 ) -> FrameTags | None:
     """Run the proxy's side of the handshake on a blocking socket; None for an unauthenticated peer.
 
-    Raises:
-        OSError: the peer disconnected or timed out.
+    Raises OSError if the peer disconnected or timed out.
     """
     deadline = monotonic() + HANDSHAKE_LIMIT_S
     begun = _receive_by(sock, len(HELLO), deadline, monotonic)

@@ -102,11 +102,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
     def __init__(
         self, address: tuple[str, int], proxy: ArchivingProxy, secret: ClusterSecret
     ) -> None:
-        """Start listening.
-
-        Raises:
-            UnavailableError: the address cannot be listened on.
-        """
+        """Start listening. Raises UnavailableError if the address cannot be listened on."""
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.proxy = proxy
         self.started = time.monotonic()

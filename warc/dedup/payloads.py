@@ -21,15 +21,10 @@ from warc.record_builder import OriginalRecord
 
 
 class PayloadKey(NamedTuple):
-    """Dedup key of a payload.
+    """Dedup key of a payload."""
 
-    Attributes:
-        digest: of the payload without its transfer coding (docs/decisions/005-payload-digest.md).
-        bucket: the dedup bucket; payloads of different buckets are never shared.
-    """
-
-    digest: str
-    bucket: str
+    digest: str  # of the payload without its transfer coding (docs/decisions/005-payload-digest.md)
+    bucket: str  # the dedup bucket; payloads of different buckets are never shared
 
 
 class Claim(StrEnum):
@@ -56,8 +51,7 @@ class PayloadIndex(Protocol):
     def check(self) -> None:
         """Check that the index answers. Thread-safe.
 
-        Raises:
-            DedupUnavailableError: it does not.
+        Raises DedupUnavailableError if it does not.
         """
         ...
 
@@ -68,13 +62,8 @@ class PayloadIndex(Protocol):
 
         A claim that this process holds already is granted again. Claims of other processes are
         never waited for here, so a caller that settles before it waits cannot cause a deadlock.
-
-        Args:
-            keys: the payloads of one batch.
-            also: buckets that are read only; an original may come from them, nothing is claimed.
-
-        Raises:
-            DedupUnavailableError: the index cannot be reached. Nothing is claimed.
+        Originals may come from the buckets `also`, in which nothing is claimed. Raises
+        DedupUnavailableError if the index cannot be reached. Nothing is claimed.
         """
         ...
 
@@ -83,8 +72,7 @@ class PayloadIndex(Protocol):
     ) -> dict[PayloadKey, OriginalRecord]:
         """Return the known originals; nothing is claimed.
 
-        Raises:
-            DedupUnavailableError: the index cannot be reached.
+        Raises DedupUnavailableError if the index cannot be reached.
         """
         ...
 
@@ -107,18 +95,15 @@ class PayloadIndex(Protocol):
     def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
         """Wait until one of the busy keys may have changed, or for `timeout_s`.
 
-        Raises:
-            DedupUnavailableError: the index cannot be reached.
+        Raises DedupUnavailableError if the index cannot be reached.
         """
         ...
 
     def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
         """Add payloads of records that are in WARCs already.
 
-        A known original stays, and so does a living process's claim.
-
-        Raises:
-            DedupUnavailableError: the index cannot be reached.
+        A known original stays, and so does a living process's claim. Raises DedupUnavailableError
+        if the index cannot be reached.
         """
         ...
 
@@ -126,9 +111,8 @@ class PayloadIndex(Protocol):
         """Release claims of this collection's dead processes; call after adding what they wrote.
 
         In the other order another process could claim a payload whose record is about to be found.
-
-        Raises:
-            DedupUnavailableError: the index cannot be reached; the claims remain for a later call.
+        Raises DedupUnavailableError if the index cannot be reached; the claims remain for a later
+        call.
         """
         ...
 

@@ -40,9 +40,8 @@ from warc.record_builder import OriginalRecord
 def dedup_server(address: RedisAddress) -> RedisClient:
     """Return a client for the server at the address; no connection is made yet.
 
-    Raises:
-        DedupUnavailableError: the client library is not installed. Every request raises the same
-            when the server does not answer or refuses.
+    Raises DedupUnavailableError if the client library is not installed. Every request raises the
+    same when the server does not answer or refuses.
     """
 
     def as_error(fault: RedisFault, words: str) -> DedupUnavailableError:
@@ -123,8 +122,7 @@ def pack_original(key: PayloadKey, original: OriginalRecord) -> bytes:
 def unpack_original(key: PayloadKey, value: bytes) -> OriginalRecord:
     """Decode a value of `pack_original`.
 
-    Raises:
-        DedupUnavailableError: the value has an unknown format.
+    Raises DedupUnavailableError if the value has an unknown format.
     """
     try:
         _, captured_ms, offset, length = _NUMBERS.unpack_from(value)
@@ -162,14 +160,9 @@ class RedisPayloadIndex:
     ) -> None:
         """Connect, and find dead processes of this collection.
 
-        Args:
-            address: the Redis server.
-            folder: folder of the lock files of the collection's processes.
-            heartbeat_s: seconds after which a process without a heartbeat is taken for dead.
-            monotonic: the clock.
-
-        Raises:
-            DedupUnavailableError: the server cannot be used; the text names cause and remedy.
+        `folder` has the lock files of the collection's processes. A process without a heartbeat for
+        `heartbeat_s` is taken for dead. Raises DedupUnavailableError if the server cannot be used;
+        the text names cause and remedy.
         """
         self._tag = address.tag
         self._monotonic = monotonic

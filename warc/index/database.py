@@ -28,31 +28,23 @@ class IndexDatabase(Protocol):
     """Captures index opened for reading. Thread-safe unless noted; `close` it.
 
     Attributes:
-        shared: whether it is a server, so that queries may have to wait.
-        has_key: SQL condition: the row's urlkey is `key`; see `key_values`.
-        key: SQL for the indexed prefix of the urlkey (`warc.index.schema.KEY_CHARACTERS`).
-        contains: LIKE operator that ignores the case of ASCII letters.
-        in_range: SQL condition: `low` <= urlkey < `high`; see `warc.index.queries`.
-        by_key: ORDER BY terms for urlkey order that an index supports.
-        asked: table of many look-ups, made from the value `asked` (`lookup_value`).
         joined_first: SQL that joins to each row of `asked` the first pages that match ``{where}``,
             which contains an ORDER BY and a LIMIT.
     """
 
-    shared: bool
-    has_key: str
-    key: str
-    contains: str
-    in_range: str
-    by_key: tuple[str, ...]
-    asked: str
+    shared: bool  # whether it is a server, so that queries may have to wait
+    has_key: str  # SQL condition: the row's urlkey is `key`; see `key_values`
+    key: str  # SQL for the indexed prefix of the urlkey (`warc.index.schema.KEY_CHARACTERS`)
+    contains: str  # LIKE operator that ignores the case of ASCII letters
+    in_range: str  # SQL condition: `low` <= urlkey < `high`; see `warc.index.queries`
+    by_key: tuple[str, ...]  # ORDER BY terms for urlkey order that an index supports
+    asked: str  # table of many look-ups, made from the value `asked` (`lookup_value`)
     joined_first: str
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a query, columns accessible by name; none when there is no index yet.
 
-        Raises:
-            TransientError: the index exists and cannot be read.
+        Raises TransientError if the index exists and cannot be read.
         """
         ...
 
@@ -95,8 +87,7 @@ def escape_like(words: str) -> str:
 def open_database(layout: Layout, url: str) -> IndexDatabase:
     """Return the index at `url`, or the collection's own when empty. No connection is made yet.
 
-    Raises:
-        ConfigError: `url` is not an index address.
+    Raises ConfigError if `url` is not an index address.
     """
     if not url:
         return PooledSqliteDatabase(layout.captures_db)

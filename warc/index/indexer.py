@@ -59,8 +59,7 @@ def index_file(
         min_bytes: payloads shorter than this are not added.
         spans: (start, end) offsets of whole records.
 
-    Raises:
-        InputError: it is not a WARC.
+    Raises InputError if it is not a WARC.
     """
     found = IndexedCounts()
     with index.transaction():

@@ -41,8 +41,7 @@ def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
 def check_index(address: IndexAddress) -> None:
     """Check that the index at the address answers; nothing is created.
 
-    Raises:
-        IndexUnavailableError: it does not.
+    Raises IndexUnavailableError if it does not.
     """
     from net.postgres_client import PostgresConnection
 
@@ -68,9 +67,8 @@ def not_covered(layout: Layout, indexed_to: Callable[[str], int]) -> list[Path]:
 def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:
     """Open the dedup index of several machines; None when the collection has its own.
 
-    Raises:
-        ConfigError: `dedup_url` is not an index address.
-        DedupUnavailableError: it does not answer.
+    Raises ConfigError if `dedup_url` is not an index address; DedupUnavailableError if it does not
+    answer.
     """
     if not settings.dedup_url:
         return None
@@ -80,8 +78,7 @@ def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:
 def check_shared(address: RedisAddress) -> None:
     """Check that the dedup index at the address answers; nothing is stored.
 
-    Raises:
-        DedupUnavailableError: it does not.
+    Raises DedupUnavailableError if it does not.
     """
     with closing(dedup_server(address)) as server:
         server.script("find", [f"{address.tag}:alive:".encode()], [b""])
@@ -90,10 +87,9 @@ def check_shared(address: RedisAddress) -> None:
 def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> PayloadIndex:
     """Open the dedup index at `dedup_url`; without one the collection's own.
 
-    Raises:
-        ConfigError, DedupUnavailableError: as `open_shared`.
-        ConfigError: there is no `dedup_url` and `index` is shared: its transactions do not exclude
-            each other, so equal payloads would become several `response` records.
+    Raises ConfigError, DedupUnavailableError: as `open_shared`; ConfigError if there is no
+    `dedup_url` and `index` is shared: its transactions do not exclude each other, so equal payloads
+    would become several `response` records.
     """
     shared = open_shared(layout, settings)
     if shared is not None:

@@ -47,8 +47,7 @@ class CaptureSource(Protocol):
     def near(self, url: str, at_ms: int, limit: int) -> list[Row]:
         """Return captures under the URL's key, nearest in time first, as rows of `captures`.
 
-        Raises:
-            TransientError: the source cannot be queried.
+        Raises TransientError if the source cannot be queried.
         """
         ...
 
@@ -74,8 +73,7 @@ class OutbackAddress:
 def parse_outback_url(url: str) -> OutbackAddress:
     """Parse ``cdx+http://host:port/collection``.
 
-    Raises:
-        ConfigError: it does not have this form.
+    Raises ConfigError if it does not have this form.
     """
     form = "cdx+http://host:8080/collection"
     try:
@@ -129,8 +127,7 @@ class OutbackCdx:
     def add(self, rows: Iterable[Mapping[str, Any]]) -> int:
         """Send rows of `captures`, replacing existing ones; return the number added.
 
-        Raises:
-            TransientError: not all were accepted; sending them again is safe.
+        Raises TransientError: not all were accepted; sending them again is safe.
         """
         lines = [cdx_line(row) for row in rows]
         said = self._asked("POST", self._address.path, "".join(lines).encode())

@@ -74,19 +74,12 @@ _SORT = (
 
 @dataclass(frozen=True, slots=True)
 class BestPageQuery:
-    """Query for the best capture of a page.
-
-    Attributes:
-        url: the page's URL.
-        at_ms: the requested time, in milliseconds since 1970 UTC.
-        timestamp: 14-digit timestamp whose exact capture comes first; empty: none does.
-        shown: SQL condition for rows that may be returned.
-    """
+    """Query for the best capture of a page."""
 
     url: str
-    at_ms: int
-    timestamp: str
-    shown: str
+    at_ms: int  # the requested time, in milliseconds since 1970 UTC
+    timestamp: str  # 14-digit timestamp whose exact capture comes first; empty: none does
+    shown: str  # SQL condition for rows that may be returned
 
 
 def best_pages(
@@ -94,15 +87,8 @@ def best_pages(
 ) -> Iterator[Any]:
     """Yield rows of pages with that key: the exact capture first, then best first.
 
-    Args:
-        ask: runs a query on the captures index.
-        has_key: SQL condition: the row's urlkey is the key (`warc.index.database`).
-        key: the values for `has_key`.
-        columns: of the rows; with ``captured_ms``, ``device`` and ``page_id``.
-        wanted: the query.
-
-    Raises:
-        TransientError: the index cannot be read.
+    `columns` must include ``captured_ms``, ``device`` and ``page_id``; `key` has the values for
+    `has_key`. Raises TransientError if the index cannot be read.
     """
     values = {
         **key,

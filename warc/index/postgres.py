@@ -64,9 +64,8 @@ class PostgresCaptureIndex:
     def __init__(self, address: IndexAddress) -> None:
         """Connect, and create missing tables; safe in several processes at once.
 
-        Raises:
-            CollectionVersionError: the tables have another schema version.
-            IndexUnavailableError: the server does not answer, or refuses.
+        Raises CollectionVersionError if the tables have another schema version;
+        IndexUnavailableError if the server does not answer, or refuses.
         """
         self._server = PostgresConnection(address)
         self._address = address

@@ -88,8 +88,7 @@ class PostgresDatabase:
     def rows(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the rows of a query.
 
-        Raises:
-            TransientError: the server does not answer, or not in time.
+        Raises TransientError if the server does not answer, or not in time.
         """
         if not self._free.acquire(timeout=ANSWER_LIMIT_S):
             raise TransientError(f"The captures index at {self._address} has too many questions.")

@@ -146,8 +146,7 @@ def page_row(page: PageInfo) -> PageIndexRow:
 def quality_row(check: PlaybackCheck, at: RecordLocation) -> QualityRow:
     """Return the check whose record is at that location as a row.
 
-    Raises:
-        InputError: its time, page id or level is invalid.
+    Raises InputError if its time, page id or level is invalid.
     """
     validate_check_ids(check.page_id, check.level)
     return QualityRow(
@@ -180,11 +179,7 @@ class CaptureIndex(Protocol):
         ...
 
     def check(self) -> None:
-        """Check that the index answers.
-
-        Raises:
-            IndexUnavailableError: it does not.
-        """
+        """Check that the index answers. Raises IndexUnavailableError if it does not."""
         ...
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -194,8 +189,7 @@ class CaptureIndex(Protocol):
     def add_rows(self, rows: Sequence[CaptureRow]) -> None:
         """Add the rows; an existing record is not changed.
 
-        Raises:
-            InputError: the index cannot hold one of them.
+        Raises InputError if the index cannot hold one of them.
         """
         ...
 
@@ -285,9 +279,6 @@ class CaptureIndex(Protocol):
         """Resolve references between files that were added one by one.
 
         Revisits are joined to their payloads; rows of interrupted attempts at pages are removed
-        (see `add_page`).
-
-        Args:
-            filenames: the files that were added; None: all.
+        (see `add_page`). None as `filenames` means all.
         """
         ...

@@ -285,17 +285,9 @@ def page_chunks(
 ) -> Iterator[list[Any]]:
     """Yield all pages that match the condition, in chunks.
 
-    Pages written meanwhile may or may not be included.
-
-    Args:
-        database: the index.
-        condition: trusted SQL over columns of ``pages``.
-        columns: of ``pages``, as SQL; ``urlkey``, ``captured_ms`` and ``page_id`` among them.
-        keys: only pages whose keys are in it.
-        size: rows in a chunk.
-
-    Raises:
-        TransientError: the index cannot be read.
+    Pages written meanwhile may or may not be included. `condition` is trusted SQL over columns of
+    ``pages``; `columns` must include ``urlkey``, ``captured_ms`` and ``page_id``. Raises
+    TransientError if the index cannot be read.
     """
     terms = (*database.by_key, "captured_ms", "page_id")
     marks = (*(f":after_{number}" for number in range(len(database.by_key))), ":ms", ":id")

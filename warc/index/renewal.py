@@ -30,24 +30,21 @@ class IndexRenewal:
     """Resources for rebuilding an index.
 
     Attributes:
-        index: the fresh one.
-        covered: bytes that the old one covers, by file, for any version; empty when it cannot
-            be read.
-        publish: replaces the old index by the fresh one; no writes may follow.
+        covered: bytes that the old one covers, by file, for any version; empty when it cannot be
+            read.
     """
 
-    index: CaptureIndex
+    index: CaptureIndex  # the fresh one
     covered: Mapping[str, int]
-    publish: Callable[[], None]
+    publish: Callable[[], None]  # replaces the old index by the fresh one; no writes may follow
 
 
 @contextmanager
 def renew_index(layout: Layout, settings: IndexSettings) -> Iterator[IndexRenewal]:
     """Create a renewal of the configured index; if it is not published it is discarded.
 
-    Raises:
-        CollectionInUseError: another process uses the index of several machines.
-        IndexUnavailableError: its server does not answer.
+    Raises CollectionInUseError if another process uses the index of several machines;
+    IndexUnavailableError if its server does not answer.
     """
     chosen = _renew_server(parse_index_url(settings.url)) if settings.url else _renew_file(layout)
     with chosen as found:

@@ -53,8 +53,7 @@ class SqliteCaptureIndex:
     def __init__(self, path: Path) -> None:
         """Open the index; create it if missing.
 
-        Raises:
-            CollectionVersionError: it has another schema version.
+        Raises CollectionVersionError if it has another schema version.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         frozen = path.exists() and is_frozen(path)
