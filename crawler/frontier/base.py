@@ -347,7 +347,6 @@ class Frontier(Protocol):
         Raises:
             BadUrlError: a URL is no web URL.
         """
-        ...
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
         """Claim at most `limit` items of hosts that are ready now, under leases of `lease_s`.
@@ -356,11 +355,9 @@ class Frontier(Protocol):
         that are due (in lane HIGH, with a new id and no attempts) are queued first, some thousand at
         most per call. Returns an empty list while paused.
         """
-        ...
 
     def renew(self, item: FrontierItem, *, now: datetime) -> bool:
         """Renew the claim's lease from `now`; False when the claim is lost: stop work."""
-        ...
 
     def complete(  # noqa: PLR0913 each is a fact of its own
         self,
@@ -386,7 +383,6 @@ class Frontier(Protocol):
             due: when it is to be queued again by itself; None: never.
             memo: returned with the URL's next claim.
         """
-        ...
 
     def retry(
         self,
@@ -411,7 +407,6 @@ class Frontier(Protocol):
         Returns:
             QUEUED or DEAD; None, and nothing changed, when the claim is lost.
         """
-        ...
 
     def fail(
         self,
@@ -423,7 +418,9 @@ class Frontier(Protocol):
         delay: timedelta | None = None,
     ) -> bool:
         """Mark the item dead at once; False when the claim is lost."""
-        ...
+        return self._bury(
+            item, ItemState.DEAD, now=now, reason=reason, duration=duration, delay=delay
+        )
 
     def skip(
         self,
@@ -435,7 +432,21 @@ class Frontier(Protocol):
         delay: timedelta | None = None,
     ) -> bool:
         """Mark the item skipped, with the reason; False when the claim is lost."""
-        ...
+        return self._bury(
+            item, ItemState.SKIPPED, now=now, reason=reason, duration=duration, delay=delay
+        )
+
+    def _bury(
+        self,
+        item: FrontierItem,
+        state: ItemState,
+        *,
+        now: datetime,
+        reason: str,
+        duration: timedelta | None,
+        delay: timedelta | None,
+    ) -> bool:
+        """See `fail` and `skip`."""
 
     def release(
         self,
@@ -449,7 +460,6 @@ class Frontier(Protocol):
 
         With `not_before` it waits for that moment first. The host is not delayed.
         """
-        ...
 
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
         """Mark queued items, delayed ones included, as SKIPPED; return their number.
@@ -457,14 +467,12 @@ class Frontier(Protocol):
         Items in another state and unknown URLs stay as they are; a done item that was due again
         stays done, is no longer due, and counts.
         """
-        ...
 
     def rest(self, hosts: Mapping[str, datetime], *, now: datetime) -> None:
         """Delay each host until its moment, after a request outside of its own visits.
 
         Hosts without a slot are ignored.
         """
-        ...
 
     def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
         """Block the host until `moment`.
@@ -472,7 +480,6 @@ class Frontier(Protocol):
         An earlier moment never shortens a block, but one that is not after `now` lifts it, ends
         "down" and a row of failures. A host without a slot gets one.
         """
-        ...
 
     def back_off(
         self,
@@ -497,15 +504,12 @@ class Frontier(Protocol):
         Returns:
             The end of the block or of "down".
         """
-        ...
 
     def pause(self, reason: str) -> None:
         """Pause claims until `resume`; claimed items may be finished. Survives restarts."""
-        ...
 
     def resume(self) -> None:
         """End a pause."""
-        ...
 
     def next_wakeup(self, now: datetime) -> datetime | None:
         """Return when a claim may next succeed without other changes; `now` when it may already.
@@ -513,30 +517,26 @@ class Frontier(Protocol):
         None: never, because the frontier is paused or nothing is left or due. The moment may be too
         early, never too late. Other workers may add or complete meanwhile, so limit the wait.
         """
-        ...
 
     def unfinished(self, now: datetime) -> int:
         """Count the queued and claimed items, without those that are due in the future."""
-        ...
+        stats = self.stats(now)
+        return stats.queued + stats.claimed
 
     def stats(self, now: datetime) -> FrontierStats:
         """Return the counts of this moment."""
-        ...
 
     def counts(self) -> dict[ItemState, int]:
         """Count items by state; every state is a key."""
-        ...
 
     def job_counts(self, job: str) -> JobCounts:
         """Return the counts of one job; zeros for an unknown one. An expired lease counts as claimed."""
-        ...
 
     def minutes(self, now: datetime, *, count: int = 60) -> Sequence[MinuteCounts]:
         """Return counts for each of the last `count` (at most 60) minutes, oldest first, without gaps.
 
         The last one is the current, unfinished minute.
         """
-        ...
 
     def ls(
         self, state: ItemState, *, limit: int = 100, host: str | None = None
@@ -546,7 +546,6 @@ class Frontier(Protocol):
         Queued ones by lane and then those that wait for their moment; claimed ones oldest first;
         done, skipped and dead ones latest first.
         """
-        ...
 
     def scan(
         self, state: ItemState, *, cursor: str = "", limit: int = 1000
@@ -556,7 +555,6 @@ class Frontier(Protocol):
         Items are in no order. An item that is in the state from the first call to the last is returned
         at least once. A call may return fewer than `limit`, also none, before the last.
         """
-        ...
 
     def find(self, url: str) -> ItemRecord | None:
         """Return the record of a URL; None when it was never added.
@@ -564,7 +562,6 @@ class Frontier(Protocol):
         Raises:
             BadUrlError: it is no web URL.
         """
-        ...
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
         """Return `find` of each of the URLs, in their order; hundreds at once cost little more.
@@ -572,58 +569,46 @@ class Frontier(Protocol):
         Raises:
             BadUrlError: one of them is no web URL.
         """
-        ...
 
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         """List at most `limit` hosts that are blocked at `now`, the longest block first."""
-        ...
 
     def host(self, host: str, *, now: datetime) -> HostReport | None:
         """Return one host's slot; None when it has none."""
-        ...
 
     def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
         """List at most `limit` hosts, the slowest, or those with the longest queues, first."""
-        ...
 
     def give_order(self, kind: str, key: str, value: str) -> int:
         """Store an order of that kind under that key, replacing an earlier one; return the new version."""
-        ...
 
     def take_back(self, kind: str, key: str) -> bool:
         """Delete an order, which raises the version; False when there was none."""
-        ...
 
     def orders(self, kind: str) -> dict[str, str]:
         """Return the orders of that kind by key, sorted by key."""
-        ...
 
     def put_note(
         self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None
     ) -> None:
         """Store a note until that moment (None: for ever), replacing an earlier one."""
-        ...
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         """Return the note; None when there is none or it has expired."""
-        ...
 
     def notes(self, kind: str, *, now: datetime) -> dict[str, str]:
         """Return the unexpired notes of that kind by key; for kinds with few notes."""
-        ...
 
     def erase_note(self, kind: str, key: str) -> None:
         """Delete a note."""
-        ...
 
     def close(self) -> None:
         """Close the store; no method may be called after."""
-        ...
 
     def __enter__(self) -> Self:
         """Return the frontier, which is closed at the end of the block."""
-        ...
+        return self
 
     def __exit__(self, *exc: object) -> None:
         """Close the frontier."""
-        ...
+        self.close()

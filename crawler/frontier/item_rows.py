@@ -9,51 +9,13 @@ from uuid import UUID
 from core.errors import InputError, InvariantError
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.urls import identity_key
-from crawler.frontier.base import ClaimAttempt, FrontierItem, ItemRecord, ItemState, Lane, NewItem
+from crawler.frontier.base import ClaimAttempt, FrontierItem, ItemRecord, ItemState, Lane
 from crawler.frontier.host_slots import epoch_of
 
 # Codes of `items.ended`. A URL that is queued again gets a new row; the old one is history.
 OPEN, DONE, SKIPPED, DEAD, SUPERSEDED = range(5)
 ENDED = {DONE: ItemState.DONE, SKIPPED: ItemState.SKIPPED, DEAD: ItemState.DEAD}
-
-
-class UrlOffer(NamedTuple):
-    """URL to add, and its slot key."""
-
-    item: NewItem
-    host: str
-
-
-class OfferCandidate(NamedTuple):
-    """Offered URL with its hashed identity key and the number it would get."""
-
-    identity: bytes
-    seq: int
-    offer: UrlOffer
-
-
-class AcceptedOffer(NamedTuple):
-    """Accepted offer with its number, and the memo of an earlier visit."""
-
-    seq: int
-    offer: UrlOffer
-    memo: str = ""
-
-
-class QueueEntry(NamedTuple):
-    """Row of a new queued item."""
-
-    seq: int
-    id: bytes
-    url: str
-    host_id: int
-    job_id: int
-    lane: int
-    place: int
-    hops: int
-    hops_off: int
-    via: str
-    memo: str
+ENDED_CODES = {state: code for code, state in ENDED.items()}
 
 
 class ItemLocation(NamedTuple):
@@ -83,18 +45,6 @@ def last_seq(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT ifnull(max(seq), 0) FROM items").fetchone()[0])
 
 
-def insert_unseen(
-    db: sqlite3.Connection, candidates: Iterable[OfferCandidate]
-) -> tuple[list[OfferCandidate], list[OfferCandidate]]:
-    """Insert the URLs into the unique-URL filter; return (new ones, known ones)."""
-    fresh: list[OfferCandidate] = []
-    known: list[OfferCandidate] = []
-    for candidate in candidates:
-        entered = db.execute("INSERT OR IGNORE INTO seen VALUES (?, ?)", candidate[:2])
-        (fresh if entered.rowcount else known).append(candidate)
-    return fresh, known
-
-
 def locate_item(db: sqlite3.Connection, identity: bytes) -> ItemLocation | None:
     """Find the URL's item; None when it is unknown."""
     row = db.execute(
@@ -103,31 +53,6 @@ def locate_item(db: sqlite3.Connection, identity: bytes) -> ItemLocation | None:
         (identity,),
     ).fetchone()
     return None if row is None else ItemLocation._make(row)
-
-
-def supersede(db: sqlite3.Connection, identity: bytes, old: int, seq: int) -> None:
-    """Make number `seq` the URL's item; the ended item becomes history."""
-    db.execute("UPDATE seen SET seq = ? WHERE identity = ?", (seq, identity))
-    db.execute("UPDATE items SET ended = ? WHERE seq = ?", (SUPERSEDED, old))
-
-
-def write_items(db: sqlite3.Connection, entries: list[QueueEntry], now_ms: int) -> None:
-    """Write new items and queue them; the caller updates the hosts' slots."""
-    db.executemany(
-        "INSERT INTO items (seq, id, url, host_id, job_id, lane, place, hops, hops_off, via, "
-        "memo, added_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        ((*entry, now_ms) for entry in entries),
-    )
-    db.executemany(
-        "INSERT INTO queue VALUES (?, ?, ?, ?, ?)",
-        sorted((e.lane, epoch_of(e.seq, e.place), e.host_id, e.place, e.seq) for e in entries),
-    )
-
-
-def enqueue(db: sqlite3.Connection, lane: int, host_id: int, place: int, seq: int) -> None:
-    """Insert a written item into its place in its host's queue."""
-    epoch = epoch_of(seq, place)
-    db.execute("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", (lane, epoch, host_id, place, seq))
 
 
 def first_in_queue(db: sqlite3.Connection, lane: Lane, head: int, host_id: int) -> tuple[int, int]:
@@ -158,14 +83,6 @@ def remove_from_queue(
         (lane, epoch_of(seq, place), host_id, place, seq),
     )
     return gone.rowcount == 1
-
-
-def end_item(db: sqlite3.Connection, seq: int, ended: int, now_ms: int, outcome: str) -> None:
-    """Write that an item is DONE, SKIPPED or DEAD, with its outcome."""
-    db.execute(
-        "UPDATE items SET ended = ?, ended_ms = ?, outcome = ? WHERE seq = ?",
-        (ended, now_ms, outcome, seq),
-    )
 
 
 def read_claimed_item(
@@ -213,7 +130,6 @@ _BY_SEEN_MANY = _BY_SEEN.replace("SELECT ", "SELECT s.identity, ", 1).removesuff
 _LOG = "SELECT seq, ending, reason, worker, claimed_ms, ended_ms FROM attempts WHERE seq "
 _AT_ONCE = 500  # values of one question; SQLite takes 999 whichever way it was built
 _BY_SEQ = _RECORD.format(source="items AS i") + "WHERE i.seq = ?"
-_ENDED_CODES = {state: code for code, state in ENDED.items()}
 
 _CLAIMED = "SELECT seq FROM claims {where} ORDER BY token LIMIT ?"
 _QUEUED = "SELECT seq FROM queue WHERE {where} ORDER BY lane, epoch, host_id, place, seq LIMIT ?"
@@ -271,7 +187,7 @@ def list_records(
             numbers += _numbers(db, _LATER.format(where=where), *of_host, rest)
         case _:
             query = _ENDED.format(where="" if host_id is None else "host_id = ? AND")
-            numbers = _numbers(db, query, *of_host, _ENDED_CODES[state], limit)
+            numbers = _numbers(db, query, *of_host, ENDED_CODES[state], limit)
     return [_by_seq(db, seq) for seq in numbers]
 
 
@@ -287,7 +203,7 @@ def scan_records(
         case ItemState.QUEUED:
             return _scan_queued(db, part or _PARTS[0], key, limit)
         case _:
-            code = _ENDED_CODES[state]
+            code = ENDED_CODES[state]
             return _scanned(db, "ended", "ended", (code,), key or [_LOWEST] * 2, limit)
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from core.config.database_urls import RedisAddress
 from core.config.settings import FrontierSettings, PolitenessSettings
@@ -19,6 +19,7 @@ from core.timestamps import unix_microseconds, unix_milliseconds, unix_milliseco
 from crawler.frontier import redis_codec
 from crawler.frontier.base import (
     AddResult,
+    Frontier,
     FrontierItem,
     FrontierStats,
     HostBlock,
@@ -40,31 +41,219 @@ FIND_BATCH = 250  # each with the log of its attempts
 _MINUTE_MS = 60_000
 
 _Answer = TypeVar("_Answer")
+# A lease that runs out counts for less than a failure; see the SQLite frontier's moves.
+CLAIMS_PER_ATTEMPT = 3
+_MICROSECOND = timedelta(microseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
-class RedisReports:
-    """Frontier methods that move no item; `RedisFrontier` adds the others.
+class RedisFrontier(Frontier):
+    """`Frontier` in the Redis at `address`, created when there is none.
+
+    Adding more than a thousand URLs takes several transactions; bad URLs are refused before the first.
 
     Args:
-        store: the frontier's Redis.
-        clock: the offset of the store's clock.
+        address: its URL (`core.config.database_urls`).
+        politeness: host delays.
+        settings: attempts, leases, retry delays, order and shares of lanes.
+        server_time: use the server's time, so that machines whose clocks differ agree.
+        salt: 16 bytes that page identifiers of a new frontier are made with.
+        monotonic: a monotonic clock.
+
+    Raises:
+        CollectionVersionError: the data is another program's or another version's.
+        TransientError: the server does not answer.
+        UnavailableError: it cannot be used.
     """
 
-    def __init__(self, store: RedisStore, clock: ServerClock) -> None:
-        self._store = store
-        self._clock = clock
-        self._salt = store.salt
+    def __init__(
+        self,
+        address: RedisAddress,
+        *,
+        politeness: PolitenessSettings | None = None,
+        settings: FrontierSettings | None = None,
+        server_time: bool = True,
+        salt: bytes | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._politeness = politeness or PolitenessSettings()
+        self._settings = settings or FrontierSettings()
+        salt = salt or secrets.token_bytes(16)
+        self._store = RedisStore(address, self._politeness, self._settings, salt)
+        self._clock = ServerClock(self._store.time if server_time else None, monotonic)
+        self._salt = self._store.salt
+
+    def close(self) -> None:
+        """See `Frontier.close`."""
+        self._store.close()
+
+    def save(self, wait: Callable[[float], object] | None = None) -> str:
+        """Save a snapshot with BGSAVE; return its file, empty when Redis does not report it.
+
+        Raises:
+            UnavailableError: the user may not, or Redis could not write it.
+        """
+        return self._store.save(wait or threading.Event().wait)
+
+    def check(self) -> list[str]:
+        """Return warnings about server settings that may lose the frontier, as sentences."""
+        return self._store.warnings()
+
+    def add(
+        self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None
+    ) -> AddResult:
+        """See `Frontier.add`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        age_ms = None if again is None else -(-again // _MILLISECOND)
+        offered = added = requeued = 0
+        for batch in pack_offers(items, LIST_BATCH):
+            fresh, anew = self._store.ask("add", now_ms, age_ms, *batch)
+            offered += batch.offered
+            added, requeued = added + fresh, requeued + anew
+        return AddResult(added, offered - added - requeued, requeued)
+
+    def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
+        """See `Frontier.claim`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        every = self._settings.high_every, self._settings.standard_every
+        most = CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1)
+        items: list[FrontierItem] = []
+        there_is_more = True
+        while there_is_more and len(items) < limit:
+            wanted = limit - len(items)
+            said = self._store.ask("claim", now_ms, worker, wanted, *every, most)
+            there_is_more, rows = unpack(said)
+            items += [redis_codec.unpack_item(row, self._salt) for row in rows]
+        return items
+
+    def renew(self, item: FrontierItem, *, now: datetime) -> bool:
+        """See `Frontier.renew`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        identity = redis_codec.identity_of(item.url)
+        return bool(self._store.ask("renew", item.token, identity, now_ms))
+
+    def complete(  # noqa: PLR0913 each is a fact of its own
+        self,
+        item: FrontierItem,
+        *,
+        now: datetime,
+        outcome: str,
+        duration: timedelta | None = None,
+        delay: timedelta | None = None,
+        stored_bytes: int = 0,
+        due: datetime | None = None,
+        memo: str = "",
+    ) -> bool:
+        """See `Frontier.complete`."""
+        how = outcome, stored_bytes, self._up(due, now), memo
+        return bool(self._end("complete", item, now, duration, delay, *how))
+
+    def retry(
+        self,
+        item: FrontierItem,
+        *,
+        now: datetime,
+        reason: str,
+        not_before: datetime | None = None,
+        duration: timedelta | None = None,
+        delay: timedelta | None = None,
+    ) -> ItemState | None:
+        """See `Frontier.retry`."""
+        waits = round(self._settings.retry_delay_s * 1e6), LONGEST_RETRY // _MICROSECOND
+        how = reason, self._not_before(not_before, now), *waits, self._settings.attempts
+        return redis_codec.STATES.get(self._end("retry", item, now, duration, delay, *how))
+
+    def _bury(
+        self,
+        item: FrontierItem,
+        state: ItemState,
+        *,
+        now: datetime,
+        reason: str,
+        duration: timedelta | None,
+        delay: timedelta | None,
+    ) -> bool:
+        code = redis_codec.CODES[state]
+        return bool(self._end("bury", item, now, duration, delay, code, reason))
+
+    def release(
+        self,
+        item: FrontierItem,
+        *,
+        now: datetime,
+        reason: str = "",
+        not_before: datetime | None = None,
+    ) -> bool:
+        """See `Frontier.release`."""
+        how = reason, self._not_before(not_before, now)
+        return bool(self._end("release", item, now, None, None, *how))
+
+    def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
+        """See `Frontier.discard`. A thousand URLs are one transaction."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        ids = [redis_codec.identity_of(url) for url in urls]
+        return sum(
+            self._store.ask("discard", now_ms, reason, b"".join(ids[first : first + LIST_BATCH]))
+            for first in range(0, len(ids), LIST_BATCH)
+        )
+
+    def rest(self, hosts: Mapping[str, datetime], *, now: datetime) -> None:
+        """See `Frontier.rest`. A thousand hosts are one transaction."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        latest = now + longest_rest(self._politeness)
+        moments = [(host, self._up(min(moment, latest), now)) for host, moment in hosts.items()]
+        for first in range(0, len(moments), LIST_BATCH):
+            pairs = (each for pair in moments[first : first + LIST_BATCH] for each in pair)
+            self._store.ask("rest", now_ms, *pairs)
+
+    def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
+        """See `Frontier.block_until`."""
+        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        # A moment that is `now` must not become a later one by rounding.
+        until_ms = self._up(moment, now) if moment > now else now_ms
+        self._store.ask("block", now_ms, host, until_ms, reason)
+
+    def back_off(
+        self,
+        host: str,
+        reason: str,
+        *,
+        now: datetime,
+        at_least: datetime | None = None,
+        down: bool = False,
+    ) -> datetime:
+        """See `Frontier.back_off`."""
+        offset = self._clock.offset(now)
+        p = self._politeness
+        if at_least is not None:
+            at_least = min(at_least, now + longest_back_off(p))
+        until_ms = self._store.ask(
+            "back_off",
+            unix_microseconds(now + offset),
+            host,
+            reason,
+            self._up(at_least, now) or 0,
+            down,
+            round(p.host_retry_s * 1e6),
+            round(p.host_retry_limit_s * 1e6),
+            p.host_failures,
+            round(p.host_down_s * 1e6),
+        )
+        return to_moment(until_ms) - offset
+
+    def pause(self, reason: str) -> None:
+        """See `Frontier.pause`."""
+        self._store.ask("pause", reason)
+
+    def resume(self) -> None:
+        """See `Frontier.resume`."""
+        self._store.ask("pause", None)
 
     def next_wakeup(self, now: datetime) -> datetime | None:
         """See `Frontier.next_wakeup`."""
         offset = self._clock.offset(now)
         wakeup = self._store.ask("wakeup", unix_milliseconds(now + offset))
         return None if wakeup < 0 else max(now, to_moment(wakeup) - offset)
-
-    def unfinished(self, now: datetime) -> int:
-        """See `Frontier.unfinished`."""
-        stats = self.stats(now)
-        return stats.queued + stats.claimed
 
     def stats(self, now: datetime) -> FrontierStats:
         """See `Frontier.stats`."""
@@ -221,240 +410,6 @@ class RedisReports:
     def _record(self, row: list[Any]) -> ItemRecord:
         return redis_codec.unpack_record(row, self._salt, self._clock.last)
 
-
-def _pairs(flat: Iterator[_Answer]) -> Iterator[tuple[_Answer, _Answer]]:
-    return zip(flat, flat, strict=True)
-
-
-def _note(kept: bytes, now_ms: int) -> str | None:
-    until_ms, value = unpack(kept)
-    return to_text(value) if until_ms == 0 or until_ms > now_ms else None
-
-
-# A lease that runs out counts for less than a failure; see the SQLite frontier's moves.
-CLAIMS_PER_ATTEMPT = 3
-_MICROSECOND = timedelta(microseconds=1)
-_MILLISECOND = timedelta(milliseconds=1)
-
-
-class RedisFrontier(RedisReports):
-    """`Frontier` in the Redis at `address`, created when there is none.
-
-    Adding more than a thousand URLs takes several transactions; bad URLs are refused before the first.
-
-    Args:
-        address: its URL (`core.config.database_urls`).
-        politeness: host delays.
-        settings: attempts, leases, retry delays, order and shares of lanes.
-        server_time: use the server's time, so that machines whose clocks differ agree.
-        salt: 16 bytes that page identifiers of a new frontier are made with.
-        monotonic: a monotonic clock.
-
-    Raises:
-        CollectionVersionError: the data is another program's or another version's.
-        TransientError: the server does not answer.
-        UnavailableError: it cannot be used.
-    """
-
-    def __init__(
-        self,
-        address: RedisAddress,
-        *,
-        politeness: PolitenessSettings | None = None,
-        settings: FrontierSettings | None = None,
-        server_time: bool = True,
-        salt: bytes | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._politeness = politeness or PolitenessSettings()
-        self._settings = settings or FrontierSettings()
-        salt = salt or secrets.token_bytes(16)
-        store = RedisStore(address, self._politeness, self._settings, salt)
-        super().__init__(store, ServerClock(store.time if server_time else None, monotonic))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._store.close()
-
-    def save(self, wait: Callable[[float], object] | None = None) -> str:
-        """Save a snapshot with BGSAVE; return its file, empty when Redis does not report it.
-
-        Raises:
-            UnavailableError: the user may not, or Redis could not write it.
-        """
-        return self._store.save(wait or threading.Event().wait)
-
-    def check(self) -> list[str]:
-        """Return warnings about server settings that may lose the frontier, as sentences."""
-        return self._store.warnings()
-
-    def add(
-        self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None
-    ) -> AddResult:
-        """See `Frontier.add`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
-        age_ms = None if again is None else -(-again // _MILLISECOND)
-        offered = added = requeued = 0
-        for batch in pack_offers(items, LIST_BATCH):
-            fresh, anew = self._store.ask("add", now_ms, age_ms, *batch)
-            offered += batch.offered
-            added, requeued = added + fresh, requeued + anew
-        return AddResult(added, offered - added - requeued, requeued)
-
-    def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
-        """See `Frontier.claim`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
-        every = self._settings.high_every, self._settings.standard_every
-        most = CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1)
-        items: list[FrontierItem] = []
-        there_is_more = True
-        while there_is_more and len(items) < limit:
-            wanted = limit - len(items)
-            said = self._store.ask("claim", now_ms, worker, wanted, *every, most)
-            there_is_more, rows = unpack(said)
-            items += [redis_codec.unpack_item(row, self._salt) for row in rows]
-        return items
-
-    def renew(self, item: FrontierItem, *, now: datetime) -> bool:
-        """See `Frontier.renew`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
-        identity = redis_codec.identity_of(item.url)
-        return bool(self._store.ask("renew", item.token, identity, now_ms))
-
-    def complete(  # noqa: PLR0913 each is a fact of its own
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        outcome: str,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
-        stored_bytes: int = 0,
-        due: datetime | None = None,
-        memo: str = "",
-    ) -> bool:
-        """See `Frontier.complete`."""
-        how = outcome, stored_bytes, self._up(due, now), memo
-        return bool(self._end("complete", item, now, duration, delay, *how))
-
-    def retry(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        not_before: datetime | None = None,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
-    ) -> ItemState | None:
-        """See `Frontier.retry`."""
-        waits = round(self._settings.retry_delay_s * 1e6), LONGEST_RETRY // _MICROSECOND
-        how = reason, self._not_before(not_before, now), *waits, self._settings.attempts
-        return redis_codec.STATES.get(self._end("retry", item, now, duration, delay, *how))
-
-    def fail(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
-    ) -> bool:
-        """See `Frontier.fail`."""
-        return bool(self._end("bury", item, now, duration, delay, redis_codec.DEAD, reason))
-
-    def skip(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
-    ) -> bool:
-        """See `Frontier.skip`."""
-        return bool(self._end("bury", item, now, duration, delay, redis_codec.SKIPPED, reason))
-
-    def release(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str = "",
-        not_before: datetime | None = None,
-    ) -> bool:
-        """See `Frontier.release`."""
-        how = reason, self._not_before(not_before, now)
-        return bool(self._end("release", item, now, None, None, *how))
-
-    def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
-        """See `Frontier.discard`. A thousand URLs are one transaction."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
-        ids = [redis_codec.identity_of(url) for url in urls]
-        return sum(
-            self._store.ask("discard", now_ms, reason, b"".join(ids[first : first + LIST_BATCH]))
-            for first in range(0, len(ids), LIST_BATCH)
-        )
-
-    def rest(self, hosts: Mapping[str, datetime], *, now: datetime) -> None:
-        """See `Frontier.rest`. A thousand hosts are one transaction."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
-        latest = now + longest_rest(self._politeness)
-        moments = [(host, self._up(min(moment, latest), now)) for host, moment in hosts.items()]
-        for first in range(0, len(moments), LIST_BATCH):
-            pairs = (each for pair in moments[first : first + LIST_BATCH] for each in pair)
-            self._store.ask("rest", now_ms, *pairs)
-
-    def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
-        """See `Frontier.block_until`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
-        # A moment that is `now` must not become a later one by rounding.
-        until_ms = self._up(moment, now) if moment > now else now_ms
-        self._store.ask("block", now_ms, host, until_ms, reason)
-
-    def back_off(
-        self,
-        host: str,
-        reason: str,
-        *,
-        now: datetime,
-        at_least: datetime | None = None,
-        down: bool = False,
-    ) -> datetime:
-        """See `Frontier.back_off`."""
-        offset = self._clock.offset(now)
-        p = self._politeness
-        if at_least is not None:
-            at_least = min(at_least, now + longest_back_off(p))
-        until_ms = self._store.ask(
-            "back_off",
-            unix_microseconds(now + offset),
-            host,
-            reason,
-            self._up(at_least, now) or 0,
-            down,
-            round(p.host_retry_s * 1e6),
-            round(p.host_retry_limit_s * 1e6),
-            p.host_failures,
-            round(p.host_down_s * 1e6),
-        )
-        return to_moment(until_ms) - offset
-
-    def pause(self, reason: str) -> None:
-        """See `Frontier.pause`."""
-        self._store.ask("pause", reason)
-
-    def resume(self) -> None:
-        """See `Frontier.resume`."""
-        self._store.ask("pause", None)
-
     def _not_before(self, moment: datetime | None, now: datetime) -> int | None:
         """Return the earliest moment of an attempt for scripts, at most `longest_wait` away."""
         latest = now + longest_wait(self._politeness)
@@ -476,3 +431,12 @@ class RedisFrontier(RedisReports):
         visit = unix_microseconds(now + self._clock.offset(now)), took, rest
         first, second = ([*claim, *visit, resent, *how] for resent in (0, 1))
         return self._store.ask(verb, *first, resent=second)
+
+
+def _pairs(flat: Iterator[_Answer]) -> Iterator[tuple[_Answer, _Answer]]:
+    return zip(flat, flat, strict=True)
+
+
+def _note(kept: bytes, now_ms: int) -> str | None:
+    until_ms, value = unpack(kept)
+    return to_text(value) if until_ms == 0 or until_ms > now_ms else None

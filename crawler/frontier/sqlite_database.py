@@ -26,7 +26,7 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,8 +38,7 @@ from core.errors import (
     TransientError,
     UnavailableError,
 )
-from core.timestamps import from_unix_milliseconds as to_moment
-from crawler.frontier.base import FrontierStats, ItemState, JobCounts, MinuteCounts
+from crawler.frontier.base import ItemState
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = 0x77656266  # "webf"
@@ -354,8 +353,8 @@ def _undone_on_error(db: sqlite3.Connection) -> Iterator[None]:
 # ruff: noqa: S608 - only names of columns are pieced together; values are parameters
 
 
-_MINUTE_MS = 60_000
-_MINUTES_KEPT = 60
+MINUTE_MS = 60_000
+MINUTES_KEPT = 60
 _ENDED_STATES = (ItemState.DONE, ItemState.SKIPPED, ItemState.DEAD)
 
 
@@ -404,14 +403,14 @@ class CountChanges:
         for job_id, counts in self._jobs.items():
             _add(db, "UPDATE jobs SET {} WHERE id = ?", counts, job_id)
         if any(self._ended.values()):
-            minute = now_ms // _MINUTE_MS
+            minute = now_ms // MINUTE_MS
             if not _add(db, "UPDATE minutes SET {} WHERE minute = ?", self._ended, minute):
                 names = (*_ENDED_STATES, "bytes")
                 db.execute(
                     f"INSERT INTO minutes (minute, {', '.join(names)}) VALUES (?, ?, ?, ?, ?)",
                     (minute, *(self._ended[name] for name in names)),
                 )
-                db.execute("DELETE FROM minutes WHERE minute < ?", (minute - _MINUTES_KEPT,))
+                db.execute("DELETE FROM minutes WHERE minute < ?", (minute - MINUTES_KEPT,))
 
 
 def _add(db: sqlite3.Connection, query: str, counts: Counter[str], *where: int) -> bool:
@@ -420,61 +419,3 @@ def _add(db: sqlite3.Connection, query: str, counts: Counter[str], *where: int) 
         return False
     terms = ", ".join(f"{name} = {name} + ?" for name in changes)
     return db.execute(query.format(terms), (*changes.values(), *where)).rowcount > 0
-
-
-def ensure_job_id(db: sqlite3.Connection, job: str, now_ms: int) -> int:
-    """Return the job's number; create a new job that begins now."""
-    row = db.execute("SELECT id FROM jobs WHERE job = ?", (job,)).fetchone()
-    if row is not None:
-        return int(row[0])
-    made = db.execute("INSERT INTO jobs (job, began_ms) VALUES (?, ?)", (job, now_ms))
-    return made.lastrowid or 0
-
-
-def pause_reason(db: sqlite3.Connection) -> str | None:
-    """Return why claims are paused; None when they are not."""
-    reason: str | None = db.execute("SELECT paused FROM totals").fetchone()[0]
-    return reason
-
-
-def read_stats(db: sqlite3.Connection, now_ms: int) -> FrontierStats:
-    """Read the counts; claims whose lease ran out count as queued."""
-    (expired,) = db.execute("SELECT count(*) FROM claims WHERE lease_ms <= ?", (now_ms,)).fetchone()
-    queued, claimed, *rest = db.execute(
-        "SELECT queued, claimed, done, skipped, dead, later, due, duplicates, hosts, bytes, "
-        "version, paused FROM totals"
-    ).fetchone()
-    return FrontierStats(queued + expired, claimed - expired, *rest)
-
-
-def read_counts(db: sqlite3.Connection) -> dict[ItemState, int]:
-    """Count items by state."""
-    numbers = db.execute(f"SELECT {', '.join(ItemState)} FROM totals").fetchone()
-    return dict(zip(ItemState, numbers, strict=True))
-
-
-def read_job_counts(db: sqlite3.Connection, job: str) -> JobCounts:
-    """Read one job's counts; zeros for an unknown one."""
-    row = db.execute(
-        "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs WHERE job = ?",
-        (job,),
-    ).fetchone()
-    if row is None:
-        return JobCounts(0, 0, 0, 0, 0, 0, None)
-    queued, claimed, done, skipped, dead, stored, began_ms = row
-    return JobCounts(queued, claimed, done, skipped, dead, stored, to_moment(began_ms))
-
-
-def read_minutes(db: sqlite3.Connection, now_ms: int, count: int) -> Sequence[MinuteCounts]:
-    """Read the last `count` minutes, oldest first."""
-    last = now_ms // _MINUTE_MS
-    first = last + 1 - max(min(count, _MINUTES_KEPT), 0)
-    rows = db.execute(
-        "SELECT minute, done, skipped, dead, bytes FROM minutes WHERE minute BETWEEN ? AND ?",
-        (first, last),
-    )
-    found = {row[0]: row[1:] for row in rows}
-    return [
-        MinuteCounts(to_moment(minute * _MINUTE_MS), *found.get(minute, (0, 0, 0, 0)))
-        for minute in range(first, last + 1)
-    ]
