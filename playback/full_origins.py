@@ -51,16 +51,12 @@ class PageHost:
 class FullOrigins:
     """Origins at which captures are shown in full.
 
-    Attributes:
-        pattern: ``https://*.copies.example``; the star stands for one label.
-        secret: shared by front and replay.
-
     Raises:
         ConfigError: the pattern is invalid or insecure, or the secret is too short.
     """
 
-    pattern: str
-    secret: bytes = field(repr=False)
+    pattern: str  # ``https://*.copies.example``; the star stands for one label
+    secret: bytes = field(repr=False)  # shared by front and replay
 
     def __post_init__(self) -> None:
         """Validate pattern and secret."""
@@ -128,11 +124,7 @@ class FullOrigins:
 
 
 def full_pattern(host: str, port: int) -> str:
-    """Return the pattern for local use, with replay listening at `port` of `host`.
-
-    Raises:
-        ConfigError: `host` is reachable from other machines.
-    """
+    """Return the pattern for local use, with replay at `port`; ConfigError unless `host` is local."""
     if host not in {"127.0.0.1", "localhost"}:
         raise ConfigError(
             "Away from this machine full copies need a domain of their own:"
@@ -147,31 +139,22 @@ def host_of(origin: str) -> str:
 
 
 class FullPermission:
-    """Permission to show pages in full, by the level rules. Thread-safe."""
+    """Permission to show pages in full, by the level rules. Thread-safe.
+
+    All methods raise TransientError when the decisions cannot be read.
+    """
 
     def __init__(self, book: LevelStore) -> None:
         self._book = book
 
     def allows(self, url: str, final_url: str, wiki: str = "") -> bool:
-        """Return True when readers of that wiki (empty: no wiki) may see the page in full.
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return True when readers of that wiki (empty: no wiki) may see the page in full."""
         return self._book.now().of_page((url, final_url), wiki) is Level.FULL
 
     def knows(self, wiki: str) -> bool:
-        """Return True when that wiki has rules of its own; else the rules for all wikis apply.
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return True when that wiki has rules of its own; else the rules for all wikis apply."""
         return self._book.now().speak_of(wiki)
 
     def wikis(self) -> tuple[str, ...]:
-        """Return the empty name followed by the wikis that have rules of their own.
-
-        Raises:
-            TransientError: the decisions cannot be read.
-        """
+        """Return the empty name followed by the wikis that have rules of their own."""
         return ("", *sorted(self._book.now().wikis))

@@ -1,16 +1,15 @@
 """Mementos of a page in chronological order, and their Link headers (RFC 7089, RFC 8288).
 
-A memento is a visit with a usable copy of the page (`core.page_classes.is_usable`; its address is
-the URI-M of RFC 7089); each visit has at most one. Failed or skipped visits, bot challenges and
-error pages are excluded: a TimeMap has no field for a status, so clients treat every entry as a
-copy. Hidden captures are excluded, blocked ones are listed.
+A memento is a visit with a usable copy of the page (`core.page_classes.is_usable`); each visit has at
+most one. Failed or skipped visits, bot challenges and error pages are excluded: a TimeMap has no
+field for a status, so clients treat every entry as a copy. Hidden captures are excluded, blocked
+ones are listed.
 
 The mementos of a URL are those of the exact URL and its counterpart under the other scheme. Only if
 there are none, those of other URLs with the same replay key are used, since that key merges
 distinct pages (see `warc.index.page_choice`).
 
-The URI-M is served by replay: ``/c/<timestamp>/<url>``, the copy without a frame. TimeGate and
-TimeMaps are served by the front.
+The URI-M, ``/c/<timestamp>/<url>``, is served by replay, TimeGate and TimeMaps by the front.
 
 >>> places = MementoEndpoints("https://archive.example", "https://copies.example")
 >>> places.timegate("https://example.org/a?b#!c")
@@ -67,11 +66,9 @@ class QueryableIndex(Protocol):
     @property
     def has_key(self) -> str:
         """Return the SQL condition that a row's urlkey is `key`."""
-        ...
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """Run a query and return its rows."""
-        ...
 
 
 class MementoVisit(NamedTuple):
@@ -89,7 +86,6 @@ class MementoAccess(Protocol):
 
     def pages(self, pages: Iterable[MementoVisit]) -> Mapping[str, Takedown]:
         """Return the take-downs of the pages, by `page_id`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +114,6 @@ class MementoIndex:
     """
 
     def __init__(self, index: QueryableIndex, permits: MementoAccess) -> None:
-        """Store the captures index and the access control."""
         self._index = index
         self._permits = permits
 

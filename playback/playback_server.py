@@ -1,10 +1,8 @@
 """Server of a collection: reader pages in this process, replay in child processes.
 
-The replay processes inherit one listening socket and accept from it, so that the others serve the
-same port while one restarts.
-
-Front and replay use separate ports, hence separate origins: archived content never shares an origin
-with the front (research 1.8).
+The replay processes share one listening socket, so that the others serve while one restarts. Front
+and replay use separate ports, hence separate origins: archived content never shares an origin with
+the front (research 1.8).
 """
 
 import asyncio
@@ -68,11 +66,7 @@ class _ReplayProcess:
         self._process: Process | None = None
 
     async def start(self) -> None:
-        """Start the process and wait until it is ready.
-
-        Raises:
-            UnavailableError: it exited or did not become ready.
-        """
+        """Start the process and wait until it is ready; UnavailableError when it does not get ready."""
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=PIPE,
@@ -130,11 +124,7 @@ class ReplayPool:
         self._workers = workers
 
     async def start(self) -> None:
-        """Start all processes and wait until they are ready.
-
-        Raises:
-            UnavailableError: one does not start.
-        """
+        """Start all processes and wait until they are ready; UnavailableError when one does not start."""
         await asyncio.gather(*(each.start() for each in self._workers))
 
     async def stop(self) -> None:
@@ -155,17 +145,7 @@ class ReplayPool:
 async def run_replay_pool(
     command: list[str], listener: socket.socket, more: dict[str, str], workers: int
 ) -> AsyncIterator[ReplayPool]:
-    """Run replay processes for the duration of the context.
-
-    Args:
-        command: command line of one process; ``--listen-fd`` is added.
-        listener: the listening socket, owned by the caller.
-        more: additional environment variables.
-        workers: number of processes.
-
-    Raises:
-        UnavailableError: one does not start.
-    """
+    """Run replay processes on an inherited `listener`; UnavailableError when one does not start."""
     replay = ReplayPool([_ReplayProcess(command, listener, more) for _ in range(workers)])
     try:
         await replay.start()
@@ -316,11 +296,7 @@ def _environment(index_url: str, captures_index: str) -> dict[str, str]:
 
 
 def _check(host: str, origins: "ServerOrigins | None", full: str, *, with_replay: bool) -> None:
-    """Check the combination of options.
-
-    Raises:
-        ConfigError: they are incompatible.
-    """
+    """Raise ConfigError for incompatible options."""
     if host in _ANY_ADDRESS and origins is None:
         raise ConfigError("Listening on every address needs the origins that readers will see.")
     if origins is not None and origins.front == origins.replay:

@@ -55,16 +55,12 @@ _ADDRESS = re.compile(rb"https?://[^\s\"'<>\\]+")
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """Result of an audit request.
-
-    Attributes:
-        leak: description of leaked content; empty: none.
-        is_answer: False when the server could not answer, so that the result is inconclusive.
-    """
+    """Result of an audit request."""
 
     probe: AuditRequest
     status: int
-    leak: str = ""
+    leak: str = ""  # description of leaked content; empty: none
+    # False when the server could not answer, so that the result is inconclusive
     is_answer: bool = True
 
 
@@ -280,9 +276,6 @@ def cases_of(
         permits: access control, to select only items that must not be shown; None: select all.
         url: canonical URL.
         now: current time.
-
-    Raises:
-        TransientError: the index cannot be read.
     """
     named = _imagined(TakedownKind.URL, url, now)
     found = list(_first(TakedownCoverage(database, named, now).captures()))
@@ -334,11 +327,7 @@ def traces_of(
 def embedding_cases(
     database: IndexDatabase, permits: AccessControl, cases: Iterable[AuditCase]
 ) -> list[AuditCase]:
-    """Return captures of pages that frame a covered document; they may be shown without it.
-
-    Raises:
-        TransientError: the index cannot be read.
-    """
+    """Return captures of pages that frame a covered document; they may be shown without it."""
     pages = _pages_of(database, [each.capture for each in cases])
     refused = permits.pages(pages)
     embedded = permits.embedded([each.page_id for each in pages])

@@ -45,11 +45,7 @@ class TakedownCoverage:
         )
 
     def pages(self) -> Iterator[CoveredPage]:
-        """Yield the covered pages, in no particular order.
-
-        Raises:
-            TransientError: the index cannot be read.
-        """
+        """Yield the covered pages, in no particular order."""
         condition, values = self._condition()
         ids: set[str] = set()
         for table in () if self._takedown.kind is TakedownKind.DIGEST else ("pages",):
@@ -61,11 +57,7 @@ class TakedownCoverage:
             yield from (page for page in found if page.page_id in covered)
 
     def embedding_pages(self) -> Iterator[CoveredPage]:
-        """Yield pages that are not covered themselves but frame a covered document.
-
-        Raises:
-            TransientError: the index cannot be read.
-        """
+        """Yield pages that are not covered themselves but frame a covered document."""
         condition, values = self._condition()
         covered = {page.page_id for page in self.pages()}
         for part in _parts(sorted(set(self._ids("captures", condition, values)) - covered)):
@@ -138,11 +130,7 @@ class TakedownCoverage:
 
 
 def revisits_of(database: IndexDatabase, captures: list[Capture]) -> list[Capture]:
-    """Return revisits of the captures' payloads that are not among the captures.
-
-    Raises:
-        TransientError: the index cannot be read.
-    """
+    """Return revisits of the captures' payloads that are not among the captures."""
     places = {(each.location.filename, each.location.offset) for each in captures}
     found: dict[tuple[str, int], Capture] = {}
     for part in _parts(sorted({each.digest for each in captures})):
@@ -163,11 +151,7 @@ def revisits_of(database: IndexDatabase, captures: list[Capture]) -> list[Captur
 
 
 def digest_aliases(database: IndexDatabase, digest: str) -> list[str]:
-    """Return other digests of the same payload: chunked responses are hashed as transferred.
-
-    Raises:
-        TransientError: the index cannot be read.
-    """
+    """Return other digests of the same payload: chunked responses are hashed as transferred."""
     query = "SELECT digest, spelled FROM payloads WHERE digest = :digest OR spelled = :digest"
     rows = database.rows(query, {"digest": digest})
     return sorted({row[name] for row in rows for name in ("digest", "spelled")} - {digest})

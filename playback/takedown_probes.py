@@ -34,15 +34,10 @@ _BREAKS = re.compile(r"[\r\n\t\x00]+")
 
 @dataclass(frozen=True, slots=True)
 class LeakTraces:
-    """Byte strings to search responses for.
+    """Byte strings to search responses for."""
 
-    Attributes:
-        payloads: decoded payloads.
-        texts: text of the payloads that occurs in no permitted content.
-    """
-
-    payloads: tuple[bytes, ...]
-    texts: tuple[str, ...]
+    payloads: tuple[bytes, ...]  # decoded payloads
+    texts: tuple[str, ...]  # text of the payloads that occurs in no permitted content
     _spelled: tuple[tuple[str, frozenset[bytes]], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -137,13 +132,10 @@ _FOREIGN = ("id_", "if_", "im_", "js_", "cs_", "fr_", "oe_", "mp_", "wkr_", "wkr
 
 @dataclass(frozen=True, slots=True)
 class AuditCase:
-    """Capture to request in an audit.
-
-    Attributes:
-        effect: effect of its take-down; None: it may be shown, and is requested as a control.
-    """
+    """Capture to request in an audit."""
 
     capture: Capture
+    # effect of its take-down; None: it may be shown, and is requested as a control
     effect: TakedownEffect | None
 
     @property
@@ -154,22 +146,15 @@ class AuditCase:
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
-    """HTTP request of an audit.
+    """HTTP request of an audit."""
 
-    Attributes:
-        server: front, replay, or full.
-        route: the route that handles it.
-        host: Host header, if it differs from the server's.
-        is_plain: True when one request variant suffices.
-    """
-
-    server: str
-    route: str
+    server: str  # front, replay, or full
+    route: str  # the route that handles it
     target: str
     method: str = "GET"
     headers: tuple[tuple[str, str], ...] = ()
-    host: str = ""
-    is_plain: bool = False
+    host: str = ""  # Host header, if it differs from the server's
+    is_plain: bool = False  # True when one request variant suffices
 
     @property
     def key(self) -> str:

@@ -94,21 +94,13 @@ class Memento:
 
 @dataclass(frozen=True, slots=True)
 class PageAddress:
-    """Address of a reader page.
+    """Address of a reader page."""
 
-    Attributes:
-        view: name of the view, e.g. ``page`` or ``screenshot``.
-        timestamp: of the capture; None: the newest.
-        url: of the archived page.
-        level: level chosen by the reader; None: the level given by the rules.
-        wiki: the reader's wiki; empty: none.
-    """
-
-    view: str
-    timestamp: str | None
-    url: str
-    level: Level | None = None
-    wiki: str = ""
+    view: str  # name of the view, e.g. ``page`` or ``screenshot``
+    timestamp: str | None  # of the capture; None: the newest
+    url: str  # of the archived page
+    level: Level | None = None  # level chosen by the reader; None: the level given by the rules
+    wiki: str = ""  # the reader's wiki; empty: none
 
 
 def escape_url(url: str) -> str:
@@ -165,20 +157,14 @@ def parse_pdf_page(uri: str) -> tuple[int, str] | None:
 def page_path(
     timestamp: str, url: str, *, view: str = "page", level: Level | None = None, wiki: str = ""
 ) -> str:
-    """Return the front's path of a page's copy, or of another `view`.
-
-    The level `full` has separate addresses and is not accepted here.
-    """
+    """Return the front's path of a page's copy, or another `view`; the level `full` has other addresses."""
     modifier = LEVEL_MODIFIERS.get(level, "") if level is not None else ""
     place = f"/{view}/{timestamp}{modifier}/{escape_url(url)}"
     return f"/w/{wiki}{place}" if wiki else place
 
 
 def parse_page_path(target: str) -> PageAddress | None:
-    """Parse a raw request target with query as reader page address; None for any other.
-
-    Whether the view exists is not checked.
-    """
+    """Parse a raw request target with query as reader page address; None for any other."""
     match = _PAGE.fullmatch(target)
     if match is None or match[2] == "w" or not _is_wiki(match[1]):
         return None
@@ -201,10 +187,7 @@ def parse_page_rest(rest: str) -> tuple[str | None, str] | None:
 
 
 def is_web_url(url: str) -> bool:
-    """Return True when `url` may become a link: http or https with a host, no control character.
-
-    Other URLs, ``javascript:`` in particular, are shown as text.
-    """
+    """Return True for an http or https URL with a host and no control character; others are no links."""
     return _WEB_URL.fullmatch(url) is not None
 
 

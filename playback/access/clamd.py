@@ -1,13 +1,9 @@
-"""Client of the ClamAV daemon clamd (clamd(8), INSTREAM command).
+"""Client of the ClamAV daemon clamd (clamd(8), INSTREAM), one connection for each command.
 
-A command begins with ``z`` and ends with NUL; the payload follows in length-prefixed chunks, and
-clamd sends one answer. Each connection carries one command, so a restart of the daemon affects at
-most the payload in transfer.
-
-    >>> parse_clamd_address("unix:/run/clamav/clamd.ctl")
-    UnixAddress(path='/run/clamav/clamd.ctl')
-    >>> parse_clamd_address("scanner.example:3310")
-    TcpAddress(host='scanner.example', port=3310)
+>>> parse_clamd_address("unix:/run/clamav/clamd.ctl")
+UnixAddress(path='/run/clamav/clamd.ctl')
+>>> parse_clamd_address("scanner.example:3310")
+TcpAddress(host='scanner.example', port=3310)
 """
 
 import re
@@ -62,11 +58,7 @@ Address = UnixAddress | TcpAddress
 
 
 def parse_clamd_address(text: str) -> Address:
-    """Parse ``unix:/path``, ``host``, ``host:port`` or ``[::1]:port``.
-
-    Raises:
-        ConfigError: the text is not an address.
-    """
+    """Parse ``unix:/path``, ``host``, ``host:port`` or ``[::1]:port``; else raise ConfigError."""
     if text.startswith(("unix:", "/")):
         path = text.removeprefix("unix:")
         if not path.startswith("/") or "\0" in path:
@@ -80,10 +72,7 @@ def parse_clamd_address(text: str) -> Address:
 
 
 def find_clamd(environment: Mapping[str, str]) -> str:
-    """Return the clamd address: the configured one, or Debian's default socket if it exists.
-
-    Empty without either. A configured address is returned whether or not clamd answers there.
-    """
+    """Return the configured clamd address, else Debian's default socket if it exists, else ""."""
     named = environment.get(VARIABLE, "")
     if named:
         return named
@@ -91,21 +80,17 @@ def find_clamd(environment: Mapping[str, str]) -> str:
 
 
 class ClamdClient:
-    """Client of one clamd, with a connection for each command. Thread-safe."""
+    """Client of one clamd. Thread-safe.
+
+    All methods raise UnavailableError when the daemon does not answer.
+    """
 
     def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S) -> None:
         self._address = address
         self._timeout_s = timeout_s
 
     def version(self) -> str:
-        """Return the engine and signature version, e.g. ``ClamAV 1.4.3/27700``.
-
-        The date that ClamAV appends is dropped: like the number before it, it identifies the
-        database.
-
-        Raises:
-            UnavailableError: the daemon does not answer.
-        """
+        """Return the engine and signature version without its date, e.g. ``ClamAV 1.4.3/27700``."""
         with self._connected() as connection:
             connection.sendall(b"zVERSION\0")
             said = _answer(connection)
@@ -119,7 +104,6 @@ class ClamdClient:
         Raises:
             TooLargeToScanError: `body` exceeds ``StreamMaxLength`` or another limit of clamd.
             TransientError: clamd could not scan it now, e.g. no space for temporary files.
-            UnavailableError: the daemon does not answer.
         """
         with self._connected() as connection:
             said = _streamed(connection, body)

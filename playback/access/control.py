@@ -3,10 +3,9 @@
 Every route checks access twice: where captures and pages are looked up
 (`playback.replay.capture_lookup`, `playback.web.page_store`), hence before any cache and any 304,
 and where bytes leave the archive (`playback.replay.archive`). Hidden items are skipped as if they
-had never been captured. Blocked items are skipped too; if nothing else is left, `TakenDownError`
-carries the reason. If decisions cannot be read, nothing is shown (P-22).
-
-Captures made with a login are hidden unless the operator enables them (docs/logins.md).
+had never been captured; so are captures made with a login unless the operator enables them
+(docs/logins.md). Blocked items are skipped too; if nothing else is left, `TakenDownError` carries
+the reason. If decisions cannot be read, nothing is shown (P-22).
 """
 
 import hashlib
@@ -58,11 +57,7 @@ _OF_A_LOGIN = Takedown(
 
 
 class TakenDownError(PermanentError):
-    """Captured, but taken down; the response states this in place of the content.
-
-    Attributes:
-        takedown: the decision; its effect determines whether the reader is informed.
-    """
+    """Captured, but taken down; the response states `takedown` in place of the content."""
 
     def __init__(self, takedown: Takedown) -> None:
         super().__init__("It was taken down.")
@@ -80,27 +75,22 @@ class ControlledPage(Protocol):
     @property
     def page_id(self) -> str:
         """Return the page's identifier."""
-        ...
 
     @property
     def url(self) -> str:
         """Return the requested URL."""
-        ...
 
     @property
     def timestamp(self) -> str:
         """Return the capture time, 14 digits."""
-        ...
 
     @property
     def final_url(self) -> str:
         """Return the URL after redirects."""
-        ...
 
     @property
     def login(self) -> str:
         """Return the name of the login used for the visit; empty without one."""
-        ...
 
 
 class EmbeddedDocument(NamedTuple):
@@ -120,6 +110,8 @@ class _PageFields(NamedTuple):
 
 class AccessControl:
     """Access decisions for a collection. Thread-safe if `rows` is.
+
+    All methods raise TransientError when decisions or index cannot be read.
 
     Args:
         decisions: a decision store, whose changes are followed, or a set of take-downs.
@@ -175,20 +167,13 @@ class AccessControl:
         return self._takedowns().on(subject, self._now())
 
     def page(self, page: ControlledPage) -> Takedown | None:
-        """Return the take-down of a page: of its URL, its final URL, or its document's payload.
-
-        Raises:
-            TransientError: decisions or index cannot be read.
-        """
+        """Return the take-down of a page: of its URL, its final URL, or its document's payload."""
         return self.pages((page,)).get(page.page_id)
 
     def threats(self, page_ids: Sequence[str]) -> dict[str, ScanVerdict]:
         """Return the threats in the main documents of the pages, by `page_id`.
 
         Such a page may be listed and its screenshot shown, but not its copy.
-
-        Raises:
-            TransientError: decisions or index cannot be read.
         """
         found: dict[str, ScanVerdict] = {}
         if self.holds.any_threat():
@@ -200,11 +185,7 @@ class AccessControl:
         return found
 
     def scan(self, page_id: str) -> ScanVerdict | None:
-        """Return the scan verdict of a page's document, a threat first; None: not scanned.
-
-        Raises:
-            TransientError: decisions or index cannot be read.
-        """
+        """Return the scan verdict of a page's document, a threat first; None: not scanned."""
         digests = {row["digest"] for row in self._documents([page_id])}
         found = self.holds.threat(sorted(digests))
         if found is not None or not digests:
@@ -219,33 +200,19 @@ class AccessControl:
         return None if verdict is None else hold_of(verdict)
 
     def check_copy(self, page_id: str) -> None:
-        """Check that a page's copy may be shown; screenshots are not affected.
-
-        Raises:
-            TakenDownError: its document contains a threat.
-            TransientError: decisions or index cannot be read.
-        """
+        """Raise TakenDownError when a page's document has a threat; screenshots are not affected."""
         hold = self._held_page(page_id)
         if hold is not None:
             raise TakenDownError(hold)
 
     def download(self, capture: Capture) -> None:
-        """Check that a capture may be downloaded as a file.
-
-        Raises:
-            TakenDownError: it may not.
-            TransientError: the decisions cannot be read.
-        """
+        """Raise TakenDownError when a capture may not be downloaded as a file."""
         hold = self.holds.download(capture.digest)
         if hold is not None:
             raise TakenDownError(hold)
 
     def pages(self, pages: Iterable[ControlledPage]) -> dict[str, Takedown]:
-        """Return the take-downs of the pages, by `page_id`, including those hidden for their login.
-
-        Raises:
-            TransientError: decisions or index cannot be read.
-        """
+        """Return the take-downs of the pages, by `page_id`, including those hidden for their login."""
         takedowns, asked = self._takedowns(), list(pages)
         found: dict[str, Takedown] = {}
         for page in asked:
@@ -273,9 +240,6 @@ class AccessControl:
 
         Artifacts and the page's document follow the page. Subresources follow only a take-down of
         that single capture, and only if no other page has the same payload.
-
-        Raises:
-            TransientError: decisions or index cannot be read.
         """
         own = self.login(capture.login)
         if own is not None:
@@ -287,12 +251,8 @@ class AccessControl:
     def embedded(self, page_ids: Sequence[str]) -> dict[str, tuple[EmbeddedDocument, ...]]:
         """Return framed documents that must not be shown, by `page_id`; pages without any are omitted.
 
-        These are documents captured for the page at other URLs than its own, whose URL or payload
-        is taken down or that contain a threat. For a page with such documents redirects are
-        included, since they may have led to one of them.
-
-        Raises:
-            TransientError: decisions or index cannot be read.
+        These are documents captured for the page at other URLs than its own, taken down or with a
+        threat, and for such a page redirects, which may have led to one of them.
         """
         takedowns = self._takedowns()
         if not takedowns and not self.holds.any_threat():
@@ -375,14 +335,10 @@ class AccessControl:
         return None if by_page is None or self._is_shared(capture) else by_page
 
     def check_payload(self, body: bytes) -> None:
-        """Check decoded bytes against digest take-downs before they are sent.
+        """Raise TakenDownError when the decoded bytes must not be sent.
 
         A record's digest covers the payload as transferred, while a take-down may name the digest
         of the decoded content; therefore outgoing bytes are checked too.
-
-        Raises:
-            TakenDownError: the bytes must not be sent.
-            TransientError: the decisions cannot be read.
         """
         if self.depend_on_payloads():
             self.check_digests(digests_of((body,)))
@@ -392,12 +348,7 @@ class AccessControl:
         return self.holds.any_threat() or self._takedowns().has(TakedownKind.DIGEST)
 
     def check_digests(self, digests: Iterable[str]) -> None:
-        """Check that a payload with these digests may be sent.
-
-        Raises:
-            TakenDownError: it may not.
-            TransientError: the decisions cannot be read.
-        """
+        """Raise TakenDownError when a payload with these digests must not be sent."""
         takedowns, now = self._takedowns(), self._now()
         for digest in digests:
             found = _by_digest(takedowns, digest, now) or self.holds.payload(digest)

@@ -116,41 +116,26 @@ _COPIED = [
 
 
 class DecisionStore(Protocol):
-    """Store of one archive's access decisions. Thread-safe; `close` after use."""
+    """Store of one archive's access decisions. Thread-safe; `close` after use.
+
+    All methods raise TransientError when the store exists but cannot be read or written.
+    """
 
     def version(self) -> int:
-        """Return a number that changes with each write; 0 for an empty store.
-
-        Raises:
-            TransientError: the store exists but cannot be read.
-        """
-        ...
+        """Return a number that changes with each write; 0 for an empty store."""
 
     def rows(self, query: str, values: Values) -> list[Any]:
-        """Run a query and return rows with columns accessible by name; empty without a store.
-
-        Raises:
-            TransientError: the store exists but cannot be read.
-        """
-        ...
+        """Run a query and return rows with columns accessible by name; empty without a store."""
 
     def change(self, changes: Iterable[tuple[str, Values]]) -> None:
-        """Apply all changes in one transaction and increment the version.
-
-        Raises:
-            TransientError: the changes could not be written.
-        """
-        ...
+        """Apply all changes in one transaction and increment the version."""
 
     def close(self) -> None:
         """Close the store."""
-        ...
 
 
 def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
-    """Return the decision store of a collection: next to its index, or next to the one `url` names.
-
-    The store is opened on first use.
+    """Return the decision store next to a collection's index, or next to the one `url` names.
 
     Raises:
         ConfigError: `url` is not the address of an index.
@@ -163,11 +148,7 @@ def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
 
 
 def copy_decisions(source: DecisionStore, path: Path) -> None:
-    """Copy all decisions into a new file; no file is created while there are none.
-
-    Raises:
-        TransientError: the decisions cannot be read.
-    """
+    """Copy all decisions into a new file; no file is created while there are none."""
     changes: list[tuple[str, Values]] = []
     for table in _COPIED:
         for row in source.rows(f"SELECT * FROM {table}", {}):  # noqa: S608 a constant of ours
@@ -367,11 +348,7 @@ class WatchedValue(Generic[T]):
         self._held: tuple[int, T] | None = None
 
     def now(self) -> T:
-        """Return the current value.
-
-        Raises:
-            TransientError: the store cannot be read.
-        """
+        """Return the current value."""
         version = self._store.version()
         held = self._held
         if held is None or held[0] != version:

@@ -1,12 +1,12 @@
 """Malware verdicts, and the holds that follow from them and from threat lists (C-16).
 
 A verdict belongs to a payload digest, so it covers every capture with that payload, including
-revisits and copies at other URLs. Digests are normalised to one spelling. If a later scan cannot
-read a payload, the threat found by an earlier one stays.
+revisits and copies at other URLs. If a later scan cannot read a payload, the threat found by an
+earlier one stays.
 
 A payload in which a scanner found a threat is never sent, on any route; the record stays in its
 WARC, and the screenshot is shown. For a URL on a threat list a warning page precedes the copy,
-which the reader may pass. Checked together with take-downs (`playback.access.control`).
+which the reader may pass.
 """
 
 import zlib
@@ -38,20 +38,13 @@ _MOST_AT_ONCE = 500  # values in one question
 
 @dataclass(frozen=True, slots=True)
 class ScanVerdict:
-    """Result of scanning a payload.
+    """Result of scanning a payload."""
 
-    Attributes:
-        digest: of the payload; see `digest_key`.
-        threat: the signature's name; empty when none matched.
-        scanner: engine and signature version.
-        skipped: why the payload was not scanned; empty when it was.
-    """
-
-    digest: str
-    threat: str
-    scanner: str
+    digest: str  # of the payload; see `digest_key`
+    threat: str  # the signature's name; empty when none matched
+    scanner: str  # engine and signature version
     scanned_at: datetime
-    skipped: str = ""
+    skipped: str = ""  # why the payload was not scanned; empty when it was
 
 
 class ThreatIndex:
@@ -74,11 +67,7 @@ class ThreatIndex:
 
 
 def load_threats(store: DecisionStore) -> ThreatIndex:
-    """Load all threats in the store.
-
-    Raises:
-        TransientError: the store cannot be read.
-    """
+    """Load all threats in the store."""
     return ThreatIndex(list_threats(store))
 
 
@@ -109,11 +98,7 @@ def scanned_digests(store: DecisionStore, digests: Sequence[str], scanner: str) 
 
 
 def store_verdicts(store: DecisionStore, verdicts: Iterable[ScanVerdict]) -> None:
-    """Store the verdicts; a newer one replaces an older one.
-
-    Raises:
-        TransientError: the verdicts could not be written.
-    """
+    """Store the verdicts; a newer one replaces an older one."""
     changes: list[tuple[str, Values]] = [(_KEEP, _values(each)) for each in verdicts]
     if changes:
         store.change(changes)
@@ -156,13 +141,9 @@ class UnscannedPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PayloadHold(Takedown):
-    """Decision that a payload must not be sent.
+    """Decision that a payload must not be sent."""
 
-    Attributes:
-        verdict: the scan result; None: not scanned yet.
-    """
-
-    verdict: ScanVerdict | None = None
+    verdict: ScanVerdict | None = None  # the scan result; None: not scanned yet
 
 
 class _HoldState(NamedTuple):
@@ -172,14 +153,12 @@ class _HoldState(NamedTuple):
 
 
 class HoldIndex:
-    """Current holds. Thread-safe.
+    """Current holds. Thread-safe. Methods raise TransientError when decisions or lists are unreadable.
 
     Args:
         decisions: scan verdicts and threat lists; None: none.
         lists: directory of the threat list files; None: no list is used.
         unscanned: policy for downloads that were not scanned.
-
-    All methods raise TransientError when decisions or lists cannot be read.
     """
 
     def __init__(

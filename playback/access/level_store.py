@@ -1,8 +1,4 @@
-"""Level decisions in the decision store, append-only.
-
-The last decision about a target is in force. Reads are incremental: only rows that are new since
-the last read are fetched.
-"""
+"""Level decisions in the decision store, append-only; the last one about a target is in force."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +42,11 @@ class _LevelLogState:
 
 
 class LevelStore:
-    """Level decisions in a store owned by the caller. Thread-safe."""
+    """Level decisions in a store owned by the caller. Thread-safe.
+
+    Only rows that are new since the last read are fetched. All methods raise TransientError when the
+    store cannot be read or written.
+    """
 
     def __init__(self, store: DecisionStore) -> None:
         self._store = store
@@ -54,11 +54,7 @@ class LevelStore:
         self._watched = WatchedValue(store, self._load)
 
     def now(self) -> LevelRules:
-        """Return the rules in force.
-
-        Raises:
-            TransientError: the store cannot be read.
-        """
+        """Return the rules in force."""
         return self._watched.now()
 
     def decide(
@@ -75,7 +71,6 @@ class LevelStore:
         Raises:
             InputError: the actor lacks the right for one of them, there is no rule to remove, or
                 the reason is too long; then no target is changed.
-            TransientError: the store cannot be written.
         """
         self.check(targets, level, actor=actor)
         by = _by(actor, now, reason)
@@ -98,12 +93,7 @@ class LevelStore:
     def check(
         self, targets: Sequence[LevelTarget], level: Level | None, *, actor: LevelActor
     ) -> None:
-        """Check that the actor may `decide` this.
-
-        Raises:
-            InputError: not for all of the targets, or there is no rule to remove.
-            TransientError: the store cannot be read.
-        """
+        """Raise InputError unless the actor may `decide` this, and there is a rule to remove."""
         _check(self.now(), targets, level, actor)
 
     def check_stored(
@@ -117,7 +107,6 @@ class LevelStore:
 
         Raises:
             InputError: its actor is not an operator, or there is no such right to withdraw.
-            TransientError: the store cannot be written.
         """
         if not right.actor.is_operator:
             raise InputError(f"{right.actor} may not give rights: an operator does.")
@@ -143,27 +132,15 @@ class LevelStore:
         )
 
     def history(self) -> list[Rule]:
-        """Return every decision about shown levels, oldest first.
-
-        Raises:
-            TransientError: the store cannot be read.
-        """
+        """Return every decision about shown levels, oldest first."""
         return self._rules_after(0)
 
     def stored_history(self) -> list[StoredRule]:
-        """Return every decision about stored levels, oldest first.
-
-        Raises:
-            TransientError: the store cannot be read.
-        """
+        """Return every decision about stored levels, oldest first."""
         return self._stored_after(0)
 
     def rights_history(self) -> list[LevelRight]:
-        """Return every decision about rights, oldest first.
-
-        Raises:
-            TransientError: the store cannot be read.
-        """
+        """Return every decision about rights, oldest first."""
         return self._rights_after(0)
 
     def _load(self, _store: DecisionStore) -> LevelRules:

@@ -10,8 +10,6 @@ _NEVER_IN_DOMAINS = frozenset("/?#@\\")
 def target_of(*, wiki: str = "", domain: str = "", link: str = "") -> LevelTarget:
     """Return the target for a link, a domain, a wiki or, without any of them, everything.
 
-    A domain includes all its subdomains; ``*.example.org`` means ``example.org``.
-
     Raises:
         InputError: one of them is invalid, or both a link and a domain are given.
     """

@@ -55,7 +55,6 @@ class _RankedLevel(Protocol):
     @property
     def rank(self) -> int:
         """Return the position in the order; 0 is the lowest."""
-        ...
 
 
 _L = TypeVar("_L", bound=_RankedLevel)
@@ -104,11 +103,7 @@ class LevelActor:
 
 
 def parse_actor(text: str) -> LevelActor:
-    """Parse ``name`` or ``name@wiki``; MediaWiki user names never contain ``@``.
-
-    Raises:
-        InputError: the text is not an actor.
-    """
+    """Parse ``name`` or ``name@wiki``, else raise InputError; MediaWiki user names never contain ``@``."""
     name, at, wiki = text.strip().partition("@")
     if not name or len(name) > _LONGEST_ACTOR or not name.isprintable():
         raise InputError(f"{text[:80]!r} is not an actor: use NAME, or NAME@WIKI for an editor.")
@@ -116,26 +111,17 @@ def parse_actor(text: str) -> LevelActor:
 
 
 def check_wiki(name: str) -> str:
-    """Validate the name of a wiki, which is used in URL paths, and return it.
-
-    Raises:
-        InputError: it is not a valid name.
-    """
+    """Return a wiki's name, which is used in URL paths; raise InputError when it is not valid."""
     return check_name(name, of="a wiki", limit=LONGEST_WIKI)
 
 
 @dataclass(frozen=True, slots=True)
 class LevelTarget:
-    """Target of a rule; user input is parsed by `playback.access.level_targets`.
-
-    Attributes:
-        wiki: whose readers are affected; empty: all readers.
-        what: a link's identity key, or a domain; else empty.
-    """
+    """Target of a rule; user input is parsed by `playback.access.level_targets`."""
 
     scope: LevelScope
-    wiki: str = ""
-    what: str = ""
+    wiki: str = ""  # whose readers are affected; empty: all readers
+    what: str = ""  # a link's identity key, or a domain; else empty
 
     def __str__(self) -> str:
         """Return a description for people."""
@@ -147,22 +133,15 @@ class LevelTarget:
 
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
 class LevelDecision(Generic[_L]):
-    """Decision about a level.
+    """Decision about a level."""
 
-    Attributes:
-        number: increases with each decision of the same kind.
-        level: None when the rule was removed.
-        actor: author of the decision.
-        is_stored: the decision is about the stored level.
-    """
-
-    number: int
+    number: int  # increases with each decision of the same kind
     target: LevelTarget
-    level: _L | None
-    actor: LevelActor
+    level: _L | None  # None when the rule was removed
+    actor: LevelActor  # author of the decision
     decided_at: datetime
     reason: str = ""
-    is_stored: bool = False
+    is_stored: bool = False  # the decision is about the stored level
 
 
 Rule = LevelDecision[Level]  # of what is shown
@@ -171,40 +150,27 @@ StoredRule = LevelDecision[StoredLevel]
 
 @dataclass(frozen=True, slots=True)
 class LevelRight:
-    """Decision about the rights of a wiki's editors.
+    """Decision about the rights of a wiki's editors."""
 
-    Attributes:
-        number: increases with each decision.
-        wiki: where the right applies.
-        editor: name of the editor; empty: all editors without a right of their own.
-        scope: `Scope.LINK`, `Scope.DOMAIN` (links and domains), or `Scope.WIKI` (also the wiki
-            itself).
-        most: the highest level they may allow; None: the right is withdrawn.
-        actor: operator who granted or withdrew it.
-    """
-
-    number: int
-    wiki: str
-    editor: str
+    number: int  # increases with each decision
+    wiki: str  # where the right applies
+    editor: str  # name of the editor; empty: all editors without a right of their own
+    # `Scope.LINK`, `Scope.DOMAIN` (links and domains), or `Scope.WIKI` (also the wiki itself)
     scope: LevelScope
-    most: Level | None
-    actor: LevelActor
+    most: Level | None  # the highest level they may allow; None: the right is withdrawn
+    actor: LevelActor  # operator who granted or withdrew it
     decided_at: datetime
     reason: str = ""
 
 
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
 class LevelRuling(Generic[_L]):
-    """Level of a URL, with the rule that determines it.
-
-    Attributes:
-        rule: the rule applied; None: none matched, and the level is the default.
-        is_capped: the rule's level exceeds the current right of its editor.
-    """
+    """Level of a URL, with the rule that determines it."""
 
     level: _L
+    # the rule applied; None: none matched, and the level is the default
     rule: LevelDecision[_L] | None = None
-    is_capped: bool = False
+    is_capped: bool = False  # the rule's level exceeds the current right of its editor
 
 
 Ruling = LevelRuling[Level]  # of what is shown
@@ -213,20 +179,13 @@ StoredRuling = LevelRuling[StoredLevel]
 
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
 class _LevelKind(Generic[_L]):
-    """Kind of level (shown or stored): wording, bounds and default.
+    """Kind of level (shown or stored): wording, bounds and default."""
 
-    Attributes:
-        verb: used in messages, e.g. ``show``.
-        default: level without a rule.
-        unreadable: level of URLs that cannot be parsed.
-        highest: the highest level an operator may allow.
-        allowed_by: returns the highest level allowed by a right to a shown level.
-    """
-
-    verb: str
-    default: _L
-    unreadable: _L
-    highest: _L
+    verb: str  # used in messages, e.g. ``show``
+    default: _L  # level without a rule
+    unreadable: _L  # level of URLs that cannot be parsed
+    highest: _L  # the highest level an operator may allow
+    # returns the highest level allowed by a right to a shown level
     allowed_by: Callable[[Level], _L]
 
 
@@ -272,11 +231,7 @@ class RuleTable(Generic[_L]):
         return self._first(rules)
 
     def speaking(self, url: str, wiki: str = "") -> list[LevelDecision[_L]]:
-        """Return every rule that matches the URL, in order of precedence.
-
-        Raises:
-            BadUrlError: the URL cannot be parsed.
-        """
+        """Return every rule that matches the URL, in order of precedence; raise BadUrlError for no URL."""
         return list(self._speaking(url, wiki))
 
     def at(self, target: LevelTarget) -> LevelDecision[_L] | None:
@@ -302,11 +257,7 @@ class RuleTable(Generic[_L]):
         return for_all.level
 
     def check_right(self, actor: LevelActor, target: LevelTarget, level: _L | None) -> None:
-        """Check that the actor may set that level for the target, or remove its rule (None).
-
-        Raises:
-            InputError: the actor may not; the text states the limit, or who may.
-        """
+        """Raise InputError unless the actor may set that level, or remove the rule (None)."""
         if actor.is_operator:
             return
         most = self.most(actor, target)
@@ -364,13 +315,7 @@ class RuleTable(Generic[_L]):
 
 
 class LevelRules(RuleTable[Level]):
-    """All rules and rights in force. Immutable; `after` returns an updated copy.
-
-    The object itself is the table of shown levels.
-
-    Attributes:
-        stored: the table of stored levels.
-    """
+    """All rules and rights in force; itself the table of shown levels. Immutable."""
 
     def __init__(
         self,

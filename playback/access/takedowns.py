@@ -60,45 +60,28 @@ class TakedownEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TakedownSubject:
-    """Record or page to check against take-downs.
+    """Record or page to check against take-downs."""
 
-    Attributes:
-        url: its URL; for an artifact the ``urn:``, which stands for the URL within it.
-        timestamp: capture time, 14 digits.
-        digest: payload digest; empty when unknown.
-        page_id: page it was captured for; empty when unknown.
-    """
-
-    url: str
-    timestamp: str = ""
-    digest: str = ""
-    page_id: str = ""
+    url: str  # its URL; for an artifact the ``urn:``, which stands for the URL within it
+    timestamp: str = ""  # capture time, 14 digits
+    digest: str = ""  # payload digest; empty when unknown
+    page_id: str = ""  # page it was captured for; empty when unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Takedown:
-    """Decision that something must not be shown.
+    """Decision that something must not be shown."""
 
-    Attributes:
-        number: identifier from 1; 0 before it is stored.
-        what: URL, prefix, host or digest, as normalised by `normalize_target`.
-        timestamp: of a capture, 14 digits; else empty.
-        reason: shown to readers when the effect is to block.
-        ticket: reference of the request; not shown to readers.
-        actor: author of the decision.
-        expires_at: when it expires; None: never.
-    """
-
-    number: int
+    number: int  # identifier from 1; 0 before it is stored
     kind: TakedownKind
-    what: str
-    timestamp: str
+    what: str  # URL, prefix, host or digest, as normalised by `normalize_target`
+    timestamp: str  # of a capture, 14 digits; else empty
     effect: TakedownEffect
-    reason: str
-    ticket: str
-    actor: str
+    reason: str  # shown to readers when the effect is to block
+    ticket: str  # reference of the request; not shown to readers
+    actor: str  # author of the decision
     decided_at: datetime
-    expires_at: datetime | None
+    expires_at: datetime | None  # when it expires; None: never
 
     def holds(self, now: datetime) -> bool:
         """Return True when it has not expired."""
@@ -254,11 +237,7 @@ def normalize_target(kind: TakedownKind, text: str) -> str:
 
 
 def check_timestamp(text: str) -> str:
-    """Validate the 14-digit timestamp of a capture and return it.
-
-    Raises:
-        InputError: it is not a valid timestamp.
-    """
+    """Return the 14-digit timestamp of a capture; raise InputError when it is not valid."""
     parse_timestamp14(text)
     return text
 
@@ -327,11 +306,6 @@ def _hosts(key: str, url: str) -> Iterator[str]:
 
 
 def _web_url(text: str) -> str:
-    """Return the URL, with https where the scheme is missing.
-
-    Raises:
-        InputError: it is not an HTTP or HTTPS URL.
-    """
     if "://" not in text and not text.lower().startswith(("http:", "https:")):
         text = f"https://{text}"
     try:
@@ -360,19 +334,12 @@ UPDATE takedowns SET lifted_ms = :lifted_ms, lifted_by = :actor, lifted_reason =
 
 @dataclass(frozen=True, slots=True)
 class TakedownEntry:
-    """Take-down with its current state.
+    """Take-down with its current state."""
 
-    Attributes:
-        takedown: the decision.
-        lifted_at: when it was lifted; None: it was not.
-        lifted_by: who lifted it.
-        lifted_reason: why.
-    """
-
-    takedown: Takedown
-    lifted_at: datetime | None = None
-    lifted_by: str = ""
-    lifted_reason: str = ""
+    takedown: Takedown  # the decision
+    lifted_at: datetime | None = None  # when it was lifted; None: it was not
+    lifted_by: str = ""  # who lifted it
+    lifted_reason: str = ""  # why
 
     def holds(self, now: datetime) -> bool:
         """Return True when it is in force at `now`."""
@@ -380,32 +347,20 @@ class TakedownEntry:
 
 
 def add_takedowns(store: DecisionStore, takedowns: Iterable[Takedown]) -> None:
-    """Store new take-downs in one transaction; they are numbered in this order.
-
-    Raises:
-        TransientError: they could not be written.
-    """
+    """Store new take-downs in one transaction; they are numbered in this order."""
     store.change([(_ADD, _values(each)) for each in takedowns])
 
 
 def lift_takedowns(
     store: DecisionStore, numbers: Iterable[int], *, actor: str, reason: str, now: datetime
 ) -> None:
-    """Lift take-downs; those already lifted are left unchanged.
-
-    Raises:
-        TransientError: the change could not be written.
-    """
+    """Lift take-downs; those already lifted are left unchanged."""
     said = {"lifted_ms": unix_milliseconds(now), "actor": actor, "reason": reason}
     store.change([(_LIFT, {**said, "number": number}) for number in numbers])
 
 
 def list_takedowns(store: DecisionStore) -> list[TakedownEntry]:
-    """Return all take-downs, lifted ones included, by number.
-
-    Raises:
-        TransientError: they cannot be read.
-    """
+    """Return all take-downs, lifted ones included, by number."""
     return [_entry(row) for row in store.rows("SELECT * FROM takedowns ORDER BY number", {})]
 
 
@@ -419,11 +374,7 @@ class LiveTakedowns:
         self._version = 0
 
     def now(self) -> TakedownSet:
-        """Return all take-downs that were not lifted.
-
-        Raises:
-            TransientError: they cannot be read, or the store has disappeared.
-        """
+        """Return all take-downs that were not lifted."""
         version = self._store.version()
         if version == self._version:
             return self._held

@@ -237,7 +237,6 @@ def write_prefixes(path: Path, prefixes: Iterable[bytes]) -> int:
 
     Raises:
         InputError: there are no prefixes.
-        TransientError: the file cannot be written.
     """
     by_width: dict[int, set[bytes]] = {}
     for prefix in prefixes:
@@ -263,11 +262,7 @@ def write_prefixes(path: Path, prefixes: Iterable[bytes]) -> int:
 
 
 class PrefixFile:
-    """Memory-mapped prefix file. Thread-safe; unmapped with the last reference.
-
-    Raises:
-        TransientError: the file is missing or invalid: playback fails closed.
-    """
+    """Memory-mapped prefix file. Thread-safe; unmapped with the last reference."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -315,33 +310,22 @@ class ListEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ThreatList:
-    """Threat list as described by its row.
+    """Threat list as described by its row."""
 
-    Attributes:
-        name: shown to readers, too.
-        file: name of its file in the directory of lists.
-        reason: content of the list, for readers.
-        added_at: when it was added or last updated.
-    """
-
-    name: str
-    file: str
+    name: str  # shown to readers, too
+    file: str  # name of its file in the directory of lists
     effect: ListEffect
-    reason: str
+    reason: str  # content of the list, for readers
     entries: int
-    added_at: datetime
+    added_at: datetime  # when it was added or last updated
 
 
 @dataclass(frozen=True, slots=True)
 class ListHit:
-    """URL found on a list.
-
-    Attributes:
-        is_sure: False when the prefix is so short that it may match another URL.
-    """
+    """URL found on a list."""
 
     on: ThreatList
-    is_sure: bool
+    is_sure: bool  # False when the prefix is so short that it may match another URL
 
 
 class ThreatLists:
@@ -377,11 +361,7 @@ def lists_folder(decisions_db: Path) -> Path:
 
 
 def load_lists(store: DecisionStore, folder: Path) -> ThreatLists:
-    """Load all lists in the store.
-
-    Raises:
-        TransientError: the store or a list cannot be read; no URL is treated as unlisted then.
-    """
+    """Load all lists in the store; TransientError when one cannot be read: no URL counts as unlisted then."""
     return ThreatLists((each, PrefixFile(folder / each.file)) for each in list_rows(store))
 
 
@@ -398,7 +378,6 @@ def add_list(
 
     Raises:
         InputError: the name is invalid, or there are no prefixes.
-        TransientError: the list cannot be stored.
     """
     if not about.name.strip() or len(about.name) > 100 or not about.name.isprintable():
         raise InputError("A list's name has 1 to 100 characters that can be seen.")
@@ -436,7 +415,6 @@ def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
 
     Raises:
         InputError: there is no list of that name.
-        TransientError: it cannot be removed.
     """
     old = next((each for each in list_rows(store) if each.name == name), None)
     if old is None:

@@ -1,9 +1,8 @@
 """Reader of capture payloads in WARCs, subject to access control.
 
-The index names the WARC of a capture, and an index can be manipulated: only plain names inside
-``archive/`` are opened, only at the place that the index gives, and only when the record found there is
-the requested one (P-20). The file is opened for each record, so that a file that replaces another one,
-e.g. after an erasure, is used at once.
+An index can be manipulated: only plain names inside ``archive/`` are opened, only at the place that
+the index gives, and only when the record found there is the requested one (P-20). The file is opened
+for each record, so that a file that replaces another one, e.g. after an erasure, is used at once.
 """
 
 import os
@@ -36,36 +35,30 @@ _BLOCKS_A_TURN = 8  # half a megabyte, then others have theirs
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Payload of a capture.
+    """Payload of a capture."""
 
-    Attributes:
-        body: decoded content.
-        content_type: the Content-Type as archived, parameters included; empty when it had none.
-        location: the Location header as archived; empty when it had none.
-        status: HTTP status; None for artifacts.
-    """
-
-    body: bytes
-    content_type: str
-    location: str = ""
-    status: int | None = None
+    body: bytes  # decoded content
+    content_type: str  # the Content-Type as archived, parameters included; empty when it had none
+    location: str = ""  # the Location header as archived; empty when it had none
+    status: int | None = None  # HTTP status; None for artifacts
 
 
 @dataclass(frozen=True, slots=True)
 class PartialPayload:
-    """Payload that is read in blocks.
+    """Payload that is read in blocks."""
 
-    Attributes:
-        size: length of the payload; None when it is known only after decoding.
-        blocks: the requested bytes; can be iterated once.
-    """
-
-    size: int | None
-    blocks: Iterator[bytes]
+    size: int | None  # length of the payload; None when it is known only after decoding
+    blocks: Iterator[bytes]  # the requested bytes; can be iterated once
 
 
 class CaptureArchive:
-    """Read access to the WARCs of one collection."""
+    """Read access to the WARCs of one collection.
+
+    Args:
+        layout: the collection.
+        permits: access control; None: everything may be read.
+        twins: finds other records for a revisit whose original is missing or damaged.
+    """
 
     def __init__(
         self,
@@ -73,13 +66,6 @@ class CaptureArchive:
         permits: AccessControl | None = None,
         twins: FindTwins = lambda _digest: (),
     ) -> None:
-        """Initialise.
-
-        Args:
-            layout: the collection.
-            permits: access control; None: everything may be read.
-            twins: finds other records for a revisit whose original is missing or damaged.
-        """
         self._folder = str(layout.archive)
         self._permits = permits
         self._twins = twins
@@ -87,8 +73,8 @@ class CaptureArchive:
     def load(self, capture: Capture, *, limit: int) -> Payload:
         """Return the capture's payload, at most `limit` bytes after decoding.
 
-        The payload of a revisit is read from the record it refers to, without another look-up; when that is
-        missing or damaged, from another record with the same digest.
+        The payload of a revisit is read from the record it refers to, or, when that is missing or damaged,
+        from another record with the same digest.
 
         Raises:
             TakenDownError: the capture or its payload must not be shown.
@@ -133,16 +119,10 @@ class CaptureArchive:
 
     @contextmanager
     def open(self, capture: Capture, *, limit: int) -> Iterator[PartialPayload]:
-        """Yield the capture's payload as blocks, for payloads too large for memory; `limit` bytes at most.
+        """Yield the capture's payload as blocks, for payloads too large for memory; raises as `load`.
 
-        Other greenlets run between blocks. A payload under a content coding has neither size nor blocks and
-        must be loaded.
-
-        Raises:
-            TakenDownError: the capture or its payload must not be shown.
-            BodyTooLargeError: the payload is longer.
-            PermanentError: the record is missing, damaged, or not the capture's; also raised while the
-                blocks are read.
+        Other greenlets run between blocks, whose reading may raise PermanentError. A payload under a content
+        coding has neither size nor blocks and must be loaded.
         """
         self._check(capture)
         if capture.record_type is RecordType.REVISIT:
@@ -225,10 +205,7 @@ class CaptureArchive:
             os.close(file)
 
     def _check_record(self, capture: Capture, record: Record) -> None:
-        """Raise unless the record is the one in the index and its login may be shown.
-
-        An index of another system does not record logins; the WARC record does.
-        """
+        """Raise unless the record is the indexed one and its login may be shown."""
         target = record.warc.get("warc-target-uri").strip("<>")
         if target != capture.url or record.warc.get("warc-type") != capture.record_type:
             raise PermanentError("The index points at another record.")

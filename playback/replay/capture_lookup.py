@@ -2,7 +2,7 @@
 
 Captures are filed under pywb's key of their URL (`core.url_keys`), which merges distinct pages:
 letter case, the scheme, ``#!`` and more are folded, in a ``urn:``, too. A look-up therefore prefers
-captures of the very URL asked for.
+captures of the exact URL.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -82,10 +82,17 @@ class FoundPage:
 
 
 class CaptureLookup:
-    """Look-ups in a captures index; the caller owns the database.
+    """Look-ups in a captures index; a collection without an index counts as empty.
 
-    A collection without an index counts as empty. Taken-down captures are not found; a look-up that finds
-    nothing else raises TakenDownError (`playback.access.control`).
+    Taken-down captures are not found; a look-up that finds nothing else raises TakenDownError
+    (`playback.access.control`). All methods raise TransientError when the index cannot be read.
+
+    Args:
+        database: the index, owned by the caller.
+        beyond: finds captures in another index (`warc.index.outback`): of a URL, near a moment in
+            milliseconds, at most so many. They belong to the page with their URL and moment.
+        permits: access control; None: everything may be found.
+        call: calls a function with arguments, e.g. in another thread.
     """
 
     def __init__(
@@ -96,16 +103,6 @@ class CaptureLookup:
         call: Callable[..., Any] = call_inline,
         beyond: Beyond | None = None,
     ) -> None:
-        """Take the database.
-
-        Args:
-            database: the index.
-            beyond: finds captures that the database does not hold (`warc.index.outback`): of a URL, near
-                a moment in milliseconds, so many at most. What it finds belongs to no page, but to the
-                one whose URL and moment it has.
-            permits: what may be found; None: everything, for whoever shows nothing.
-            call: calls a function with arguments, maybe where waiting holds up nobody else.
-        """
         self._database = database
         self._permits = permits
         self._call = call
@@ -117,24 +114,16 @@ class CaptureLookup:
         return self._database.has_key
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a query, for other modules (`playback.mementos`).
-
-        Raises:
-            TransientError: the index cannot be read.
-        """
+        """Return the rows of a query, for other modules (`playback.mementos`)."""
         return self._query(query, dict(values))
 
     def captures(
         self, url: str, at: datetime, *, window: timedelta | None = None
     ) -> Iterator[Capture]:
-        """Yield captures of `url` within `window` of `at`, best first.
-
-        Captures of exactly this URL come first, then the nearest in time. Others are looked up only when the
-        iteration reaches them.
+        """Yield captures of `url` within `window` of `at`: of exactly this URL first, then the nearest.
 
         Raises:
             TakenDownError: after the last one, when further captures are blocked.
-            TransientError: the index cannot be read.
         """
         limit, blocked = _NEAREST, None
         while True:
@@ -158,11 +147,7 @@ class CaptureLookup:
             raise blocked
 
     def twins(self, digest: str) -> list[Capture]:
-        """Return some captures with that payload digest that may be shown.
-
-        Raises:
-            TransientError: the index cannot be read.
-        """
+        """Return some captures with that payload digest that may be shown."""
         if not digest:
             return []
         rows = self._query(_OF_DIGEST, {"digest": digest})
@@ -196,15 +181,14 @@ class CaptureLookup:
         return None if takedown is None else TakenDownError(takedown)
 
     def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> FoundPage | None:
-        """The page of `url` to show for the moment `at`: neither failed nor skipped.
+        """Return the page of `url` to show for the moment `at`: neither failed nor skipped.
 
         The capture whose timestamp `at` names is shown whatever its class; for any other moment the
-        best there is, and then the nearest (`warc.index.page_choice`). What is withheld, such as a check
-        for robots, is shown only when it is asked for `on_purpose`, by its timestamp.
+        best there is, and then the nearest (`warc.index.page_choice`). Withheld pages, such as bot
+        challenges, are shown only `on_purpose`, by their timestamp.
 
         Raises:
             TakenDownError: that very page is blocked, or every one that could be shown.
-            TransientError: the index cannot be read.
         """
         shown = OFFERED if on_purpose else f"{OFFERED} AND NOT {WITHHELD}"
         try:
@@ -227,12 +211,7 @@ class CaptureLookup:
         return None
 
     def page_by_id(self, page_id: str) -> FoundPage | None:
-        """The page of that identifier, when it is one that is offered to readers.
-
-        Raises:
-            TakenDownError: it was taken down.
-            TransientError: the index cannot be read.
-        """
+        """Return the page of that identifier if it is offered to readers; TakenDownError when taken down."""
         for row in self._query(
             f"SELECT {_PAGE_COLUMNS} FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
             f" AND {OFFERED} AND NOT {WITHHELD}",
@@ -246,14 +225,12 @@ class CaptureLookup:
         return None
 
     def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
-        """Captures of `url` that may be a page's copy, good ones before others, then the nearest.
+        """Yield captures of `url` that may be a page's copy, good ones before others, then the nearest.
 
-        Not those that were made for a page that failed, was skipped or is withheld, unless it is the
-        page `of_page`, which is shown on purpose.
+        Captures for a page that failed, was skipped or is withheld are left out, unless it is `of_page`.
 
         Raises:
-            TakenDownError: after the last one: there are more, which are blocked.
-            TransientError: the index cannot be read.
+            TakenDownError: after the last one, when further captures are blocked.
         """
         later: list[tuple[int, Capture]] = []
         blocked = None
@@ -277,7 +254,7 @@ class CaptureLookup:
             raise blocked
 
     def _rank(self, capture: Capture) -> int | None:
-        """The rank of the capture's page; None when it must not be a copy; 0: of no known page."""
+        """Return the rank of the capture's page; None when it must not be a copy; 0: of no known page."""
         query = (
             f"SELECT {rank_sql()} AS standing, {OFFERED} AND NOT {WITHHELD} AS shown"  # noqa: S608 constants of ours
             " FROM pages WHERE page_id = :page"
@@ -287,7 +264,7 @@ class CaptureLookup:
         return 0
 
     def artifact(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:
-        """The page's artifact of that kind, whichever of the page's URLs it goes by."""
+        """Return the page's artifact of that kind, under either of the page's URLs."""
         prefix = artifact_uri(kind, "")
         for row in self._query(
             f"SELECT {CAPTURE_COLUMNS} FROM captures"  # noqa: S608 constants of ours

@@ -1,9 +1,9 @@
 """File cache of made values, shared by all replay processes and restarts.
 
-Values are files in the collection's ``cache/playback``, in 256 folders by name. Each file begins with a
-digest of name and value, so damaged, truncated or misplaced files are treated as missing and made again;
-a full or read-only disk only costs time. A size limit is kept by removing the least recently used
-files. Processes that need the same value wait for each other by file locks.
+Values are files in the collection's ``cache/playback``, in 256 folders by name. Each begins with a
+digest of name and value, so damaged, truncated or misplaced files are made again; a full or
+read-only disk only costs time. The least recently used files are removed above a size limit.
+Processes that need the same value wait for each other by file locks.
 """
 
 import contextlib
@@ -30,15 +30,10 @@ _PARTS = 2  # characters of a name that are its folder
 
 @dataclass(frozen=True, slots=True)
 class CacheUsage:
-    """Size of the cache.
+    """Size of the cache."""
 
-    Attributes:
-        values: number of values.
-        size: total bytes.
-    """
-
-    values: int
-    size: int
+    values: int  # number of values
+    size: int  # total bytes
 
 
 class FileCache:
@@ -49,7 +44,7 @@ class FileCache:
         limit: total size in bytes.
         wait: sleeps for that many seconds.
         later: calls a function with arguments in the background.
-        now: returns the time in seconds since 1970.
+        now: returns the Unix time in seconds.
     """
 
     def __init__(
@@ -115,10 +110,7 @@ class FileCache:
 
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[bool]:
-        """Hold the lock of the name; yield False when it had to wait.
-
-        A lock that cannot be acquired in time, or on this disk, is skipped.
-        """
+        """Hold the lock of the name, if the disk allows it in time; yield False when it had to wait."""
         # The file of locks. It stays open: closing one of its descriptors would end them all.
         if self._lock_file is None:
             with contextlib.suppress(OSError):

@@ -1,11 +1,9 @@
 """Header gate: outermost layer of replay, sets every response header.
 
-Responses of the application are matched against an allow-list. Mandatory headers are set on every response,
-whatever its status (research 1.6, P-12, P-17, P-19). Of a request, the application sees only the method, the
-target, If-None-Match and, by strict patterns, Range, If-Range and Sec-Fetch-Dest of parts.
-
-Two tables define the gate: `TYPE_POLICIES`, the media types and their policies, and `ALLOWED_HEADERS`, the
-headers that the application may set and their values.
+Responses of the application are matched against an allow-list: `TYPE_POLICIES`, the media types and
+their policies, and `ALLOWED_HEADERS`, the headers it may set and their values. Mandatory headers are
+set on every response (research 1.6, P-12, P-17, P-19). Of a request, the application sees only the
+method, the target, If-None-Match and, by strict patterns, Range, If-Range and Sec-Fetch-Dest.
 """
 
 import logging
@@ -36,24 +34,17 @@ _TEXT = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class TypePolicy:
-    """Policy of a media type.
+    """Policy of a media type."""
 
-    Attributes:
-        sandbox: the sandbox directive.
-        directives: further directives of the content policy.
-        is_part: shown within pages. In a sandboxed document our own images count as cross-origin
-            (research 1.6, the trap), so these must allow embedding.
-        is_attached: always an attachment: needs a Content-Disposition, and allows ranges.
-        is_font: sent only where fonts are switched on.
-        is_shared: fetched with CORS; every origin is foreign to a sandboxed document.
-    """
-
-    sandbox: str = "sandbox"
-    directives: tuple[str, ...] = ()
+    sandbox: str = "sandbox"  # the sandbox directive
+    directives: tuple[str, ...] = ()  # further directives of the content policy
+    # shown within pages. In a sandboxed document our own images count as cross-origin
+    # (research 1.6, the trap), so these must allow embedding
     is_part: bool = False
+    # always an attachment: needs a Content-Disposition, and allows ranges
     is_attached: bool = False
-    is_font: bool = False
-    is_shared: bool = False
+    is_font: bool = False  # sent only where fonts are switched on
+    is_shared: bool = False  # fetched with CORS; every origin is foreign to a sandboxed document
 
 
 _PART = TypePolicy(is_part=True)
@@ -162,17 +153,12 @@ _PERMISSIONS_POLICY = ", ".join(f"{feature}=()" for feature in _PERMISSIONS)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Configuration of the gate.
+    """Configuration of the gate."""
 
-    Attributes:
-        front_origin: the only origin that may frame replay.
-        hosts: accepted values of Host; others are refused, which prevents DNS rebinding.
-        has_fonts: copies load fonts, from replay and from ``data:`` URLs.
-    """
-
-    front_origin: str
+    front_origin: str  # the only origin that may frame replay
+    # accepted values of Host; others are refused, which prevents DNS rebinding
     hosts: frozenset[str]
-    has_fonts: bool = False
+    has_fonts: bool = False  # copies load fonts, from replay and from ``data:`` URLs
 
     def kind(self, content_type: str) -> TypePolicy | None:
         """Return the policy of a content type; None when it is not allowed."""
@@ -215,8 +201,7 @@ def fixed_headers(policy: Policy, content_type: str) -> Headers:
 class HeaderGate:
     """WSGI middleware that applies the policy to the responses of `application`.
 
-    `application` answers with a complete body, in a list, or with an iterable whose attribute
-    `size` is its number of bytes; the gate sets Content-Length.
+    A body is complete, in a list, or an iterable whose attribute `size` is its number of bytes.
     """
 
     def __init__(self, application: WSGIApplication, policy: Policy) -> None:

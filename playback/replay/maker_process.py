@@ -1,7 +1,7 @@
 """Body of a maker process: jobs on stdin, results on stdout, limits set by the kernel.
 
-Each direction carries frames: four bytes of length, then a job as JSON or the result as bytes. Imports
-nothing but the standard library, so that makers of the pywb environment can use it, too.
+A frame is four bytes of length, then a job as JSON or the result as bytes. Imports only the standard
+library, so that makers of the pywb environment can use it, too.
 """
 
 import json
@@ -19,12 +19,7 @@ _MOST_MEMORY_BYTES = 2_000_000_000
 def run_jobs(
     do: Callable[[dict[str, Any]], bytes], deadline_s: Callable[[dict[str, Any]], float]
 ) -> None:
-    """Do the jobs that arrive on stdin until it ends.
-
-    Args:
-        do: returns the result of a job.
-        deadline_s: time limit of a job; the kernel ends the process after it.
-    """
+    """Do the jobs that arrive on stdin until it ends; the kernel ends the process after `deadline_s`."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # The kernel itself ends the process: a handler in Python would wait for the parser to return.

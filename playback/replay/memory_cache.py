@@ -1,7 +1,7 @@
 """Memory cache of made values, in front of the file cache; one maker per value.
 
-The key of a value contains all that it was made of, so it never expires; access is checked before the cache
-is asked (P-22). Concurrent requests for the same value make it once.
+A key contains all that its value was made of, so values never expire; access is checked before the
+cache is asked (P-22).
 """
 
 import hashlib
@@ -48,11 +48,6 @@ class MadeCache:
     """Values by their inputs, from memory, from files, or made on request.
 
     After a failure a value is not tried again for `FAILURE_S`, because each try occupies a maker.
-
-    Args:
-        memory_bytes: size of the memory cache.
-        files: file cache; None: none.
-        monotonic: the clock.
     """
 
     def __init__(
@@ -69,11 +64,7 @@ class MadeCache:
         self._failures: OrderedDict[str, float] = OrderedDict()  # when each may be tried again
 
     def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
-        """Return the value of `key`; make it when it is missing, and pass exceptions of `make` on.
-
-        Args:
-            key: all that the value depends on; its text must be unique.
-            make: makes the value; other requests are answered meanwhile.
+        """Return the value of `key`, or of `make` when it is missing; concurrent requests make it once.
 
         Raises:
             MakingFailedError: it could not be made, now or within the last `FAILURE_S`.

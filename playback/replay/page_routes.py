@@ -35,13 +35,7 @@ CONFIRMED_VIEW = "as-captured"  # of the front: the copy, for who was told
 
 
 def threat_warning(context: ReplayContext, request: Request, *urls: str) -> ReplayResponse | None:
-    """Return the notice shown before the copy; None when no address of it is on a threat list.
-
-    The notice links to the front, which shows the warning in the reader's language.
-
-    Raises:
-        TransientError: the lists cannot be read.
-    """
+    """Return the notice shown before the copy; None when no address of it is on a threat list."""
     hit = context.permits.holds.listed(*urls)
     if hit is None or hit.on.effect is not ListEffect.HOLD:
         return None
@@ -73,12 +67,9 @@ _ERRORS = {
 
 
 def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], str] | None) -> str:
-    """Return the document that shows a PDF.
+    """Return the document that shows a PDF by the facts of `rasterizer.read_pdf`.
 
-    Args:
-        facts: the result of `playback.replay.sanitizer.rasterizer.read_pdf`.
-        title: title of the document.
-        picture: returns the address of a page's picture; None: only text is shown.
+    `picture` returns the address of a page's picture; None: only text is shown.
     """
     error = _ERRORS.get(facts["error"])
     if error is not None:

@@ -1,8 +1,8 @@
 """Context of replay routes: index, archive, limits, caches, and the level of an answer.
 
-The level rules are read for each answer, before a cached value is looked up, so that changes take effect at
-once. They apply to the URLs of the shown capture, not to the URL of the request: an index look-up merges
-distinct pages, which rules about links must not.
+The level rules are read for each answer, before a cached value is looked up. They apply to the URLs
+of the shown capture, not to the URL of the request: an index look-up merges distinct pages, which
+rules about links must not.
 """
 
 import hashlib
@@ -33,11 +33,7 @@ from playback.url_paths import MementoModifier
 
 
 class PerRequestStore:
-    """Wrapper of `store` that reads its version once per request.
-
-    `begin` starts a request, so decisions take effect with the next one. A version that arrives after another
-    request has begun is not stored.
-    """
+    """Wrapper of `store` that reads its version once per request, which `begin` starts."""
 
     def __init__(self, store: DecisionStore) -> None:
         self._store = store
@@ -100,33 +96,19 @@ class ReplayLimits:
 
 @dataclass(frozen=True, slots=True)
 class ReplayContext:
-    """Objects that routes use.
+    """Objects that routes use."""
 
-    Attributes:
-        index: look-ups of captures.
-        archive: payloads of captures.
-        decisions: store of take-downs, levels and verdicts.
-        permits: access control, which `index` and `archive` apply to all results.
-        front: the origin that a page's links lead to.
-        limits: size limits.
-        make: sanitises documents and style sheets.
-        made: cache of made values.
-        origin: origin of replay, as readers see it; empty when it is not needed.
-        has_fonts: copies load their own fonts, at the level `images`.
-        levels: level rules.
-    """
-
-    index: CaptureLookup
-    archive: CaptureArchive
-    decisions: DecisionStore
-    permits: AccessControl
-    front: str
-    limits: ReplayLimits
-    make: Make
-    made: MadeCache
-    origin: str = ""
-    has_fonts: bool = False
-    levels: LevelStore = field(init=False)
+    index: CaptureLookup  # look-ups of captures
+    archive: CaptureArchive  # payloads of captures
+    decisions: DecisionStore  # store of take-downs, levels and verdicts
+    permits: AccessControl  # access control, which `index` and `archive` apply to all results
+    front: str  # the origin that a page's links lead to
+    limits: ReplayLimits  # size limits
+    make: Make  # sanitises documents and style sheets
+    made: MadeCache  # cache of made values
+    origin: str = ""  # origin of replay, as readers see it; empty when it is not needed
+    has_fonts: bool = False  # copies load their own fonts, at the level `images`
+    levels: LevelStore = field(init=False)  # level rules
 
     def __post_init__(self) -> None:
         """Open the level store."""
@@ -135,10 +117,7 @@ class ReplayContext:
     def made_answer(
         self, request: Request, capture: Capture, content_type: str, make: Callable[[], bytes]
     ) -> ReplayResponse:
-        """Return the answer made from a capture, from the cache when possible.
-
-        The caller has looked up the capture and thereby checked access.
-        """
+        """Return the answer made from a capture whose access was checked, from the cache when possible."""
         address, place = request.memento, capture.location
         key = (
             # what of,
@@ -153,10 +132,7 @@ class ReplayContext:
 
 @cache
 def maker_version() -> str:
-    """Return a text that changes with the code and libraries that make copies.
-
-    It is part of cache keys, so that cached values do not outlive a change of the sanitiser.
-    """
+    """Return a part of cache keys that changes with the code and libraries that make copies."""
     code = hashlib.sha256()
     warc = resources.files("warc")
     readers = [warc / "record_reader.py", warc / "content_decoder.py"]
@@ -208,18 +184,10 @@ def decode_text(payload: Payload) -> str:
 def limit_level(
     context: ReplayContext, request: Request, *urls: str
 ) -> tuple[Request, Level] | ReplayResponse:
-    """Return the request and its level; or a redirect to the highest level that is allowed.
+    """Return the request and its level, or a redirect to the highest level allowed for these URLs.
 
-    A wiki without rules is removed from the request, so that invented names do not cause a cached copy each
-    (P-21).
-
-    Args:
-        context: has the rules.
-        request: request for a page.
-        urls: the URLs of the capture: the cited one, and the one it redirected to.
-
-    Raises:
-        TransientError: the rules cannot be read.
+    A wiki without rules is removed from the request, so that invented names do not cause a cached copy
+    each (P-21).
     """
     rules, address = context.levels.now(), request.memento
     most, asked = rules.of_page(urls, address.wiki), address.level
@@ -240,11 +208,8 @@ def shows_image(
 ) -> bool:
     """Return True when the image in `capture` may be shown.
 
-    An embedded image follows the level of its page. An image that is opened directly is a page of its own; a
-    screenshot follows the level of the page it shows.
-
-    Raises:
-        TransientError: the rules or the index cannot be read.
+    An embedded image follows the level of its page, an image opened directly that of its own URL, and a
+    screenshot that of the page it shows.
     """
     if artifact is None:
         return request.destination == "image" or _may_be_seen(context, request, capture)
@@ -257,21 +222,14 @@ def shows_image(
 def loads_font(context: ReplayContext, request: Request, capture: Capture) -> bool:
     """Return True when the font in `capture` may be sent: to a page, whose level decides.
 
-    Opened directly or read by a script, a font is absent. Browsers without Fetch Metadata, and all browsers
-    over plain HTTP, do not send the destination; then the level of the font's own URL decides.
-
-    Raises:
-        TransientError: the rules cannot be read.
+    Opened directly or read by a script, a font is absent. Browsers without Fetch Metadata, and all
+    browsers over plain HTTP, do not send the destination; then the level of its own URL decides.
     """
     return _loads(context, request, capture, "font")
 
 
 def loads_mask(context: ReplayContext, request: Request, capture: Capture) -> bool:
-    """Return True when the mask of the image in `capture` may be sent; rules as for fonts.
-
-    Raises:
-        TransientError: the rules cannot be read.
-    """
+    """Return True when the mask of the image in `capture` may be sent; rules as for fonts."""
     return _loads(context, request, capture, "image")
 
 

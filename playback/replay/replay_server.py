@@ -1,9 +1,9 @@
 """HTTP server of replay: a gevent loop over connections.
 
-gevent's own server spends more time per request than replay itself, accepts request bodies, and stops
-accepting connections when there are many. This one reads GET and HEAD without bodies
-(`playback.replay.request_head`), has a timeout for each step, and closes the connection that has been idle
-for longest when there are too many (P-21).
+gevent's own server spends more time per request than replay itself, accepts request bodies, and
+stops accepting connections when there are many. This one reads GET and HEAD without bodies
+(`playback.replay.request_head`), has a timeout for each step, and closes the longest idle connection
+when there are too many (P-21).
 """
 
 import logging
@@ -53,18 +53,10 @@ _RECHECK_S = 1.0
 
 
 class ReplayServer(StreamServer):  # type: ignore[misc]
-    """Server bound to `address`; answers after `answer_with` was called.
-
-    Args:
-        address: host and port, or a listening socket, which other processes may share.
-        most: maximum number of connections.
-
-    Attributes:
-        before_each: called before each request is answered.
-    """
+    """Server bound to `address` or a shared listening socket; answers after `answer_with` was called."""
 
     policy: Policy
-    before_each: Callable[[], object]
+    before_each: Callable[[], object]  # called before each request is answered
     application: WSGIApplication
 
     def __init__(

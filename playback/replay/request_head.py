@@ -1,8 +1,7 @@
 """Strict parser of HTTP request heads (RFC 9112).
 
-Requests have no body: one that announces a body, by any method, is refused and its connection closed,
-which prevents request smuggling. Folded lines, bare line feeds, spaces before colons and a second Host are
-refused, too.
+A request that announces a body, by any method, is refused and its connection closed, which prevents
+request smuggling; so are folded lines, bare line feeds, spaces before colons and a second Host.
 """
 
 import re
@@ -32,11 +31,7 @@ _SINGLE = {b"host", b"content-length", b"transfer-encoding"}
 
 
 class BadRequestHeadError(Exception):
-    """Request head that is refused.
-
-    Attributes:
-        status: the status line's code and phrase.
-    """
+    """Request head that is refused, with the status line's code and phrase."""
 
     def __init__(self, status: str) -> None:
         super().__init__(status)
@@ -45,23 +40,14 @@ class BadRequestHeadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequestHead:
-    """Parsed request head.
+    """Parsed request head."""
 
-    Attributes:
-        environ: its values, named as in PEP 3333.
-        keeps: the connection stays open after this request.
-    """
-
-    environ: dict[str, str]
-    keeps: bool
+    environ: dict[str, str]  # its values, named as in PEP 3333
+    keeps: bool  # the connection stays open after this request
 
 
 def parse_head(head: bytes) -> ReplayRequestHead:
-    """Parse a request head, given without the blank line.
-
-    Raises:
-        BadRequestHeadError: it is malformed, ambiguous or too long.
-    """
+    """Parse a request head without the blank line; BadRequestHeadError when malformed or too long."""
     line, *rest = head.split(b"\r\n")
     match = _REQUEST_LINE.fullmatch(line)
     if match is None:
@@ -98,11 +84,6 @@ def _refused_line(line: bytes) -> str:
 
 
 def _check(method: str, target: str, fields: dict[bytes, str], *, is_http_1_1: bool) -> None:
-    """Check the rules that concern the whole head.
-
-    Raises:
-        BadRequestHeadError: one of them is broken.
-    """
     has_body = b"transfer-encoding" in fields or fields.get(b"content-length", "0") != "0"
     host = fields.get(b"host")
     if (

@@ -49,11 +49,8 @@ class UnsatisfiableRangeError(Exception):
 def parse_range(text: str, if_range: str, etag: str, size: int) -> tuple[int, int] | None:
     """Return the first byte of the range and the one after the last; None for the whole body.
 
-    Several ranges, other units and malformed ranges are ignored, as the RFC allows; so is a range of
-    another version than `etag` (13.1.5).
-
-    Raises:
-        UnsatisfiableRangeError: to be answered with 416.
+    Several ranges, other units, malformed ranges and a range of another version than `etag` are ignored
+    (RFC 9110, 13.1.5 and 14.2). One beyond the end raises UnsatisfiableRangeError, for a 416.
 
     >>> parse_range("bytes=2-", "", '"a"', 10)
     (2, 10)

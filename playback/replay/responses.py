@@ -26,17 +26,11 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class BodyStream:
-    """Body that is read while it is sent; iterate once, then close.
+    """Body that is read while it is sent; iterate once, then close."""
 
-    Attributes:
-        size: number of bytes.
-        blocks: the bytes.
-        close: closes the source.
-    """
-
-    size: int
-    blocks: Iterator[bytes]
-    close: Callable[[], object]
+    size: int  # number of bytes
+    blocks: Iterator[bytes]  # the bytes
+    close: Callable[[], object]  # closes the source
 
     def __iter__(self) -> Iterator[bytes]:
         """Iterate over the blocks."""
@@ -60,25 +54,18 @@ class ReplayResponse:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Request with its moment and the reader's ETags.
-
-    Attributes:
-        destination: Sec-Fetch-Dest: an image or a font of a page, or a document; empty when the browser did
-            not send it.
-        variant: further inputs of the answer, e.g. the level; part of its ETag.
-        range: the Range header; empty: all.
-        if_range: the ETag that the range is for; empty: any.
-        rules: changes with the take-downs of payloads (`AccessControl.state_of_digests`).
-    """
+    """Request with its moment and the reader's ETags."""
 
     memento: Memento
     at: datetime
     known_etags: str
-    range: str = ""
-    if_range: str = ""
-    rules: str = ""
+    range: str = ""  # the Range header; empty: all
+    if_range: str = ""  # the ETag that the range is for; empty: any
+    rules: str = ""  # changes with the take-downs of payloads (`AccessControl.state_of_digests`)
+    # Sec-Fetch-Dest: an image or a font of a page, or a document; empty when the browser did
+    # not send it
     destination: str = ""
-    variant: str = ""
+    variant: str = ""  # further inputs of the answer, e.g. the level; part of its ETag
 
     def etag(self, capture: Capture) -> str:
         """Return the ETag, which changes with the record, the rules, and the page's moment."""

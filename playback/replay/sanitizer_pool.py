@@ -1,10 +1,8 @@
 """Pools of maker processes, which sanitise and rewrite within limits of time and memory (P-21).
 
 The time of a parser can grow with the square of its input, and Python cannot interrupt a thread. So
-hostile documents are read by makers: processes without any other state, which the kernel ends when a job
-exceeds its time or memory, and which are then replaced (`playback.replay.maker_process`).
-
-Makers that sanitise run on the same interpreter as replay. Those of the level `full` run on the
+hostile documents are read by makers: processes without any other state, which the kernel ends when a
+job exceeds its limits (`playback.replay.maker_process`). Those of the level `full` run on the
 interpreter of the environment with pywb.
 """
 
@@ -48,12 +46,8 @@ def sanitizer_command(deadline_s: float) -> list[str]:
 def rewriter_command(python: Path, deadline_s: float) -> list[str]:
     """Return the command of a maker that rewrites with pywb, for the level `full`.
 
-    The project is not installed in the environment with pywb: its packages come last on the path, so
-    that they hide none of that environment, and ``-I`` keeps PYTHONPATH and the working directory out.
-
-    Args:
-        python: the interpreter of the environment with pywb.
-        deadline_s: time limit of a job.
+    The project is not installed there: its packages come last on the path, so that they hide none of
+    that environment, and ``-I`` keeps PYTHONPATH and the working directory out.
     """
     code = (
         f"import sys; sys.path.append({str(_ROOT)!r});"
@@ -83,29 +77,19 @@ class SheetJob:
 
 @dataclass(frozen=True, slots=True)
 class RasterJob:
-    """Job: draw an SVG, or a picture in an old format, as PNG.
-
-    Attributes:
-        scale: pixels per CSS pixel of an SVG.
-        is_mask: draw only the shape of a small picture.
-    """
+    """Job: draw an SVG, or a picture in an old format, as PNG."""
 
     data: bytes
-    scale: float = 1.0
-    is_mask: bool = False
+    scale: float = 1.0  # pixels per CSS pixel of an SVG
+    is_mask: bool = False  # draw only the shape of a small picture
 
 
 @dataclass(frozen=True, slots=True)
 class PdfJob:
-    """Job: read a PDF, or draw one of its pages.
+    """Job: read a PDF, or draw one of its pages."""
 
-    Attributes:
-        pdf: the file.
-        page: number of the page to draw, from 1; 0: read sizes and text.
-    """
-
-    pdf: bytes
-    page: int = 0
+    pdf: bytes  # the file
+    page: int = 0  # number of the page to draw, from 1; 0: read sizes and text
 
 
 Job = PdfJob | DocumentJob | SheetJob | RasterJob | RewriteJob | WombatJob
@@ -115,14 +99,8 @@ Make = Callable[[Callable[[], Job]], bytes]
 class MakerPool:
     """Pool of maker processes, each used by one job at a time; `close` after use.
 
-    Large jobs never occupy all makers, so that small ones are done beside them. The number of waiting jobs is
-    limited.
-
-    Args:
-        count: number of makers, and so of concurrent jobs.
-        command: starts a maker.
-        most_waiting: number of jobs that may wait for a maker.
-        longest_wait_s: longest wait of a job.
+    Large jobs never occupy all makers, so that small ones are done in parallel. The number of waiting
+    jobs and their wait are limited.
     """
 
     def __init__(
@@ -146,8 +124,7 @@ class MakerPool:
     def __call__(self, prepare: Callable[[], Job]) -> bytes:
         """Return the result of the job that `prepare` loads; other greenlets run meanwhile.
 
-        The payload is loaded when a maker is free, so that waiting jobs hold no memory. A large job returns
-        its maker and waits for its turn among the large ones.
+        The payload is loaded when a maker is free, so that waiting jobs hold no memory.
 
         Raises:
             MakingFailedError: it exceeded its time or memory, or crashed the parser.

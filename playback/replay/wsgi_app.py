@@ -3,12 +3,9 @@
 Only pages that are usable copies carry Memento headers: parts are no mementos by themselves, nor are
 captures of errors or bot challenges.
 
-A page's own records share its `page_id` and count as captured at its moment. Any other part comes from
-another visit, and its distance in time is the drift of the copy. Drift is computed from the addresses in the
-document as it is sent, and in its style sheets.
-
-Records are read by `warc.record_reader`; pywb's rewriters serve the level full only
-(docs/decisions/018). The gate (`playback.replay.header_gate`) must wrap this application.
+A page's own records share its `page_id` and count as captured at its moment; the distance in time of
+other parts is the drift of the copy, computed from the addresses in the document as it is sent and
+in its style sheets. The gate (`playback.replay.header_gate`) must wrap this application.
 """
 
 import hashlib
@@ -114,19 +111,19 @@ _MOST_SHEETS = 30
 
 
 class DriftRoute:
-    """``/c/<timestamp>sk_/<url>``: four numbers about a copy, one per line, for the front."""
+    """``/c/<timestamp>sk_/<url>``: four numbers about a copy, one per line, for the front.
+
+    They are the number of parts, of those from other visits, and the largest distance in seconds of
+    these before and after the page.
+    """
 
     def __init__(self, context: ReplayContext, page: Route, style: Route) -> None:
-        """Initialise with the routes that make documents and style sheets."""
         self._context = context
         self._page = page
         self._style = style
 
     def answer(self, request: Request) -> ReplayResponse:
-        """Answer with the number of parts, the number from other visits, and their drift.
-
-        The drift is the largest distance in seconds before and after the page.
-        """
+        """Answer with the four numbers."""
         parts = [*self._parts(request)]
         if not parts:
             return absent()

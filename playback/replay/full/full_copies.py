@@ -1,12 +1,9 @@
 """Server of full copies (level `full`): captures at hosts of their own, with scripts.
 
-Browsers must not guess media types (nosniff), and only known types are sent. Nearly every type can run or
-show something; the content policy limits what it can do.
-
-The host name identifies the capture of a page (`playback.full_origins`). It is served only while the level
-rules allow it for that page and no take-down forbids it. Its parts are the captures nearest to the page's
-moment, within the window of all copies (P-10). A document that is neither the page nor was captured with it
-is replaced by a notice with a link to its own copy.
+The host name identifies the capture of a page (`playback.full_origins`). It is served only while the
+level rules allow it for that page and no take-down forbids it. Its parts are the captures nearest to
+the page's moment, within the window of all copies (P-10). A document that is neither the page nor was
+captured with it is replaced by a notice with a link to its own copy. Only known media types are sent.
 """
 
 import hashlib
@@ -173,11 +170,8 @@ def with_full(
     Args:
         others: application for all other hosts, with its own gate.
         context: the context of all routes.
-        pattern: the origins of full copies.
+        pattern: the origins of full copies; ConfigError when they, or the secret, are invalid.
         rewrite: makers of the environment with pywb.
-
-    Raises:
-        ConfigError: the origins, or the secret in the environment, are invalid.
     """
     origins = FullOrigins(pattern, os.environ.get(FULL_SECRET, "").encode())
     full = FullCopyServer(context, origins, FullPermission(context.levels), rewrite)
@@ -193,7 +187,7 @@ class _FullCopyRefusedError(Exception):
 
 
 class FullCopyServer:
-    """Application for all hosts of full copies."""
+    """Application for all hosts of full copies; `permission` is checked for each request."""
 
     def __init__(
         self,
@@ -202,14 +196,6 @@ class FullCopyServer:
         permission: FullPermission,
         rewrite: Make,
     ) -> None:
-        """Initialise.
-
-        Args:
-            context: index, archive, limits.
-            origins: maps hosts to captures.
-            permission: pages that may be shown in full; checked for each request.
-            rewrite: makers of the environment with pywb.
-        """
         self._context = context
         self._origins = origins
         self._permission = permission

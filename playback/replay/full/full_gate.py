@@ -1,9 +1,8 @@
 """Header gate of full copies: sandbox and content policy for archived scripts.
 
-Like `playback.replay.header_gate`, it sets every header of every response. All archived content gets the
-same policy, whatever its status, type and route: a sandbox, and requests to the capture's own origin only
-(research 1.5, 1.6, P-01, P-03 to P-08, P-12, P-17). Safety does not depend on rewriting: the content policy
-blocks addresses that rewriting missed.
+Like `playback.replay.header_gate`, it sets every header of every response. All archived content gets
+the same policy: a sandbox, and requests to the capture's own origin only (research 1.5, 1.6, P-01,
+P-03 to P-08, P-12, P-17). Safety does not depend on rewriting.
 """
 
 import logging
@@ -62,19 +61,14 @@ class FullRequest:
 
 @dataclass(frozen=True, slots=True)
 class FullAnswer:
-    """Response before the gate.
-
-    Attributes:
-        ours: written by Weboid; holds no script and nothing archived.
-        nested: it is for a frame within the page's frame.
-    """
+    """Response before the gate."""
 
     status: int
     content_type: str = ""
     body: bytes = b""
     headers: tuple[tuple[str, str], ...] = ()
-    ours: bool = False
-    nested: bool = False
+    ours: bool = False  # written by Weboid; holds no script and nothing archived
+    nested: bool = False  # it is for a frame within the page's frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,8 @@
-"""Rewriter of JavaScript modules and import maps; pure.
+"""Rewriter of JavaScript modules and import maps by patterns, as in pywb; pure.
 
-pywb wraps a script in a block to put its own `window` and `location` in place of the real ones. A
-module must not stand in a block: its imports would be syntax errors. So a module imports those names
-from a module of ours instead, and the addresses that it imports from are rewritten.
-
-The rewriting reads JavaScript by patterns, as pywb does, and can be wrong. What it misses asks for an
-address that the content policy blocks.
+pywb wraps a script in a block to replace its `window` and `location`. The imports of a module would
+be syntax errors in a block, so a module imports those names from a module of ours instead. The
+content policy blocks addresses that the patterns miss.
 """
 
 import json
@@ -42,7 +39,7 @@ Rewrite = Callable[[str], str]
 
 
 def is_module(text: str) -> bool:
-    """True when the script can only be a module: it imports or exports at its top.
+    """Return True when the script imports or exports at its top, so that it can only be a module.
 
     >>> is_module('import{a}from"./a.js";a()'), is_module('import("./a.js")'), is_module("let x=1")
     (True, False, False)
@@ -51,13 +48,7 @@ def is_module(text: str) -> bool:
 
 
 def rewrite_module(text: str, rewrite: Rewrite, declarations: str) -> str:
-    """Return the module with rewritten addresses, and imports of our names in place of pywb's wrapper.
-
-    Args:
-        text: the module.
-        rewrite: maps an archived address to a replay address.
-        declarations: the address of the module that exports our names.
-    """
+    """Return the module with rewritten addresses, and imports of our names from `declarations`."""
     text = _FROM.sub(lambda match: _with_address(match, rewrite), text)
     text = rewrite_dynamic_imports(text, "import.meta.url")
     names = [

@@ -1,7 +1,6 @@
 """Location of the Python environment with pywb, which only the level `full` needs.
 
-pywb pins old versions of libraries that the main environment has in newer ones (redis, brotlipy), so it
-is installed in an environment of its own.
+pywb pins old versions of libraries that the main environment has in newer ones (redis, brotlipy).
 """
 
 import os
@@ -16,9 +15,7 @@ _REMEDY = f"Run `make setup-full`, or set {PYWB_PYTHON} to a Python that has pyw
 
 
 def find_pywb_python() -> Path:
-    """Return the interpreter of the environment with pywb.
-
-    The environment variable ``WEBOID_REPLAY_PYTHON`` names it; the default is ``.venv-replay``.
+    """Return the interpreter with pywb: ``$WEBOID_REPLAY_PYTHON``, or that of ``.venv-replay``.
 
     Raises:
         UnavailableError: there is none; the text names the next step.
@@ -33,11 +30,7 @@ def find_pywb_python() -> Path:
 
 
 def pywb_version(python: Path) -> str:
-    """Return the version of pywb that is installed for that interpreter.
-
-    Raises:
-        UnavailableError: pywb is not installed there; the text names the next step.
-    """
+    """Return the version of pywb that is installed for that interpreter; else raise UnavailableError."""
     code = "from importlib.metadata import version; print(version('pywb'))"
     try:
         done = subprocess.run(

@@ -1,8 +1,7 @@
 """Rewriter of pages, scripts and style sheets on pywb, for the level `full`; jobs for makers.
 
-Pages, scripts and style sheets are rewritten so that they load their parts from the archive. Rewriting
-serves the look of a copy and is no protection: the content policy blocks what it misses
-(`playback.replay.full.full_gate`). It runs in makers, as everything that reads hostile text.
+Rewriting serves the look of a copy and is no protection: the content policy blocks what it misses
+(`playback.replay.full.full_gate`). It runs in makers, since it reads hostile text.
 
 `run_rewriter` runs in the environment with pywb, where only pywb's own libraries are installed: this
 module must not import others, nor `warc.content_decoder`, which needs a newer Brotli than pywb has.
@@ -53,34 +52,21 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNOREC
 
 @dataclass(frozen=True, slots=True)
 class RewriteJob:
-    """Rewrite a text of a page; the result has the charset of the original.
+    """Rewrite a text of a page; the result has the charset of the original."""
 
-    Attributes:
-        body: its bytes as Latin-1.
-        content_type: as it is answered with; see `kind_of`.
-        url: the text's own.
-        timestamp: the moment of the page that it belongs to.
-        modifier: how it was asked for, e.g. ``js_``.
-        origin: where the page is shown.
-    """
-
-    body: str
-    content_type: str
-    url: str
-    timestamp: str
-    modifier: str
-    origin: str
+    body: str  # its bytes as Latin-1
+    content_type: str  # as it is answered with; see `kind_of`
+    url: str  # the text's own
+    timestamp: str  # the moment of the page that it belongs to
+    modifier: str  # how it was asked for, e.g. ``js_``
+    origin: str  # where the page is shown
 
 
 @dataclass(frozen=True, slots=True)
 class WombatJob:
-    """Read one of wombat's scripts, which are part of pywb.
+    """Read one of wombat's scripts, which are part of pywb."""
 
-    Attributes:
-        script: name of the file, e.g. ``wombat.js``.
-    """
-
-    script: str
+    script: str  # name of the file, e.g. ``wombat.js``
 
 
 def run_rewriter(deadline_s: float) -> None:

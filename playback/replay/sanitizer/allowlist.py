@@ -18,25 +18,17 @@ Attributes = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class LevelAllowlist:
-    """Allow-lists of a level.
+    """Allow-lists of a level."""
 
-    Attributes:
-        tags: elements that are kept; of others only the content, except of `DROPPED_ELEMENTS`.
-        attributes: by element, attributes that are kept; ``*`` is every element.
-        values: by element and attribute, values that are kept.
-        forced: by element, attributes that are set to fixed values.
-        prefixes: attributes with such a prefix are kept, too.
-        has_look: style sheets and custom elements are kept.
-        has_images: images are kept.
-    """
-
+    # elements that are kept; of others only the content, except of `DROPPED_ELEMENTS`
     tags: frozenset[str]
-    attributes: Attributes
+    attributes: Attributes  # by element, attributes that are kept; ``*`` is every element
+    # by element and attribute, values that are kept
     values: Mapping[str, Mapping[str, frozenset[str]]]
-    forced: Mapping[str, Mapping[str, str]]
-    prefixes: frozenset[str] = frozenset()
-    has_look: bool = False
-    has_images: bool = False
+    forced: Mapping[str, Mapping[str, str]]  # by element, attributes that are set to fixed values
+    prefixes: frozenset[str] = frozenset()  # attributes with such a prefix are kept, too
+    has_look: bool = False  # style sheets and custom elements are kept
+    has_images: bool = False  # images are kept
 
 
 def allowlist_of(level: Level) -> LevelAllowlist:

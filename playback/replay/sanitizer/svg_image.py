@@ -70,17 +70,11 @@ _COLOUR = re.compile(r"[A-Za-z0-9#(),.%/ -]{1,60}")
 
 @dataclass(frozen=True, slots=True)
 class DrawingOptions:
-    """Options of drawing an SVG.
+    """Options of drawing an SVG."""
 
-    Attributes:
-        scale: pixels per CSS pixel.
-        size: its box in CSS pixels; None: its own size.
-        colour: CSS value of ``currentColor``; empty: black.
-    """
-
-    scale: float = 1.0
-    size: tuple[float, float] | None = None
-    colour: str = ""
+    scale: float = 1.0  # pixels per CSS pixel
+    size: tuple[float, float] | None = None  # its box in CSS pixels; None: its own size
+    colour: str = ""  # CSS value of ``currentColor``; empty: black
 
 
 def raster_svg(data: bytes, drawing: DrawingOptions | None = None) -> bytes:

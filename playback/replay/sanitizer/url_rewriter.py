@@ -32,31 +32,18 @@ _LONGEST_DATA_URL = 2_000_000  # characters
 
 @dataclass(frozen=True, slots=True)
 class ReplayUrlRewriter:
-    """Rewriting rules of one page or style sheet.
+    """Rewriting rules of one page or style sheet."""
 
-    Attributes:
-        timestamp: the moment of the page, 14 digits; its parts are looked up near it.
-        base: base of relative URLs.
-        front: the origin of the front.
-        page: the page's own URL; ``#part`` links to it stay within the page.
-        wiki: the reader's wiki; empty: none.
-        level: the level that the reader chose, which links keep; None: none.
-        has_images: images are shown, also those of style sheets.
-        has_fonts: the page's own fonts are loaded.
-        is_masking: images are used as masks, which come from another route.
-        withheld: URLs of framed documents that must not be shown.
-    """
-
-    timestamp: str
-    base: str
-    front: str
-    page: str = ""
-    wiki: str = ""
-    level: Level | None = None
-    has_images: bool = True
-    has_fonts: bool = False
-    is_masking: bool = False
-    withheld: tuple[str, ...] = ()
+    timestamp: str  # the moment of the page, 14 digits; its parts are looked up near it
+    base: str  # base of relative URLs
+    front: str  # the origin of the front
+    page: str = ""  # the page's own URL; ``#part`` links to it stay within the page
+    wiki: str = ""  # the reader's wiki; empty: none
+    level: Level | None = None  # the level that the reader chose, which links keep; None: none
+    has_images: bool = True  # images are shown, also those of style sheets
+    has_fonts: bool = False  # the page's own fonts are loaded
+    is_masking: bool = False  # images are used as masks, which come from another route
+    withheld: tuple[str, ...] = ()  # URLs of framed documents that must not be shown
 
     @property
     def masking(self) -> "ReplayUrlRewriter":
