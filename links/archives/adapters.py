@@ -287,10 +287,7 @@ class AvailabilityAdapter:
             ArchiveRequest(
                 self._address,
                 "POST",
-                {
-                    "Wayback-Api-Version": "2",
-                    "Content-Type": "application/x-www-form-urlencoded",
-                },
+                {"Wayback-Api-Version": "2", "Content-Type": "application/x-www-form-urlencoded"},
                 "\n".join(lines).encode(),
             ),
         )

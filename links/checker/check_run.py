@@ -175,9 +175,7 @@ class CheckRun:
             self._feed.begin_named(named)
         self.tally.due = made.due - made.done
         self._keeper = ResultWriter(
-            *(self._desk, self._rules, self._tenure, made),
-            horizon=today,
-            on_kept=self._kept,
+            *(self._desk, self._rules, self._tenure, made), horizon=today, on_kept=self._kept
         )
         # Feed, look, keep and hold the leases side by side; the first that fails ends all.
         helpers = [

@@ -9,6 +9,7 @@ browser could make either (`INVALID`).
 import errno
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from links.check_result import CheckVerdict, StatusCode
 
@@ -59,55 +60,37 @@ class FailureMeaning:
     settled: bool = True  # it is the same for HEAD and GET, so that nothing is requested twice
 
 
+_host = partial(FailureMeaning, whole_host=True)
+_retry = partial(FailureMeaning, settled=False)
 FAILURE_MEANINGS = {
-    FetchFailure.DNS_UNKNOWN: FailureMeaning(
-        CheckVerdict.GONE, StatusCode.DNS_UNKNOWN, whole_host=True
-    ),
-    FetchFailure.DNS_NO_ADDRESS: FailureMeaning(
-        CheckVerdict.FAILING, StatusCode.DNS_EMPTY, whole_host=True
-    ),
-    FetchFailure.DNS_FAILS: FailureMeaning(
-        CheckVerdict.FAILING, StatusCode.DNS_FAULT, whole_host=True
-    ),
-    FetchFailure.DNS_REFUSED: FailureMeaning(
-        CheckVerdict.FAILING, StatusCode.DNS_REFUSED, whole_host=True
-    ),
-    FetchFailure.DNS_SILENT: FailureMeaning(
-        CheckVerdict.FAILING, StatusCode.DNS_FAULT, whole_host=True
-    ),
-    FetchFailure.DNS_BROKEN: FailureMeaning(
-        CheckVerdict.FAILING, StatusCode.DNS_FAULT, whole_host=True
-    ),
+    FetchFailure.DNS_UNKNOWN: _host(CheckVerdict.GONE, StatusCode.DNS_UNKNOWN),
+    FetchFailure.DNS_NO_ADDRESS: _host(CheckVerdict.FAILING, StatusCode.DNS_EMPTY),
+    FetchFailure.DNS_FAILS: _host(CheckVerdict.FAILING, StatusCode.DNS_FAULT),
+    FetchFailure.DNS_REFUSED: _host(CheckVerdict.FAILING, StatusCode.DNS_REFUSED),
+    FetchFailure.DNS_SILENT: _host(CheckVerdict.FAILING, StatusCode.DNS_FAULT),
+    FetchFailure.DNS_BROKEN: _host(CheckVerdict.FAILING, StatusCode.DNS_FAULT),
     FetchFailure.DNS_LIES: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.OUR_NETWORK),
     FetchFailure.DNS_OURS: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.OUR_NETWORK),
-    FetchFailure.DNS_UNFINISHED: FailureMeaning(
-        CheckVerdict.UNDECIDED, StatusCode.OUR_NETWORK, settled=False
-    ),
+    FetchFailure.DNS_UNFINISHED: _retry(CheckVerdict.UNDECIDED, StatusCode.OUR_NETWORK),
     FetchFailure.ADDRESS: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.NOT_ALLOWED),
     FetchFailure.BLOCKED: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.NOT_ALLOWED),
     FetchFailure.PORT: FailureMeaning(CheckVerdict.INVALID, StatusCode.INVALID),
     FetchFailure.URL: FailureMeaning(CheckVerdict.INVALID, StatusCode.INVALID),
     FetchFailure.NO_FILES: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.NONE),
     FetchFailure.NO_NETWORK: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.OUR_NETWORK),
-    FetchFailure.REFUSED: FailureMeaning(CheckVerdict.FAILING, StatusCode.REFUSED, whole_host=True),
-    FetchFailure.UNREACHABLE: FailureMeaning(
-        CheckVerdict.FAILING, StatusCode.NO_ROUTE, whole_host=True
-    ),
-    FetchFailure.NO_CONNECTION: FailureMeaning(
-        CheckVerdict.FAILING, StatusCode.TIMEOUT, whole_host=True
-    ),
+    FetchFailure.REFUSED: _host(CheckVerdict.FAILING, StatusCode.REFUSED),
+    FetchFailure.UNREACHABLE: _host(CheckVerdict.FAILING, StatusCode.NO_ROUTE),
+    FetchFailure.NO_CONNECTION: _host(CheckVerdict.FAILING, StatusCode.TIMEOUT),
     FetchFailure.TLS: FailureMeaning(CheckVerdict.FAILING, StatusCode.TLS),
     FetchFailure.TLS_SILENT: FailureMeaning(CheckVerdict.FAILING, StatusCode.TIMEOUT),
     FetchFailure.WANTS_CERTIFICATE: FailureMeaning(CheckVerdict.REFUSED, StatusCode.NO_ACCESS),
     FetchFailure.OTHER_PROTOCOL: FailureMeaning(CheckVerdict.SUSPECT, StatusCode.NO_HTTP),
-    FetchFailure.RESET: FailureMeaning(CheckVerdict.FAILING, StatusCode.BROKEN_OFF, settled=False),
-    FetchFailure.CLOSED: FailureMeaning(CheckVerdict.FAILING, StatusCode.BROKEN_OFF, settled=False),
-    FetchFailure.SILENT: FailureMeaning(CheckVerdict.FAILING, StatusCode.TIMEOUT, settled=False),
-    FetchFailure.NO_HTTP: FailureMeaning(CheckVerdict.FAILING, StatusCode.NO_HTTP, settled=False),
-    FetchFailure.LOOP: FailureMeaning(CheckVerdict.FAILING, StatusCode.REDIRECTS, settled=False),
-    FetchFailure.TOO_MANY: FailureMeaning(
-        CheckVerdict.FAILING, StatusCode.REDIRECTS, settled=False
-    ),
+    FetchFailure.RESET: _retry(CheckVerdict.FAILING, StatusCode.BROKEN_OFF),
+    FetchFailure.CLOSED: _retry(CheckVerdict.FAILING, StatusCode.BROKEN_OFF),
+    FetchFailure.SILENT: _retry(CheckVerdict.FAILING, StatusCode.TIMEOUT),
+    FetchFailure.NO_HTTP: _retry(CheckVerdict.FAILING, StatusCode.NO_HTTP),
+    FetchFailure.LOOP: _retry(CheckVerdict.FAILING, StatusCode.REDIRECTS),
+    FetchFailure.TOO_MANY: _retry(CheckVerdict.FAILING, StatusCode.REDIRECTS),
     FetchFailure.FAULT: FailureMeaning(CheckVerdict.UNDECIDED, StatusCode.NONE),
 }
 

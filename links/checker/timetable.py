@@ -156,16 +156,7 @@ class CheckTurn(NamedTuple, Generic[P]):
 class _TimetableHost(Generic[P]):
     """State of a host while it has URLs in the timetable, or is delayed."""
 
-    __slots__ = (
-        "alike",
-        "away",
-        "busy",
-        "code",
-        "name",
-        "queue",
-        "ready",
-        "token",
-    )
+    __slots__ = ("alike", "away", "busy", "code", "name", "queue", "ready", "token")
 
     def __init__(self, name: str) -> None:
         self.name = name

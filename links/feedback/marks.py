@@ -348,10 +348,7 @@ def pending_marks(connection: Connection, now: datetime) -> list[LinkMark]:
 
 
 def apply_marks(
-    store: RegistryStore,
-    clock: Clock,
-    *,
-    told: Callable[[int], None] = lambda _count: None,
+    store: RegistryStore, clock: Clock, *, told: Callable[[int], None] = lambda _count: None
 ) -> MarkTally:
     """Update the states of all URLs to the pending marks; `told` gets the number of URLs examined so far.
 

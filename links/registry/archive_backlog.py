@@ -229,10 +229,7 @@ def release_pages(
     connection: Connection, numbers: Iterable[int], *, now: datetime, grace: timedelta
 ) -> None:
     """Release the paused backlog rows of these pages."""
-    times = {
-        "far": int((now + HELD / 2).timestamp()),
-        "later": int((now + grace).timestamp()),
-    }
+    times = {"far": int((now + HELD / 2).timestamp()), "later": int((now + grace).timestamp())}
     for batch in batches(sorted(numbers)):
         LET_GO.run(connection, {"pages": batch, **times})
 

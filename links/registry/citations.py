@@ -220,10 +220,5 @@ def _facts(row: CitationRow) -> dict[str, object]:
 def _row(found: Sequence[Any]) -> CitationRow:
     page, url_id, way, access_day, archive_url, timestamp, facts = found
     return CitationRow(
-        LinkRef(page, url_id),
-        way,
-        access_day,
-        archive_url,
-        timestamp,
-        CitationFlag(facts),
+        LinkRef(page, url_id), way, access_day, archive_url, timestamp, CitationFlag(facts)
     )

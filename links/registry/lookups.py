@@ -235,10 +235,7 @@ USES_ANYWHERE = SqlStatement(
 
 def _beyond(first: Any, second: Any) -> Any:
     """Build the condition for rows after a cursor, in the order of both columns."""
-    return (
-        first >= one("after"),
-        or_(first > one("after"), second > one("after_second")),
-    )
+    return (first >= one("after"), or_(first > one("after"), second > one("after_second")))
 
 
 def _host_uses() -> Select[Any]:
@@ -328,10 +325,7 @@ def page_facts(
         links[page].append(PageLinkFacts(facts[row.id], first_day, spelling))
     return {
         page.page_id: PageFacts(
-            page,
-            tuple(links[number]),
-            tuple(refused.get(number, ())),
-            tuple(spam.get(number, ())),
+            page, tuple(links[number]), tuple(refused.get(number, ())), tuple(spam.get(number, ()))
         )
         for number, page in by_number.items()
     }
@@ -352,13 +346,7 @@ def url_facts(reader: Reader, ids: Iterable[int], *, day: int) -> dict[int, UrlF
 
 
 def uses_of_url(
-    reader: Reader,
-    url_id: int,
-    wiki: Wiki,
-    *,
-    limit: int,
-    after: int = 0,
-    in_farm: bool = False,
+    reader: Reader, url_id: int, wiki: Wiki, *, limit: int, after: int = 0, in_farm: bool = False
 ) -> list[LinkUse]:
     """Return pages of the wiki, or of its farm, that have the URL, or had it lately (W09), by number."""
     asked = {"url": url_id, "most": limit}
@@ -427,11 +415,7 @@ def links_of_wiki(
 
 def pages_of_wiki(reader: Reader, wiki: Wiki, *, limit: int, after: int = 0) -> list[WikiPageRow]:
     """Return the wiki's pages by their ids; `after`: the wiki's id of the previous result's last page."""
-    asked = {
-        "after": number_of(wiki.id, after),
-        "before": number_of(wiki.id + 1, 0),
-        "most": limit,
-    }
+    asked = {"after": number_of(wiki.id, after), "before": number_of(wiki.id + 1, 0), "most": limit}
     return [page_of(row) for row in PAGES_OF_WIKI.rows(reader, asked)]
 
 

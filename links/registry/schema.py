@@ -67,15 +67,20 @@ from sqlalchemy import (
     false,
     text,
 )
+from sqlalchemy.schema import SchemaItem
 
 from core.playback_check import PlaybackFault
 
 metadata = MetaData()
 
 
-def _only(condition: str) -> dict[str, Any]:
+def _table(name: str, *parts: SchemaItem, rowid: bool = True) -> Table:
+    return Table(name, metadata, *parts, sqlite_with_rowid=rowid)
+
+
+def _only(condition: str, postgresql: str = "") -> dict[str, Any]:
     """Return the arguments of a partial index, for both databases."""
-    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+    return {"sqlite_where": text(condition), "postgresql_where": text(postgresql or condition)}
 
 
 _Id = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER is SQLite's own row number
@@ -86,18 +91,16 @@ _Bytes = Text().with_variant(Text(collation="C"), "postgresql")
 PATH_HEAD_CHARS = 100
 PATH_HEAD = f"substr(path, 1, {PATH_HEAD_CHARS})"
 
-farms = Table(
+farms = _table(
     "link_farms",
-    metadata,
     Column("id", SmallInteger, primary_key=True, autoincrement=False),
     Column("name", Text, nullable=False, unique=True),
     Column("address", Text, nullable=False, server_default=""),
     Column("internal", Text, nullable=False, server_default=""),  # an expression (RE2) for hosts
 )
 
-wikis = Table(
+wikis = _table(
     "link_wikis",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("farm_id", SmallInteger, nullable=False),
     Column("dbname", Text, nullable=False),
@@ -108,9 +111,8 @@ wikis = Table(
     UniqueConstraint("farm_id", "dbname"),
 )
 
-pages = Table(
+pages = _table(
     "link_pages",
-    metadata,
     # links.registry.pages.number_of: the wiki above, its page_id below, so that all that is sorted by it
     # has the pages of a wiki side by side.
     Column("id", _Id, primary_key=True),
@@ -126,19 +128,11 @@ pages = Table(
     UniqueConstraint("wiki_id", "page_id"),
     Index("link_pages_title", "wiki_id", "title"),
     Index("link_pages_touched", "wiki_id", "touched_day"),
-    Index(
-        "link_pages_stale",
-        "wiki_id",
-        "listed_day",
-        "id",
-        sqlite_where=text("is_stale = 1"),
-        postgresql_where=text("is_stale"),
-    ),
+    Index("link_pages_stale", "wiki_id", "listed_day", "id", **_only("is_stale = 1", "is_stale")),
 )
 
-asked_pages = Table(
+asked_pages = _table(
     "link_asked_pages",
-    metadata,
     # Not observed, and handed to the feeder (W10): by number, else (0) by title.
     Column("wiki_id", Integer, primary_key=True, autoincrement=False),
     Column("page_id", BigInteger, primary_key=True, autoincrement=False),
@@ -146,12 +140,11 @@ asked_pages = Table(
     Column("day", Integer, nullable=False),
     Column("is_done", Boolean, nullable=False, server_default=false()),  # the feeder read it
     Column("links", LargeBinary),  # when it was read: the keys of its URLs, one after another
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-hosts = Table(
+hosts = _table(
     "link_hosts",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("name", Text, nullable=False, unique=True),
     Column("domain_index", _Bytes, nullable=False),
@@ -161,9 +154,8 @@ hosts = Table(
     Index("link_hosts_domain", "domain"),
 )
 
-urls = Table(
+urls = _table(
     "link_urls",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("key", LargeBinary(16), nullable=False, unique=True),
     Column("host_id", BigInteger, nullable=False),
@@ -199,28 +191,21 @@ urls = Table(
     Index("link_urls_touched", "touched_day"),
 )
 
-refs = Table(
+refs = _table(
     "link_refs",
-    metadata,
     Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("first_day", Integer, nullable=False),
     Column("gone_day", Integer),
     Column("spelling", Text),  # as it stands on the page (A17); None: as the identity key
     Index("link_refs_url", "url_id", "page"),
-    Index(
-        "link_refs_gone",
-        "gone_day",
-        sqlite_where=text("gone_day IS NOT NULL"),
-        postgresql_where=text("gone_day IS NOT NULL"),
-    ),
-    sqlite_with_rowid=False,
+    Index("link_refs_gone", "gone_day", **_only("gone_day IS NOT NULL")),
+    rowid=False,
 )
 
 # Who added a link, for some months: the account of the revision that it came with (X11).
-additions = Table(
+additions = _table(
     "link_additions",
-    metadata,
     Column("page", BigInteger, primary_key=True, autoincrement=False),
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("day", Integer, nullable=False),  # of the revision
@@ -229,22 +214,19 @@ additions = Table(
     Index("link_additions_day", "day"),
     Index("link_additions_account", "account", "day"),
     Index("link_additions_url", "url_id"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-page_revisions = Table(
+page_revisions = _table(
     "link_page_revisions",
-    metadata,
     Column("page", BigInteger, primary_key=True, autoincrement=False),
-    Column(
-        "rev_id", BigInteger, nullable=False
-    ),  # read last; below 0: whose its links are is not certain
-    sqlite_with_rowid=False,
+    # read last; below 0: whose its links are is not certain
+    Column("rev_id", BigInteger, nullable=False),
+    rowid=False,
 )
 
-observations = Table(
+observations = _table(
     "link_observations",
-    metadata,
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("moment", BigInteger, primary_key=True, autoincrement=False),
     Column("how", SmallInteger, primary_key=True, autoincrement=False),
@@ -255,35 +237,32 @@ observations = Table(
     Column("note", Text, nullable=False, server_default=""),
     Column("similarity", SmallInteger),  # percent, to the copy
     Index("link_observations_moment", "moment"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-host_quirks = Table(
+host_quirks = _table(
     "link_host_quirks",
-    metadata,
     Column("host_id", BigInteger, primary_key=True, autoincrement=False),
     Column("kind", SmallInteger, primary_key=True, autoincrement=False),
     Column("first_day", Integer, nullable=False),
     Column("last_day", Integer, nullable=False),
     Index("link_host_quirks_last", "last_day"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-url_quirks = Table(
+url_quirks = _table(
     "link_url_quirks",
-    metadata,
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("kind", SmallInteger, primary_key=True, autoincrement=False),
     Column("value", Text, nullable=False, server_default=""),
     Column("first_day", Integer, nullable=False),
     Column("last_day", Integer, nullable=False),
     Index("link_url_quirks_last", "last_day"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-copies = Table(
+copies = _table(
     "link_copies",
-    metadata,
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("service", Text, primary_key=True),
     Column("address", Text, nullable=False, server_default=""),  # empty: none chosen (W30)
@@ -295,36 +274,33 @@ copies = Table(
     Column("due_day", Integer),  # of the next visit; None: never
     Column("missed_day", Integer),  # a visit did not find it; the next that does not drops it (W32)
     Index("link_copies_due", "due_day"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
 # Versions beside the chosen one, each the best for the day of some citation (B06).
-copy_versions = Table(
+copy_versions = _table(
     "link_copy_versions",
-    metadata,
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("service", Text, primary_key=True),
     Column("address", Text, primary_key=True),
     Column("timestamp", Text, nullable=False),  # 14 digits
     Column("found_day", Integer, nullable=False),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
 # When archives were last asked about a URL, and what came of it (B12).
-copy_searches = Table(
+copy_searches = _table(
     "link_copy_searches",
-    metadata,
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("day", Integer, nullable=False),
     Column("outcome", SmallInteger, nullable=False),  # links.archives.copy_store.CopySearchOutcome
     Column("note", Text, nullable=False, server_default=""),
     Index("link_copy_searches_day", "day"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-reports = Table(
+reports = _table(
     "link_reports",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("url_id", BigInteger, nullable=False),
     Column("host_id", BigInteger, nullable=False),
@@ -336,9 +312,8 @@ reports = Table(
     Index("link_reports_expires", "expires_day"),
 )
 
-replacements = Table(
+replacements = _table(
     "link_replacements",
-    metadata,
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("address", Text, nullable=False),
     Column("state", SmallInteger, nullable=False, server_default="0"),
@@ -349,28 +324,25 @@ replacements = Table(
     Index("link_replacements_state", "state", "tested_day"),
 )
 
-acts = Table(
+acts = _table(
     "link_acts",
-    metadata,
     Column("act", SmallInteger, primary_key=True, autoincrement=False),
     Column("day", Integer, primary_key=True, autoincrement=False),
     Column("count", Integer, nullable=False),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-actors = Table(
+actors = _table(
     "link_actors",
-    metadata,
     Column("reporter", LargeBinary(16), primary_key=True),
     Column("act", SmallInteger, primary_key=True, autoincrement=False),
     Column("moment", BigInteger, nullable=False),
     Index("link_actors_moment", "moment"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-marks = Table(
+marks = _table(
     "link_marks",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("kind", Text, nullable=False),
     Column("pattern", Text, nullable=False),  # core.url_patterns
@@ -382,14 +354,12 @@ marks = Table(
     Column("expires", BigInteger),
     Column("lifted", BigInteger),
     Column("lifted_by", Text, nullable=False, server_default=""),
-    Column(
-        "settled", SmallInteger, nullable=False, server_default="0"
-    ),  # links.feedback.marks.MarkProgress
+    # links.feedback.marks.MarkProgress
+    Column("settled", SmallInteger, nullable=False, server_default="0"),
 )
 
-spam_lists = Table(
+spam_lists = _table(
     "link_spam_lists",
-    metadata,
     Column("farm_id", SmallInteger, primary_key=True, autoincrement=False),
     Column("wiki_id", Integer, primary_key=True, autoincrement=False),  # 0: all of the farm
     Column("name", Text, primary_key=True),
@@ -397,12 +367,11 @@ spam_lists = Table(
     Column("content", Text, nullable=False),
     Column("digest", LargeBinary(16), nullable=False),
     Column("loaded_day", Integer, nullable=False),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-spam_hits = Table(
+spam_hits = _table(
     "link_spam_hits",
-    metadata,
     Column("page", BigInteger, primary_key=True, autoincrement=False),
     Column("key", LargeBinary(16), primary_key=True),
     Column("wiki_id", Integer, nullable=False),
@@ -413,12 +382,11 @@ spam_hits = Table(
     Column("last_day", Integer, nullable=False),
     Index("link_spam_hits_wiki", "wiki_id", "page"),
     Index("link_spam_hits_key", "key"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-excluded = Table(
+excluded = _table(
     "link_excluded",
-    metadata,
     Column("wiki_id", Integer, primary_key=True, autoincrement=False),
     Column("entry", Text, primary_key=True),
     Column("links", BigInteger, nullable=False),
@@ -426,32 +394,28 @@ excluded = Table(
     Column("last_day", Integer, nullable=False),
 )
 
-invalid = Table(
+invalid = _table(
     "link_invalid",
-    metadata,
     Column("page", BigInteger, primary_key=True, autoincrement=False),
     Column("key", LargeBinary(16), primary_key=True),  # a digest of the text
     Column("text", LargeBinary, nullable=False),  # it may hold what no text of a database may
-    Column(
-        "reason", Text, nullable=False
-    ),  # core.urls.UrlFault, or links.rules.link_class.MISSING_TARGET, FTP
+    # core.urls.UrlFault, or links.rules.link_class.MISSING_TARGET, FTP
+    Column("reason", Text, nullable=False),
     Column("first_day", Integer, nullable=False),
     Index("link_invalid_key", "key"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-imports = Table(
+imports = _table(
     "link_imports",
-    metadata,
     Column("digest", LargeBinary(16), primary_key=True),  # of what is imported
     Column("page", BigInteger, nullable=False),  # the last that was written, in their order
     Column("pages", BigInteger, nullable=False),
     Column("day", Integer, nullable=False),
 )
 
-passes = Table(
+passes = _table(
     "link_passes",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("part", Text, nullable=False),
     Column("started", BigInteger, nullable=False),
@@ -462,78 +426,68 @@ passes = Table(
     Index("link_passes_part", "part", "started"),
 )
 
-leases = Table(
+leases = _table(
     "link_leases",
-    metadata,
     Column("part", Text, primary_key=True),
     Column("holder", Text, nullable=False),
     Column("fence", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),
 )
 
-webhook_signatures = Table(
+webhook_signatures = _table(
     "link_webhook_signatures",
-    metadata,
     Column("signature", LargeBinary(32), primary_key=True),
     Column("moment", BigInteger, nullable=False),  # of the signature
     Index("link_webhook_signatures_moment", "moment"),
 )
 
-feeds = Table(
+feeds = _table(
     "link_feeds",
-    metadata,
     Column("wiki_id", Integer, primary_key=True, autoincrement=False),
     Column("kind", Text, primary_key=True),  # changes, stream, sweep, …
     Column("cursor", Text, nullable=False, server_default=""),  # as the feed has it
     Column("moment", BigInteger, nullable=False),  # when it last came that far
-    Column(
-        "trouble", Text, nullable=False, server_default=""
-    ),  # why it does not go on; empty: it does
-    sqlite_with_rowid=False,
+    # why it does not go on; empty: it does
+    Column("trouble", Text, nullable=False, server_default=""),
+    rowid=False,
 )
 
-wanted = Table(
+wanted = _table(
     "link_wanted",
-    metadata,
     Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("since", BigInteger, nullable=False),
     Column("due", BigInteger, nullable=False),  # the second look, or the next attempt to hand it on
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("wiki_id", Integer, nullable=False),
-    Column(
-        "priority", SmallInteger, nullable=False
-    ),  # links.registry.archive_backlog.ArchivePriority
+    # links.registry.archive_backlog.ArchivePriority
+    Column("priority", SmallInteger, nullable=False),
     Index("link_wanted_due", "wiki_id", "priority", "due"),
     Index("link_wanted_url", "url_id"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-citations = Table(
+citations = _table(
     "link_citations",
-    metadata,
     Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
     Column("url_id", BigInteger, primary_key=True, autoincrement=False),
     Column("way", Text, nullable=False),  # wiki.wikitext.citation_model.CitationForm
     Column("access_day", Integer),  # as written (B05)
     Column("archive_url", Text, nullable=False, server_default=""),
     Column("archive_timestamp", Text, nullable=False, server_default=""),
-    Column(
-        "facts", SmallInteger, nullable=False, server_default="0"
-    ),  # bits: said dead, paywall, …
+    # bits: said dead, paywall, …
+    Column("facts", SmallInteger, nullable=False, server_default="0"),
     Index("link_citations_url", "url_id"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-edits = Table(
+edits = _table(
     "link_edits",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("wiki_id", Integer, nullable=False),
     Column("page_id", BigInteger, nullable=False),  # the wiki's own
-    Column(
-        "kind", Text, nullable=False, server_default="page"
-    ),  # links.registry.bot_edits.EditKind
+    # links.registry.bot_edits.EditKind
+    Column("kind", Text, nullable=False, server_default="page"),
     Column("job", Text, nullable=False),  # told in the summary
     Column("moment", BigInteger, nullable=False),
     Column("base_rev", BigInteger, nullable=False),
@@ -545,18 +499,16 @@ edits = Table(
     Column("undone_by", Text, nullable=False, server_default=""),
     Column("note", Text, nullable=False, server_default=""),
     Column("checked", BigInteger),  # when it was last looked whether it stands
-    Column(
-        "is_reported", Boolean, nullable=False, server_default=false()
-    ),  # whoever undid it was heard
+    # whoever undid it was heard
+    Column("is_reported", Boolean, nullable=False, server_default=false()),
     Column("reviewed", BigInteger),  # when somebody said who was right
     Column("reviewed_by", Text, nullable=False, server_default=""),
     Index("link_edits_page", "wiki_id", "page_id"),
     Index("link_edits_state", "wiki_id", "state", "moment"),
 )
 
-edit_changes = Table(
+edit_changes = _table(
     "link_edit_changes",
-    metadata,
     Column("edit_id", BigInteger, primary_key=True, autoincrement=False),
     Column("number", SmallInteger, primary_key=True, autoincrement=False),
     Column("page", BigInteger, nullable=False),  # link_pages.id
@@ -566,12 +518,11 @@ edit_changes = Table(
     Column("after", Text, nullable=False),
     Column("is_undone", Boolean, nullable=False, server_default=false()),
     Index("link_edit_changes_link", "page", "url_id"),
-    sqlite_with_rowid=False,
+    rowid=False,
 )
 
-edit_turns = Table(
+edit_turns = _table(
     "link_edit_turns",
-    metadata,
     Column("wiki_id", Integer, primary_key=True, autoincrement=False),
     Column("holder", Text, nullable=False),  # a name that no other run has
     Column("until", BigInteger, nullable=False),
@@ -579,12 +530,8 @@ edit_turns = Table(
 
 # By place: a new fault goes to the end of `Fault`, and needs a migration for its index.
 FAULT_BITS = {fault: 1 << place for place, fault in enumerate(PlaybackFault)}
-_WORST_FIRST = (
-    "standing",
-    "score",
-    "page_id",
-    "level",
-)  # no two rows alike: pages begin behind one
+# No two rows are alike in it, so that a page of results can begin behind any.
+_WORST_FIRST = ("standing", "score", "page_id", "level")
 
 
 def _fault(fault: PlaybackFault) -> str:
@@ -600,9 +547,8 @@ def has_fault(fault: PlaybackFault) -> str:
     return f"{_fault(fault)} = {FAULT_BITS[fault]} AND {_fault(fault)} <> 0"
 
 
-quality = Table(
+quality = _table(
     "link_quality",
-    metadata,
     Column("page_id", _Bytes, primary_key=True),  # of the visit
     Column("level", _Bytes, primary_key=True),  # of playback
     Column("url_key", LargeBinary(16), nullable=False),  # links.url_parts.key_of
@@ -633,9 +579,8 @@ quality = Table(
     Column("repair_page_id", _Bytes, nullable=False, server_default=""),  # of the new capture
     Column("repair_ms", BigInteger),
     Column("changed_ms", BigInteger, nullable=False),  # the latest of the moments above
-    Column(
-        "is_recorded", Boolean, nullable=False, server_default=false()
-    ),  # in a WARC, as it is now
+    # in a WARC, as it is now
+    Column("is_recorded", Boolean, nullable=False, server_default=false()),
     Index("link_quality_worst", *_WORST_FIRST),
     Index("link_quality_host", "host", *_WORST_FIRST),
     Index("link_quality_class", "page_class", *_WORST_FIRST),
@@ -658,10 +603,7 @@ quality = Table(
     Index("link_quality_repair", "repair", "repair_ms", "page_id", **_only("repair IN (1, 2)")),
     Index("link_quality_repaired", "repair_page_id", **_only("repair_page_id <> ''")),
     Index(
-        "link_quality_unrecorded",
-        "page_id",
-        "level",
-        sqlite_where=text("is_recorded = 0"),
-        postgresql_where=text("NOT is_recorded"),
+        *("link_quality_unrecorded", "page_id", "level"),
+        **_only("is_recorded = 0", "NOT is_recorded"),
     ),
 )

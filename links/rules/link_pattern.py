@@ -295,8 +295,7 @@ RANGE_ON_HOSTS = SqlStatement(
     "hosts",
 )
 ALIKE_ON_HOSTS = SqlStatement(
-    _LINK.where(urls.c.host_id.in_(many("hosts")), _head == one("head")).limit(one("most")),
-    "hosts",
+    _LINK.where(urls.c.host_id.in_(many("hosts")), _head == one("head")).limit(one("most")), "hosts"
 )
 ALIKE = SqlStatement(
     _LINK.where(urls.c.host_id == one("host"), _head == one("head"), urls.c.id > one("url"))

@@ -141,9 +141,7 @@ def mark_pages_stale(rows: Connection, wiki_ids: Iterable[int], url_ids: Iterabl
     found = rows.execute(
         update(pages)
         .where(
-            pages.c.id.in_(having),
-            pages.c.wiki_id.in_(list(wiki_ids)),
-            pages.c.is_stale.is_(False),
+            pages.c.id.in_(having), pages.c.wiki_id.in_(list(wiki_ids)), pages.c.is_stale.is_(False)
         )
         .values(is_stale=True)
     )
