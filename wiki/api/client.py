@@ -33,7 +33,7 @@ from wiki.api.errors import (
     WikiMovedError,
     WikiRefusedError,
 )
-from wiki.api.models import continuation, token_field
+from wiki.api.models import continuation, object_field, token_field
 from wiki.api.transport import (
     DIRECT,
     REDIRECTS,
@@ -288,8 +288,7 @@ class WikiApi:
         """Return the account's rights, fetched once."""
         if self._rights is None:
             told = await self.get(action="query", meta="userinfo", uiprop="rights")
-            user = told.get("query", {}).get("userinfo", {})
-            found = user.get("rights", []) if isinstance(user, dict) else []
+            found = object_field(object_field(told, "query"), "userinfo").get("rights", [])
             self._rights = frozenset(each for each in found if isinstance(each, str))
         return self._rights
 

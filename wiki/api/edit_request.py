@@ -20,7 +20,8 @@ from typing import Final
 from core.errors import PermanentError, TransientError, UnavailableError
 from wiki.api.client import WikiApi
 from wiki.api.errors import PermissionDeniedError, WikiAwayError, WikiRefusedError
-from wiki.api.revisions import EditablePage, dict_of, int_of, list_of
+from wiki.api.models import bool_field, count_field, object_field, query_result, text_field
+from wiki.api.revisions import EditablePage
 
 _MESSAGE_LIMIT: Final = 1_000
 
@@ -93,37 +94,25 @@ class SavedEdit:
 
 
 # Codes of action=edit, MediaWiki 1.35 to 1.45 and the extensions that refuse edits.
+_REFUSAL_CODES: Final[Mapping[EditRefusal, str]] = {
+    EditRefusal.PROTECTED: (
+        "protectedpage cascadeprotected protectednamespace protectednamespace-interface "
+        "protectedtitle namespaceprotected customcssprotected customjsprotected "
+        "customjsonprotected cantedit sitecssprotected sitejsprotected sitejsonprotected"
+    ),
+    EditRefusal.SPAM: (
+        "spamblacklist spamdetected blockeddomains abusefilter-blocked-domains-attempted"
+    ),
+    EditRefusal.CAPTCHA: "captcha",
+    EditRefusal.BLOCKED_HERE: "blockedfrompage",
+    EditRefusal.TOO_BIG: "contenttoobig",
+    EditRefusal.MODEL: "invalid-content-data no-direct-editing contentmodel-mismatch",
+    EditRefusal.FILTERED: "filtered",
+    # Extensions that protect pages in their own way say "permissiondenied".
+    EditRefusal.OTHER: "permissiondenied hookaborted emptypage parseerror badmd5 unknownerror",
+}
 _PAGE_REFUSALS: Final[Mapping[str, EditRefusal]] = {
-    "protectedpage": EditRefusal.PROTECTED,
-    "cascadeprotected": EditRefusal.PROTECTED,
-    "protectednamespace": EditRefusal.PROTECTED,
-    "protectednamespace-interface": EditRefusal.PROTECTED,
-    "protectedtitle": EditRefusal.PROTECTED,
-    "namespaceprotected": EditRefusal.PROTECTED,
-    "customcssprotected": EditRefusal.PROTECTED,
-    "customjsprotected": EditRefusal.PROTECTED,
-    "customjsonprotected": EditRefusal.PROTECTED,
-    "spamblacklist": EditRefusal.SPAM,
-    "spamdetected": EditRefusal.SPAM,
-    "blockeddomains": EditRefusal.SPAM,
-    "abusefilter-blocked-domains-attempted": EditRefusal.SPAM,
-    "captcha": EditRefusal.CAPTCHA,
-    "blockedfrompage": EditRefusal.BLOCKED_HERE,
-    "permissiondenied": EditRefusal.OTHER,  # extensions that protect pages in their own way say this
-    "cantedit": EditRefusal.PROTECTED,
-    "sitecssprotected": EditRefusal.PROTECTED,
-    "sitejsprotected": EditRefusal.PROTECTED,
-    "sitejsonprotected": EditRefusal.PROTECTED,
-    "contenttoobig": EditRefusal.TOO_BIG,
-    "invalid-content-data": EditRefusal.MODEL,
-    "no-direct-editing": EditRefusal.MODEL,
-    "contentmodel-mismatch": EditRefusal.MODEL,
-    "hookaborted": EditRefusal.OTHER,
-    "emptypage": EditRefusal.OTHER,
-    "filtered": EditRefusal.FILTERED,
-    "parseerror": EditRefusal.OTHER,
-    "badmd5": EditRefusal.OTHER,
-    "unknownerror": EditRefusal.OTHER,
+    code: refusal for refusal, codes in _REFUSAL_CODES.items() for code in codes.split()
 }
 _PAGE_REFUSAL_PREFIXES: Final = (
     ("abusefilter", EditRefusal.FILTERED),
@@ -131,12 +120,8 @@ _PAGE_REFUSAL_PREFIXES: Final = (
     ("captcha", EditRefusal.CAPTCHA),
     ("protected", EditRefusal.PROTECTED),
 )
-_DELETED_CODES: Final = frozenset(
-    {"missingtitle", "pagedeleted", "nosuchpageid", "edit-gone-missing"}
-)
-_BLOCKED_CODES: Final = frozenset(
-    {"blocked", "autoblocked", "systemblocked", "wikimedia-globalblocking"}
-)
+_DELETED_CODES: Final = {"missingtitle", "pagedeleted", "nosuchpageid", "edit-gone-missing"}
+_BLOCKED_CODES: Final = {"blocked", "autoblocked", "systemblocked", "wikimedia-globalblocking"}
 
 
 async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOptions) -> SavedEdit:
@@ -177,19 +162,20 @@ async def read_bot_account(api: WikiApi) -> BotAccount:
         EditingStoppedError: none is.
     """
     told = await api.get(action="query", meta="userinfo", uiprop="rights|hasmsg|blockinfo")
-    found = dict_of(dict_of(told.get("query")).get("userinfo"))
-    if found.get("anon") or not found.get("id"):
+    found = object_field(query_result(told), "userinfo")
+    if bool_field(found, "anon") or not count_field(found, "id"):
         raise EditingStoppedError(
             "Nobody is logged in at the wiki: give the bot an account of its own."
         )
     blocked = ""
-    if found.get("blockid") is not None and not found.get("blockpartial"):
+    if found.get("blockid") is not None and not bool_field(found, "blockpartial"):
         by = f" by {found['blockedby']}" if found.get("blockedby") else ""
         blocked = f"blocked{by}: {found.get('blockreason') or 'no reason given'}"[:500]
+    rights = found.get("rights")
     return BotAccount(
-        str(found.get("name") or ""),
-        frozenset(map(str, list_of(found.get("rights")))),
-        bool(found.get("messages")),
+        text_field(found, "name"),
+        frozenset(map(str, rights if isinstance(rights, list) else ())),
+        bool_field(found, "messages"),
         blocked,
     )
 
@@ -208,19 +194,19 @@ async def _save(api: WikiApi, asked: Mapping[str, str], saving: SaveOptions) -> 
         told = await api.post(action="edit", **params)
     except (PermissionDeniedError, WikiRefusedError) as error:
         raise await edit_error(api, error.code, str(error)) from error
-    found = dict_of(told.get("edit"))
+    found = object_field(told, "edit")
     if found.get("result") != "Success":
         # Extensions that refuse in the older way, with 200 and a result.
         code = next((key for key in found if (_reason(key) is not None)), "")
         code = code or str(found.get("code") or "unknownerror")
         said = str(found.get("info") or found.get("warning") or found.get("result") or "no word")
         raise await edit_error(api, code, said[:_MESSAGE_LIMIT])
-    if found.get("nochange"):
+    if bool_field(found, "nochange"):
         return SavedEdit(None)
-    rev = int_of(found.get("newrevid"))
+    rev = count_field(found, "newrevid")
     if not rev:
         raise WikiAwayError("The wiki says that an edit was made, and not which revision that is.")
-    return SavedEdit(rev, int_of(found.get("oldrevid")))
+    return SavedEdit(rev, count_field(found, "oldrevid"))
 
 
 async def edit_error(api: WikiApi, code: str, said: str) -> Exception:

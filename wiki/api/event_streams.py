@@ -18,7 +18,15 @@ from typing import Any, Final
 
 from wiki.api.client import ApiTiming
 from wiki.api.errors import WikiAwayError
-from wiki.api.models import PageChange, bool_field, count_field, json_rows, parse_moment, text_field
+from wiki.api.models import (
+    PageChange,
+    bool_field,
+    count_field,
+    json_rows,
+    object_field,
+    parse_moment,
+    text_field,
+)
 from wiki.api.recent_changes import kind_of
 from wiki.api.transport import ApiTransport
 
@@ -156,9 +164,12 @@ async def listen_to_stream(
     marked = timing.clock.monotonic()
     while True:
         reader = EventReader(last_id)
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if last_id:
+            headers["Last-Event-ID"] = last_id
         why: WikiAwayError | None = None
         try:
-            async for piece in wire.pieces(url, _headers(last_id), idle_s=IDLE_S):
+            async for piece in wire.pieces(url, headers, idle_s=IDLE_S):
                 for event in reader.feed(piece):
                     last_id, failures = event.last_id, 0
                     told = parse_event(event, wikis)
@@ -177,11 +188,6 @@ async def listen_to_stream(
         await timing.sleep(max(asked, reconnect_delay(failures, timing.chance.random())))
 
 
-def _headers(last_id: str) -> dict[str, str]:
-    headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
-    return {**headers, "Last-Event-ID": last_id} if last_id else headers
-
-
 def reconnect_delay(failures: int, chance: float) -> float:
     """Return the pause in seconds after this many failures in a row: exponential with jitter."""
     most = min(_PAUSE_S * math.exp2(min(failures, 30) - 1), _PAUSE_MOST_S)
@@ -190,11 +196,13 @@ def reconnect_delay(failures: int, chance: float) -> float:
 
 def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | None:
     """Parse an event; None when it concerns none of these wikis or is of an unused kind."""
-    found = _object(event.data)
-    if found is None or event.kind != "message":
+    try:
+        found = json.loads(event.data)
+    except (ValueError, RecursionError):
         return None
-    meta = found.get("meta")
-    if isinstance(meta, dict) and meta.get("domain") == _CANARY:
+    if not isinstance(found, dict) or event.kind != "message":
+        return None
+    if object_field(found, "meta").get("domain") == _CANARY:
         return None
     wiki = text_field(found, "wiki", "database")
     if wiki not in wikis:
@@ -217,14 +225,13 @@ def parse_rc_change(found: Mapping[str, Any]) -> PageChange | None:
     type_ = text_field(found, "type")
     if type_ not in _PROMISED:
         return None
-    revision = found.get("revision")
-    revs: Mapping[str, Any] = revision if isinstance(revision, dict) else {}
-    given = found.get("log_params")
-    params: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    revs, params = object_field(found, "revision"), object_field(found, "log_params")
+    at = found.get("timestamp")  # seconds since 1970
+    is_number = isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < 2**36
     return PageChange(
         rc_id=count_field(found, "id"),
         kind=kind_of(type_, text_field(found, "log_type"), text_field(found, "log_action")),
-        moment=_moment(found.get("timestamp")),
+        moment=datetime.fromtimestamp(int(at), UTC) if is_number else parse_moment(at),
         page_id=count_field(found, "page_id"),
         namespace=count_field(found, "namespace"),
         title=text_field(found, "title"),
@@ -242,41 +249,19 @@ def parse_link_change(found: Mapping[str, Any]) -> LinkChange:
     Raises:
         WikiAwayError: it has another form.
     """
-    meta = found.get("meta")
-    dt = meta.get("dt") if isinstance(meta, dict) else found.get("dt")
-    performer = found.get("performer")
+
+    def external(name: str) -> tuple[str, ...]:
+        rows = json_rows(found, name)[:LINKS_LIMIT]
+        links = (text_field(row, "link") for row in rows if row.get("external") is True)
+        return tuple(dict.fromkeys(link for link in links if link))
+
     return LinkChange(
-        moment=parse_moment(dt),
+        moment=parse_moment(object_field(found, "meta").get("dt", found.get("dt"))),
         page_id=count_field(found, "page_id"),
         namespace=count_field(found, "page_namespace"),
         title=text_field(found, "page_title").replace("_", " "),
         rev_id=count_field(found, "rev_id"),
-        added=_external(found, "added_links"),
-        removed=_external(found, "removed_links"),
-        user=text_field(performer, "user_text") if isinstance(performer, dict) else "",
+        added=external("added_links"),
+        removed=external("removed_links"),
+        user=text_field(object_field(found, "performer"), "user_text"),
     )
-
-
-def _external(found: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    rows = json_rows(found, name)[:LINKS_LIMIT]
-    links = (text_field(row, "link") for row in rows if row.get("external") is True)
-    return tuple(dict.fromkeys(link for link in links if link))
-
-
-def _moment(value: Any) -> datetime:
-    """Parse a time in seconds since 1970.
-
-    Raises:
-        WikiAwayError: it is not one.
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 2**36:
-        return datetime.fromtimestamp(int(value), UTC)
-    return parse_moment(value)
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None

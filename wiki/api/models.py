@@ -165,6 +165,18 @@ def json_rows(found: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return rows
 
 
+def normalized_titles(query: Mapping[str, Any]) -> dict[str, str]:
+    """Return the titles that the wiki writes otherwise than requested."""
+    rows = json_rows(query, "normalized")
+    return {text_field(each, "from"): text_field(each, "to") for each in rows}
+
+
+def object_field(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a field that is an object; empty when missing or of another type."""
+    value = found.get(name)
+    return value if isinstance(value, dict) else {}
+
+
 def text_field(row: Mapping[str, Any], *names: str) -> str:
     """Return the first of these fields that is a string; empty without one."""
     for name in names:
@@ -206,9 +218,7 @@ def parse_moment(value: Any) -> datetime:
 
 def continuation(told: Mapping[str, Any]) -> dict[str, str]:
     """Return the parameters that continue the query; empty at the end."""
-    found = told.get("continue")
-    if not isinstance(found, dict):
-        return {}
+    found = object_field(told, "continue")
     return {str(k): str(v) for k, v in found.items() if isinstance(v, str | int)}
 
 
@@ -218,10 +228,8 @@ def token_field(told: Mapping[str, Any], kind: str) -> str:
     Raises:
         WikiAwayError: it is missing.
     """
-    query = told.get("query")
-    tokens = query.get("tokens") if isinstance(query, dict) else None
-    found = tokens.get(f"{kind}token") if isinstance(tokens, dict) else None
-    if not isinstance(found, str) or not found:
+    found = text_field(object_field(object_field(told, "query"), "tokens"), f"{kind}token")
+    if not found:
         raise WikiAwayError(f"The wiki gives no {kind} token.")
     return found
 

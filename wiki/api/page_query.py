@@ -8,7 +8,7 @@ a redirect is a page of its own, with its few links.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.errors import BodyTooLargeError
@@ -17,8 +17,11 @@ from wiki.api.models import (
     SiteFacts,
     WikiPage,
     bool_field,
+    continuation,
     count_field,
     json_rows,
+    normalized_titles,
+    object_field,
     parse_moment,
     query_result,
     split_batches,
@@ -64,21 +67,41 @@ class _PageBuilder:
         for name, value in row.items():
             if name not in {"extlinks", "iwlinks", "categories", "templates"}:
                 self.facts.setdefault(name, value)
-        self.links.update(
-            (text_field(each, "url", "*"), None) for each in json_rows(row, "extlinks")
-        )
-        self.interwikis.update(
-            ((text_field(each, "prefix"), text_field(each, "title", "*")), None)
-            for each in json_rows(row, "iwlinks")
-        )
-        self.categories.update(
-            (text_field(each, "title"), None) for each in json_rows(row, "categories")
-        )
-        self.templates.update(
-            (text_field(each, "title"), None) for each in json_rows(row, "templates")
-        )
+        for each in json_rows(row, "extlinks"):
+            self.links[text_field(each, "url", "*")] = None
+        for each in json_rows(row, "iwlinks"):
+            self.interwikis[text_field(each, "prefix"), text_field(each, "title", "*")] = None
+        for name, titles in (("categories", self.categories), ("templates", self.templates)):
+            titles.update((text_field(each, "title"), None) for each in json_rows(row, name))
         if len(self.links) > PAGE_LINKS_LIMIT:
             raise BodyTooLargeError(f"A page has more than {PAGE_LINKS_LIMIT:,} links.")
+
+    def page(self, props: Collection[str]) -> WikiPage:
+        """Build the page, with None for properties that were not requested."""
+        row = self.facts
+        newest = next(iter(json_rows(row, "revisions")), {})
+        made = newest.get("timestamp")
+        is_missing = any(bool_field(row, name) for name in ("missing", "invalid", "special"))
+        return WikiPage(
+            page_id=count_field(row, "pageid"),
+            title=text_field(row, "title"),
+            namespace=count_field(row, "ns"),
+            is_missing=is_missing,
+            is_redirect=bool_field(row, "redirect"),
+            rev_id=count_field(newest, "revid") or count_field(row, "lastrevid"),
+            touched=parse_moment(made) if made is not None else None,
+            model=text_field(row, "contentmodel") or "wikitext",
+            links=tuple(each for each in self.links if each),
+            interwiki_links=tuple(each for each in self.interwikis if each[0]),
+            categories=tuple(self.categories) if "categories" in props else None,
+            templates=tuple(self.templates) if "templates" in props else None,
+            text=revision_content(newest),
+            item=text_field(object_field(row, "pageprops"), "wikibase_item")
+            if "pageprops" in props
+            else None,
+            parent_id=count_field(newest, "parentid") if "parentid" in newest else None,
+            account=text_field(newest, "user"),
+        )
 
 
 async def read_pages(  # noqa: PLR0913 what is read of them
@@ -124,10 +147,14 @@ async def read_pages(  # noqa: PLR0913 what is read of them
     by = "pageids" if page_ids else "titles"
     asked: list[str] = [str(each) for each in page_ids or titles]
     at_once = TITLES_AT_ONCE if with_text else await titles_at_once(api)
-    found: dict[str, WikiPage] = {}
+    found: dict[str, _PageBuilder] = {}
     for some in split_batches(list(dict.fromkeys(asked)), at_once):
         found.update(await _read_some(api, by, some, params))
-    return [_mask_unasked(found.get(each) or _missing_page(by, each), props) for each in asked]
+    key = "pageid" if page_ids else "title"  # one without an entry, such as an interwiki title
+    return [
+        (found.get(each) or _PageBuilder({key: each, "missing": True})).page(props)
+        for each in asked
+    ]
 
 
 async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
@@ -141,10 +168,7 @@ async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
     found: set[str] = set()
     for some in split_batches(list(dict.fromkeys(titles)), TITLES_AT_ONCE):
         query = query_result(await api.get(action="query", titles=some))
-        names = {
-            text_field(each, "from"): text_field(each, "to")
-            for each in json_rows(query, "normalized")
-        }
+        names = normalized_titles(query)
         missing = {
             text_field(row, "title")
             for row in json_rows(query, "pages")
@@ -163,15 +187,14 @@ async def titles_at_once(api: WikiApi) -> int:
 
 async def _read_some(
     api: WikiApi, by: str, asked: list[str], params: Mapping[str, ParamValue]
-) -> dict[str, WikiPage]:
+) -> dict[str, _PageBuilder]:
     """Read pages by the requested keys; halve the batch when the answer is too large."""
     try:
         drafts: dict[str, _PageBuilder] = {}
         names: dict[str, str] = {}  # as asked for -> as the wiki writes it
         async for told in api.query(PAGE_PARTS_LIMIT, **{**params, by: asked}):
             query = query_result(told)
-            for each in json_rows(query, "normalized"):
-                names[text_field(each, "from")] = text_field(each, "to")
+            names |= normalized_titles(query)
             for each in json_rows(query, "interwiki"):
                 names.setdefault(text_field(each, "title"), "")
             for row in json_rows(query, "pages"):
@@ -180,7 +203,7 @@ async def _read_some(
                 )
                 drafts.setdefault(key, _PageBuilder()).add(row)
         told_of = ((each, drafts.get(names.get(each, each))) for each in asked)
-        return {each: build_page(draft) for each, draft in told_of if draft is not None}
+        return {each: draft for each, draft in told_of if draft is not None}
     except BodyTooLargeError:
         if len(asked) == 1:
             raise
@@ -190,65 +213,13 @@ async def _read_some(
     return found
 
 
-def build_page(draft: _PageBuilder) -> WikiPage:
-    """Build the page from its accumulated parts."""
-    row = draft.facts
-    revisions = json_rows(row, "revisions")
-    newest: Mapping[str, Any] = revisions[0] if revisions else {}
-    made = newest.get("timestamp")
-    is_missing = any(bool_field(row, name) for name in ("missing", "invalid", "special"))
-    return WikiPage(
-        page_id=count_field(row, "pageid"),
-        title=text_field(row, "title"),
-        namespace=count_field(row, "ns"),
-        is_missing=is_missing,
-        is_redirect=bool_field(row, "redirect"),
-        rev_id=count_field(newest, "revid") or count_field(row, "lastrevid"),
-        touched=parse_moment(made) if made is not None else None,
-        model=text_field(row, "contentmodel") or "wikitext",
-        links=tuple(each for each in draft.links if each),
-        interwiki_links=tuple(each for each in draft.interwikis if each[0]),
-        categories=tuple(draft.categories),
-        templates=tuple(draft.templates),
-        text=revision_content(newest),
-        item=_item_of(row),
-        parent_id=count_field(newest, "parentid") if "parentid" in newest else None,
-        account=text_field(newest, "user"),
-    )
-
-
-def _item_of(row: Mapping[str, Any]) -> str:
-    found = row.get("pageprops")
-    return text_field(found, "wikibase_item") if isinstance(found, dict) else ""
-
-
 def revision_content(revision: Mapping[str, Any]) -> str | None:
     """Return a revision's text in either format version; None when not requested or hidden."""
-    slots = revision.get("slots")
-    main = slots.get("main") if isinstance(slots, dict) else None
-    for place in (main, revision):
-        if isinstance(place, dict):
-            for name in ("content", "*"):
-                value = place.get(name)
-                if isinstance(value, str):
-                    return value
+    for place in (object_field(object_field(revision, "slots"), "main"), revision):
+        for name in ("content", "*"):
+            if isinstance(value := place.get(name), str):
+                return value
     return None
-
-
-def _mask_unasked(page: WikiPage, props: Collection[str]) -> WikiPage:
-    return replace(
-        page,
-        categories=page.categories if "categories" in props else None,
-        templates=page.templates if "templates" in props else None,
-        item=page.item if "pageprops" in props else None,
-    )
-
-
-def _missing_page(by: str, asked: str) -> WikiPage:
-    """Return a missing page for a key without an entry in the answer, such as an interwiki title."""
-    if by == "pageids":
-        return WikiPage(int(asked), "", 0, is_missing=True)
-    return WikiPage(0, asked, 0, is_missing=True)
 
 
 async def all_pages(
@@ -265,23 +236,14 @@ async def all_pages(
         "apfilterredir": "all" if with_redirects else "nonredirects",
         "apfrom": start or None,
     }
-    async for part in _parts(api, "allpages", "apcontinue", params):
-        yield part
-
-
-async def _parts(
-    api: WikiApi, name: str, key: str, params: Mapping[str, ParamValue]
-) -> AsyncIterator[PageListPart]:
     async for told in api.query(**params):
         pages = tuple(
             WikiPageRef(
                 count_field(row, "pageid"), count_field(row, "ns"), text_field(row, "title")
             )
-            for row in json_rows(query_result(told), name)
+            for row in json_rows(query_result(told), "allpages")
         )
-        further = told.get("continue")
-        go_on = text_field(further, key) if isinstance(further, dict) else ""
-        yield PageListPart(pages, go_on)
+        yield PageListPart(pages, continuation(told).get("apcontinue", ""))
 
 
 async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> list[str]:
@@ -299,11 +261,7 @@ async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> l
         unknown.extend(
             text_field(row, "title")
             for row in json_rows(query_result(told), "pages")
-            if bool_field(row, "missing") and not _has_members(row)
+            if bool_field(row, "missing")
+            and not count_field(object_field(row, "categoryinfo"), "size")
         )
     return unknown
-
-
-def _has_members(row: Mapping[str, Any]) -> bool:
-    found = row.get("categoryinfo")
-    return isinstance(found, dict) and count_field(found, "size") > 0

@@ -25,6 +25,8 @@ from wiki.api.models import (
     bool_field,
     count_field,
     json_rows,
+    normalized_titles,
+    object_field,
     parse_moment,
     query_result,
     split_batches,
@@ -40,26 +42,20 @@ _PROPS: Final = "ids|title|timestamp|loginfo|user|flags"
 _TYPES: Final = "edit|new|log"  # never categorize: it follows an edit that is there, too
 _RESOLVED_AT_ONCE: Final = 50
 
-_LOGS: Final[Mapping[tuple[str, str], ChangeKind]] = {
-    ("move", "move"): ChangeKind.MOVE,
-    ("move", "move_redir"): ChangeKind.MOVE,
-    ("delete", "delete"): ChangeKind.DELETE,
-    ("delete", "delete_redir"): ChangeKind.DELETE,
-    ("delete", "delete_redir2"): ChangeKind.DELETE,
-    ("suppress", "delete"): ChangeKind.DELETE,
-    ("delete", "restore"): ChangeKind.RESTORE,
-    ("import", "upload"): ChangeKind.IMPORT,
-    ("import", "interwiki"): ChangeKind.IMPORT,
-    ("merge", "merge"): ChangeKind.MERGE,
-    ("merge", "merge-into"): ChangeKind.MERGE,
-    ("create", "create"): ChangeKind.NEW,
-    ("upload", "upload"): ChangeKind.NEW,
-    ("upload", "overwrite"): ChangeKind.EDIT,
-    ("upload", "revert"): ChangeKind.EDIT,
-    ("contentmodel", "new"): ChangeKind.NEW,
-    ("contentmodel", "change"): ChangeKind.EDIT,
+_LOGS: Final[Mapping[ChangeKind, str]] = {
+    ChangeKind.MOVE: "move/move move/move_redir",
+    ChangeKind.DELETE: "delete/delete delete/delete_redir delete/delete_redir2 suppress/delete",
+    ChangeKind.RESTORE: "delete/restore",
+    ChangeKind.IMPORT: "import/upload import/interwiki",
+    ChangeKind.MERGE: "merge/merge merge/merge-into",
+    ChangeKind.NEW: "create/create upload/upload contentmodel/new",
+    ChangeKind.EDIT: "upload/overwrite upload/revert contentmodel/change",
 }
-_SIMPLE: Final = {"edit": ChangeKind.EDIT, "new": ChangeKind.NEW}
+_KINDS: Final[Mapping[str, ChangeKind]] = {
+    "edit": ChangeKind.EDIT,
+    "new": ChangeKind.NEW,
+    **{log: kind for kind, logs in _LOGS.items() for log in logs.split()},
+}
 
 
 @dataclass(frozen=True)
@@ -214,8 +210,7 @@ async def _read(
 
 
 def _next_page(told: Mapping[str, Any], before: str) -> str:
-    found = told.get("continue")
-    value = found.get("rccontinue") if isinstance(found, dict) else None
+    value = object_field(told, "continue").get("rccontinue")
     if value is None:
         return ""
     if not isinstance(value, str) or value == before or len(value) > 200:
@@ -241,8 +236,7 @@ def parse_change(row: Mapping[str, Any]) -> PageChange:
     )
     if bool_field(row, "actionhidden"):
         kind = ChangeKind.OTHER
-    given = row.get("logparams")
-    params: Mapping[str, Any] = given if isinstance(given, dict) else {}
+    params = object_field(row, "logparams")
     return PageChange(
         rc_id=count_field(row, "rcid"),
         kind=kind,
@@ -261,7 +255,8 @@ def parse_change(row: Mapping[str, Any]) -> PageChange:
 
 def kind_of(type_: str, log_type: str, log_action: str) -> ChangeKind:
     """Map the type of an entry to a change kind."""
-    return _SIMPLE.get(type_) or _LOGS.get((log_type, log_action), ChangeKind.OTHER)
+    entry = type_ if type_ in {"edit", "new"} else f"{log_type}/{log_action}"
+    return _KINDS.get(entry, ChangeKind.OTHER)
 
 
 async def _resolved(api: WikiApi, changes: list[PageChange]) -> list[PageChange]:
@@ -276,8 +271,7 @@ async def _resolved(api: WikiApi, changes: list[PageChange]) -> list[PageChange]
         query = query_result(told)
         for page in json_rows(query, "pages"):
             ids[text_field(page, "title")] = count_field(page, "pageid")
-        for each in json_rows(query, "normalized"):
-            ids[text_field(each, "from")] = ids.get(text_field(each, "to"), 0)
+        ids |= {said: ids.get(name, 0) for said, name in normalized_titles(query).items()}
     return [
         replace(each, page_id=ids.get(_title_now(each), 0)) if _lacks_id(each) else each
         for each in changes

@@ -7,28 +7,28 @@ between the last without the URL and the first with it.
 
 import html
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from core.web_dates import parse_web_date
-from wiki.api.client import WikiApi
+from wiki.api.client import ApiAnswer, ParamValue, WikiApi
 from wiki.api.errors import WikiRefusedError
 from wiki.api.models import (
     Revision,
     bool_field,
     count_field,
     json_rows,
+    normalized_titles,
+    object_field,
     parse_moment,
     query_result,
+    split_batches,
     text_field,
 )
-from wiki.api.page_query import revision_content
+from wiki.api.page_query import TITLES_AT_ONCE, revision_content
 
-TITLES_AT_ONCE: Final = 50  # pages in one question, for accounts without higher limits
 HISTORY_LIMIT: Final = 500  # revisions after an edit that are looked at
 COMMENT_LIMIT: Final = 1_000
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,49 +64,38 @@ class PageHead:
 
 
 async def read_now(api: WikiApi, page_id: int) -> EditablePage:
-    """Read the page's current text and revision.
-
-    Raises:
-        WikiAwayError: no usable answer.
-    """
-    told = await api.get(
-        action="query",
-        pageids=str(page_id),
+    """Read the page's current text and revision."""
+    told, page = await _one_page(
+        api,
+        pageids=page_id,
         prop="info|revisions",
         inprop="associatedpage",
         rvprop="ids|timestamp|content|contentmodel",
         rvslots="main",
-        curtimestamp="1",
+        curtimestamp=True,
     )
-    page = _page_in(told)
-    revision = _revision_in(page)
-    slot = dict_of(dict_of(revision.get("slots")).get("main")) or revision
-    text = slot.get("content")
-    is_there = not page.get("missing") and not page.get("invalid") and isinstance(text, str)
+    revision = next(iter(json_rows(page, "revisions")), {})
+    slot = object_field(object_field(revision, "slots"), "main")
+    text = revision_content(revision)
+    is_there = text is not None and not (bool_field(page, "missing") or bool_field(page, "invalid"))
     return EditablePage(
         page_id,
-        str(page.get("title") or ""),
-        int_of(page.get("ns")),
-        int_of(revision.get("revid")) if is_there else 0,
-        str(revision.get("timestamp") or ""),
-        str(told.get("curtimestamp") or ""),
-        text if isinstance(text, str) else "",
-        str(slot.get("contentmodel") or "wikitext"),
-        bool(page.get("redirect")),
-        str(page.get("associatedpage") or ""),
+        text_field(page, "title"),
+        count_field(page, "ns"),
+        count_field(revision, "revid") if is_there else 0,
+        text_field(revision, "timestamp"),
+        text_field(told, "curtimestamp"),
+        text or "",
+        text_field(slot or revision, "contentmodel") or "wikitext",
+        bool_field(page, "redirect"),
+        text_field(page, "associatedpage"),
     )
 
 
 async def read_text(api: WikiApi, title: str) -> str | None:
     """Return the text of a page by title; None when missing."""
-    told = await api.get(
-        action="query", titles=title, prop="revisions", rvprop="content", rvslots="main"
-    )
-    page = _page_in(told)
-    revision = _revision_in(page)
-    slot = dict_of(dict_of(revision.get("slots")).get("main")) or revision
-    text = slot.get("content")
-    return text if isinstance(text, str) else None
+    _, page = await _one_page(api, titles=title, prop="revisions", rvprop="content", rvslots="main")
+    return revision_content(next(iter(json_rows(page, "revisions")), {}))
 
 
 async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]:
@@ -115,14 +104,11 @@ async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]
     Redirects count: a template that redirects to another one works.
     """
     found: set[str] = set()
-    for batch in _batches(titles):
-        told = await api.get(action="query", titles=batch, prop="info")
-        names = {
-            str(each.get("from")): str(each.get("to"))
-            for each in list_of(dict_of(told.get("query")).get("normalized"))
-            if isinstance(each, dict)
-        }
-        there = {str(page.get("title")) for page in _pages(told) if int_of(page.get("pageid"))}
+    for batch in split_batches(list(dict.fromkeys(titles)), TITLES_AT_ONCE):
+        query = query_result(await api.get(action="query", titles=batch, prop="info"))
+        names = normalized_titles(query)
+        pages = json_rows(query, "pages")
+        there = {text_field(page, "title") for page in pages if count_field(page, "pageid")}
         found.update(title for title in batch if names.get(title, title) in there)
     return frozenset(found)
 
@@ -130,17 +116,16 @@ async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]
 async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, PageHead]:
     """Return the newest revision of each page, including missing ones."""
     found: dict[int, PageHead] = {}
-    for batch in _batches(page_ids):
-        told = await api.get(action="query", pageids="|".join(map(str, batch)), prop="info")
-        for page in _pages(told):
-            number = int_of(page.get("pageid"))
-            is_there = bool(number) and not page.get("missing")
+    for batch in split_batches(list(dict.fromkeys(page_ids)), TITLES_AT_ONCE):
+        told = await api.get(action="query", pageids=batch, prop="info")
+        for page in json_rows(query_result(told), "pages"):
+            number = count_field(page, "pageid")
             found[number] = PageHead(
                 number,
-                int_of(page.get("lastrevid")) if is_there else 0,
-                str(page.get("title") or ""),
-                int_of(page.get("ns")),
-                bool(page.get("redirect")),
+                0 if bool_field(page, "missing") else count_field(page, "lastrevid"),
+                text_field(page, "title"),
+                count_field(page, "ns"),
+                bool_field(page, "redirect"),
             )
     return found
 
@@ -153,27 +138,18 @@ async def history_after(
     Unavailable: the revision was deleted, or the page was imported over.
     """
     found: list[Revision] = []
-    goes_on: dict[str, Any] = {}
-    while len(found) < limit:
-        try:
-            told = await api.get(
-                action="query",
-                pageids=str(page_id),
-                prop="revisions",
-                rvprop="ids|timestamp|user|comment|sha1|tags",
-                rvstartid=str(rev_id),
-                rvdir="newer",
-                rvlimit=str(min(limit, HISTORY_LIMIT)),
-                **goes_on,
-            )
-        except WikiRefusedError:
-            return tuple(found)
-        page = _page_in(told)
-        found += map(_lenient_revision, list_of(page.get("revisions")))
-        more = {key: str(value) for key, value in dict_of(told.get("continue")).items()}
-        if not more or more == goes_on:
-            break
-        goes_on = more
+    with suppress(WikiRefusedError):
+        async for told in api.query(
+            pageids=page_id,
+            prop="revisions",
+            rvprop=_PROPS,
+            rvstartid=rev_id,
+            rvdir="newer",
+            rvlimit=min(limit, HISTORY_LIMIT),
+        ):
+            found += map(parse_revision, _revisions_in(told))
+            if len(found) >= limit:
+                break
     return tuple(found[:limit])
 
 
@@ -184,81 +160,32 @@ async def earlier_digests(
     try:
         told = await api.get(
             action="query",
-            pageids=str(page_id),
+            pageids=page_id,
             prop="revisions",
             rvprop="ids|sha1",
-            rvstartid=str(rev_id),
+            rvstartid=rev_id,
             rvdir="older",
-            rvlimit=str(limit),
+            rvlimit=limit,
         )
     except WikiRefusedError:
         return frozenset()
-    page = _page_in(told)
-    found = (str(each.get("sha1") or "") for each in list_of(page.get("revisions")))
-    return frozenset(filter(None, found))
+    return frozenset(filter(None, (text_field(row, "sha1") for row in _revisions_in(told))))
 
 
 async def read_revision_text(api: WikiApi, rev_id: int) -> str | None:
     """Return the text of a revision; None when hidden or deleted."""
-    told = await api.get(
-        action="query",
-        revids=str(rev_id),
-        prop="revisions",
-        rvprop="ids|content",
-        rvslots="main",
-    )
-    page = _page_in(told)
-    revision = _revision_in(page)
-    text = dict_of(dict_of(revision.get("slots")).get("main")).get("content")
-    return text if isinstance(text, str) else None
+    return (await read_texts(api, [rev_id])).get(rev_id)
 
 
-def _lenient_revision(found: Mapping[str, Any]) -> Revision:
-    moment = parse_web_date(str(found.get("timestamp"))) or datetime.fromtimestamp(0, UTC)
-    return Revision(
-        int_of(found.get("revid")),
-        int_of(found.get("parentid")),
-        moment,
-        str(found.get("user") or ""),
-        str(found.get("comment") or "")[:COMMENT_LIMIT],
-        str(found.get("sha1") or ""),
-        tuple(map(str, list_of(found.get("tags")))),
-    )
+async def _one_page(api: WikiApi, **params: ParamValue) -> tuple[ApiAnswer, Mapping[str, Any]]:
+    """Return the answer about one page, and the page's object."""
+    told = await api.get(action="query", **params)
+    return told, next(iter(json_rows(query_result(told), "pages")), {})
 
 
-def _page_in(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    return next(iter(_pages(told)), {})
-
-
-def _revision_in(page: Mapping[str, Any]) -> Mapping[str, Any]:
-    return next((each for each in list_of(page.get("revisions")) if isinstance(each, dict)), {})
-
-
-def _pages(told: Mapping[str, Any]) -> list[Any]:
-    return [
-        each for each in list_of(dict_of(told.get("query")).get("pages")) if isinstance(each, dict)
-    ]
-
-
-def dict_of(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def list_of(value: Any) -> list[Any]:
-    """Return the value if it is a list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def int_of(value: Any) -> int:
-    """Return the value if it is a number, else 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def _batches(wanted: Iterable[T]) -> Iterator[Sequence[T]]:
-    each = list(dict.fromkeys(wanted))
-    for start in range(0, len(each), TITLES_AT_ONCE):
-        yield each[start : start + TITLES_AT_ONCE]
+def _revisions_in(told: ApiAnswer) -> Iterator[Mapping[str, Any]]:
+    for page in json_rows(query_result(told), "pages"):
+        yield from json_rows(page, "revisions")
 
 
 REVISIONS_AT_ONCE: Final = 15
@@ -290,14 +217,11 @@ async def read_revisions(
         rvlimit=at_once,
         rvstartid=start or None,
     ):
-        for page in json_rows(query_result(told), "pages"):
-            for row in json_rows(page, "revisions"):
-                if left <= 0:
-                    return
-                left -= 1
-                yield parse_revision(row)
-        if left <= 0:
-            return
+        for row in _revisions_in(told):
+            yield parse_revision(row)
+            left -= 1
+            if not left:
+                return
 
 
 def parse_revision(row: Mapping[str, Any]) -> Revision:
@@ -312,7 +236,7 @@ def parse_revision(row: Mapping[str, Any]) -> Revision:
         parent_id=count_field(row, "parentid"),
         moment=parse_moment(row.get("timestamp")),
         user=text_field(row, "user"),
-        comment=text_field(row, "comment"),
+        comment=text_field(row, "comment")[:COMMENT_LIMIT],
         sha1=text_field(row, "sha1"),
         tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
         text=None if bool_field(row, "texthidden") else revision_content(row),
@@ -327,11 +251,10 @@ async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
     async for told in api.query(
         prop="revisions", revids=list(rev_ids), rvprop="ids|content", rvslots="main"
     ):
-        for page in json_rows(query_result(told), "pages"):
-            for row in json_rows(page, "revisions"):
-                text = revision_content(row)
-                if text is not None:
-                    found[count_field(row, "revid")] = text
+        for row in _revisions_in(told):
+            text = revision_content(row)
+            if text is not None:
+                found[count_field(row, "revid")] = text
     return found
 
 
