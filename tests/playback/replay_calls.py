@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-import brotli
+import brotlicffi
 
 from core.errors import PermanentError
 from playback.access.levels import Level
@@ -82,7 +82,7 @@ def font_type(data: str) -> str:
 
 
 def compressed(data: str) -> str:
-    return base64.b64encode(brotli.compress(base64.b64decode(data), quality=1)).decode()
+    return base64.b64encode(brotlicffi.compress(base64.b64decode(data), quality=1)).decode()
 
 
 def declarations(text: str) -> str:

@@ -18,7 +18,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-import brotli
+import brotlicffi
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
@@ -104,7 +104,7 @@ def zipped(content: bytes) -> bytes:
 
 def brotlied(content: bytes) -> bytes:
     """Return the content in Brotli."""
-    compressed: bytes = brotli.compress(content)
+    compressed: bytes = brotlicffi.compress(content)
     return compressed
 
 
