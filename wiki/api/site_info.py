@@ -27,6 +27,7 @@ from wiki.api.models import (
     query_result,
     text_field,
 )
+from wiki.api.transport import absolute_address
 
 OLDEST_VERSION: Final = (1, 35)
 _API_PATHS: Final = ("/w/api.php", "/api.php", "/wiki/api.php", "/mediawiki/api.php")
@@ -56,6 +57,18 @@ async def read_site_facts(api: WikiApi) -> SiteFacts:
     path = text_field(general, "articlepath") or "/index.php?title=$1"
     pages_url = _absolute(path, server)
     extensions = (text_field(row, "name") for row in json_rows(query, "extensions"))
+    namespaces = (
+        WikiNamespace(
+            count_field(row, "id"),
+            text_field(row, "name", "*"),
+            text_field(row, "canonical", "name", "*"),
+            bool_field(row, "content"),
+        )
+        for row in json_rows(query, "namespaces")
+    )
+    interwikis, rows = InterwikiMap(), query.get("interwikimap")
+    with suppress(InputError):
+        interwikis = read_interwikis(json.dumps(rows if isinstance(rows, list) else []))
     return SiteFacts(
         dbname=text_field(general, "wikiid"),
         name=text_field(general, "sitename"),
@@ -63,8 +76,8 @@ async def read_site_facts(api: WikiApi) -> SiteFacts:
         language=text_field(general, "lang"),
         server=server,
         pages_url=pages_url if "$1" in pages_url else "",
-        namespaces={each.id: each for each in map(_namespace, json_rows(query, "namespaces"))},
-        interwikis=_interwikis(query),
+        namespaces={each.id: each for each in namespaces},
+        interwikis=interwikis,
         extensions=frozenset(name for name in extensions if name),
         is_read_only=bool_field(general, "readonly"),
         read_only_reason=text_field(general, "readonlyreason"),
@@ -192,25 +205,18 @@ def declared_api(url: str, text: str) -> str:
     """
     for relation, href in _links(text):
         if relation == "edituri":
-            return _address(url, href)
+            return absolute_address(url, href).partition("?")[0]
     return ""
 
 
 def _by_scripts(url: str, text: str) -> list[str]:
     found = []
     for _, href in _links(text):
+        address = absolute_address(url, href).partition("?")[0]
         for script in ("load.php", "opensearch_desc.php", "rest.php", "index.php"):
-            address = _address(url, href)
             if address.endswith(f"/{script}"):
                 found.append(address.removesuffix(script) + "api.php")
     return found[:_CANDIDATES_MOST]
-
-
-def _address(url: str, href: str) -> str:
-    try:
-        return fetch_key(urljoin(url, href), allow_single_label=True).partition("?")[0]
-    except (BadUrlError, ValueError):
-        return ""
 
 
 class _LinkCollector(HTMLParser):
@@ -255,27 +261,5 @@ def _general(query: Mapping[str, Any], host: str) -> Mapping[str, Any]:
 
 
 def _absolute(path: str, base: str) -> str:
-    try:
-        found = urljoin(base, path)
-        fetch_key(found.replace("$1", "x"), allow_single_label=True)
-    except (BadUrlError, ValueError):
-        return base
-    return found
-
-
-def _namespace(row: Mapping[str, Any]) -> WikiNamespace:
-    name = text_field(row, "name", "*")
-    return WikiNamespace(
-        count_field(row, "id"),
-        name,
-        text_field(row, "canonical") or name,
-        bool_field(row, "content"),
-    )
-
-
-def _interwikis(query: Mapping[str, Any]) -> InterwikiMap:
-    rows = query.get("interwikimap")
-    try:
-        return read_interwikis(json.dumps(rows if isinstance(rows, list) else []))
-    except InputError:
-        return InterwikiMap()
+    is_valid = absolute_address(base, path.replace("$1", "x"))
+    return urljoin(base, path) if is_valid else base

@@ -129,7 +129,7 @@ class ApiTransport:
             WikiAwayError: the server is on a private network, or its name does not resolve.
         """
         host = host_of(url)
-        if self._has_proxy and not _is_address(host):  # a proxy finds the server by itself
+        if self._has_proxy and _is_public(host) is None:  # a proxy finds the server by itself
             return
         if not await _is_host_public(host):
             raise WikiAwayError(
@@ -241,7 +241,7 @@ class ApiTransport:
         peer = stream.get_extra_info("server_addr") if stream is not None else None
         if not peer or self._has_proxy:  # a proxy finds the server by itself
             return
-        is_public_now = _is_public(str(peer[0]))
+        is_public_now = bool(_is_public(str(peer[0])))
         if self.is_public is None:
             self.is_public = is_public_now
         elif self.is_public and not is_public_now:
@@ -259,13 +259,10 @@ class ApiTransport:
         """
         here = host_of(reply.url)
         given = reply.headers.get("location", "")
-        try:
-            target = fetch_key(urljoin(reply.url, given), allow_single_label=True) if given else ""
-            there = host_of(target) if target else ""
-        except (BadUrlError, ValueError):
-            target = there = ""
+        target = absolute_address(reply.url, given) if given else ""
         if not target:
             raise WikiAwayError(f"{here} sends us on to what is no address.")
+        there = host_of(target)
         if registrable(there) != registrable(here):
             raise WikiAwayError(
                 f"{here} sends us on to {there}, which is somebody else's: if the wiki has moved "
@@ -286,13 +283,19 @@ def check_stream(status: int, headers: Mapping[str, str], host: str) -> None:
         WikiRefusedError: it is not.
     """
     if status == 429 or status >= 500:
-        wait = parse_retry_after(headers.get("retry-after", ""), now=None, limit=timedelta(days=1))
-        seconds = 0.0 if wait is None else wait.total_seconds()
-        raise WikiAwayError(f"The stream of {host} answers {status}.", retry_s=seconds)
+        raise WikiAwayError(f"The stream of {host} answers {status}.", retry_s=retry_after(headers))
     if status != 200:
         raise WikiRefusedError(f"http-{status}", f"{host} has no such stream.")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "text/event-stream":
         raise WikiAwayError(f"{host} answers with something else than a stream of events.")
+
+
+def absolute_address(base: str, reference: str) -> str:
+    """Resolve a reference against a URL; empty when the result is invalid or not http(s)."""
+    try:
+        return fetch_key(urljoin(base, reference), allow_single_label=True)
+    except (BadUrlError, ValueError):
+        return ""
 
 
 def is_same_server(one: str, other: str) -> bool:
@@ -321,19 +324,12 @@ async def _is_host_public(host: str) -> bool:
     return all(_is_public(str(each[4][0])) for each in found)
 
 
-def _is_address(host: str) -> bool:
+def _is_public(text: str) -> bool | None:
+    """Judge an IP address; None for a name."""
     try:
-        ipaddress.ip_address(host.strip("[]"))
+        return is_public(ipaddress.ip_address(text.partition("%")[0].strip("[]")))
     except ValueError:
-        return False
-    return True
-
-
-def _is_public(text: str) -> bool:
-    try:
-        return is_public(ipaddress.ip_address(text.partition("%")[0]))
-    except ValueError:
-        return False
+        return None
 
 
 def _error_text(error: BaseException) -> str:
@@ -358,13 +354,8 @@ _NOT_ALLOWED: Final = frozenset(
         *("protectedpage", "protectedtitle", "protectednamespace", "protectednamespace-interface"),
         *("cascadeprotected", "cantcreate", "cantcreate-anon", "cantedit", "noedit", "noedit-anon"),
         *("noimageredirect", "spamdetected", "spamblacklist", "captcha", "filtered", "hookaborted"),
-        *(
-            "writeapidenied",
-            "noapiwrite",
-            "confirmemail",
-            "cantchangecontentmodel",
-            "customcssjsprotected",
-        ),
+        *("writeapidenied", "noapiwrite", "confirmemail", "cantchangecontentmodel"),
+        "customcssjsprotected",
         *("titleblacklist-forbidden", "titleblacklist-forbidden-edit", "mwoauth-oauth-exception"),
         *("sitecssprotected", "sitejsonprotected", "sitejsprotected", "actionthrottledtext-filter"),
     )
@@ -396,9 +387,11 @@ def check_status(reply: ApiResponse) -> None:
     """
     status, host = reply.status, host_of(reply.url)
     if status == 429:
-        raise ThrottledError(f"{host} says that we ask too often.", retry_s=retry_after(reply))
+        raise ThrottledError(
+            f"{host} says that we ask too often.", retry_s=retry_after(reply.headers)
+        )
     if status >= 500 or status in {408, 425}:
-        raise WikiAwayError(f"{host} answers {status}.", retry_s=retry_after(reply))
+        raise WikiAwayError(f"{host} answers {status}.", retry_s=retry_after(reply.headers))
     if status == 401:
         raise LoggedOutError(
             f"{host} asks for a user and a password before it shows the wiki: write user:password "
@@ -426,12 +419,12 @@ def check_answer(told: Mapping[str, Any], reply: ApiResponse, *, host: str) -> N
     code, info = found
     said = f"{host} says {code}: {info}"
     if code in _THROTTLED:
-        wait = retry_after(reply) or (_LAG_RETRY_S if code == "maxlag" else 0.0)
+        wait = retry_after(reply.headers) or (_LAG_RETRY_S if code == "maxlag" else 0.0)
         raise ThrottledError(said, retry_s=wait)
     if code == "readonly":
-        raise ReadOnlyError(said, retry_s=retry_after(reply))
+        raise ReadOnlyError(said, retry_s=retry_after(reply.headers))
     if code.startswith("internal_api_error") or code in {"timeout", "unknownerror"}:
-        raise WikiAwayError(said, retry_s=retry_after(reply))
+        raise WikiAwayError(said, retry_s=retry_after(reply.headers))
     if code in LOGGED_OUT:
         raise LoggedOutError(
             f"{said.rstrip('.')}. Give an account that may read it: --account NAME --password-file FILE."
@@ -457,14 +450,14 @@ def error_in(told: Mapping[str, Any]) -> tuple[str, str] | None:
     return code[:100], " ".join(plain.split())[:_MESSAGE_CHARS]
 
 
-def retry_after(reply: ApiResponse) -> float:
+def retry_after(headers: Mapping[str, str]) -> float:
     """Return the requested pause in seconds (RFC 9110 10.2.3); 0 without one.
 
     A date is compared with the server's clock (Date header).
     """
     wait = parse_retry_after(
-        reply.headers.get("retry-after", ""),
-        now=parse_http_date(reply.headers.get("date", "")),
+        headers.get("retry-after", ""),
+        now=parse_http_date(headers.get("date", "")),
         limit=timedelta(seconds=RETRY_LIMIT_S),
     )
     return 0.0 if wait is None else wait.total_seconds()

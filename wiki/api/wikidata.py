@@ -18,15 +18,23 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Self
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
-from core.errors import BadUrlError, BodyTooLargeError, ConfigError
+from core.errors import BodyTooLargeError, ConfigError
 from core.hosts import BAD_PORTS
-from core.urls import fetch_key, host_of
+from core.urls import host_of
 from wiki.api.client import WikiApi
 from wiki.api.errors import WikiAwayError, WikiRefusedError
-from wiki.api.models import bool_field, count_field, json_rows, split_batches, text_field
+from wiki.api.models import (
+    bool_field,
+    count_field,
+    json_rows,
+    object_field,
+    split_batches,
+    text_field,
+)
 from wiki.api.page_query import TITLES_AT_ONCE
+from wiki.api.transport import absolute_address
 from wiki.settings import TEXT_CHARS
 
 ENTITY: Final = re.compile(r"[PQ][1-9][0-9]{0,9}")
@@ -44,13 +52,12 @@ async def repository_address(api: WikiApi) -> str:
         ConfigError: it is not given or invalid.
         WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
     """
-    told: Any = await api.get(action="query", meta="wikibase", wbprop="url")
+    found: Mapping[str, Any] = await api.get(action="query", meta="wikibase", wbprop="url")
     for name in ("query", "wikibase", "repo", "url"):
-        told = told.get(name) if isinstance(told, dict) else None
-    found = told if isinstance(told, dict) else {}
+        found = object_field(found, name)
     base, path = text_field(found, "base"), text_field(found, "scriptpath")
-    address = _address(urljoin(api.address, f"{base}{path}/api.php")) if base else ""
-    if not address:
+    address = absolute_address(api.address, f"{base}{path}/api.php") if base else ""
+    if not address or urlsplit(address).port in BAD_PORTS:
         raise ConfigError(
             f"{api.host} does not say where its pages' Wikidata items are kept. If they are anywhere, "
             "say it by item_api: weboid wiki add … --item-api https://www.wikidata.org/w/api.php."
@@ -172,15 +179,6 @@ def _values(snak: Any) -> tuple[str, ...]:
     if not number and letter:
         number = f"{letter}{count_field(value, 'numeric-id')}"
     return (number, number.lower()) if number else ()
-
-
-def _address(text: str) -> str:
-    try:
-        address = fetch_key(text, allow_single_label=True)
-        port = urlsplit(address).port or 80
-    except (BadUrlError, ValueError):
-        return ""
-    return "" if port in BAD_PORTS else address
 
 
 def _malformed_answer(name: str) -> WikiAwayError:
