@@ -13,6 +13,7 @@ Only services named in the settings are queried.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from types import MappingProxyType
@@ -28,13 +29,13 @@ from links.archives.archive_answers import (
     AnswerFilter,
     ArchiveAdapter,
     ArchiveMemento,
-    FormatError,
     ListedCopy,
     ParsedTimeMap,
     TimeMapSegment,
     escape_for_path,
     expect_status,
     malformed_answer_error,
+    parse_answer,
     parse_links,
     read_availability,
     read_cdx,
@@ -42,41 +43,56 @@ from links.archives.archive_answers import (
     read_link_timemap,
     timestamp_of,
 )
-from links.archives.archive_client import ArchiveClient, ArchiveRequest, ArchiveUnavailableError
+from links.archives.archive_client import (
+    ArchiveClient,
+    ArchiveRequest,
+    ArchiveResponse,
+    ArchiveUnavailableError,
+)
 from links.archives.archive_urls import is_same_page, make_archive_url, recognise
 
 
-class CdxAdapter:
+class _Adapter:
+    """Base of the adapters: an archive, the template of its addresses, and the answers it may give."""
+
+    def __init__(
+        self, asker: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()
+    ) -> None:
+        self.name = name
+        self._asker = asker
+        self._template = template
+        self._held = AnswerFilter(name, tuple(homes) or (template,))
+
+    async def _ask(self, request: ArchiveRequest, *statuses: int) -> ArchiveResponse | None:
+        """Return an answer with one of the statuses; None when the archive has no copy."""
+        reply = await self._asker.ask(self.name, request)
+        if reply.status in NOT_THERE:
+            return None
+        expect_status(self.name, reply, statuses)
+        return reply
+
+    def _malformed(self, said: str) -> ArchiveUnavailableError:
+        return malformed_answer_error(self.name, said)
+
+
+class CdxAdapter(_Adapter):
     """Adapter for a CDX server: Internet Archive, pywb, arquivo.pt or another Weboid."""
 
     def __init__(self, asker: ArchiveClient, name: str, endpoint: str, *, copies: str = "") -> None:
-        """Store the client, the service and its CDX address; `copies` is a template of ``{ts}`` and ``{url}``."""
-        self.name = name
-        self._asker = asker
-        self._endpoint = endpoint
+        """Set the service and its CDX address; `copies` is a template of ``{ts}`` and ``{url}``."""
+        super().__init__(asker, name, endpoint, homes=(copies or endpoint,))
         self._copies = copies
-        self._held = AnswerFilter(name, (copies or endpoint,))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return captures with a good status; of a long list, those nearest to `at`."""
         pairs = {"url": url, "output": "json", "limit": "500"}
         if at is not None:
             pairs |= {"closest": timestamp14(at), "sort": "closest"}
-        address = f"{self._endpoint}?{urlencode(pairs)}"
-        reply = await self._asker.ask(self.name, ArchiveRequest(address, hops=2))
-        if reply.status in NOT_THERE:
+        reply = await self._ask(ArchiveRequest(f"{self._template}?{urlencode(pairs)}", hops=2), 200)
+        if reply is None:
             return []
-        expect_status(self.name, reply, (200,))
-        try:
-            entries = read_cdx(reply.text)
-        except FormatError as error:
-            raise malformed_answer_error(self.name, str(error)) from error
-        placed = [
-            ListedCopy(
-                self._place(entry, url), entry.timestamp, entry.original, entry.status, entry.mime
-            )
-            for entry in entries
-        ]
+        entries = parse_answer(self.name, reply, read_cdx)
+        placed = [replace(entry, address=self._place(entry, url)) for entry in entries]
         return self._held.copies(placed, url)
 
     def _place(self, entry: ListedCopy, url: str) -> str:
@@ -105,21 +121,17 @@ KNOWN_TIMEMAPS: Final[Mapping[str, str]] = {
 }
 
 
-class TimeMapAdapter:
-    """Adapter for TimeMaps (RFC 7089) in link format or in the aggregators' JSON."""
+class TimeMapAdapter(_Adapter):
+    """Adapter for TimeMaps (RFC 7089) in link format or in the aggregators' JSON.
 
-    def __init__(
-        self, asker: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()
-    ) -> None:
-        """Store the client, the service name, the TimeMap template with ``{url}`` and the copy addresses."""
-        self.name = name
-        self._asker = asker
-        self._template = template
-        self._held = AnswerFilter(name, (template, *homes))
+    A template with ``{ts}`` is Time Travel's: its answer has the copies closest to that time.
+    """
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return all copies that the TimeMap lists; of a long one, those around `at`."""
-        read = await self._read(self._template.replace("{url}", escape_for_path(url)), url)
+        stamp = timestamp14(at) if at is not None else "29991231235959"
+        address = self._template.replace("{ts}", stamp).replace("{url}", escape_for_path(url))
+        read = await self._read(address, url)
         if read is None:
             return []
         entries = list(read.entries)
@@ -131,86 +143,44 @@ class TimeMapAdapter:
         return self._held.copies(entries, url)
 
     async def _read(self, address: str, url: str) -> ParsedTimeMap | None:
-        reply = await self._asker.ask(self.name, ArchiveRequest(address, hops=3))
-        if reply.status in NOT_THERE:
+        reply = await self._ask(ArchiveRequest(address, hops=3), 200)
+        if reply is None:
             return None
-        expect_status(self.name, reply, (200,))
-        try:
-            is_json = reply.text.lstrip()[:1] == "{"
-            read = (read_json_timemap if is_json else read_link_timemap)(reply.text)
-        except FormatError as error:
-            raise malformed_answer_error(self.name, str(error)) from error
+        is_json = reply.text.lstrip()[:1] == "{"
+        read = parse_answer(self.name, reply, read_json_timemap if is_json else read_link_timemap)
         if read.original and not is_same_page(read.original, url):
-            raise malformed_answer_error(self.name, f"it is about {read.original[:200]}")
+            raise self._malformed(f"it is about {read.original[:200]}")
         return read
 
 
-class TimeGateAdapter:
+class TimeGateAdapter(_Adapter):
     """Adapter for a TimeGate (RFC 7089, 4): the copy nearest to a time."""
-
-    def __init__(
-        self, asker: ArchiveClient, name: str, template: str, *, homes: Sequence[str] = ()
-    ) -> None:
-        """Store the client, the service name, the TimeGate template with ``{url}`` and the copy addresses."""
-        self.name = name
-        self._asker = asker
-        self._template = template
-        self._held = AnswerFilter(name, (template, *homes))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy that the TimeGate redirects to."""
         headers = {} if at is None else {"Accept-Datetime": http_date(at)}
         address = self._template.replace("{url}", escape_for_path(url))
-        reply = await self._asker.ask(
-            self.name, ArchiveRequest(address, headers=headers, is_head_enough=True)
-        )
-        if reply.status in NOT_THERE:
+        request = ArchiveRequest(address, headers=headers, is_head_enough=True)
+        reply = await self._ask(request, 200, *REDIRECTS)
+        if reply is None:
             return []
-        expect_status(self.name, reply, (200, *REDIRECTS))
         stamp = timestamp_of(reply.headers.get("memento-datetime", ""))
         place = reply.headers.get(
             "location" if reply.status in REDIRECTS else "content-location", ""
         )
         for link in parse_links(reply.headers.get("link", "")):
             if "original" in link.rels and not is_same_page(link.target, url):
-                raise malformed_answer_error(self.name, f"it is about {link.target[:200]}")
+                raise self._malformed(f"it is about {link.target[:200]}")
             if "memento" in link.rels and link.target == place:
                 stamp = stamp or timestamp_of(link.parameters.get("datetime", ""))
         if reply.status == 200 and not stamp:
-            raise malformed_answer_error(self.name, "it shows a page, and no copy")
+            raise self._malformed("it shows a page, and no copy")
         target = place or reply.url
         found = recognise(target)
         if found is None and not self._held.is_at_home(target):
-            raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
+            raise self._malformed(f"it leads to {target[:200]}")
         stamp = stamp or (found.timestamp if found is not None else "")
         return self._held.copies([ListedCopy(target, stamp)], url)
-
-
-class TimeTravelAdapter:
-    """Adapter for the JSON API of the Memento project's Time Travel service."""
-
-    def __init__(self, asker: ArchiveClient, name: str, template: str) -> None:
-        """Store the client, the service name and the address template with ``{ts}`` and ``{url}``."""
-        self.name = name
-        self._asker = asker
-        self._template = template
-        self._held = AnswerFilter(name, (template,))
-
-    async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
-        """Return the closest copy in each archive that the service covers, and its neighbours."""
-        stamp = timestamp14(at) if at is not None else "29991231235959"
-        address = self._template.replace("{ts}", stamp).replace("{url}", escape_for_path(url))
-        reply = await self._asker.ask(self.name, ArchiveRequest(address, hops=3))
-        if reply.status in NOT_THERE:
-            return []
-        expect_status(self.name, reply, (200,))
-        try:
-            read = read_json_timemap(reply.text)
-        except FormatError as error:
-            raise malformed_answer_error(self.name, str(error)) from error
-        if read.original and not is_same_page(read.original, url):
-            raise malformed_answer_error(self.name, f"it is about {read.original[:200]}")
-        return self._held.copies(read.entries, url)
 
 
 def http_date(at: datetime) -> str:
@@ -240,20 +210,17 @@ def _apart(part: TimeMapSegment, stamp: str) -> int:
 
 AT_ONCE: Final = 50  # URLs in one question
 _GOOD: Final = (200, 203, 206)
+_WAYBACK_HOME: Final = "https://web.archive.org/"
 
 
-class AvailabilityAdapter:
+class AvailabilityAdapter(_Adapter):
     """Adapter for the Wayback Machine's availability API, version 2: many URLs per request."""
-
-    name = "wayback"
 
     def __init__(
         self, asker: ArchiveClient, address: str = "https://archive.org/wayback/available"
     ) -> None:
         """Store the client and the API address."""
-        self._asker = asker
-        self._address = address
-        self._held = AnswerFilter(self.name, ("https://web.archive.org/",))
+        super().__init__(asker, "wayback", address, homes=(_WAYBACK_HOME,))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy nearest before `at`, or nearest after it when there is none."""
@@ -268,11 +235,11 @@ class AvailabilityAdapter:
             left = list(asked[start : start + AT_ONCE])
             for closest in ("before", "after"):
                 if left:
-                    found |= await self._ask(left, closest)
+                    found |= await self._ask_many(left, closest)
                     left = [(url, at) for url, at in left if not found[url] and at is not None]
         return found
 
-    async def _ask(
+    async def _ask_many(
         self, asked: Sequence[tuple[str, datetime | None]], closest: str
     ) -> dict[str, list[ArchiveMemento]]:
         lines = []
@@ -282,22 +249,14 @@ class AvailabilityAdapter:
                 pairs += [("timestamp", timestamp14(at)), ("closest", closest)]
             pairs += [("statuscodes", str(code)) for code in _GOOD]
             lines.append(urlencode([*pairs, ("tag", str(tag))]))
-        reply = await self._asker.ask(
-            self.name,
-            ArchiveRequest(
-                self._address,
-                "POST",
-                {"Wayback-Api-Version": "2", "Content-Type": "application/x-www-form-urlencoded"},
-                "\n".join(lines).encode(),
-            ),
-        )
+        form = "application/x-www-form-urlencoded"
+        headers = {"Wayback-Api-Version": "2", "Content-Type": form}
+        request = ArchiveRequest(self._template, "POST", headers, "\n".join(lines).encode())
+        reply = await self._asker.ask(self.name, request)
         expect_status(self.name, reply, (200,))
-        try:
-            answers = read_availability(reply.text)
-        except FormatError as error:
-            raise malformed_answer_error(self.name, str(error)) from error
+        answers = parse_answer(self.name, reply, read_availability)
         if asked and not answers.keys() & {str(tag) for tag in range(len(asked))}:
-            raise malformed_answer_error(self.name, "it answers other questions")
+            raise self._malformed("it answers other questions")
         found: dict[str, list[ArchiveMemento]] = {}
         for tag, (url, _) in enumerate(asked):
             entry = answers.get(str(tag))
@@ -305,36 +264,31 @@ class AvailabilityAdapter:
         return found
 
 
-class WaybackRedirectAdapter:
+class WaybackRedirectAdapter(_Adapter):
     """Adapter for the redirect of ``/web/<url>``: finds pages that the availability API omits."""
-
-    name = "wayback"
 
     def __init__(self, asker: ArchiveClient, origin: str = "https://web.archive.org") -> None:
         """Store the client and the origin."""
-        self._asker = asker
-        self._origin = origin
-        self._held = AnswerFilter(self.name, ("https://web.archive.org/",))
+        super().__init__(asker, "wayback", origin, homes=(_WAYBACK_HOME,))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy that the redirect for `at` points to."""
-        stamp = f"{timestamp14(at)}/" if at is not None else ""
-        address = f"{self._origin}/web/{stamp}{escape_for_path(url)}"
-        reply = await self._asker.ask(self.name, ArchiveRequest(address, is_head_enough=True))
-        if reply.status in NOT_THERE:
+        origin, stamp = self._template, f"{timestamp14(at)}/" if at is not None else ""
+        address = f"{origin}/web/{stamp}{escape_for_path(url)}"
+        reply = await self._ask(ArchiveRequest(address, is_head_enough=True), 200, *REDIRECTS)
+        if reply is None:
             return []
-        expect_status(self.name, reply, (200, *REDIRECTS))
         target = reply.headers.get("location", "") if reply.status in REDIRECTS else address
         stamped = timestamp_of(reply.headers.get("memento-datetime", ""))
         if reply.status == 200 and not stamped:
-            raise malformed_answer_error(self.name, "it shows a page, and no copy")
+            raise self._malformed("it shows a page, and no copy")
         if target.startswith("/"):
-            target = self._origin + target
+            target = origin + target
         # Under another origin it answers with its own; what it means is the Wayback Machine's.
-        if target.startswith(self._origin + "/"):
-            target = "https://web.archive.org" + target.removeprefix(self._origin)
+        if target.startswith(f"{origin}/"):
+            target = "https://web.archive.org" + target.removeprefix(origin)
         if recognise(target) is None:
-            raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
+            raise self._malformed(f"it leads to {target[:200]}")
         return self._held.copies([ListedCopy(target, stamped)], url)
 
 
@@ -371,11 +325,9 @@ KNOWN_ADAPTERS: Final[Mapping[str, _Made]] = MappingProxyType(
         "wayback": lambda asker: FallbackAdapter(
             (AvailabilityAdapter(asker), WaybackRedirectAdapter(asker))
         ),
-        "wayback-cdx": lambda asker: CdxAdapter(
-            asker, "wayback", "https://web.archive.org/cdx/search/cdx"
-        ),
+        "wayback-cdx": lambda asker: CdxAdapter(asker, "wayback", f"{_WAYBACK_HOME}cdx/search/cdx"),
         "arquivo": lambda asker: CdxAdapter(asker, "arquivo", "https://arquivo.pt/wayback/cdx"),
-        "time-travel": lambda asker: TimeTravelAdapter(asker, "memento", TIME_TRAVEL),
+        "time-travel": lambda asker: TimeMapAdapter(asker, "memento", TIME_TRAVEL),
     }
 )
 
@@ -401,11 +353,10 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
             return CdxAdapter(asker, _host(place, name), place, copies=copies)
         case "weboid", [front, *replay] if len(replay) <= 1:
             front = front.rstrip("/")
-            homes = [front, *replay]
-            for home in homes:
+            for home in (front, *replay):
                 _host(home, name)
             template = f"{front}/timemap/json/{{url}}"
-            return TimeMapAdapter(asker, _host(front, name), template, homes=homes)
+            return TimeMapAdapter(asker, _host(front, name), template, homes=(front, *replay))
     known = ", ".join(sorted((*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS)))
     raise ConfigError(
         f"[links] archives names {name[:200]!r}, which is none. Known are {known}; others are written "

@@ -13,10 +13,10 @@ copies.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 from core.errors import BadUrlError
@@ -31,6 +31,8 @@ from links.archives.archive_client import (
 )
 from links.archives.archive_services import OTHER
 from links.archives.archive_urls import is_copy_of, is_same_page, recognise
+
+T = TypeVar("T")
 
 ENTRIES_LIMIT: Final = 50_000  # entries of one answer
 _LINK = re.compile(r"<([^<>]{1,16384})>([^<]*)")
@@ -115,7 +117,7 @@ def read_link_timemap(text: str) -> ParsedTimeMap:
 
 def read_json_timemap(text: str) -> ParsedTimeMap:
     """Parse a JSON TimeMap, or Time Travel's answer for one time; FormatError when it is neither."""
-    told = _object(text)
+    told = read_object(text)
     mementos = told.get("mementos")
     index = told.get("timemap_index")
     if not isinstance(mementos, dict) and not isinstance(index, list):
@@ -129,18 +131,20 @@ def read_json_timemap(text: str) -> ParsedTimeMap:
     entries = dict.fromkeys(entry for each in listed for entry in _json_entries(each))
     parts = [
         TimeMapSegment(
-            each["uri"], timestamp_of(_text(each, "from")), timestamp_of(_text(each, "until"))
+            each["uri"],
+            timestamp_of(text_value(each, "from")),
+            timestamp_of(text_value(each, "until")),
         )
         for each in (index if isinstance(index, list) else [])[:ENTRIES_LIMIT]
         if isinstance(each, dict) and isinstance(each.get("uri"), str)
     ]
-    return ParsedTimeMap(_text(told, "original_uri"), tuple(entries), tuple(parts))
+    return ParsedTimeMap(text_value(told, "original_uri"), tuple(entries), tuple(parts))
 
 
 def _json_entries(each: Any) -> Iterator[ListedCopy]:
     if not isinstance(each, dict):
         return
-    stamp = timestamp_of(_text(each, "datetime"))
+    stamp = timestamp_of(text_value(each, "datetime"))
     uris = each.get("uri")
     for uri in uris if isinstance(uris, list) else [uris]:
         if stamp and isinstance(uri, str) and uri:
@@ -149,7 +153,7 @@ def _json_entries(each: Any) -> Iterator[ListedCopy]:
 
 def read_availability(text: str) -> dict[str, ListedCopy | None]:
     """Parse a Wayback availability answer, by tag; None stands for no copy; FormatError when invalid."""
-    results = _object(text).get("results")
+    results = read_object(text).get("results")
     if not isinstance(results, list):
         raise FormatError("it is no answer about availability")
     found: dict[str, ListedCopy | None] = {}
@@ -164,11 +168,14 @@ def _closest(told: Mapping[str, Any]) -> ListedCopy | None:
     closest = snapshots.get("closest") if isinstance(snapshots, dict) else None
     if not isinstance(closest, dict) or closest.get("available") is not True:
         return None
-    stamp = _text(closest, "timestamp")
+    stamp = text_value(closest, "timestamp")
     if not _STAMP.fullmatch(stamp):
         return None
     return ListedCopy(
-        _text(closest, "url"), stamp, _text(told, "url"), _status(_text(closest, "status"))
+        text_value(closest, "url"),
+        stamp,
+        text_value(told, "url"),
+        _status(text_value(closest, "status")),
     )
 
 
@@ -206,7 +213,7 @@ def _cdx_row(line: str) -> ListedCopy | None:
     cdxj = _CDXJ.fullmatch(line)
     if line.startswith("{") or cdxj is not None:
         try:
-            told = _object(line if cdxj is None else cdxj[2])
+            told = read_object(line if cdxj is None else cdxj[2])
         except FormatError:
             return None
         values = {key: str(value) for key, value in told.items()}
@@ -249,10 +256,6 @@ def timestamp_of(text: str) -> str:
 
 def read_object(text: str) -> dict[str, Any]:
     """Parse a JSON object; FormatError when it is none."""
-    return _object(text)
-
-
-def _object(text: str) -> dict[str, Any]:
     told = _json(text)
     if not isinstance(told, dict):
         raise FormatError("it is no JSON object")
@@ -266,7 +269,8 @@ def _json(text: str) -> Any:
         raise FormatError("it is no JSON") from error
 
 
-def _text(told: Mapping[str, Any], key: str) -> str:
+def text_value(told: Mapping[str, Any], key: str) -> str:
+    """Return the text of that key; empty when there is none."""
     value = told.get(key)
     return value if isinstance(value, str) else ""
 
@@ -354,6 +358,14 @@ def expect_status(service: str, reply: ArchiveResponse, statuses: tuple[int, ...
     raise ArchiveUnavailableError(
         service, ArchiveFailure.REFUSED if is_refusal(reply) else ArchiveFailure.NONSENSE, said
     )
+
+
+def parse_answer(service: str, reply: ArchiveResponse, read: Callable[[str], T]) -> T:
+    """Parse the body; ArchiveUnavailableError when it has another format."""
+    try:
+        return read(reply.text)
+    except FormatError as error:
+        raise malformed_answer_error(service, str(error)) from error
 
 
 def malformed_answer_error(service: str, said: str) -> ArchiveUnavailableError:

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from html import unescape
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urljoin
 
 from classify.challenge import detect_guard
@@ -21,11 +21,13 @@ from core.errors import BadUrlError
 from core.urls import authority_of, fetch_key
 from links.archives.archive_answers import (
     NOT_THERE,
-    FormatError,
+    REDIRECTS,
     expect_status,
     malformed_answer_error,
+    parse_answer,
     parse_links,
     read_object,
+    text_value,
     timestamp_of,
 )
 from links.archives.archive_client import (
@@ -40,7 +42,6 @@ from links.archives.archive_urls import ArchiveUrl, is_copy_of, is_same_page, re
 from net.http_head import LenientHead
 
 HOPS: Final = 6
-_REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _GONE = frozenset((404, 410, 451))
 # Those that say of each copy when it was taken; a page there that does not is no copy.
 _SPEAKERS: Final = frozenset(
@@ -93,7 +94,7 @@ async def check_copy(
                 _door(service, asked), ArchiveRequest(asked, is_head_enough=True)
             )
             target = reply.headers.get("location", "")
-            if reply.status not in _REDIRECTS or not target:
+            if reply.status not in REDIRECTS or not target:
                 seen = _judged(service, reply, asked, url)
                 return _moved(seen, address, asked, own)
             asked = fetch_key(urljoin(asked, target), allow_single_label=True)
@@ -242,14 +243,11 @@ async def _by_perma(asker: ArchiveClient, found: ArchiveUrl, identifier: str) ->
     if reply.status in NOT_THERE:
         return ResolvedAddress(address=found.address)
     expect_status(found.service, reply, (200,))
-    try:
-        told = read_object(reply.text)
-    except FormatError as error:
-        raise malformed_answer_error(found.service, str(error)) from error
+    told = parse_answer(found.service, reply, read_object)
     if str(told.get("guid", "")).upper() != identifier:
         raise malformed_answer_error(found.service, "it answers about another copy")
-    taken = _said(told, "capture_time") or _said(told, "creation_timestamp")
-    return ResolvedAddress(_url(_said(told, "url")), timestamp_of(taken), found.address)
+    taken = text_value(told, "capture_time") or text_value(told, "creation_timestamp")
+    return ResolvedAddress(_url(text_value(told, "url")), timestamp_of(taken), found.address)
 
 
 def _by_page(found: ArchiveUrl, reply: ArchiveResponse) -> ResolvedAddress:
@@ -265,11 +263,6 @@ def _by_page(found: ArchiveUrl, reply: ArchiveResponse) -> ResolvedAddress:
     told = _AS_OF.search(reply.text) if found.service == "freezepage" else None
     original = _url(unescape(told[1])) if told is not None else ""
     return ResolvedAddress(original, stamp, found.address)
-
-
-def _said(told: dict[str, Any], key: str) -> str:
-    value = told.get(key)
-    return value if isinstance(value, str) else ""
 
 
 def _url(text: str) -> str:

@@ -17,25 +17,23 @@ from yarl import URL
 
 from core.config.settings import EgressSettings
 from core.errors import BadUrlError
-from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
 from core.urls import authority_of, fetch_key, host_of
+from links.archives.archive_answers import REDIRECTS
 from links.archives.archive_client import (
     ArchiveFailure,
     ArchiveRequest,
     ArchiveResponse,
     NoReplyError,
 )
-from links.checker.connection import strict_context
+from links.checker.connection import EgressRules, strict_context
 from links.checker.dns_resolver import DnsResolver
 from links.checker.fetch_errors import NoAnswerError
-from net.address_policy import Address, AddressPolicy, unmap_ipv4
+from net.address_policy import Address, unmap_ipv4
 
-_REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _PRIVATE = frozenset(("authorization", "cookie"))
 _LITTLE_BYTES: Final = 65_536
 _CONNECT_S: Final = 15.0
 _CONNECTIONS: Final = 20
-_LOOPBACK: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 
 
 class HttpFetch:
@@ -55,7 +53,8 @@ class HttpFetch:
 
         Raises ConfigError for an invalid setting of `[egress]`.
         """
-        self._judge = _CheckedResolver(egress, names or DnsResolver(), is_own, origins)
+        self._names = names or DnsResolver()
+        self._judge = _CheckedResolver(egress, self._names, is_own, origins)
         self._context = strict_context(egress.ca_file)
         self._user_agent = user_agent
         self._limit_s = limit_s
@@ -80,7 +79,7 @@ class HttpFetch:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-        await self._judge.names.close()
+        await self._names.close()
 
     async def __call__(self, question: ArchiveRequest) -> ArchiveResponse:
         """Send the request; NoReplyError for no or an overlong answer, or a prohibited address."""
@@ -89,7 +88,7 @@ class HttpFetch:
         for _ in range(question.hops + 1):
             reply = await self._once(question, method, url, headers, body)
             target = reply.headers.get("location", "")
-            if reply.status not in _REDIRECTS or not target or not question.hops:
+            if reply.status not in REDIRECTS or not target or not question.hops:
                 return reply
             following = _joined(url, target)
             if authority_of(following) != authority_of(url):
@@ -161,14 +160,8 @@ class _CheckedResolver(AbstractResolver):
         is_own: Callable[[Address], bool],
         origins: Iterable[str] = (),
     ) -> None:
-        self.names = names
         self._trusted = frozenset(filter(None, map(_endpoint, origins)))
-        self._rules = AddressPolicy(allow=egress.allow, refuse=egress.refuse, is_own=is_own)
-        self._block = HostPatterns(dict.fromkeys(egress.block, True))
-        self._via = HostPatterns({host: text != "direct" for host, text in egress.via.items()})
-        self._given = {
-            resolve_key(name): parse_endpoint(text) for name, text in egress.resolve.items()
-        }
+        self._rules = EgressRules(egress, names, is_own)
 
     def check(self, url: str) -> URL:
         """Check port, name and address literal; return the URL as it is sent, else raise NoReplyError."""
@@ -178,18 +171,15 @@ class _CheckedResolver(AbstractResolver):
         except (BadUrlError, ValueError) as error:
             raise NoReplyError(ArchiveFailure.NONSENSE, "it is no address of the web") from error
         is_trusted = (target.host or "", target.port or 0) in self._trusted
-        if target.port in BAD_PORTS:
-            raise NoReplyError(ArchiveFailure.REFUSED, f"{target.port} is no port of the web")
-        if self._block.of(host):
-            raise NoReplyError(ArchiveFailure.REFUSED, f"[egress] block names {host}")
-        if self._via.of(host):
-            said = f"[egress] via names a way to {host} that this lacks"
-            raise NoReplyError(ArchiveFailure.REFUSED, said)
+        try:
+            self._rules.check(host, target.port)
+        except NoAnswerError as error:
+            raise NoReplyError(ArchiveFailure.REFUSED, error.detail) from error
         try:
             address = ipaddress.ip_address(host.strip("[]"))
         except ValueError:
             return target
-        why = "" if is_trusted else self._rules.against(host, address)
+        why = "" if is_trusted else self._rules.policy.against(host, address)
         if why:
             raise NoReplyError(ArchiveFailure.REFUSED, why.rstrip("."))
         return target
@@ -198,21 +188,14 @@ class _CheckedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """Resolve a name to its permitted addresses; OSError when there is none."""
-        given = self._given.get(f"{host}:{port}") or self._given.get(host)
-        if given is not None:
-            addresses: tuple[Address, ...] = (ipaddress.ip_address(given[0]),)
-            port = given[1] or port
-        elif is_local_name(host):
-            addresses = _LOOPBACK
-        else:
-            try:
-                addresses = await self.names.addresses(host)
-            except NoAnswerError as error:
-                raise OSError(f"{host} has no address: {error}") from error
+        try:
+            addresses, port = await self._rules.addresses(host, port)
+        except NoAnswerError as error:
+            raise OSError(f"{host} has no address: {error}") from error
         fine, said = [], ""
         for address in addresses:
             is_trusted = (host, port) in self._trusted
-            why = "" if is_trusted else self._rules.against(host, address)
+            why = "" if is_trusted else self._rules.policy.against(host, address)
             said = said or why
             if not why and family in (socket.AF_UNSPEC, _family(address)):
                 fine.append(_result(host, unmap_ipv4(address), port))

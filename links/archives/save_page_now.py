@@ -11,7 +11,13 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from links.archives.archive_answers import ArchiveMemento, FormatError, read_object, timestamp_of
+from links.archives.archive_answers import (
+    ArchiveMemento,
+    parse_answer,
+    read_object,
+    text_value,
+    timestamp_of,
+)
 from links.archives.archive_client import (
     ArchiveClient,
     ArchiveFailure,
@@ -80,36 +86,10 @@ class SavePageNow:
             headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
             told = await self._ask(ArchiveRequest(f"{self._origin}/save", "POST", headers, body))
             job = told.get("job_id")
-            code = _code(told)
-            if isinstance(job, str) and job and not code:
+            if isinstance(job, str) and job and not _code(told):
                 told = await self._finished(job)
-                code = _code(told)
-            if code != _SESSIONS:
-                said = told.get("message")
-                message = " ".join(said.split())[:300] if isinstance(said, str) else ""
-                if code:
-                    outcome = SaveOutcome.LATER if code in TRANSIENT else SaveOutcome.NEVER
-                    return SaveResult(outcome, reason=f"{code}: {message}" if message else code)
-                if told.get("status") != "success":
-                    return SaveResult(SaveOutcome.LATER, reason=message or "it is not finished")
-                stamp, original = (
-                    timestamp_of(str(told.get("timestamp", ""))),
-                    told.get("original_url"),
-                )
-                if not stamp or not isinstance(original, str):
-                    return SaveResult(SaveOutcome.LATER, reason="it does not say which copy")
-                if not is_same_page(original, url):
-                    return SaveResult(
-                        SaveOutcome.NEVER, reason=f"what was archived is {original[:200]}"
-                    )
-                status = told.get("http_status")
-                known = status if isinstance(status, int) and 100 <= status <= 599 else None
-                return SaveResult(
-                    SaveOutcome.SAVED,
-                    ArchiveMemento(
-                        "wayback", make_archive_url("wayback", url, stamp), stamp, known
-                    ),
-                )
+            if _code(told) != _SESSIONS:
+                return _result_of(told, url)
             await self._asker.sleep(POLL_S)
         return SaveResult(SaveOutcome.LATER, reason=_SESSIONS)
 
@@ -128,15 +108,29 @@ class SavePageNow:
         if is_refusal(reply):
             said = f"it answered {reply.status}; see the key in [links] save_key_file"
             raise ArchiveUnavailableError(SERVICE, ArchiveFailure.REFUSED, said)
-        try:
-            return read_object(reply.text)
-        except FormatError as error:
-            raise ArchiveUnavailableError(SERVICE, ArchiveFailure.NONSENSE, str(error)) from error
+        return parse_answer(SERVICE, reply, read_object)
+
+
+def _result_of(told: dict[str, Any], url: str) -> SaveResult:
+    code, message = _code(told), " ".join(text_value(told, "message").split())[:300]
+    if code:
+        outcome = SaveOutcome.LATER if code in TRANSIENT else SaveOutcome.NEVER
+        return SaveResult(outcome, reason=f"{code}: {message}" if message else code)
+    if told.get("status") != "success":
+        return SaveResult(SaveOutcome.LATER, reason=message or "it is not finished")
+    stamp, original = timestamp_of(str(told.get("timestamp", ""))), told.get("original_url")
+    if not stamp or not isinstance(original, str):
+        return SaveResult(SaveOutcome.LATER, reason="it does not say which copy")
+    if not is_same_page(original, url):
+        return SaveResult(SaveOutcome.NEVER, reason=f"what was archived is {original[:200]}")
+    status = told.get("http_status")
+    known = status if isinstance(status, int) and 100 <= status <= 599 else None
+    address = make_archive_url("wayback", url, stamp)
+    return SaveResult(SaveOutcome.SAVED, ArchiveMemento("wayback", address, stamp, known))
 
 
 def _code(told: dict[str, Any]) -> str:
     """Return the error's code without its prefix; empty when there is none."""
     if told.get("status") != "error":
         return ""
-    code = told.get("status_ext")
-    return code.removeprefix("error:")[:80] if isinstance(code, str) and code else "unknown"
+    return text_value(told, "status_ext").removeprefix("error:")[:80] or "unknown"

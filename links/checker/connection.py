@@ -171,6 +171,44 @@ class HostConnection:
         self.writer.transport.abort()
 
 
+class EgressRules:
+    """What `[egress]` says of a host: refusals, given addresses, and the policy for all others."""
+
+    def __init__(
+        self, egress: EgressSettings, names: DnsResolver, is_own: Callable[[Address], bool]
+    ) -> None:
+        self.policy = AddressPolicy(allow=egress.allow, refuse=egress.refuse, is_own=is_own)
+        self._names = names
+        self._block = HostPatterns(dict.fromkeys(egress.block, True))
+        self._via = HostPatterns({host: text != "direct" for host, text in egress.via.items()})
+        self._given = {
+            resolve_key(name): parse_endpoint(text) for name, text in egress.resolve.items()
+        }
+
+    def check(self, host: str, port: int | None) -> None:
+        """Raise NoAnswerError when the host or the port is refused, before any look-up."""
+        if self._block.of(host):
+            raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] block names {host}")
+        if self._via.of(host):
+            raise NoAnswerError(
+                FetchFailure.BLOCKED, f"[egress] via names a way to {host} that checks lack"
+            )
+        if port in BAD_PORTS:
+            raise NoAnswerError(FetchFailure.PORT, f"{port} is no port of the web")
+
+    async def addresses(self, host: str, port: int) -> tuple[Addresses, int]:
+        """Return the host's addresses and port as set, literal, or looked up; NoAnswerError if none."""
+        given = self._given.get(f"{host}:{port}") or self._given.get(host)
+        if given is not None:
+            return (ipaddress.ip_address(given[0]),), given[1] or port
+        if is_local_name(host):
+            return _LOOPBACK, port
+        try:
+            return (ipaddress.ip_address(host.strip("[]")),), port
+        except ValueError:
+            return await self._names.addresses(host), port
+
+
 class ConnectionOpener:
     """Opener of connections to permitted addresses."""
 
@@ -178,15 +216,9 @@ class ConnectionOpener:
         self, egress: EgressSettings, names: DnsResolver, *, is_own: Callable[[Address], bool]
     ) -> None:
         """Load the settings; ConfigError when `ca_file` has no certificates."""
-        self._rules = AddressPolicy(allow=egress.allow, refuse=egress.refuse, is_own=is_own)
-        self._resolve = {
-            resolve_key(name): parse_endpoint(text) for name, text in egress.resolve.items()
-        }
-        self._block = HostPatterns(dict.fromkeys(egress.block, True))
-        self._via = HostPatterns({host: text != "direct" for host, text in egress.via.items()})
+        self._rules = EgressRules(egress, names, is_own)
         self._strict = strict_context(egress.ca_file)
         self._lenient = lenient_context()
-        self._names = names
 
     async def open(self, target: RequestTarget, limit_s: float) -> HostConnection:
         """Open a connection to the target, with TLS for https; NoAnswerError with the reason if it fails."""
@@ -220,25 +252,13 @@ class ConnectionOpener:
 
     async def _addresses(self, target: RequestTarget) -> tuple[Addresses, int]:
         """Return the permitted addresses and the port; NoAnswerError when there is none."""
-        host, port = target.host, target.port
-        if self._block.of(host):
-            raise NoAnswerError(FetchFailure.BLOCKED, f"[egress] block names {host}")
-        if self._via.of(host):
-            raise NoAnswerError(
-                FetchFailure.BLOCKED, f"[egress] via names a way to {host} that checks lack"
-            )
-        if port in BAD_PORTS:
-            raise NoAnswerError(FetchFailure.PORT, f"{port} is no port of the web")
-        found = self._resolve.get(f"{host}:{port}") or self._resolve.get(host)
-        if found is not None:
-            return self._judged(host, (ipaddress.ip_address(found[0]),)), found[1] or port
-        return self._judged(host, _literal(host) or await self._names.addresses(host)), port
-
-    def _judged(self, host: str, addresses: Addresses) -> Addresses:
+        host = target.host
+        self._rules.check(host, target.port)
+        addresses, port = await self._rules.addresses(host, target.port)
         fine: list[Address] = []
         said = ""
         for address in addresses:
-            why = self._rules.against(host, address)
+            why = self._rules.policy.against(host, address)
             said = said or why
             if not why:
                 fine.append(unmap_ipv4(address))
@@ -249,7 +269,7 @@ class ConnectionOpener:
         others = [each for each in fine[TRIED:] if each.version != first[0].version]
         if others and len({each.version for each in first}) == 1:
             first[-1] = others[0]
-        return tuple(first)
+        return tuple(first), port
 
     async def _connected(self, addresses: Addresses, port: int, limit_s: float) -> socket.socket:
         infos = [_info(address, port) for address in addresses]
@@ -297,16 +317,6 @@ class _StrictError(Exception):
     def __init__(self, fault: str) -> None:
         super().__init__(fault)
         self.fault = fault
-
-
-def _literal(host: str) -> Addresses:
-    """Return the address in a host that is an address literal; empty for a name."""
-    if is_local_name(host):
-        return _LOOPBACK
-    try:
-        return (ipaddress.ip_address(host.strip("[]")),)
-    except ValueError:
-        return ()
 
 
 def _info(

@@ -15,7 +15,6 @@ from links.archives.adapters import (
     FallbackAdapter,
     TimeGateAdapter,
     TimeMapAdapter,
-    TimeTravelAdapter,
     WaybackRedirectAdapter,
     adapters_of,
 )
@@ -179,7 +178,7 @@ async def test_time_travel_tells_of_one_moment(world: World, asker: ArchiveClien
     }
     world.put("http://tt.example/api/json/20150601120000/http://a.test/", json.dumps(told))
 
-    copies = await TimeTravelAdapter(
+    copies = await TimeMapAdapter(
         asker, "memento", "http://tt.example/api/json/{ts}/{url}"
     ).find(A, AT)
 
@@ -265,7 +264,7 @@ def _adapters(asker: ArchiveClient) -> dict[str, tuple[object, str]]:
     return {
         "timemap": (TimeMapAdapter(asker, "x.example", "https://x.example/timemap/{url}"), "x.example/timemap/http://a.test/"),
         "timegate": (TimeGateAdapter(asker, "x.example", "https://x.example/gate/{url}"), "x.example/gate/http://a.test/"),
-        "time-travel": (TimeTravelAdapter(asker, "x", "https://x.example/{ts}/{url}"), "x.example/20150601120000/http://a.test/"),
+        "time-travel": (TimeMapAdapter(asker, "x", "https://x.example/{ts}/{url}"), "x.example/20150601120000/http://a.test/"),
         "availability": (AvailabilityAdapter(asker), "archive.org/wayback/available"),
         "latest": (WaybackRedirectAdapter(asker), "web.archive.org/web/20150601120000/http://a.test/"),
         "cdx": (CdxAdapter(asker, "wayback", "https://x.example/cdx"), "x.example/cdx"),
