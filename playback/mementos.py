@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import format_datetime
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from core.captures import ArtifactKind, artifact_uri
@@ -31,7 +31,8 @@ from core.errors import BadUrlError, InputError
 from core.page_classes import rank_sql
 from core.timestamps import parse_timestamp14, timestamp14, unix_milliseconds
 from core.url_keys import replay_key
-from playback.access.takedowns import Takedown, TakedownEffect
+from playback.access.control import AccessControl, PageFacts, page_facts
+from playback.access.takedowns import TakedownEffect
 from playback.media_types import SHOWN_TYPES
 from playback.url_paths import Memento, MementoModifier, escape_url, memento_path
 from warc.index.database import key_values
@@ -71,23 +72,6 @@ class QueryableIndex(Protocol):
         """Run a query and return its rows."""
 
 
-class MementoVisit(NamedTuple):
-    """Fields of a page that take-downs are matched against."""
-
-    page_id: str
-    url: str
-    timestamp: str
-    final_url: str
-    login: str
-
-
-class MementoAccess(Protocol):
-    """Interface of access control for pages."""
-
-    def pages(self, pages: Iterable[MementoVisit]) -> Mapping[str, Takedown]:
-        """Return the take-downs of the pages, by `page_id`."""
-
-
 @dataclass(frozen=True, slots=True)
 class PageMemento:
     """Copy of a page: URL and 14-digit timestamp."""
@@ -113,7 +97,7 @@ class MementoIndex:
     nothing for an invalid URL.
     """
 
-    def __init__(self, index: QueryableIndex, permits: MementoAccess) -> None:
+    def __init__(self, index: QueryableIndex, permits: AccessControl) -> None:
         self._index = index
         self._permits = permits
 
@@ -155,7 +139,7 @@ class MementoIndex:
     def _good(self, values: dict[str, Any]) -> PageMemento | None:
         """Return the nearest good memento of the exact URL from a bounded query; None if undecided."""
         for limit in _CHUNKS[:2]:
-            nearest: list[tuple[int, int, MementoVisit]] = []
+            nearest: list[tuple[int, int, PageFacts]] = []
             reach = _LATEST_MS * 2  # behind what was read of either side a nearer one may lie
             for side in _SIDES:
                 rows = self._index.rows(
@@ -246,9 +230,9 @@ class MementoIndex:
                 return
             after = rows[-1]["captured_ms"], rows[-1]["page_id"]
 
-    def _listed(self, rows: list[Any]) -> Iterator[MementoVisit]:
+    def _listed(self, rows: list[Any]) -> Iterator[PageFacts]:
         """Yield the pages of the rows that are not hidden by a take-down."""
-        visits = [MementoVisit(*(row[name] for name in MementoVisit._fields)) for row in rows]
+        visits = [page_facts(row) for row in rows]
         takedowns = self._permits.pages(visits)
         for visit in visits:
             takedown = takedowns.get(visit.page_id)

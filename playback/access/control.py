@@ -9,7 +9,7 @@ the reason. If decisions cannot be read, nothing is shown (P-22).
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -29,10 +29,10 @@ from playback.access.takedowns import (
     url_within,
 )
 from playback.media_types import HTML_TYPES, TEXT_TYPES
+from warc.index.database import in_lists
 
 Rows = Callable[[str, Mapping[str, Any]], Sequence[Any]]
 
-_AT_ONCE = 200  # pages in one query
 _BY_ADDRESS = (TakedownKind.URL, TakedownKind.PREFIX, TakedownKind.HOST)
 # Types displayed as documents in frames; images are withheld individually where embedded.
 _FRAMED_TYPES = sorted(HTML_TYPES | TEXT_TYPES | {"text/xml", "application/xml", ""})
@@ -100,12 +100,37 @@ class EmbeddedDocument(NamedTuple):
     takedown: Takedown
 
 
-class _PageFields(NamedTuple):
+class PageFacts(NamedTuple):
+    """Row of ``pages`` with the fields that access decisions depend on."""
+
     page_id: str
     url: str
     timestamp: str
     final_url: str
     login: str
+
+
+PAGE_FACTS = ", ".join(PageFacts._fields)
+_FRAMED = f"""
+SELECT c.page_id, c.url, c.timestamp, c.digest, c.status FROM captures AS c
+JOIN pages AS p ON p.page_id = c.page_id WHERE c.page_id IN ({{marks}})
+AND c.url <> p.url AND c.url <> p.final_url AND substr(c.url, 1, 4) <> 'urn:'
+AND c.mime IN ({", ".join(f"'{each}'" for each in _FRAMED_TYPES)})
+"""  # noqa: S608 constants of ours
+# The redirects that led to the pages' documents.
+_HOPS = """
+SELECT hop.page_id, hop.url FROM captures AS hop JOIN pages AS p ON p.page_id = hop.page_id
+WHERE hop.page_id IN ({marks}) AND hop.status BETWEEN 300 AND 399
+AND hop.captured_ms <= coalesce((SELECT min(document.captured_ms)
+    FROM captures AS document WHERE document.page_id = hop.page_id AND document.url = p.final_url
+    AND (document.status < 300 OR document.status >= 400)), hop.captured_ms)
+"""
+# The payloads of the pages' documents: server response and DOM.
+_DOCUMENTS = """
+SELECT c.page_id, c.digest FROM captures AS c JOIN pages AS p ON p.page_id = c.page_id
+WHERE c.page_id IN ({marks})
+AND (c.url = p.url OR c.url = p.final_url OR substr(c.url, 1, 8) = 'urn:dom:')
+"""
 
 
 class AccessControl:
@@ -177,16 +202,15 @@ class AccessControl:
         """
         found: dict[str, ScanVerdict] = {}
         if self.holds.any_threat():
-            for start in range(0, len(page_ids), _AT_ONCE):
-                for row in self._documents(list(page_ids[start : start + _AT_ONCE])):
-                    verdict = self.holds.threat((row["digest"],))
-                    if verdict is not None:
-                        found.setdefault(row["page_id"], verdict)
+            for row in self._rows_of(page_ids, _DOCUMENTS):
+                verdict = self.holds.threat((row["digest"],))
+                if verdict is not None:
+                    found.setdefault(row["page_id"], verdict)
         return found
 
     def scan(self, page_id: str) -> ScanVerdict | None:
         """Return the scan verdict of a page's document, a threat first; None: not scanned."""
-        digests = {row["digest"] for row in self._documents([page_id])}
+        digests = {row["digest"] for row in self._rows_of([page_id], _DOCUMENTS)}
         found = self.holds.threat(sorted(digests))
         if found is not None or not digests:
             return found
@@ -223,16 +247,13 @@ class AccessControl:
         for page in asked:
             for url in {page.url, page.final_url}:
                 _note(found, page.page_id, takedowns.on(TakedownSubject(url, page.timestamp), now))
-        for start in range(0, len(asked), _AT_ONCE):
-            part = asked[start : start + _AT_ONCE]
-            if takedowns.has(*_BY_ADDRESS):
-                led = [page.page_id for page in part if page.url != page.final_url]
-                for row in self._hops(led):
-                    _note(found, row["page_id"], takedowns.on(TakedownSubject(row["url"]), now))
-            if takedowns.has(TakedownKind.DIGEST):
-                for row in self._documents([page.page_id for page in part]):
-                    by_digest = _by_digest(takedowns, row["digest"], now)
-                    _note(found, row["page_id"], by_digest)
+        if takedowns.has(*_BY_ADDRESS):
+            led = [page.page_id for page in asked if page.url != page.final_url]
+            for row in self._rows_of(led, _HOPS):
+                _note(found, row["page_id"], takedowns.on(TakedownSubject(row["url"]), now))
+        if takedowns.has(TakedownKind.DIGEST):
+            for row in self._rows_of([page.page_id for page in asked], _DOCUMENTS):
+                _note(found, row["page_id"], _by_digest(takedowns, row["digest"], now))
         return found
 
     def capture(self, capture: Capture) -> Takedown | None:
@@ -259,21 +280,18 @@ class AccessControl:
             return {}
         found: dict[str, tuple[EmbeddedDocument, ...]] = {}
         now = self._now()
-        for start in range(0, len(page_ids), _AT_ONCE):
-            rows = self._framed(list(page_ids[start : start + _AT_ONCE]))
-            with_frames = {
-                row["page_id"] for row in rows if not (300 <= (row["status"] or 0) < 400)
-            }
-            for row in rows:
-                if row["page_id"] not in with_frames:
-                    continue
-                subject = TakedownSubject(row["url"], row["timestamp"], row["digest"])
-                why = strictest_takedown(
-                    (takedowns.on(subject, now), self.holds.payload(row["digest"]))
-                )
-                if why is not None:
-                    page_id = row["page_id"]
-                    found[page_id] = (*found.get(page_id, ()), EmbeddedDocument(row["url"], why))
+        rows = list(self._rows_of(page_ids, _FRAMED))
+        with_frames = {row["page_id"] for row in rows if not 300 <= (row["status"] or 0) < 400}
+        for row in rows:
+            page_id = row["page_id"]
+            if page_id not in with_frames:
+                continue
+            subject = TakedownSubject(row["url"], row["timestamp"], row["digest"])
+            why = strictest_takedown(
+                (takedowns.on(subject, now), self.holds.payload(row["digest"]))
+            )
+            if why is not None:
+                found[page_id] = (*found.get(page_id, ()), EmbeddedDocument(row["url"], why))
         return found
 
     def _in_frame(self, capture: Capture) -> Takedown | None:
@@ -283,18 +301,6 @@ class AccessControl:
             return None
         embedded = self.embedded((capture.page_id,)).get(capture.page_id, ())
         return strictest_takedown(each.takedown for each in embedded)
-
-    def _framed(self, page_ids: list[str]) -> Sequence[Any]:
-        """Return the documents captured for the pages other than their main documents."""
-        marks, values = _marks(page_ids)
-        types = ", ".join(f"'{each}'" for each in _FRAMED_TYPES)
-        return self._rows(
-            "SELECT c.page_id, c.url, c.timestamp, c.digest, c.status FROM captures AS c"  # noqa: S608 names of values
-            f" JOIN pages AS p ON p.page_id = c.page_id WHERE c.page_id IN ({marks})"
-            " AND c.url <> p.url AND c.url <> p.final_url AND substr(c.url, 1, 4) <> 'urn:'"
-            f" AND c.mime IN ({types})",
-            values,
-        )
 
     def _held(self, capture: Capture) -> Takedown | None:
         """Return the hold on a capture: a threat in it or, for reader artifacts, in the page."""
@@ -321,9 +327,11 @@ class AccessControl:
         self, takedowns: TakedownSet, capture: Capture, now: datetime
     ) -> Takedown | None:
         """Return the take-down of the capture's page if it covers the capture."""
-        page = self._page(capture.page_id or "")
-        if page is None:
+        query = f"SELECT {PAGE_FACTS} FROM pages WHERE page_id = :page"  # noqa: S608 names
+        rows = self._rows(query, {"page": capture.page_id})
+        if not rows:
             return None
+        page = page_facts(rows[0])
         is_artifact = url_within(capture.url) != capture.url
         if is_artifact or capture.url in (page.url, page.final_url):
             return self.page(page)
@@ -332,7 +340,10 @@ class AccessControl:
         by_page = strictest_takedown(
             takedowns.on_capture(url, page.timestamp, now) for url in (page.url, page.final_url)
         )
-        return None if by_page is None or self._is_shared(capture) else by_page
+        # Another page may have the same payload.
+        query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
+        values = {"digest": capture.digest, "page": capture.page_id}
+        return None if by_page is None or self._rows(query, values) else by_page
 
     def check_payload(self, body: bytes) -> None:
         """Raise TakenDownError when the decoded bytes must not be sent.
@@ -355,43 +366,9 @@ class AccessControl:
             if found is not None:
                 raise TakenDownError(found)
 
-    def _page(self, page_id: str) -> _PageFields | None:
-        query = f"SELECT {', '.join(_PageFields._fields)} FROM pages WHERE page_id = :page"  # noqa: S608 names
-        for row in self._rows(query, {"page": page_id}):
-            return _PageFields(*(row[name] for name in _PageFields._fields))
-        return None
-
-    def _hops(self, page_ids: list[str]) -> Sequence[Any]:
-        """Return the redirects that led to the pages' documents."""
-        if not page_ids:
-            return ()
-        marks, values = _marks(page_ids)
-        return self._rows(
-            "SELECT hop.page_id, hop.url FROM captures AS hop"  # noqa: S608 names of values
-            " JOIN pages AS p ON p.page_id = hop.page_id"
-            f" WHERE hop.page_id IN ({marks}) AND hop.status BETWEEN 300 AND 399"
-            " AND hop.captured_ms <= coalesce((SELECT min(document.captured_ms)"
-            " FROM captures AS document WHERE document.page_id = hop.page_id"
-            " AND document.url = p.final_url"
-            " AND (document.status < 300 OR document.status >= 400)), hop.captured_ms)",
-            values,
-        )
-
-    def _documents(self, page_ids: list[str]) -> Sequence[Any]:
-        """Return the payloads of the pages' documents: server response and DOM."""
-        marks, values = _marks(page_ids)
-        return self._rows(
-            "SELECT c.page_id, c.digest FROM captures AS c"  # noqa: S608 names of values
-            f" JOIN pages AS p ON p.page_id = c.page_id WHERE c.page_id IN ({marks})"
-            " AND (c.url = p.url OR c.url = p.final_url OR substr(c.url, 1, 8) = 'urn:dom:')",
-            values,
-        )
-
-    def _is_shared(self, capture: Capture) -> bool:
-        """Return True when another page has the same payload."""
-        query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
-        values = {"digest": capture.digest, "page": capture.page_id or ""}
-        return bool(self._rows(query, values))
+    def _rows_of(self, page_ids: Sequence[str], query: str) -> Iterator[Any]:
+        for marks, values in in_lists(page_ids):
+            yield from self._rows(query.format(marks=marks), values)
 
 
 def digests_of(blocks: Iterable[bytes]) -> list[str]:
@@ -413,6 +390,6 @@ def _note(found: dict[str, Takedown], page_id: str, takedown: Takedown | None) -
         found[page_id] = counting
 
 
-def _marks(page_ids: list[str]) -> tuple[str, dict[str, str]]:
-    values = {f"page_{number}": page_id for number, page_id in enumerate(page_ids)}
-    return ", ".join(f":{name}" for name in values), values
+def page_facts(row: Any) -> PageFacts:
+    """Return the row's fields that access decisions depend on."""
+    return PageFacts(*(row[name] for name in PageFacts._fields))

@@ -24,6 +24,7 @@ from core.timestamps import from_unix_milliseconds, unix_milliseconds
 from playback.access.decision_store import DecisionStore, Values, WatchedValue
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from playback.access.threat_lists import ListEffect, ListHit, ThreatLists, load_lists
+from warc.index.database import in_lists
 
 _KEEP = """
 INSERT INTO verdicts (digest, threat, scanner, scanned_ms, skipped)
@@ -33,7 +34,6 @@ ON CONFLICT (digest) DO UPDATE SET
     scanner = excluded.scanner, scanned_ms = excluded.scanned_ms, skipped = excluded.skipped
 """
 _COLUMNS = "digest, threat, scanner, scanned_ms, skipped"
-_MOST_AT_ONCE = 500  # values in one question
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,7 @@ def scanned_digests(store: DecisionStore, digests: Sequence[str], scanner: str) 
     """Return those digests, as given, for which that scanner has a verdict."""
     keys = {digest: digest_key(digest) for digest in digests}
     wanted, known = sorted(set(keys.values())), set[str]()
-    for start in range(0, len(wanted), _MOST_AT_ONCE):
-        part = wanted[start : start + _MOST_AT_ONCE]
-        values: dict[str, Any] = {f"d{number}": each for number, each in enumerate(part)}
-        marks = ", ".join(f":{name}" for name in values)
+    for marks, values in in_lists(wanted):
         query = f"SELECT digest FROM verdicts WHERE scanner = :scanner AND digest IN ({marks})"  # noqa: S608 names of values
         known.update(row["digest"] for row in store.rows(query, {**values, "scanner": scanner}))
     return {digest for digest, key in keys.items() if key in known}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from core.captures import ArtifactKind, parse_artifact_uri
 from core.errors import BadUrlError
@@ -16,13 +16,20 @@ from core.page_classes import GOOD, QUALITY_SQL, WITHHELD, class_rank, is_usable
 from core.page_manifest import VisitOutcome
 from core.timestamps import from_unix_milliseconds, timestamp14, unix_milliseconds
 from core.url_keys import replay_key
-from playback.access.control import WITH_FRAMES, AccessControl, TakenDownError
+from playback.access.control import (
+    PAGE_FACTS,
+    WITH_FRAMES,
+    AccessControl,
+    PageFacts,
+    TakenDownError,
+    page_facts,
+)
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownSubject
 from playback.media_types import DOWNLOAD_TYPES, PDF, READ_TYPES
 from playback.url_paths import is_web_url
 from playback.web.page_request import EVERYTHING, CaptureFacets
 from warc.artifact_reader import RecordPlace
-from warc.index.database import IndexDatabase, key_values
+from warc.index.database import IndexDatabase, in_lists, key_values
 from warc.index.page_choice import (
     BEST_FIRST,
     OFFERED,
@@ -33,7 +40,6 @@ from warc.index.page_choice import (
 )
 
 MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
-_IDS_AT_ONCE = 200
 _CANDIDATES = 20  # candidates read to find one that can be shown
 _LATEST_MS = 2**53
 _NOT_OFFERED = {VisitOutcome.FAILED, VisitOutcome.SKIPPED}
@@ -166,19 +172,9 @@ class CaptureMoment:
 
     timestamp: str
     is_offered: bool
-    page: "_AccessFields"
+    page: PageFacts
     device: str = ""
     language: str = ""
-
-
-class _AccessFields(NamedTuple):
-    """Fields of a page that take-downs are matched against."""
-
-    page_id: str
-    url: str
-    timestamp: str
-    final_url: str
-    login: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +183,6 @@ class TimeSpan:
 
     start: datetime
     end: datetime
-
-
-_KNOWN = ", ".join(_AccessFields._fields)
 
 
 class PageStore:
@@ -354,7 +347,7 @@ class PageStore:
         if values is None:
             return ()
         rows = self._database.rows(
-            f"SELECT {_KNOWN}, device, language,"  # noqa: S608 constants of ours
+            f"SELECT {PAGE_FACTS}, device, language,"  # noqa: S608 constants of ours
             f" CASE WHEN {USABLE} THEN 1 ELSE 0 END AS offered"
             f" FROM pages WHERE {self._database.has_key} AND url IN (:url, :twin)"
             " ORDER BY captured_ms DESC LIMIT :limit",
@@ -364,7 +357,7 @@ class PageStore:
             CaptureMoment(
                 row["timestamp"],
                 bool(row["offered"]),
-                _AccessFields(*(row[name] for name in _AccessFields._fields)),
+                page_facts(row),
                 row["device"],
                 row["language"],
             )
@@ -392,13 +385,13 @@ class PageStore:
         if values is None:
             return ()
         rows = self._database.rows(
-            f"SELECT {_KNOWN} FROM ("  # noqa: S608 constants of ours
-            f"SELECT {_KNOWN} FROM pages WHERE {self._database.has_key}"
+            f"SELECT {PAGE_FACTS} FROM ("  # noqa: S608 constants of ours
+            f"SELECT {PAGE_FACTS} FROM pages WHERE {self._database.has_key}"
             " ORDER BY captured_ms DESC LIMIT :most) AS newest"
             " WHERE url NOT IN (:url, :twin) ORDER BY url",
             {**values, "most": MOST_MOMENTS},
         )
-        known = [_AccessFields(*(row[name] for name in _AccessFields._fields)) for row in rows]
+        known = [page_facts(row) for row in rows]
         taken_down = {} if self._permits is None else self._permits.pages(known)
         hidden = {key for key, each in taken_down.items() if each.effect is TakedownEffect.HIDE}
         urls = dict.fromkeys(each.url for each in known if each.page_id not in hidden)
@@ -456,10 +449,7 @@ class PageStore:
     def with_ids(self, page_ids: Sequence[str]) -> dict[str, CapturedPage]:
         """Return the pages with these identifiers; hidden and missing ones are omitted."""
         found: dict[str, CapturedPage] = {}
-        for start in range(0, len(page_ids), _IDS_AT_ONCE):
-            part = page_ids[start : start + _IDS_AT_ONCE]
-            values = {f"page_{number}": page_id for number, page_id in enumerate(part)}
-            marks = ", ".join(f":{name}" for name in values)
+        for marks, values in in_lists(page_ids):
             rows = self._database.rows(
                 f"SELECT {COLUMNS} FROM pages WHERE page_id IN ({marks})",  # noqa: S608 names of values
                 values,
@@ -493,15 +483,14 @@ class PageStore:
 
     def _artifacts(self, page_ids: list[str]) -> dict[str, "_PageArtifacts"]:
         found: dict[str, _PageArtifacts] = {}
-        if not page_ids:
-            return found
-        values = {f"page_{number}": page_id for number, page_id in enumerate(page_ids)}
-        marks = ", ".join(f":{name}" for name in values)
-        for row in self._database.rows(
-            f"SELECT page_id, url, digest FROM captures WHERE page_id IN ({marks})"  # noqa: S608 names of values
-            " AND substr(url, 1, 4) = 'urn:'",
-            values,
-        ):
+        query = (
+            "SELECT page_id, url, digest FROM captures WHERE page_id IN ({marks})"
+            " AND substr(url, 1, 4) = 'urn:'"
+        )
+        rows: list[Any] = []
+        for marks, values in in_lists(page_ids):
+            rows += self._database.rows(query.format(marks=marks), values)
+        for row in rows:
             parsed = parse_artifact_uri(row["url"])
             if parsed is None:
                 continue

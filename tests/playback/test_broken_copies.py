@@ -17,7 +17,7 @@ from core.playback_check import PlaybackCheck, QaVerdict
 from core.timestamps import timestamp14, warc_date
 from playback.access.control import AccessControl
 from playback.access.takedowns import TakedownSet
-from playback.mementos import MementoAccess, MementoIndex
+from playback.mementos import MementoIndex
 from playback.replay.capture_lookup import CaptureLookup
 from playback.web.copy_lookup import CopyLookup, OwnCopies, UrlSpellings
 from playback.web.page_store import CapturedPage, PageStore
@@ -93,7 +93,7 @@ class Shelf:
     @property
     def mementos(self) -> MementoIndex:
         """Those of the index."""
-        permits: MementoAccess = AccessControl(TakedownSet(()), self.database.rows, lambda: NOW)
+        permits = AccessControl(TakedownSet(()), self.database.rows, lambda: NOW)
         return MementoIndex(CaptureLookup(self.database), permits)
 
 

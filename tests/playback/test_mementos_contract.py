@@ -19,8 +19,9 @@ from core.page_classes import PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import timestamp14, unix_milliseconds, warc_date
 from core.url_keys import replay_key
+from playback.access.control import PageFacts
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from playback.mementos import MementoIndex, MementoVisit, PageMemento, _values
+from playback.mementos import MementoIndex, PageMemento, _values
 from tests.examples import examples
 from tests.playback.conftest import NOW
 from tests.services.postgres import PostgresServer
@@ -290,7 +291,7 @@ def test_a_memento_behind_many_hidden_ones_is_found(tmp_path: Path) -> None:
             return super().rows(query, values)  # type: ignore[arg-type]
 
     class Hiding:
-        def pages(self, pages: list[MementoVisit]) -> dict[str, Takedown]:
+        def pages(self, pages: list[PageFacts]) -> dict[str, Takedown]:
             return {each.page_id: HIDDEN for each in pages if each.page_id != "shown"}
 
     with closing(Counted(path)) as database:

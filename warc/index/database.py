@@ -7,7 +7,7 @@ attributes of the database class. A collection without an index is empty.
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -77,6 +77,13 @@ def lookup_value(rows: Iterable[LookupRow]) -> str:
             for place, each in enumerate(rows)
         ]
     )
+
+
+def in_lists(texts: Sequence[str], size: int = 200) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield placeholders and values of SQL ``IN`` lists with all texts, `size` in each."""
+    for start in range(0, len(texts), size):
+        values = {f"text_{n}": text for n, text in enumerate(texts[start : start + size])}
+        yield ", ".join(f":{name}" for name in values), values
 
 
 def escape_like(words: str) -> str:
