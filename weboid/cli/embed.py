@@ -4,9 +4,9 @@ import asyncio
 import ipaddress
 import json
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.progress import Progress
@@ -18,7 +18,8 @@ from links.registry.wikis import parse_wiki
 from net.http_server import open_listener
 from weboid.app.text_table import clean
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import json_option
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from wiki.embed.html_tags import parse_selector
 from wiki.embed.link_lookup import (
     TIMEOUT_S,
@@ -49,86 +50,60 @@ from wiki.embed.static_site import (
     site_title,
 )
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_OPTIONS = (
-    click.option(
-        "--front",
+_FRONT_OPTIONS: dict[str, Any] = {
+    "front": option(
+        "The archive's pages, as `weboid serve` shows them to readers.",
         required=True,
         metavar="URL",
-        help="The archive's pages, as `weboid serve` shows them to readers.",
     ),
-    click.option(
-        "--ask",
-        default="",
-        metavar="URL",
-        help="Where to ask the front from here, when that is another address.",
+    "ask": option(
+        "Where to ask the front from here, when that is another address.", default="", metavar="URL"
     ),
-    click.option(
-        "--copies",
+    "copies": option(
+        "Another origin that copies may lie at; may be given several times.",
         multiple=True,
         metavar="ORIGIN",
-        help="Another origin that copies may lie at; may be given several times.",
     ),
-    click.option(
-        "--wiki", required=True, metavar="NAME", help="Whose pages these are: handbook@me."
-    ),
-    click.option(
-        "--show",
+    "wiki": option("Whose pages these are: handbook@me.", required=True, metavar="NAME"),
+    "show": option(
+        "Offer the copy next to every link, to dead ones, or never (classes and attributes only).",
         type=click.Choice([str(each) for each in CopyDisplay]),
         default=str(CopyDisplay.ALWAYS),
         show_default=True,
-        help="Offer the copy next to every link, to dead ones, or never (classes and attributes only).",
     ),
-    click.option(
+    "timeout_s": option(
+        "Seconds to wait for the front.  [default: 1 for a proxy, 30 for files]",
         "--timeout",
-        "timeout_s",
         type=click.FloatRange(0.05, 60),
         default=None,
-        help="Seconds to wait for the front.  [default: 1 for a proxy, 30 for files]",
     ),
-    click.option(
-        "--token-file",
+    "token_file": option(
+        "Token of an internal caller: gets the state of links, without rate limit (`weboid serve --links-token-file`).",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Token of an internal caller: gets the state of links, without rate limit (`weboid serve --links-token-file`).",
     ),
-    click.option("--lang", default="", metavar="CODE", help="The language of the texts on links."),
-)
-_RULES = (
-    click.option(
-        "--only",
+    "lang": option("The language of the texts on links.", default="", metavar="CODE"),
+}
+_RULE_OPTIONS: dict[str, Any] = {
+    "only": option(
+        "Only links that are, or lie in: nav, .class, #id, div.class; may be given several times.",
         multiple=True,
         metavar="SELECTOR",
-        help="Only links that are, or lie in: nav, .class, #id, div.class; may be given several times.",
     ),
-    click.option(
-        "--skip",
+    "skip": option(
+        "No links that are, or lie in; `.weboid-ignore` always; may be given several times.",
         multiple=True,
         metavar="SELECTOR",
-        help="No links that are, or lie in; `.weboid-ignore` always; may be given several times.",
     ),
-    click.option(
-        "--own",
+    "own": option(
+        "A host whose pages are no citations: *.wiki.example; may be given several times.",
         multiple=True,
         metavar="HOST",
-        help="A host whose pages are no citations: *.wiki.example; may be given several times.",
     ),
-)
+}
 
 
-def marking_options(command: _Command) -> _Command:
-    """Add the options for marking and for the link lookup."""
-    for option in reversed((*_OPTIONS, *_RULES)):
-        command = option(command)
-    return command
-
-
-def rule_options(command: _Command) -> _Command:
-    """Add the options that select links."""
-    for option in reversed(_RULES):
-        command = option(command)
-    return command
+_MARKING_OPTIONS: dict[str, Any] = {**_FRONT_OPTIONS, **_RULE_OPTIONS}
 
 
 def marking_from_options(
@@ -202,34 +177,22 @@ _TIMEOUT_S = 30.0  # batch mode: no reader is waiting
 _SHOWN = 20  # files listed individually
 
 
-@click.command("filter")
-@click.argument("files", nargs=-1, metavar="[FILE|FOLDER|-]...")
-@marking_options
-@click.option("--base", default="", metavar="URL", help="Where the page, or the site's root, lies.")
-@click.option("--in-place", is_flag=True, help="Write into the files themselves.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write a marked copy of FOLDER there, with all its other files.",
-)
-@click.option("--check", is_flag=True, help="Write nothing; end with 1 when a file would change.")
-@click.option(
-    "--remove", is_flag=True, help="Remove what earlier runs inserted; no request is made."
-)
-@click.option("--keep", is_flag=True, help="Leave links as they are that were marked before.")
-@json_option
+@cli_command("filter")
 def filter_command(
     *,
-    files: tuple[str, ...],
-    base: str,
-    in_place: bool,
-    out: Path | None,
-    check: bool,
-    remove: bool,
-    keep: bool,
-    as_json: bool,
-    **options: Any,
+    files: tuple[str, ...] = argument("[FILE|FOLDER|-]..."),
+    options: dict[str, Any] = option_dict(_MARKING_OPTIONS),
+    base: str = option("Where the page, or the site's root, lies.", default="", metavar="URL"),
+    in_place: bool = option("Write into the files themselves."),
+    out: Path | None = option(
+        "Write a marked copy of FOLDER there, with all its other files.",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+    ),
+    check: bool = option("Write nothing; end with 1 when a file would change."),
+    remove: bool = option("Remove what earlier runs inserted; no request is made."),
+    keep: bool = option("Leave links as they are that were marked before."),
+    as_json: bool = JSON,
 ) -> int:
     """Mark the links of HTML: from standard input to standard output, or of files and folders.
 
@@ -374,15 +337,17 @@ def _unanswered(lookup: LinkLookup) -> str:
     return f"The front did not answer: {clean(why).rstrip('.')}."
 
 
-@click.command("urls")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--base", default="", metavar="URL", help="Where the site's root lies.")
-@click.option(
-    "--wiki", "wiki_name", default="", metavar="NAME", help="Whose pages these are, in each line."
-)
-@rule_options
-@click.option("--plain", is_flag=True, help="The addresses alone, each once, a line each.")
-def urls_command(*, folder: Path, base: str, wiki_name: str, plain: bool, **options: Any) -> int:
+@cli_command("urls")
+def urls_command(
+    *,
+    folder: Path = argument(type=click.Path(path_type=Path)),
+    base: str = option("Where the site's root lies.", default="", metavar="URL"),
+    wiki_name: str = option(
+        "Whose pages these are, in each line.", "--wiki", default="", metavar="NAME"
+    ),
+    options: dict[str, Any] = option_dict(_RULE_OPTIONS),
+    plain: bool = option("The addresses alone, each once, a line each."),
+) -> int:
     """List the external links of the HTML files in FOLDER, a JSON line for each page.
 
     \b
@@ -421,75 +386,54 @@ def urls_command(*, folder: Path, base: str, wiki_name: str, plain: bool, **opti
     return ExitCode.SOME_FAILED if site.passed_over or lost else ExitCode.OK
 
 
-@click.command("proxy")
-@click.option(
-    "--upstream",
-    required=True,
-    metavar="URL",
-    help="The wiki as it is reached from here: http://127.0.0.1:8080.",
-)
-@click.option(
-    "--listen",
-    default="127.0.0.1:8081",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where to listen; port 0: a free one.",
-)
-@marking_options
-@click.option(
-    "--host",
-    type=click.Choice(["keep", "upstream"]),
-    default="keep",
-    show_default=True,
-    help="The host that the wiki is asked for: the reader's, or its own.",
-)
-@click.option(
-    "--private",
-    type=click.Choice([str(each) for each in PrivatePages]),
-    default=str(PrivatePages.SKIP),
-    show_default=True,
-    help="Pages made for one reader (Authorization, Set-Cookie): leave them, or ask about their links.",
-)
-@click.option(
-    "--behind",
-    multiple=True,
-    metavar="NETWORK",
-    help="A reverse proxy whose X-Forwarded-* is believed; may be given several times.",
-)
-@click.option(
-    "--skip-path",
-    "skip_paths",
-    multiple=True,
-    metavar="START",
-    help="Path prefixes that are never marked, in addition to MediaWiki's APIs.",
-)
-@click.option(
-    "--limit-mb",
-    type=click.FloatRange(0.01, 256),
-    default=PAGE_LIMIT_BYTES / (1 << 20),
-    show_default=True,
-    help="Larger pages pass as they are.",
-)
-@click.option(
-    "--patience",
-    "patience_s",
-    type=click.FloatRange(0.1, 600),
-    default=BODY_WAIT_S,
-    show_default=True,
-    help="Pages that take more seconds to come pass as they are.",
-)
+@cli_command("proxy")
 def proxy_command(
     *,
-    upstream: str,
-    listen: str,
-    host: str,
-    private: str,
-    behind: tuple[str, ...],
-    skip_paths: tuple[str, ...],
-    limit_mb: float,
-    patience_s: float,
-    **options: Any,
-) -> int:
+    upstream: str = option(
+        "The wiki as it is reached from here: http://127.0.0.1:8080.", required=True, metavar="URL"
+    ),
+    listen: str = option(
+        "Where to listen; port 0: a free one.",
+        default="127.0.0.1:8081",
+        show_default=True,
+        metavar="HOST:PORT",
+    ),
+    options: dict[str, Any] = option_dict(_MARKING_OPTIONS),
+    host: str = option(
+        "The host that the wiki is asked for: the reader's, or its own.",
+        type=click.Choice(["keep", "upstream"]),
+        default="keep",
+        show_default=True,
+    ),
+    private: str = option(
+        "Pages made for one reader (Authorization, Set-Cookie): leave them, or ask about their links.",
+        type=click.Choice([str(each) for each in PrivatePages]),
+        default=str(PrivatePages.SKIP),
+        show_default=True,
+    ),
+    behind: tuple[str, ...] = option(
+        "A reverse proxy whose X-Forwarded-* is believed; may be given several times.",
+        metavar="NETWORK",
+    ),
+    skip_paths: tuple[str, ...] = option(
+        "Path prefixes that are never marked, in addition to MediaWiki's APIs.",
+        "--skip-path",
+        metavar="START",
+    ),
+    limit_mb: float = option(
+        "Larger pages pass as they are.",
+        type=click.FloatRange(0.01, 256),
+        default=PAGE_LIMIT_BYTES / (1 << 20),
+        show_default=True,
+    ),
+    patience_s: float = option(
+        "Pages that take more seconds to come pass as they are.",
+        "--patience",
+        type=click.FloatRange(0.1, 600),
+        default=BODY_WAIT_S,
+        show_default=True,
+    ),
+) -> None:
     """Run a reverse proxy before a wiki of any engine, and mark the links of its pages.
 
     Everything else passes unchanged, both ways. Pages do so too while the archive's front is down.
@@ -520,7 +464,6 @@ def proxy_command(
             on_ready=lambda: click.echo(f"http://{join_host_port(address, port)}/"),
         )
     )
-    return ExitCode.OK
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:

@@ -12,19 +12,22 @@ from crawler.pools.cluster import SERVICE_KINDS, lives_here
 from crawler.profiles import load_profile
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    collection_option,
-    frontier_option,
-    profile_option,
+    COLLECTION,
+    FRONTIER,
+    PROFILE,
     shared_settings,
 )
+from weboid.cli.support.parameters import argument, cli_command
 
 
-@click.command("alive")
-@click.argument("kind", type=click.Choice(SERVICE_KINDS))
-@collection_option
-@profile_option
-@frontier_option
-def command(*, kind: str, collection: Path, profile: str, frontier_url: str) -> int:
+@cli_command("alive")
+def command(
+    *,
+    kind: str = argument(type=click.Choice(SERVICE_KINDS)),
+    collection: Path = COLLECTION,
+    profile: str = PROFILE,
+    frontier_url: str = FRONTIER,
+) -> int:
     """Check that a proxy or worker of this machine reports that it is alive.
 
     Exit code 0: one does; 1: none does; 3: the frontier does not answer.

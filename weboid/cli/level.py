@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -31,7 +31,8 @@ from playback.access.levels import (
 )
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import collection_option, database_option, json_option
+from weboid.cli.support.options import COLLECTION, DATABASE, JSON
+from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.run_options import STORED_LEVELS
 
 _CLOCK = SystemClock()
@@ -40,15 +41,16 @@ _REACHES = {
     LevelScope.DOMAIN: ("links", "domains"),
     LevelScope.WIKI: ("links", "domains", "the wiki"),
 }
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-@click.group("rights", cls=GroupWithDefault, invoke_without_command=True)
-@click.option("--history", is_flag=True, help="Every decision about rights, the oldest first.")
-@collection_option
-@database_option
-@json_option
-def rights_group(*, history: bool, collection: Path, database_url: str, as_json: bool) -> int:
+@cli_command("rights", cls=GroupWithDefault, invoke_without_command=True)
+def rights_group(
+    *,
+    history: bool = option("Every decision about rights, the oldest first."),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Show the rights of each wiki's editors.
 
     An operator may set any level; editors only those shown here, within their own wiki.
@@ -61,41 +63,36 @@ def rights_group(*, history: bool, collection: Path, database_url: str, as_json:
         click.echo(
             json.dumps({"rights": [_right_facts(each) for each in shown]}, ensure_ascii=False)
         )
-        return ExitCode.OK
+        return
     for line in _right_lines(shown) if shown else ["No editor may decide anything."]:
         click.echo(line)
-    return ExitCode.OK
 
 
-def _options(function: _Command) -> _Command:
-    for option in (
-        json_option,
-        database_option,
-        collection_option,
-        click.option("--reason", default="", help="Reason, for the history."),
-        click.option("--actor", metavar="NAME", help="Who decides.  [default: you]"),
-        click.option("--editor", default="", metavar="NAME", help="One editor.  [default: all]"),
-        click.option("--wiki", required=True, help="Within which wiki."),
-    ):
-        function = option(function)
-    return function
+_RIGHT_OPTIONS: dict[str, Any] = {
+    "wiki": option("Within which wiki.", required=True),
+    "editor": option("One editor.  [default: all]", default="", metavar="NAME"),
+    "actor": option("Who decides.  [default: you]", metavar="NAME"),
+    "reason": option("Reason, for the history.", default=""),
+    "collection": COLLECTION,
+    "database_url": DATABASE,
+    "as_json": JSON,
+}
 
 
-@rights_group.command("allow")
-@click.option(
-    "--most",
-    type=click.Choice([str(level) for level in Level]),
-    required=True,
-    help="The most that they may allow.",
-)
-@click.option("--domains", is_flag=True, help="They decide on domains, too, not only on links.")
-@click.option(
-    "--whole-wiki",
-    is_flag=True,
-    help="They decide on domains and on the wiki itself, as its LocalSettings.php does.",
-)
-@_options
-def allow_command(*, most: str, domains: bool, whole_wiki: bool, **options: Any) -> int:
+@cli_command("allow", rights_group)
+def allow_command(
+    *,
+    most: str = option(
+        "The most that they may allow.",
+        type=click.Choice([str(level) for level in Level]),
+        required=True,
+    ),
+    domains: bool = option("They decide on domains, too, not only on links."),
+    whole_wiki: bool = option(
+        "They decide on domains and on the wiki itself, as its LocalSettings.php does."
+    ),
+    options: dict[str, Any] = option_dict(_RIGHT_OPTIONS),
+) -> int:
     """Allow a wiki's editors to set levels up to a maximum; replaces an earlier decision.
 
     Lowering it lowers at once what they allowed before.
@@ -104,9 +101,8 @@ def allow_command(*, most: str, domains: bool, whole_wiki: bool, **options: Any)
     return _change(Level(most), scope, **options)
 
 
-@rights_group.command("withdraw")
-@_options
-def withdraw_command(**options: Any) -> int:
+@cli_command("withdraw", rights_group)
+def withdraw_command(*, options: dict[str, Any] = option_dict(_RIGHT_OPTIONS)) -> int:
     """Withdraw the editors' rights; their earlier restrictions stay, their permissions end."""
     return _change(None, LevelScope.LINK, **options)
 
@@ -221,64 +217,57 @@ def level_actor(name: str | None) -> LevelActor:
     return LevelActor(getpass.getuser()) if name is None else parse_actor(name)
 
 
-def _subject_options(function: _Command) -> _Command:
-    """Add `--link`, `--domain`, `--wiki`: the subject of a rule."""
-    for option in (
-        click.option("--wiki", default="", help="For readers who come from that wiki."),
-        click.option(
-            "--domain", "domains", multiple=True, help="A domain, with all that lies below it."
-        ),
-        click.option("--link", "links", multiple=True, metavar="URL", help="One address."),
-    ):
-        function = option(function)
-    return function
+_SUBJECT_OPTIONS: dict[str, Any] = {
+    "links": option("One address.", "--link", multiple=True, metavar="URL"),
+    "domains": option("A domain, with all that lies below it.", "--domain", multiple=True),
+    "wiki": option("For readers who come from that wiki.", default=""),
+}
 
 
-def _deciding_options(function: _Command) -> _Command:
-    for option in (
-        json_option,
-        database_option,
-        collection_option,
-        click.option("--dry-run", is_flag=True, help="Show the changes without making them."),
-        click.option("--reason", default="", help="Reason, for the history."),
-        click.option(
-            "--actor",
-            metavar="NAME[@WIKI]",
-            help="Who decides: an operator or, with @WIKI, an editor.  [default: you]",
-        ),
-        click.option("--default", "is_default", is_flag=True, help="Everything without a rule."),
-    ):
-        function = option(function)
-    return function
+_DECISION_OPTIONS: dict[str, Any] = {
+    "is_default": option("Everything without a rule.", "--default", is_flag=True),
+    "actor": option(
+        "Who decides: an operator or, with @WIKI, an editor.  [default: you]", metavar="NAME[@WIKI]"
+    ),
+    "reason": option("Reason, for the history.", default=""),
+    "dry_run": option("Show the changes without making them.", is_flag=True),
+    "collection": COLLECTION,
+    "database_url": DATABASE,
+    "as_json": JSON,
+}
 
 
-@command.command("set")
-@click.argument("level", type=_LEVELS, required=False)
-@click.option("--store", type=STORED_LEVELS, help="Record so much of it from the next visit on.")
-@_subject_options
-@_deciding_options
-def set_command(*, level: str | None, store: str | None, **options: Any) -> int:
+@cli_command("set", command)
+def set_command(
+    *,
+    level: str | None = argument(type=_LEVELS),
+    store: str | None = option("Record so much of it from the next visit on.", type=STORED_LEVELS),
+    subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
+    options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
+) -> int:
     """Set what is shown, or with --store recorded, of links, domains, a wiki or everything.
 
     With --wiki a link's or domain's level applies to that wiki's readers only, and a stored level
     to what that wiki's pages cite. Several are changed together, or none of them.
     """
     if level is not None and store is None:
-        return _decide(Level(level), is_stored=False, **options)
+        return _decide(Level(level), is_stored=False, **subject, **options)
     if store is not None and level is None:
-        return _decide(StoredLevel(store), is_stored=True, **options)
+        return _decide(StoredLevel(store), is_stored=True, **subject, **options)
     raise InputError(
         f"Name the level to show ({', '.join(Level)}), or --store and the level to record."
     )
 
 
-@command.command("clear")
-@click.option("--store", is_flag=True, help="Of what is recorded, not of what is shown.")
-@_subject_options
-@_deciding_options
-def clear_command(*, store: bool, **options: Any) -> int:
+@cli_command("clear", command)
+def clear_command(
+    *,
+    store: bool = option("Of what is recorded, not of what is shown."),
+    subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
+    options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
+) -> int:
     """Remove rules, so that the more general ones apply again."""
-    return _decide(None, is_stored=store, **options)
+    return _decide(None, is_stored=store, **subject, **options)
 
 
 def _decide(
@@ -342,13 +331,15 @@ def _targets(
     return list(dict.fromkeys(named)) or [target_of(wiki=wiki)]
 
 
-@command.command("show")
-@click.argument("url")
-@click.option("--wiki", default="", help="To readers who come from that wiki.")
-@collection_option
-@database_option
-@json_option
-def show_command(*, url: str, wiki: str, collection: Path, database_url: str, as_json: bool) -> int:
+@cli_command("show", command)
+def show_command(
+    *,
+    url: str = argument(),
+    wiki: str = option("To readers who come from that wiki.", default=""),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Show the level of a URL, and which rule decides."""
     identity = target_of(link=url).what
     wiki = check_wiki(wiki) if wiki else ""
@@ -364,7 +355,7 @@ def show_command(*, url: str, wiki: str, collection: Path, database_url: str, as
             "stored": _ruling_facts(stored, storing),
         }
         click.echo(json.dumps(document, ensure_ascii=False))
-        return ExitCode.OK
+        return
     where = f" to readers of {wiki}" if wiki else ""
     click.echo(f"{clean(identity)} is shown{where} at the level {ruling.level}.")
     _explain(
@@ -375,7 +366,6 @@ def show_command(*, url: str, wiki: str, collection: Path, database_url: str, as
     where = f" when a page of {wiki} cites it" if wiki else ""
     click.echo(f"It is recorded{where} at the level {stored.level}.")
     _explain(stored, storing, "No rule sets how much is recorded.")
-    return ExitCode.OK
 
 
 def _explain(
@@ -413,20 +403,18 @@ def _because(ruling: LevelRuling[Any], without: str) -> str:
     return clean(told)
 
 
-@command.command("list")
-@click.option("--wiki", help="Only rules within that wiki.")
-@click.option(
-    "--level",
-    "level",
-    type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)]),
-    help="Only those that give that level.",
-)
-@collection_option
-@database_option
-@json_option
+@cli_command("list", command)
 def list_command(
-    *, wiki: str | None, level: str | None, collection: Path, database_url: str, as_json: bool
-) -> int:
+    *,
+    wiki: str | None = option("Only rules within that wiki."),
+    level: str | None = option(
+        "Only those that give that level.",
+        type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)]),
+    ),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Show the current rules."""
     with open_level_book(collection, database_url) as book:
         held = book.now()
@@ -437,28 +425,22 @@ def list_command(
     rules.sort(key=lambda rule: (rule.target.wiki, rule.target.scope, rule.target.what))
     if as_json:
         click.echo(json.dumps({"rules": [rule_facts(rule) for rule in rules]}, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in _lines(rules) if rules else ["There is no rule."]:
         click.echo(line)
-    return ExitCode.OK
 
 
-@command.command("history")
-@_subject_options
-@click.option("--default", "is_default", is_flag=True, help="Only about everything.")
-@collection_option
-@database_option
-@json_option
+@cli_command("history", command)
 def history_command(
     *,
-    links: tuple[str, ...],
-    domains: tuple[str, ...],
-    wiki: str,
-    is_default: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    links: tuple[str, ...] = _SUBJECT_OPTIONS["links"],
+    domains: tuple[str, ...] = _SUBJECT_OPTIONS["domains"],
+    wiki: str = _SUBJECT_OPTIONS["wiki"],
+    is_default: bool = option("Only about everything.", "--default"),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Show every decision, oldest first: all, or those of the given subjects."""
     asked = bool(links or domains or wiki or is_default)
     wanted = set(_targets(links, domains, wiki, is_default=is_default)) if asked else set()
@@ -469,10 +451,9 @@ def history_command(
     if as_json:
         facts = [rule_facts(each) for each in decisions]
         click.echo(json.dumps({"decisions": facts}, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in _lines(decisions) if decisions else ["Nothing was decided."]:
         click.echo(line)
-    return ExitCode.OK
 
 
 def rule_facts(rule: LevelDecision[Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from core.clock import CLOCK_OFFSET
 from core.clock import clock_offset as offset_now
 from core.errors import WeboidError
 from weboid.cli.support.command_base import ExitCode, LazyGroup, exit_code_for
+from weboid.cli.support.parameters import cli_command
 
 _COMMANDS = {
     "alive": "weboid.cli.healthcheck",
@@ -108,7 +109,7 @@ _LINKS_COMMANDS: dict[str, str] = {
 }
 
 
-@click.command("links", cls=LazyGroup, commands_at=_LINKS_COMMANDS)
+@cli_command("links", cls=LazyGroup, commands_at=_LINKS_COMMANDS)
 def links_group() -> None:
     """Manage the registry of cited links and their state.
 
@@ -130,7 +131,7 @@ _WIKI_COMMANDS: dict[str, str] = {
 }
 
 
-@click.command("wiki", cls=LazyGroup, commands_at=_WIKI_COMMANDS)
+@cli_command("wiki", cls=LazyGroup, commands_at=_WIKI_COMMANDS)
 def wiki_group() -> None:
     """Archive the pages a wiki cites, and watch their links.
 
@@ -148,7 +149,7 @@ _BOT_COMMANDS: dict[str, str] = {
 }
 
 
-@click.command("bot", cls=LazyGroup, commands_at=_BOT_COMMANDS)
+@cli_command("bot", cls=LazyGroup, commands_at=_BOT_COMMANDS)
 def bot_group() -> None:
     """Repair citations of dead links on a wiki, as a bot. See docs/bot.md.
 
@@ -164,7 +165,7 @@ _EMBED_COMMANDS: dict[str, str] = {
 }
 
 
-@click.command("embed", cls=LazyGroup, commands_at=_EMBED_COMMANDS)
+@cli_command("embed", cls=LazyGroup, commands_at=_EMBED_COMMANDS)
 def embed_group() -> None:
     """Insert the cached copy next to each external link of any HTML.
 

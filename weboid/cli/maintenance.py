@@ -39,13 +39,14 @@ from warc.verification import VerificationResult, verify_collection
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_setup
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
-    dedup_option,
-    json_option,
-    profile_option,
+    COLLECTION,
+    DATABASE,
+    DEDUP,
+    JSON,
+    PROFILE,
     with_database,
 )
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.run_output import format_size
 
 _MARKS = {
@@ -56,11 +57,10 @@ _MARKS = {
 }
 
 
-@click.command("doctor")
-@collection_option
-@profile_option
-@json_option
-def doctor_command(*, collection: Path, profile: str, as_json: bool) -> int:
+@cli_command("doctor")
+def doctor_command(
+    *, collection: Path = COLLECTION, profile: str = PROFILE, as_json: bool = JSON
+) -> int:
     """Check browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner, shared stores."""
     findings = check_setup(collection, load_profile(profile))
     if as_json:
@@ -79,32 +79,22 @@ def finding_line(finding: SetupFinding) -> str:
     return f"{line}\n      {'':10}  → {finding.remedy}" if finding.remedy else line
 
 
-@click.command("verify")
-@click.argument(
-    "folder",
-    metavar="[COLLECTION]",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=False,
-)
-@collection_option
-@database_option
-@click.option("--quick", is_flag=True, help="Compare sizes and the index only; read no WARC.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 64),
-    default=lambda: os.cpu_count() or 1,
-    show_default="one a core",
-    help="Files read at the same time.",
-)
-@json_option
+@cli_command("verify")
 def verify_command(
     *,
-    folder: Path | None,
-    collection: Path,
-    database_url: str,
-    quick: bool,
-    jobs: int,
-    as_json: bool,
+    folder: Path | None = argument(
+        "[COLLECTION]", type=click.Path(file_okay=False, path_type=Path)
+    ),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    quick: bool = option("Compare sizes and the index only; read no WARC."),
+    jobs: int = option(
+        "Files read at the same time.",
+        type=click.IntRange(1, 64),
+        default=lambda: os.cpu_count() or 1,
+        show_default="one a core",
+    ),
+    as_json: bool = JSON,
 ) -> int:
     """Check WARCs, checksums and index of a collection.
 
@@ -167,30 +157,21 @@ FROM captures WHERE id > :after AND {_CAPTURES} ORDER BY id LIMIT :limit
 """  # noqa: S608 constants
 
 
-@click.command("push")
-@click.argument("url", metavar="cdx+http://HOST/NAME")
-@click.option("--batch", type=click.IntRange(1, 100_000), default=2_000, show_default=True,
-              help="Captures a request.")  # fmt: skip
-@click.option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="Start from the beginning: send captures again that were sent before.",
-)
-@click.option("--dry-run", is_flag=True, help="Show the number of captures, without sending them.")
-@collection_option
-@database_option
-@json_option
+@cli_command("push")
 def push_command(
     *,
-    url: str,
-    batch: int,
-    everything: bool,
-    dry_run: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    url: str = argument("cdx+http://HOST/NAME"),
+    batch: int = option(
+        "Captures a request.", type=click.IntRange(1, 100_000), default=2_000, show_default=True
+    ),
+    everything: bool = option(
+        "Start from the beginning: send captures again that were sent before.", "--all"
+    ),
+    dry_run: bool = option("Show the number of captures, without sending them."),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Send new captures of the index to an OutbackCDX server.
 
     Captures that were made with a login are not sent.
@@ -210,7 +191,7 @@ def push_command(
             _print_push(
                 _number(database, query, {"after": after}), "would be sent", as_json=as_json
             )
-            return ExitCode.OK
+            return
         source = OutbackCdx(address)
         stack.callback(source.close)
         columns = (TextColumn("sending"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
@@ -223,7 +204,6 @@ def push_command(
             _note(layout, str(address), after)
             progress.update(task, completed=after - begun)
     _print_push(sent, "sent", as_json=as_json)
-    return ExitCode.OK
 
 
 def _number(database: IndexDatabase, query: str, values: dict[str, Any]) -> int:
@@ -268,15 +248,15 @@ def index_group() -> None:
     """Manage the captures index."""
 
 
-@index_group.command("rebuild")
-@collection_option
-@database_option
-@dedup_option
-@profile_option
-@json_option
+@cli_command("rebuild", index_group)
 def rebuild_command(
-    *, collection: Path, database_url: str, dedup_url: str, profile: str, as_json: bool
-) -> int:
+    *,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    dedup_url: str = DEDUP,
+    profile: str = PROFILE,
+    as_json: bool = JSON,
+) -> None:
     """Rebuild the index from the WARCs; the old one stays until the new one is complete."""
     read_collection(collection)
     settings = with_database(load_profile(profile), database_url)
@@ -290,7 +270,6 @@ def rebuild_command(
             f"{counts['captures']} captures of {counts['pages']} pages"
             f" in {counts['files']} WARCs indexed."
         )
-    return ExitCode.OK
 
 
 index_group.add_command(push_command)
@@ -327,27 +306,25 @@ def cache_group() -> None:
     """
 
 
-@cache_group.command("show")
-@collection_option
-@json_option
-def show_command(*, collection: Path, as_json: bool) -> int:
+@cli_command("show", cache_group)
+def show_command(*, collection: Path = COLLECTION, as_json: bool = JSON) -> None:
     """Show the size of the cache."""
     folder = read_collection(collection).made
     _tell(cache_usage(folder), "kept", "Kept", folder, as_json=as_json)
-    return ExitCode.OK
 
 
-@cache_group.command("clear")
-@collection_option
-@click.option("--dry-run", is_flag=True, help="Show the amount, without deleting.")
-@json_option
-def clear_command(*, collection: Path, dry_run: bool, as_json: bool) -> int:
+@cli_command("clear", cache_group)
+def clear_command(
+    *,
+    collection: Path = COLLECTION,
+    dry_run: bool = option("Show the amount, without deleting."),
+    as_json: bool = JSON,
+) -> None:
     """Delete the whole cache; also while the collection is served."""
     folder = read_collection(collection).made
     gone = cache_usage(folder) if dry_run else clear_cache(folder)
     words = ("would_delete", "Would delete") if dry_run else ("deleted", "Deleted")
     _tell(gone, *words, folder, as_json=as_json)
-    return ExitCode.OK
 
 
 def _tell(what: CacheUsage, key: str, verb: str, folder: Path, *, as_json: bool) -> None:

@@ -12,21 +12,24 @@ from qa.compare.picture_comparison import PictureComparison, compare_pictures, d
 from qa.compare.picture_decoder import MOST_BYTES, MOST_PIXELS, decode_picture
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import json_option
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 
 _COLOURS = {QaVerdict.GOOD: "green", QaVerdict.DOUBTFUL: "yellow", QaVerdict.BROKEN: "red"}
 _MOST_SHOWN = 10
 _PICTURE = click.Path(path_type=Path)
 
 
-@click.command("diff")
-@click.argument("seen", type=_PICTURE)
-@click.argument("shown", type=_PICTURE)
-@click.option(
-    "--heat", type=_PICTURE, metavar="FILE", help="Write a PNG of what differs to this file."
-)
-@json_option
-def command(*, seen: Path, shown: Path, heat: Path | None, as_json: bool) -> int:
+@cli_command("diff")
+def command(
+    *,
+    seen: Path = argument(type=_PICTURE),
+    shown: Path = argument(type=_PICTURE),
+    heat: Path | None = option(
+        "Write a PNG of what differs to this file.", type=_PICTURE, metavar="FILE"
+    ),
+    as_json: bool = JSON,
+) -> int:
     """Compare two pictures of a page: SEEN, as it was, with SHOWN, as it is.
 
     PNG, JPEG or WebP. Reports how much of the original is still there and similar; inserted

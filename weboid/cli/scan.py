@@ -47,7 +47,8 @@ from warc.index.database import open_database
 from weboid.app.text_table import clean, table, width
 from weboid.cli.links.link_confirmation import wait_unless_stopped
 from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import DURATION, collection_option, database_option, json_option
+from weboid.cli.support.options import COLLECTION, DATABASE, DURATION, JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.run_output import format_size
 
 _CLOCK = SystemClock()
@@ -59,40 +60,34 @@ def lists_group() -> None:
     """Manage lists of bad addresses in local files; no URL is sent to a service."""
 
 
-@lists_group.command("add")
-@click.argument("name")
-@click.argument(
-    "file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["hex", "binary", "urls"]),
-    default="hex",
-    show_default=True,
-    help="Hash prefixes, one a line or one behind the other; or URLs and hosts, one a line.",
-)
-@click.option("--width", "bytes_each", type=click.IntRange(4, 32), default=4, show_default=True,
-              help="Bytes of a prefix, with --format binary.")  # fmt: skip
-@click.option("--warn", is_flag=True, help="Show the copy together with the notice, not behind it.")
-@click.option("--reason", default="", help="What is on the list, for readers.")
-@click.option("--dry-run", is_flag=True, help="Read the file, and change nothing.")
-@collection_option
-@database_option
-@json_option
+@cli_command("add", lists_group)
 def add_command(
     *,
-    name: str,
-    file: Path,
-    form: str,
-    bytes_each: int,
-    warn: bool,
-    reason: str,
-    dry_run: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    name: str = argument(),
+    file: Path = argument(
+        type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
+    ),
+    form: str = option(
+        "Hash prefixes, one a line or one behind the other; or URLs and hosts, one a line.",
+        "--format",
+        type=click.Choice(["hex", "binary", "urls"]),
+        default="hex",
+        show_default=True,
+    ),
+    bytes_each: int = option(
+        "Bytes of a prefix, with --format binary.",
+        "--width",
+        type=click.IntRange(4, 32),
+        default=4,
+        show_default=True,
+    ),
+    warn: bool = option("Show the copy together with the notice, not behind it."),
+    reason: str = option("What is on the list, for readers.", default=""),
+    dry_run: bool = option("Read the file, and change nothing."),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Add the list NAME from FILE, or update it; - reads standard input.
 
     Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See
@@ -108,36 +103,38 @@ def add_command(
         if dry_run:
             count = len(set(prefixes))
             click.echo(f"{count:,} entries would be on the list {clean(name)}.")
-            return ExitCode.OK
+            return
         made = add_list(store, folder, about, prefixes)
         remember_source(
             folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each)
         )
     _tell(made, f"{made.entries:,} entries are on the list {clean(name)}.", as_json=as_json)
-    return ExitCode.OK
 
 
-@lists_group.command("remove")
-@click.argument("name")
-@collection_option
-@database_option
-@json_option
-def remove_command(*, name: str, collection: Path, database_url: str, as_json: bool) -> int:
+@cli_command("remove", lists_group)
+def remove_command(
+    *,
+    name: str = argument(),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Remove the list NAME; readers are no longer warned of its entries."""
     with _store(collection, database_url) as (store, folder):
         gone = remove_list(store, folder, name)
         remember_source(folder, name, None)
     _tell(gone, f"The list {clean(name)} of {gone.entries:,} entries was removed.", as_json=as_json)
-    return ExitCode.OK
 
 
-@lists_group.command("refresh")
-@collection_option
-@database_option
-@click.option("--every", type=DURATION, metavar="LENGTH", help="Again and again, so often: 1h.")
-@json_option
+@cli_command("refresh", lists_group)
 def refresh_command(
-    *, collection: Path, database_url: str, every: timedelta | None, as_json: bool
+    *,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    every: timedelta | None = option(
+        "Again and again, so often: 1h.", type=DURATION, metavar="LENGTH"
+    ),
+    as_json: bool = JSON,
 ) -> int:
     """Update lists whose files have changed since they were added; `wiki watch` does it hourly.
 
@@ -210,17 +207,16 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
         return {}
 
 
-@lists_group.command("show")
-@collection_option
-@database_option
-@json_option
-def show_command(*, collection: Path, database_url: str, as_json: bool) -> int:
+@cli_command("show", lists_group)
+def show_command(
+    *, collection: Path = COLLECTION, database_url: str = DATABASE, as_json: bool = JSON
+) -> None:
     """Show the lists."""
     with _store(collection, database_url) as (store, _):
         found = list_rows(store)
     if as_json:
         click.echo(json.dumps({"lists": [_facts(each) for each in found]}))
-        return ExitCode.OK
+        return
     rows = [
         (clean(each.name), f"{each.entries:,}", each.effect, f"{each.added_at:%Y-%m-%d %H:%M}",
          clean(each.reason))
@@ -228,16 +224,15 @@ def show_command(*, collection: Path, database_url: str, as_json: bool) -> int:
     ]  # fmt: skip
     for line in table(("list", "entries>", "effect", "as of", "reason"), rows, columns=width()):
         click.echo(line)
-    return ExitCode.OK
 
 
-@lists_group.command("check")
-@click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@collection_option
-@database_option
-@json_option
+@cli_command("check", lists_group)
 def check_command(
-    *, urls: tuple[str, ...], collection: Path, database_url: str, as_json: bool
+    *,
+    urls: tuple[str, ...] = argument("URL...", required=True),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
 ) -> int:
     """Show the lists that contain each URL. Exit code 1: one of them is on a list."""
     with _store(collection, database_url) as (store, folder):
@@ -304,56 +299,39 @@ log = logging.getLogger(__name__)
 _ALL_AGAIN_S = 3_600.0  # between scans of the whole index, while watching
 
 
-@click.group("scan", cls=GroupWithDefault, invoke_without_command=True)
-@collection_option
-@database_option
-@click.option(
-    "--clamd",
-    default=DEFAULT_ADDRESS,
-    show_default=True,
-    envvar=VARIABLE,
-    show_envvar=True,
-    metavar="ADDRESS",
-    help="Where clamd listens: unix:/path, or host:port.",
-)
-@click.option(
-    "--watch", is_flag=True, help="Go on: scan what comes, and all when signatures change."
-)
-@click.option("--every", default="10s", show_default=True, help="Polling interval, with --watch.")
-@click.option("--again", is_flag=True, help="Also what has a verdict of these very signatures.")
-@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="At once.")
-@click.option(
-    "--max-bytes",
-    type=click.IntRange(1),
-    default=MOST_BYTES,
-    show_default=True,
-    help="The largest payload to scan; not more than clamd's StreamMaxLength and MaxFileSize.",
-)
-@click.option(
-    "--signatures",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="clamd's database folder: signatures of your own count towards their version, too.",
-)
-@click.option(
-    "--settle",
-    default="15m",
-    show_default=True,
-    help="How long clamd may take to read --signatures that have changed.",
-)
-@json_option
+@cli_command("scan", cls=GroupWithDefault, invoke_without_command=True)
 def scan_group(
     *,
-    collection: Path,
-    database_url: str,
-    clamd: str,
-    watch: bool,
-    every: str,
-    again: bool,
-    jobs: int,
-    max_bytes: int,
-    signatures: Path | None,
-    settle: str,
-    as_json: bool,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    clamd: str = option(
+        "Where clamd listens: unix:/path, or host:port.",
+        default=DEFAULT_ADDRESS,
+        show_default=True,
+        envvar=VARIABLE,
+        show_envvar=True,
+        metavar="ADDRESS",
+    ),
+    watch: bool = option("Go on: scan what comes, and all when signatures change."),
+    every: str = option("Polling interval, with --watch.", default="10s", show_default=True),
+    again: bool = option("Also what has a verdict of these very signatures."),
+    jobs: int = option("At once.", type=click.IntRange(1, 64), default=2, show_default=True),
+    max_bytes: int = option(
+        "The largest payload to scan; not more than clamd's StreamMaxLength and MaxFileSize.",
+        type=click.IntRange(1),
+        default=MOST_BYTES,
+        show_default=True,
+    ),
+    signatures: Path | None = option(
+        "clamd's database folder: signatures of your own count towards their version, too.",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+    ),
+    settle: str = option(
+        "How long clamd may take to read --signatures that have changed.",
+        default="15m",
+        show_default=True,
+    ),
+    as_json: bool = JSON,
 ) -> int:
     """Scan payloads with clamd, newest first, and store its verdicts.
 
@@ -393,11 +371,10 @@ def scan_group(
 scan_group.add_command(lists_group)
 
 
-@scan_group.command("threats")
-@collection_option
-@database_option
-@json_option
-def threats_command(*, collection: Path, database_url: str, as_json: bool) -> int:
+@cli_command("threats", scan_group)
+def threats_command(
+    *, collection: Path = COLLECTION, database_url: str = DATABASE, as_json: bool = JSON
+) -> None:
     """Show the payloads in which a threat was found, newest first."""
     layout = read_collection(collection)
     with ExitStack() as stack:
@@ -406,14 +383,13 @@ def threats_command(*, collection: Path, database_url: str, as_json: bool) -> in
         found = list_threats(decisions)
     if as_json:
         click.echo(json.dumps({"threats": [_scan_facts(each) for each in found]}))
-        return ExitCode.OK
+        return
     rows = [
         (f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest)
         for each in found
     ]
     for line in table(("scanned", "threat", "scanner", "digest"), rows, columns=width()):
         click.echo(line)
-    return ExitCode.OK
 
 
 def _watch(

@@ -1,10 +1,9 @@
 """`weboid serve`: serve the reader pages and copies of a collection."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -33,70 +32,52 @@ from warc.index.sqlite import covered_by_file
 from warc.rebuild import upgrade_index
 from weboid.app.operator_identity import known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
-from weboid.cli.support.child_commands import run_scanner, scan_option
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.child_commands import SCAN, run_scanner
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
-    frontier_option,
+    COLLECTION,
+    DATABASE,
+    FRONTIER,
     with_frontier,
 )
+from weboid.cli.support.parameters import cli_command, option
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _LAST_PORT = 65_535
 _NETWORKS = ("behind", "links_internal", "reviewers")
 
-_OPTIONS = (
-    click.option(
-        "--replay-port",
+SERVE_OPTIONS: dict[str, Any] = {
+    "replay_port": option(
+        "The copies' port, another origin; 0: a free one.  [default: the pages' port + 1]",
         type=click.IntRange(0, _LAST_PORT),
-        help="The copies' port, another origin; 0: a free one.  [default: the pages' port + 1]",
     ),
-    click.option(
-        "--origin", default="", help="The pages' origin as readers see it: https://a.example."
-    ),
-    click.option(
-        "--replay-origin", default="", help="The copies' origin as readers see it: another."
-    ),
-    click.option(
-        "--behind",
+    "origin": option("The pages' origin as readers see it: https://a.example.", default=""),
+    "replay_origin": option("The copies' origin as readers see it: another.", default=""),
+    "behind": option(
+        "A reverse proxy whose X-Forwarded-For is trusted; may be given several times.",
         multiple=True,
         metavar="NETWORK",
-        help="A reverse proxy whose X-Forwarded-For is trusted; may be given several times.",
     ),
-    click.option(
-        "--links-internal",
-        multiple=True,
-        metavar="NETWORK",
-        help="Callers who may ask the link registry as often as they like, such as the wiki's own"
+    "links_internal": option(
+        "Callers who may ask the link registry as often as they like, such as the wiki's own"
         " server; may be given several times.",
-    ),
-    click.option(
-        "--links-token-file",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="The same for callers from elsewhere who send what it holds as `Authorization: Bearer …`.",
-    ),
-    click.option(
-        "--reviewers",
         multiple=True,
         metavar="NETWORK",
-        help="Whose people may judge copies at /quality; may be given several times.",
     ),
-    click.option(
-        "--reviewers-token-file",
+    "links_token_file": option(
+        "The same for callers from elsewhere who send what it holds as `Authorization: Bearer …`.",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="The same for people elsewhere: their password there, under any name, is what it holds.",
     ),
-)
-
-
-def serve_options(command: _Command) -> _Command:
-    """Add the options: origins of pages and copies, reader features, and privileged users."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    "reviewers": option(
+        "Whose people may judge copies at /quality; may be given several times.",
+        multiple=True,
+        metavar="NETWORK",
+    ),
+    "reviewers_token_file": option(
+        "The same for people elsewhere: their password there, under any name, is what it holds.",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+    ),
+}
 
 
 def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
@@ -142,109 +123,75 @@ def replay_port_for(port: int, named: int | None) -> int:
     return port + 1 if 0 < port < _LAST_PORT else 0
 
 
-@click.command("serve")
-@collection_option
-@database_option
-@frontier_option
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8080, show_default=True, help="The pages' port; 0: a free one.")
-@serve_options
-@click.option(
-    "--workers",
-    type=click.IntRange(0, 64),
-    default=0,
-    help="Processes that play copies back.  [default: one a core, 4 at most]",
-)
-@click.option(
-    "--language",
-    default=SOURCE,
-    show_default=True,
-    help="The pages' language for browsers that ask for none that there is.",
-)
-@click.option(
-    "--captures-index",
-    default="",
-    metavar="URL",
-    envvar="WEBOID_CAPTURES_INDEX",
-    help="An OutbackCDX collection with more captures: cdx+http://host:8080/name.",
-)
-@click.option(
-    "--unscanned",
-    type=click.Choice([str(each) for each in UnscannedPolicy]),
-    default=str(UnscannedPolicy.ALLOW),
-    show_default=True,
-    help="Downloads that were not scanned: served, or withheld.",
-)
-@click.option(
-    "--full", is_flag=True, help="Copies may run their scripts where the level is `full`."
-)
-@click.option(
-    "--full-origin",
-    default="",
-    help="The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
-)
-@click.option(
-    "--window-days",
-    type=click.FloatRange(min=0),
-    default=30.0,
-    show_default=True,
-    help="How far from its page a picture or style sheet may be captured.",
-)
-@click.option(
-    "--fonts", is_flag=True, help="Copies load the fonts that were captured with their pages."
-)
-@click.option(
-    "--show-logins",
-    is_flag=True,
-    help="Show captures that were made with a login to every reader; hidden by default.",
-)
-@click.option(
-    "--indexing",
-    type=click.Choice([each.value for each in SearchIndexing]),
-    default=SearchIndexing.NONE.value,
-    show_default=True,
-    help="What search engines may list: nothing, or the pages around the copies; copies never.",
-)
-@click.option("--cdx-hosts", is_flag=True, help="Let CDX queries ask for whole hosts and domains.")
-@click.option(
-    "--links-reports",
-    type=click.IntRange(min=0),
-    default=LinksSettings().reports_per_day,
-    show_default=True,
-    help="Reports about links that all readers together may send on a day; 0: they send none.",
-)
-@scan_option
-@click.option("--no-replay", is_flag=True, help="Start no replay: another one serves the copies.")
+@cli_command("serve")
 def command(
     *,
-    collection: Path,
-    database_url: str,
-    frontier_url: str,
-    language: str,
-    host: str,
-    port: int,
-    replay_port: int | None,
-    origin: str,
-    replay_origin: str,
-    workers: int,
-    full: bool,
-    full_origin: str,
-    no_replay: bool,
-    scan: bool,
-    captures_index: str,
-    unscanned: str,
-    window_days: float,
-    fonts: bool,
-    show_logins: bool,
-    indexing: str,
-    cdx_hosts: bool,
-    behind: tuple[str, ...],
-    links_internal: tuple[str, ...],
-    links_reports: int,
-    links_token_file: Path | None,
-    reviewers: tuple[str, ...],
-    reviewers_token_file: Path | None,
-) -> int:
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    frontier_url: str = FRONTIER,
+    host: str = option("Address to listen on.", default="127.0.0.1", show_default=True),
+    port: int = option("The pages' port; 0: a free one.", default=8080, show_default=True),
+    replay_port: int | None = SERVE_OPTIONS["replay_port"],
+    origin: str = SERVE_OPTIONS["origin"],
+    replay_origin: str = SERVE_OPTIONS["replay_origin"],
+    behind: tuple[str, ...] = SERVE_OPTIONS["behind"],
+    links_internal: tuple[str, ...] = SERVE_OPTIONS["links_internal"],
+    links_token_file: Path | None = SERVE_OPTIONS["links_token_file"],
+    reviewers: tuple[str, ...] = SERVE_OPTIONS["reviewers"],
+    reviewers_token_file: Path | None = SERVE_OPTIONS["reviewers_token_file"],
+    workers: int = option(
+        "Processes that play copies back.  [default: one a core, 4 at most]",
+        type=click.IntRange(0, 64),
+        default=0,
+    ),
+    language: str = option(
+        "The pages' language for browsers that ask for none that there is.",
+        default=SOURCE,
+        show_default=True,
+    ),
+    captures_index: str = option(
+        "An OutbackCDX collection with more captures: cdx+http://host:8080/name.",
+        default="",
+        metavar="URL",
+        envvar="WEBOID_CAPTURES_INDEX",
+    ),
+    unscanned: str = option(
+        "Downloads that were not scanned: served, or withheld.",
+        type=click.Choice([str(each) for each in UnscannedPolicy]),
+        default=str(UnscannedPolicy.ALLOW),
+        show_default=True,
+    ),
+    full: bool = option("Copies may run their scripts where the level is `full`."),
+    full_origin: str = option(
+        "The same, for readers elsewhere: the origins of such copies, https://*.copies.example.",
+        default="",
+    ),
+    window_days: float = option(
+        "How far from its page a picture or style sheet may be captured.",
+        type=click.FloatRange(min=0),
+        default=30.0,
+        show_default=True,
+    ),
+    fonts: bool = option("Copies load the fonts that were captured with their pages."),
+    show_logins: bool = option(
+        "Show captures that were made with a login to every reader; hidden by default."
+    ),
+    indexing: str = option(
+        "What search engines may list: nothing, or the pages around the copies; copies never.",
+        type=click.Choice([each.value for each in SearchIndexing]),
+        default=SearchIndexing.NONE.value,
+        show_default=True,
+    ),
+    cdx_hosts: bool = option("Let CDX queries ask for whole hosts and domains."),
+    links_reports: int = option(
+        "Reports about links that all readers together may send on a day; 0: they send none.",
+        type=click.IntRange(min=0),
+        default=LinksSettings().reports_per_day,
+        show_default=True,
+    ),
+    scan: bool = SCAN,
+    no_replay: bool = option("Start no replay: another one serves the copies."),
+) -> None:
     """Serve the pages of a collection and the playback of its copies.
 
     Prints one address. The copies are served on another port, which is another origin: archived
@@ -304,8 +251,7 @@ def command(
                 )
             )
     except KeyboardInterrupt:
-        return ExitCode.OK
-    return ExitCode.OK
+        return
 
 
 def _shared_buckets(settings: Settings) -> SharedBuckets | None:

@@ -47,7 +47,8 @@ from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import SiteSession, check_hosts, confine_to_hosts
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import collection_option, json_option, profile_option
+from weboid.cli.support.options import COLLECTION, JSON, PROFILE
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.run_options import ask_passphrase
 
 DEFAULT = "default"
@@ -63,25 +64,25 @@ def profile_group() -> None:
     """
 
 
-@profile_group.command("list")
-@json_option
-def profile_list(*, as_json: bool) -> int:
+@cli_command("list", profile_group)
+def profile_list(*, as_json: bool = JSON) -> None:
     """List the profiles that come with the program, and their purpose."""
     found = {name: _purpose(name) for name in builtin_profiles()}
     if as_json:
         profiles = [{"name": name, "purpose": purpose} for name, purpose in found.items()]
         click.echo(json.dumps({"profiles": profiles}, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in table(("name", "purpose"), list(found.items()), columns=width()):
         click.echo(line)
-    return ExitCode.OK
 
 
-@profile_group.command("show")
-@click.argument("name", default=DEFAULT)
-@click.option("--changed", is_flag=True, help="Only what is not as by default.")
-@json_option
-def profile_show(*, name: str, changed: bool, as_json: bool) -> int:
+@cli_command("show", profile_group)
+def profile_show(
+    *,
+    name: str = argument(default=DEFAULT),
+    changed: bool = option("Only what is not as by default."),
+    as_json: bool = JSON,
+) -> None:
     """Show every effective setting of NAME, and its source.
 
     A line that begins with + differs from the default, which follows it.
@@ -102,7 +103,7 @@ def profile_show(*, name: str, changed: bool, as_json: bool) -> int:
             "sheets": sheets,
         }
         click.echo(json.dumps(facts, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in _lines(rows):
         click.echo(line)
     for each in settings.sheets:
@@ -110,13 +111,12 @@ def profile_show(*, name: str, changed: bool, as_json: bool) -> int:
         for group, keys in each.changes().items():
             for key, value in keys.items():
                 click.echo(f"+ {group}.{key} = {toml_value(value)}")
-    return ExitCode.OK
 
 
-@profile_group.command("check")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@json_option
-def profile_check(*, files: tuple[str, ...], as_json: bool) -> int:
+@cli_command("check", profile_group)
+def profile_check(
+    *, files: tuple[str, ...] = argument("FILE...", required=True), as_json: bool = JSON
+) -> int:
     """Report every error of a profile, and unusual settings.
 
     Nothing is started, and no request is made. The exit code is 2 when a profile cannot be used.
@@ -221,42 +221,29 @@ def _lines(rows: list[dict[str, Any]]) -> list[str]:
 _CLOCK = SystemClock()
 
 
-@click.group("login", cls=GroupWithDefault, invoke_without_command=True)
-@click.argument("url", metavar="URL")
-@click.option("--name", help="What profiles call it: [login] names.  [default: the host]")
-@click.option(
-    "--host",
-    "hosts",
-    multiple=True,
-    metavar="HOST",
-    help="Use it for that host, and for no other; *.example.org: for all in it. Repeatable.  "
-    "[default: the URL's]",
-)
-@click.option(
-    "--key-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Encrypt it with the key in that file instead of a passphrase; made when it is not there.",
-)
-@click.option(
-    "--unverified-tls",
-    is_flag=True,
-    help="Send the login to servers whose certificate does not verify, too. Whoever is on the way "
-    "to them can take it.",
-)
-@collection_option
-@profile_option
-@json_option
+@cli_command("login", cls=GroupWithDefault, invoke_without_command=True)
 def login_group(
     *,
-    url: str,
-    name: str | None,
-    hosts: tuple[str, ...],
-    key_file: Path | None,
-    unverified_tls: bool,
-    collection: Path,
-    profile: str,
-    as_json: bool,
-) -> int:
+    url: str = argument("URL"),
+    name: str | None = option("What profiles call it: [login] names.  [default: the host]"),
+    hosts: tuple[str, ...] = option(
+        "Use it for that host, and for no other; *.example.org: for all in it. Repeatable.  "
+        "[default: the URL's]",
+        "--host",
+        metavar="HOST",
+    ),
+    key_file: Path | None = option(
+        "Encrypt it with the key in that file instead of a passphrase; made when it is not there.",
+        type=click.Path(dir_okay=False, path_type=Path),
+    ),
+    unverified_tls: bool = option(
+        "Send the login to servers whose certificate does not verify, too. Whoever is on the way "
+        "to them can take it."
+    ),
+    collection: Path = COLLECTION,
+    profile: str = PROFILE,
+    as_json: bool = JSON,
+) -> None:
     """Log in to a site in a browser window, and store the session for archiving.
 
     A window opens at URL. Log in, then close it, or press Enter here. Cookies and local storage of
@@ -289,13 +276,10 @@ def login_group(
     login = replace(login, unverified_tls=unverified_tls)
     path = write_login(layout.logins, login, key)
     _tell(login, path, as_json=as_json)
-    return ExitCode.OK
 
 
-@login_group.command("ls")
-@collection_option
-@json_option
-def login_list(*, collection: Path, as_json: bool) -> int:
+@cli_command("ls", login_group)
+def login_list(*, collection: Path = COLLECTION, as_json: bool = JSON) -> None:
     """Show the collection's logins; no passphrase is needed."""
     rows, facts = [], []
     for path in sorted(Layout(collection).logins.glob("*.login")):
@@ -325,14 +309,15 @@ def login_list(*, collection: Path, as_json: bool) -> int:
         head = ("name", "hosts", "cookies", "made", "cookies last until", "key")
         for line in table(head, rows, columns=width()):
             click.echo(line)
-    return ExitCode.OK
 
 
-@login_group.command("rm")
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@collection_option
-@json_option
-def login_remove(*, names: tuple[str, ...], collection: Path, as_json: bool) -> int:
+@cli_command("rm", login_group)
+def login_remove(
+    *,
+    names: tuple[str, ...] = argument("NAME...", required=True),
+    collection: Path = COLLECTION,
+    as_json: bool = JSON,
+) -> None:
     """Remove logins. The session itself stays valid until you log out at the site."""
     folder = Layout(collection).logins
     for name in names:
@@ -340,7 +325,6 @@ def login_remove(*, names: tuple[str, ...], collection: Path, as_json: bool) -> 
     for name in names:
         login_path(folder, name).unlink(missing_ok=True)
     click.echo(json.dumps({"removed": names}) if as_json else f"Removed {', '.join(names)}.")
-    return ExitCode.OK
 
 
 def login_of_session(

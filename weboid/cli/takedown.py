@@ -28,8 +28,8 @@ from playback.access.takedowns import (
 from playback.takedown_coverage import CoveredPage, TakedownCoverage, digest_aliases
 from warc.index.database import IndexDatabase
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import collection_option, database_option, end_moment, json_option
+from weboid.cli.support.options import COLLECTION, DATABASE, JSON, end_moment
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.takedown_enforcement import erase_command, open_takedown_stores, prove_command
 
 _CLOCK = SystemClock()
@@ -70,40 +70,25 @@ def takedown_facts(entry: book.TakedownEntry, now: datetime) -> dict[str, Any]:
     }
 
 
-@takedown_group.command("add")
-@click.argument("names", nargs=-1, metavar="[URL|HOST|DIGEST]...")
-@click.option("--prefix", is_flag=True, help="Each URL with all that lies below its path.")
-@click.option("--host", is_flag=True, help="Whole hosts, with all hosts below them.")
-@click.option("--capture", metavar="TIMESTAMP", help="Only the URL's capture of that moment.")
-@click.option("--digest", is_flag=True, help="Payloads, wherever they were captured.")
-@click.option("--file", "file", type=click.File(encoding="utf-8"), help="More of them, one a line.")
-@click.option("--hide", is_flag=True, help="As if it had never been captured, instead of a notice.")
-@click.option("--reason", default="", help="Reason; shown to readers, unless it is hidden.")
-@click.option("--ticket", default="", help="Reference of the request; not shown to readers.")
-@click.option("--actor", default=None, help="Who decides.  [default: you]")
-@click.option("--until", metavar="WHEN", help="For so long (30d), or until then (2026-12-31).")
-@click.option("--dry-run", is_flag=True, help="Show what would be covered, without taking it down.")
-@collection_option
-@database_option
-@json_option
+@cli_command("add", takedown_group)
 def add_command(
     *,
-    names: tuple[str, ...],
-    prefix: bool,
-    host: bool,
-    capture: str | None,
-    digest: bool,
-    file: Any,
-    hide: bool,
-    reason: str,
-    ticket: str,
-    actor: str | None,
-    until: str | None,
-    dry_run: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    names: tuple[str, ...] = argument("[URL|HOST|DIGEST]..."),
+    prefix: bool = option("Each URL with all that lies below its path."),
+    host: bool = option("Whole hosts, with all hosts below them."),
+    capture: str | None = option("Only the URL's capture of that moment.", metavar="TIMESTAMP"),
+    digest: bool = option("Payloads, wherever they were captured."),
+    file: Any = option("More of them, one a line.", type=click.File(encoding="utf-8")),
+    hide: bool = option("As if it had never been captured, instead of a notice."),
+    reason: str = option("Reason; shown to readers, unless it is hidden.", default=""),
+    ticket: str = option("Reference of the request; not shown to readers.", default=""),
+    actor: str | None = option("Who decides.  [default: you]"),
+    until: str | None = option("For so long (30d), or until then (2026-12-31).", metavar="WHEN"),
+    dry_run: bool = option("Show what would be covered, without taking it down."),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Take down URLs, or the content that the options name.
 
     Content that is already taken down is left as it is. Lines of --file that begin with # are
@@ -146,18 +131,17 @@ def add_command(
     numbers = {_same(each.takedown): each.takedown.number for each in entries}
     already = len(wanted) - len(made)
     _say_added(made, counts, numbers, already, framing, dry_run=dry_run, as_json=as_json)
-    return ExitCode.OK
 
 
-@takedown_group.command("list")
-@click.option("--for", "url", metavar="URL", help="Only those that hold for the URL.")
-@click.option("--all", "with_past", is_flag=True, help="Also those that were lifted or are over.")
-@collection_option
-@database_option
-@json_option
+@cli_command("list", takedown_group)
 def list_command(
-    *, url: str | None, with_past: bool, collection: Path, database_url: str, as_json: bool
-) -> int:
+    *,
+    url: str | None = option("Only those that hold for the URL.", "--for", metavar="URL"),
+    with_past: bool = option("Also those that were lifted or are over.", "--all"),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Show the take-downs."""
     now = _CLOCK.now()
     with ExitStack() as stack:
@@ -177,30 +161,22 @@ def list_command(
         ]
     if as_json:
         click.echo(json.dumps([takedown_facts(each, now) for each in shown], ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in _table(shown, now) if shown else ["There is no take-down."]:
         click.echo(line)
-    return ExitCode.OK
 
 
-@takedown_group.command("lift")
-@click.argument("names", nargs=-1, required=True, metavar="NUMBER|URL...")
-@click.option("--reason", required=True, help="Reason, for the history.")
-@click.option("--actor", default=None, help="Who decides.  [default: you]")
-@click.option("--dry-run", is_flag=True, help="Show which would be lifted, without lifting them.")
-@collection_option
-@database_option
-@json_option
+@cli_command("lift", takedown_group)
 def lift_command(
     *,
-    names: tuple[str, ...],
-    reason: str,
-    actor: str | None,
-    dry_run: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    names: tuple[str, ...] = argument("NUMBER|URL...", required=True),
+    reason: str = option("Reason, for the history.", required=True),
+    actor: str | None = option("Who decides.  [default: you]"),
+    dry_run: bool = option("Show which would be lifted, without lifting them."),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Lift take-downs, by their numbers or by what they name; they stay in the history."""
     now = _CLOCK.now()
     with ExitStack() as stack:
@@ -222,13 +198,12 @@ def lift_command(
             book.lift_takedowns(decisions, chosen, actor=said, reason=reason, now=now)
     if as_json:
         click.echo(json.dumps({"lifted": list(chosen), "dry_run": dry_run}))
-        return ExitCode.OK
+        return
     for number, each in chosen.items():
         done = "Would lift" if dry_run else "Lifted"
         click.echo(
             f"{done} #{number}: {clean(f'{each.kind} {each.what} {each.timestamp}'.strip())}"
         )
-    return ExitCode.OK
 
 
 def _kind(*, prefix: bool, host: bool, capture: str | None, digest: bool) -> TakedownKind:

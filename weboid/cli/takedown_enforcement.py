@@ -49,11 +49,12 @@ from warc.rebuild import rebuild_index
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
-    json_option,
+    COLLECTION,
+    DATABASE,
+    JSON,
     with_database,
 )
+from weboid.cli.support.parameters import argument, cli_command, option
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +82,16 @@ ON CONFLICT DO NOTHING
 """
 
 
-@click.command("erase")
-@click.argument("number", type=int, required=False, metavar="NUMBER")
-@click.option("--yes", is_flag=True, help="Erase. Without it, only show what would be erased.")
-@click.option("--finish", "only_finish", is_flag=True, help="End an erasing that was interrupted.")
-@click.option("--actor", default=None, help="Who does it.  [default: you]")
-@collection_option
-@database_option
-@json_option
+@cli_command("erase")
 def erase_command(
     *,
-    number: int | None,
-    yes: bool,
-    only_finish: bool,
-    actor: str | None,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
+    number: int | None = argument("NUMBER"),
+    yes: bool = option("Erase. Without it, only show what would be erased."),
+    only_finish: bool = option("End an erasing that was interrupted.", "--finish"),
+    actor: str | None = option("Who does it.  [default: you]"),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
 ) -> int:
     """Erase the payloads that take-down NUMBER covers from the WARCs, permanently.
 
@@ -276,42 +270,27 @@ _MOST_LEAKS = 50
 _STARTS = 3
 
 
-@click.command("prove")
-@click.argument("url", metavar="URL")
-@click.option(
-    "--front", default="", help="Origin of the archive to ask.  [default: one is started]"
-)
-@click.option("--replay", default="", help="Origin of its copies.")
-@click.option(
-    "--before",
-    "keep",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Ask before the take-down, and keep what readers hold then in this file.",
-)
-@click.option(
-    "--warm",
-    type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="Send the validators in that file, as readers with a cached copy do.",
-)
-@click.option(
-    "--show-logins",
-    is_flag=True,
-    help="The archive is served with --show-logins: captures made with a login may be shown.",
-)
-@collection_option
-@database_option
-@json_option
+@cli_command("prove")
 def prove_command(
     *,
-    url: str,
-    front: str,
-    replay: str,
-    keep: Path | None,
-    warm: Path | None,
-    show_logins: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
+    url: str = argument("URL"),
+    front: str = option("Origin of the archive to ask.  [default: one is started]", default=""),
+    replay: str = option("Origin of its copies.", default=""),
+    keep: Path | None = option(
+        "Ask before the take-down, and keep what readers hold then in this file.",
+        "--before",
+        type=click.Path(dir_okay=False, path_type=Path),
+    ),
+    warm: Path | None = option(
+        "Send the validators in that file, as readers with a cached copy do.",
+        type=click.Path(dir_okay=False, exists=True, path_type=Path),
+    ),
+    show_logins: bool = option(
+        "The archive is served with --show-logins: captures made with a login may be shown."
+    ),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
 ) -> int:
     """Request every route for withheld content of URL, and search the responses for it.
 

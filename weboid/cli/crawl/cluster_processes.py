@@ -21,50 +21,40 @@ from net.backoff import WaitEnded, WaitStarted
 from proxy.control.frames import ClusterSecret
 from weboid.app.operator_identity import collection_settings
 from weboid.app.proxy_service import ProxyServiceOptions, serve_proxy
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
-    dedup_option,
-    frontier_option,
-    json_option,
-    profile_option,
-    secret_option,
+    COLLECTION,
+    DATABASE,
+    DEDUP,
+    FRONTIER,
+    JSON,
+    PROFILE,
+    SECRET,
+    WORKERS,
     shared_settings,
-    workers_option,
 )
+from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.run_options import open_stored_levels, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 
 
-@click.command("worker")
-@collection_option
-@profile_option
-@frontier_option
-@database_option
-@dedup_option
-@secret_option
-@workers_option
-@click.option(
-    "--reports",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Keep the crawl log and the logs of links there.  [default: the collection's reports/, where"
-    " the collection is on this machine]",
-)
-@json_option
+@cli_command("worker")
 def worker_command(
     *,
-    collection: Path,
-    profile: str,
-    frontier_url: str,
-    database_url: str,
-    dedup_url: str,
-    secret: ClusterSecret,
-    workers: int,
-    reports: Path | None,
-    as_json: bool,
-) -> int:
+    collection: Path = COLLECTION,
+    profile: str = PROFILE,
+    frontier_url: str = FRONTIER,
+    database_url: str = DATABASE,
+    dedup_url: str = DEDUP,
+    secret: ClusterSecret = SECRET,
+    workers: int = WORKERS,
+    reports: Path | None = option(
+        "Keep the crawl log and the logs of links there.  [default: the collection's reports/, where"
+        " the collection is on this machine]",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+    ),
+    as_json: bool = JSON,
+) -> None:
     """Visit pages of a shared frontier until stopped.
 
     The WARCs are written by proxies that have registered themselves there. While Redis, the
@@ -111,58 +101,42 @@ def worker_command(
         )
     if not as_json:
         click.echo(f"{ended} pages ended here.")
-    return ExitCode.OK
 
 
-@click.command("proxy")
-@collection_option
-@profile_option
-@frontier_option
-@database_option
-@dedup_option
-@secret_option
-@click.option(
-    "--listen",
-    default="127.0.0.1:8000",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where browsers come; port 0: a free one.",
-)
-@click.option(
-    "--control",
-    default="127.0.0.1:8001",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where workers give orders; port 0: a free one.",
-)
-@click.option(
-    "--advertise",
-    default="",
-    metavar="HOST",
-    help="The name or address by which workers reach this machine, if not the one listened on.",
-)
-@click.option(
-    "--drain",
-    default=90.0,
-    show_default=True,
-    type=click.FloatRange(0, 86_400),
-    help="Seconds that visits in progress may take after a stop signal.",
-)
-@json_option
+@cli_command("proxy")
 def proxy_command(
     *,
-    collection: Path,
-    profile: str,
-    frontier_url: str,
-    database_url: str,
-    dedup_url: str,
-    secret: ClusterSecret,
-    listen: str,
-    control: str,
-    advertise: str,
-    drain: float,
-    as_json: bool,
-) -> int:
+    collection: Path = COLLECTION,
+    profile: str = PROFILE,
+    frontier_url: str = FRONTIER,
+    database_url: str = DATABASE,
+    dedup_url: str = DEDUP,
+    secret: ClusterSecret = SECRET,
+    listen: str = option(
+        "Where browsers come; port 0: a free one.",
+        default="127.0.0.1:8000",
+        show_default=True,
+        metavar="HOST:PORT",
+    ),
+    control: str = option(
+        "Where workers give orders; port 0: a free one.",
+        default="127.0.0.1:8001",
+        show_default=True,
+        metavar="HOST:PORT",
+    ),
+    advertise: str = option(
+        "The name or address by which workers reach this machine, if not the one listened on.",
+        default="",
+        metavar="HOST",
+    ),
+    drain: float = option(
+        "Seconds that visits in progress may take after a stop signal.",
+        default=90.0,
+        show_default=True,
+        type=click.FloatRange(0, 86_400),
+    ),
+    as_json: bool = JSON,
+) -> None:
     """Write WARCs for workers on any machine.
 
     Shares the collection's folder with other proxies, registers itself in the frontier, and accepts
@@ -196,7 +170,6 @@ def proxy_command(
             stopping=say.stopping,
         )
     )
-    return ExitCode.OK
 
 
 def _place(text: str, option: str) -> tuple[str, int]:

@@ -25,21 +25,24 @@ from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.status.collection_status import json_value
 from crawler.worker.worker_pool import STOP_ORDER
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, target_options
-from weboid.cli.support.options import host_name
+from weboid.cli.support.command_target import TARGET, CommandTarget
+from weboid.cli.support.options import JSON, host_name
+from weboid.cli.support.parameters import alternatives, argument, cli_command, option
 
 POLL_S = 0.2
 _CLOCK = SystemClock()
 
-_wait_option = click.option("--wait", is_flag=True, help="Return when no page is in work any more.")
+_WAIT_OPTION = option("Return when no page is in work any more.", is_flag=True)
 
 
-@click.command("pause")
-@target_options
-@click.option("--reason", default="paused by an operator", help="What `status` shows.")
-@_wait_option
-def pause_command(*, where: CommandTarget, reason: str, wait: bool, as_json: bool) -> int:
+@cli_command("pause")
+def pause_command(
+    *,
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+    reason: str = option("What `status` shows.", default="paused by an operator"),
+    wait: bool = _WAIT_OPTION,
+) -> None:
     """Pause the crawl; pages in progress finish.
 
     The pause lasts until `weboid resume` and survives the end of a run: a crawl that is started
@@ -48,12 +51,10 @@ def pause_command(*, where: CommandTarget, reason: str, wait: bool, as_json: boo
     with where.frontier() as frontier:
         frontier.pause(reason)
         _tell(frontier, where, f"Paused {where.name}: {reason}.", as_json=as_json, wait=wait)
-    return ExitCode.OK
 
 
-@click.command("resume")
-@target_options
-def resume_command(*, where: CommandTarget, as_json: bool) -> int:
+@cli_command("resume")
+def resume_command(*, where: CommandTarget = TARGET, as_json: bool = JSON) -> None:
     """Resume a paused crawl.
 
     Also cancels a stop order that no run has carried out yet.
@@ -67,14 +68,16 @@ def resume_command(*, where: CommandTarget, as_json: bool) -> int:
         else:
             text = "It was not paused."
         _tell(frontier, where, text, as_json=as_json)
-    return ExitCode.OK
 
 
-@click.command("stop")
-@target_options
-@click.option("--now", "at_once", is_flag=True, help="Give up the pages in work; they stay queued.")
-@_wait_option
-def stop_command(*, where: CommandTarget, at_once: bool, wait: bool, as_json: bool) -> int:
+@cli_command("stop")
+def stop_command(
+    *,
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+    at_once: bool = option("Give up the pages in work; they stay queued.", "--now"),
+    wait: bool = _WAIT_OPTION,
+) -> None:
     """Stop the current runs.
 
     They finish the pages in progress, or with --now leave them queued. Nothing is lost: the same
@@ -87,7 +90,6 @@ def stop_command(*, where: CommandTarget, at_once: bool, wait: bool, as_json: bo
         else:
             text = "No run is active: there is nothing to stop."
         _tell(frontier, where, text, as_json=as_json, wait=wait)
-    return ExitCode.OK
 
 
 def _tell(
@@ -142,14 +144,19 @@ _FOREVER = timedelta(days=3_650)
 _OVER = datetime(1970, 1, 1, tzinfo=UTC)  # before any frontier's clock
 
 
-@click.command("hosts")
-@click.argument("host", required=False, type=host_name)
-@click.option("--longest", "order", flag_value="longest", default=True, help="Most waiting first.")
-@click.option("--slowest", "order", flag_value="slowest", help="Longest visits first.")
-@click.option("--blocked", "order", flag_value="blocked", help="Only hosts that are left alone.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
-@target_options
-def hosts(*, host: str | None, order: str, limit: int, where: CommandTarget, as_json: bool) -> int:
+@cli_command("hosts")
+def hosts(
+    *,
+    host: str | None = argument(type=host_name),
+    order: str = alternatives(
+        longest="Most waiting first.",
+        slowest="Longest visits first.",
+        blocked="Only hosts that are left alone.",
+    ),
+    limit: int = option(type=click.IntRange(1, 10_000), default=20, show_default=True),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Show the state of hosts.
 
     Queue length, visit duration, and when, or why not, the next request may be made.
@@ -166,7 +173,7 @@ def hosts(*, host: str | None, order: str, limit: int, where: CommandTarget, as_
             reports = list(frontier.hosts(HostOrder(order), now=now, limit=limit))
     if as_json:
         click.echo(json.dumps([json_value(asdict(each)) for each in reports], ensure_ascii=False))
-        return ExitCode.OK
+        return
     lines = (
         host_details(reports[0], now)
         if host is not None
@@ -176,26 +183,22 @@ def hosts(*, host: str | None, order: str, limit: int, where: CommandTarget, as_
         click.echo(line)
     if not reports:
         click.echo("No host is blocked." if order == "blocked" else "No host is known.")
-    return ExitCode.OK
 
 
-@click.command("pause-host")
-@click.argument("host", type=host_name)
-@click.option("--for", "length", type=parse_duration, metavar="LENGTH", help="2h, 30d, ….")
-@click.option(
-    "--until", type=parse_moment, metavar="MOMENT", help="2026-12-31, or with T18:00 (UTC)."
-)
-@click.option("--reason", default="paused by an operator", help="What `hosts` shows.")
-@target_options
+@cli_command("pause-host")
 def pause_host_command(
     *,
-    host: str,
-    length: timedelta | None,
-    until: datetime | None,
-    reason: str,
-    where: CommandTarget,
-    as_json: bool,
-) -> int:
+    host: str = argument(type=host_name),
+    length: timedelta | None = option(
+        "2h, 30d, ….", "--for", type=parse_duration, metavar="LENGTH"
+    ),
+    until: datetime | None = option(
+        "2026-12-31, or with T18:00 (UTC).", type=parse_moment, metavar="MOMENT"
+    ),
+    reason: str = option("What `hosts` shows.", default="paused by an operator"),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Block a host for a time.
 
     Without a time: until `weboid resume-host`. Its page in progress finishes. A longer existing
@@ -212,17 +215,16 @@ def pause_host_command(
         report = _known(frontier, host, now)
     if as_json:
         click.echo(json.dumps(json_value(asdict(report)), ensure_ascii=False))
-        return ExitCode.OK
+        return
     click.echo(f"{host} is left alone {_until(report.blocked_until, now)}.")
     if report.active:
         click.echo(f"In work now: {report.active}; that is finished.")
-    return ExitCode.OK
 
 
-@click.command("resume-host")
-@click.argument("host", type=host_name)
-@target_options
-def resume_host_command(*, host: str, where: CommandTarget, as_json: bool) -> int:
+@cli_command("resume-host")
+def resume_host_command(
+    *, host: str = argument(type=host_name), where: CommandTarget = TARGET, as_json: bool = JSON
+) -> None:
     """Unblock a host.
 
     Ends its block, whatever the origin, and clears its "down" state.
@@ -234,12 +236,11 @@ def resume_host_command(*, host: str, where: CommandTarget, as_json: bool) -> in
         report = _known(frontier, host, now)
     if as_json:
         click.echo(json.dumps(json_value(asdict(report)), ensure_ascii=False))
-        return ExitCode.OK
+        return
     if before.blocked_until is None and before.down_until is None:
         click.echo(f"{host} was not blocked.")
     else:
         click.echo(f"{host} may be asked again; {report.waiting} of its URLs wait.")
-    return ExitCode.OK
 
 
 def _known(frontier: Frontier, host: str, now: datetime) -> HostReport:
@@ -317,11 +318,14 @@ def sheet_group() -> None:
     """
 
 
-@sheet_group.command("set")
-@click.argument("prefix")
-@click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE...")
-@target_options
-def sheet_set(*, prefix: str, changes: tuple[str, ...], where: CommandTarget, as_json: bool) -> int:
+@cli_command("set", sheet_group)
+def sheet_set(
+    *,
+    prefix: str = argument(),
+    changes: tuple[str, ...] = argument("KEY=VALUE...", required=True),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Change settings below PREFIX: visit.timeout_s=90, politeness.min_delay_s=5.
 
     Other settings of the sheet stay. Values are written as in a profile.
@@ -336,12 +340,10 @@ def sheet_set(*, prefix: str, changes: tuple[str, ...], where: CommandTarget, as
         text = json.dumps({name: dict(keys) for name, keys in sheet.changes().items()})
         frontier.give_order(SHEET_ORDER, spelled, text)
     _say(spelled, document, as_json=as_json)
-    return ExitCode.OK
 
 
-@sheet_group.command("list")
-@target_options
-def sheet_list(*, where: CommandTarget, as_json: bool) -> int:
+@cli_command("list", sheet_group)
+def sheet_list(*, where: CommandTarget = TARGET, as_json: bool = JSON) -> None:
     """List the sheets that were set, by prefix."""
     with where.frontier() as frontier:
         orders = frontier.orders(SHEET_ORDER)
@@ -349,13 +351,12 @@ def sheet_list(*, where: CommandTarget, as_json: bool) -> int:
         click.echo(f"No sheets are set for {where.name}.")
     for prefix, text in orders.items():
         _say(prefix, _document(text), as_json=as_json)
-    return ExitCode.OK
 
 
-@sheet_group.command("remove")
-@click.argument("prefix")
-@target_options
-def sheet_remove(*, prefix: str, where: CommandTarget, as_json: bool) -> int:
+@cli_command("remove", sheet_group)
+def sheet_remove(
+    *, prefix: str = argument(), where: CommandTarget = TARGET, as_json: bool = JSON
+) -> None:
     """Remove a sheet."""
     spelled = surt_prefix(prefix)
     with where.frontier() as frontier:
@@ -364,7 +365,6 @@ def sheet_remove(*, prefix: str, where: CommandTarget, as_json: bool) -> int:
             names = ", ".join(known[:20]) or "none"
             raise InputError(f"There is no sheet {spelled!r}; set are: {names}.")
     click.echo(json.dumps({"removed": spelled}) if as_json else f"{spelled} is removed.")
-    return ExitCode.OK
 
 
 def _change(text: str) -> tuple[str, str, Any]:

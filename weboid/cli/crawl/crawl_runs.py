@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,97 +19,70 @@ from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
 from crawler.jobs.list_files import GivenUrls, ParsedUrlList, parse_lines, read_list
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_span
 from crawler.profiles import profile_sets
-from crawler.run.crawl_run import ArchiveOptions, RunConfig, RunSummary, archive_urls
+from crawler.run.crawl_run import RunConfig, RunSummary, archive_urls
 from crawler.run.job_run import describe_budgets, run_crawl_job
 from weboid.app.operator_identity import collection_settings
-from weboid.cli.support.child_commands import scan_once, scan_option
+from weboid.cli.support.child_commands import SCAN, scan_once
 from weboid.cli.support.command_base import ExitCode, LazyGroupWithDefault
 from weboid.cli.support.options import (
+    COLLECTION,
+    DATABASE,
+    DEDUP,
     DURATION,
+    FRONTIER,
+    JSON,
+    PROFILE,
     SIZE,
-    collection_option,
-    database_option,
-    dedup_option,
-    frontier_option,
-    json_option,
-    profile_option,
+    WORKERS,
     shared_settings,
     warn_missing_contact,
-    workers_option,
 )
+from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.run_options import (
+    QA,
+    STORE,
     background_checks,
     open_stored_levels,
-    qa_option,
-    store_option,
     unlock_logins,
     with_store,
 )
-from weboid.cli.support.run_output import RunReporter, format_size, run_reporter
+from weboid.cli.support.run_output import format_size, run_reporter
 
 
-@click.group(
+@cli_command(
     "archive",
     cls=LazyGroupWithDefault,
     commands_at={"verify": "weboid.cli.maintenance:verify_command"},
     invoke_without_command=True,
 )
-@click.argument("urls", nargs=-1, metavar="[URL]...")
-@click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
-@collection_option
-@frontier_option
-@database_option
-@dedup_option
-@profile_option
-@workers_option
-@click.option("--again", is_flag=True, help="Archive also what the collection already has.")
-@click.option(
-    "--older-than",
-    type=DURATION,
-    metavar="LENGTH",
-    help="Archive also what was archived so long ago: 30d, 12h.",
-)
-@click.option(
-    "--no-wait",
-    is_flag=True,
-    help="End the run when the disk is nearly full, rather than wait for space.",
-)
-@click.option(
-    "--stay",
-    is_flag=True,
-    help="Go on for ever: wait for what others put into the collection's frontier.",
-)
-@click.option(
-    "--robots",
-    type=click.Choice(("obey", "ignore")),
-    help="Treatment of robots.txt in this run.  [default: ignore, as browsers do for what somebody"
-    " names; obey with --stay]",
-)
-@store_option
-@qa_option
-@scan_option
-@click.option("--dry-run", is_flag=True, help="Read the list and show what would be done.")
-@json_option
 def archive_command(
     *,
-    urls: tuple[str, ...],
-    list_file: str | None,
-    collection: Path,
-    frontier_url: str,
-    database_url: str,
-    dedup_url: str,
-    profile: str,
-    workers: int,
-    again: bool,
-    older_than: timedelta | None,
-    no_wait: bool,
-    stay: bool,
-    robots: str | None,
-    store: str | None,
-    qa: bool | None,
-    scan: bool,
-    dry_run: bool,
-    as_json: bool,
+    urls: tuple[str, ...] = argument("[URL]..."),
+    list_file: str | None = option(
+        "One URL a line; - is standard input.", "--list", metavar="FILE"
+    ),
+    collection: Path = COLLECTION,
+    frontier_url: str = FRONTIER,
+    database_url: str = DATABASE,
+    dedup_url: str = DEDUP,
+    profile: str = PROFILE,
+    workers: int = WORKERS,
+    again: bool = option("Archive also what the collection already has."),
+    older_than: timedelta | None = option(
+        "Archive also what was archived so long ago: 30d, 12h.", type=DURATION, metavar="LENGTH"
+    ),
+    no_wait: bool = option("End the run when the disk is nearly full, rather than wait for space."),
+    stay: bool = option("Go on for ever: wait for what others put into the collection's frontier."),
+    robots: str | None = option(
+        "Treatment of robots.txt in this run.  [default: ignore, as browsers do for what somebody"
+        " names; obey with --stay]",
+        type=click.Choice(("obey", "ignore")),
+    ),
+    store: str | None = STORE,
+    qa: bool | None = QA,
+    scan: bool = SCAN,
+    dry_run: bool = option("Read the list and show what would be done."),
+    as_json: bool = JSON,
 ) -> int:
     """Archive URLs into a collection.
 
@@ -153,36 +125,25 @@ def archive_command(
         older = timedelta(0) if again else older_than
         companion = background_checks(settings, qa=qa)
         with open_stored_levels(Layout(collection), settings.index.url) as level_of:
-            order = ArchiveOptions(
-                given,
-                collection,
-                settings,
-                workers,
-                older,
-                stay,
-                logins,
-                companion,
-                stored_level_of=level_of,
+            run = RunConfig(
+                collection, settings, workers, stay, logins, companion, stored_level_of=level_of
             )
-            account = _run(order, run_reporter(as_json=as_json))
+            show = run_reporter(as_json=as_json)
+            account = asyncio.run(
+                archive_urls(
+                    run,
+                    given,
+                    again=older,
+                    clock=_CLOCK,
+                    started=show.started,
+                    report=show.event,
+                    stopping=show.stopping,
+                )
+            )
+            show.ended(account)
         if scan and not stay and not settings.frontier.url:
             scan_once(collection, settings.index.url)
         return run_exit_code(account, bad=bad)
-
-
-def _run(order: ArchiveOptions, show: RunReporter) -> RunSummary:
-    """Run the archiving job and report its events."""
-    account = asyncio.run(
-        archive_urls(
-            order,
-            clock=SystemClock(),
-            started=show.started,
-            report=show.event,
-            stopping=show.stopping,
-        )
-    )
-    show.ended(account)
-    return account
 
 
 def run_exit_code(account: RunSummary, *, bad: int) -> ExitCode:
@@ -198,117 +159,74 @@ SEEDS_SHOWN = 20
 _CLOCK = SystemClock()
 
 
-def _scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a crawl; the profile applies where an option is omitted."""
-    for option in reversed(
-        (
-            click.option(
-                "--scope",
-                "kind",
-                type=click.Choice(SCOPE_KINDS),
-                help="What belongs to the crawl, seen from each seed: the page alone, its folder, its "
-                "host, the host and all below it, or anything.  [default: prefix]",
-            ),
-            click.option(
-                "--depth",
-                type=click.IntRange(-1),
-                metavar="N",
-                help="Links followed from a seed at most.  [default: any number]",
-            ),
-            click.option(
-                "--extra-hops",
-                type=click.IntRange(0),
-                metavar="N",
-                help="Links followed beyond the scope.",
-            ),
-            click.option(
-                "--include",
-                multiple=True,
-                metavar="RX",
-                help="A pattern (RE2): a URL in which it is found is in scope, too.",
-            ),
-            click.option(
-                "--exclude",
-                multiple=True,
-                metavar="RX",
-                help="A pattern (RE2): a URL in which it is found is never visited.",
-            ),
-            click.option("--pages", type=click.IntRange(1), metavar="N", help="Archive so many."),
-            click.option(
-                "--bytes", "bytes_", type=SIZE, metavar="SIZE", help="Store so much: 5GB."
-            ),
-            click.option(
-                "--time", "time_", type=DURATION, metavar="LENGTH", help="Take so long: 2h."
-            ),
-            click.option(
-                "--host-pages", type=click.IntRange(1), metavar="N", help="So many of each host."
-            ),
-            click.option(
-                "--sitemaps/--no-sitemaps",
-                default=None,
-                help="Read the sitemaps of the seeds' hosts.  [default: no]",
-            ),
-            click.option(
-                "--link-decisions/--no-link-decisions",
-                default=None,
-                help="Log the decision on each link into reports/decisions-JOB.jsonl.  [default: no]",
-            ),
-            click.option(
-                "--robots",
-                type=click.Choice(("obey", "ignore")),
-                help="What robots.txt means to this crawl.  [default: obey]",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+_SCOPE_OPTIONS: dict[str, Any] = {
+    "kind": option(
+        "What belongs to the crawl, seen from each seed: the page alone, its folder, its "
+        "host, the host and all below it, or anything.  [default: prefix]",
+        "--scope",
+        type=click.Choice(SCOPE_KINDS),
+    ),
+    "depth": option(
+        "Links followed from a seed at most.  [default: any number]",
+        type=click.IntRange(-1),
+        metavar="N",
+    ),
+    "extra_hops": option("Links followed beyond the scope.", type=click.IntRange(0), metavar="N"),
+    "include": option(
+        "A pattern (RE2): a URL in which it is found is in scope, too.", multiple=True, metavar="RX"
+    ),
+    "exclude": option(
+        "A pattern (RE2): a URL in which it is found is never visited.", multiple=True, metavar="RX"
+    ),
+    "pages": option("Archive so many.", type=click.IntRange(1), metavar="N"),
+    "bytes_": option("Store so much: 5GB.", type=SIZE, metavar="SIZE"),
+    "time_": option("Take so long: 2h.", type=DURATION, metavar="LENGTH"),
+    "host_pages": option("So many of each host.", type=click.IntRange(1), metavar="N"),
+    "sitemaps": option(
+        "Read the sitemaps of the seeds' hosts.  [default: no]",
+        "--sitemaps/--no-sitemaps",
+        default=None,
+    ),
+    "link_decisions": option(
+        "Log the decision on each link into reports/decisions-JOB.jsonl.  [default: no]",
+        "--link-decisions/--no-link-decisions",
+        default=None,
+    ),
+    "robots": option(
+        "What robots.txt means to this crawl.  [default: obey]",
+        type=click.Choice(("obey", "ignore")),
+    ),
+}
 
 
-@click.command("crawl")
-@click.argument("seeds", nargs=-1, metavar="[SEED]...")
-@click.option("--list", "list_file", metavar="FILE", help="One seed a line; - is standard input.")
-@_scope_options
-@click.option(
-    "--lane",
-    type=click.Choice([lane.name.lower() for lane in Lane]),
-    default="standard",
-    show_default=True,
-    help="Priority of its pages relative to others.",
-)
-@click.option("--name", metavar="JOB", help="The crawl's name.  [default: made from the seeds]")
-@collection_option
-@frontier_option
-@database_option
-@dedup_option
-@profile_option
-@workers_option
-@click.option(
-    "--continuous",
-    is_flag=True,
-    help="Keep running when the queue is empty: visit due pages again, and added URLs.",
-)
-@store_option
-@qa_option
-@click.option("--dry-run", is_flag=True, help="Show what would be crawled.")
-@json_option
+@cli_command("crawl")
 def crawl_command(
     *,
-    seeds: tuple[str, ...],
-    list_file: str | None,
-    lane: str,
-    name: str | None,
-    collection: Path,
-    frontier_url: str,
-    database_url: str,
-    dedup_url: str,
-    profile: str,
-    workers: int,
-    continuous: bool,
-    store: str | None,
-    qa: bool | None,
-    dry_run: bool,
-    as_json: bool,
-    **scope: Any,
+    seeds: tuple[str, ...] = argument("[SEED]..."),
+    list_file: str | None = option(
+        "One seed a line; - is standard input.", "--list", metavar="FILE"
+    ),
+    scope: dict[str, Any] = option_dict(_SCOPE_OPTIONS),
+    lane: str = option(
+        "Priority of its pages relative to others.",
+        type=click.Choice([lane.name.lower() for lane in Lane]),
+        default="standard",
+        show_default=True,
+    ),
+    name: str | None = option("The crawl's name.  [default: made from the seeds]", metavar="JOB"),
+    collection: Path = COLLECTION,
+    frontier_url: str = FRONTIER,
+    database_url: str = DATABASE,
+    dedup_url: str = DEDUP,
+    profile: str = PROFILE,
+    workers: int = WORKERS,
+    continuous: bool = option(
+        "Keep running when the queue is empty: visit due pages again, and added URLs."
+    ),
+    store: str | None = STORE,
+    qa: bool | None = QA,
+    dry_run: bool = option("Show what would be crawled."),
+    as_json: bool = JSON,
 ) -> int:
     """Archive the pages of sites, from seeds along their links.
 

@@ -35,8 +35,9 @@ from crawler.status.collection_status import (
 from crawler.status.status_server import DEFAULT_LISTEN, serve_status
 from weboid.app.text_table import clean, fitted, sparkline, table, width
 from weboid.cli.crawl.crawl_control import host_table
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.command_target import TARGET, CommandTarget
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.run_output import format_size
 
 SHOWN = 5
@@ -264,10 +265,13 @@ def _members(found: Mapping[str, Mapping[str, Any]], columns: int | None) -> lis
 REFRESH_S = 1.0
 
 
-@click.command("status")
-@target_options
-@click.option("--watch", is_flag=True, help="Refresh each second, until Ctrl-C.")
-def status_command(*, where: CommandTarget, watch: bool, as_json: bool) -> int:
+@cli_command("status")
+def status_command(
+    *,
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+    watch: bool = option("Refresh each second, until Ctrl-C."),
+) -> None:
     """Show the state of a collection and its crawl.
 
     Reads maintained counters and takes no locks: as quick for ten million URLs as for ten.
@@ -283,7 +287,6 @@ def status_command(*, where: CommandTarget, watch: bool, as_json: bool) -> int:
         else:
             for line in status_lines(reader.status(), columns=width()):
                 click.echo(line)
-    return ExitCode.OK
 
 
 @contextmanager
@@ -336,21 +339,21 @@ def _watch(reader: StatusReader) -> None:
             tick.wait(REFRESH_S)
 
 
-@click.command("monitor")
-@target_options
-@click.option(
-    "--listen",
-    default=DEFAULT_LISTEN,
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where; :PORT is every address.",
-)
-@click.option(
-    "--name", "names", multiple=True, metavar="NAME", help="A host name that it may be asked by."
-)
+@cli_command("monitor")
 def monitor_command(
-    *, where: CommandTarget, listen: str, names: tuple[str, ...], as_json: bool
-) -> int:
+    *,
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+    listen: str = option(
+        "Where; :PORT is every address.",
+        default=DEFAULT_LISTEN,
+        show_default=True,
+        metavar="HOST:PORT",
+    ),
+    names: tuple[str, ...] = option(
+        "A host name that it may be asked by.", "--name", metavar="NAME"
+    ),
+) -> None:
     """Serve the status to scripts and Prometheus.
 
     Prints the address of /stats.json, /metrics and /healthz, and serves them until Ctrl-C. The data
@@ -363,7 +366,6 @@ def monitor_command(
         reader.status()  # report unreadable stores at start-up
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_serve(reader, listen, names))
-    return ExitCode.OK
 
 
 async def _serve(reader: StatusReader, listen: str, names: tuple[str, ...]) -> None:

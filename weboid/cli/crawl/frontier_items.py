@@ -21,15 +21,17 @@ from weboid.cli.crawl.crawl_control import host_state
 from weboid.cli.crawl.frontier_transfer import export_command, import_command, snapshot
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import (
+    DRY_RUN,
+    HOST,
+    JOB,
+    MATCH,
+    REASON,
+    TARGET,
     CommandTarget,
-    dry_option,
-    host_option,
-    job_option,
-    match_option,
-    reason_option,
     selection_of,
-    target_options,
 )
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 
 CHAIN_LIMIT = 50
 
@@ -135,25 +137,18 @@ _STATES = [str(state) for state in ItemState]
 _CLOCK = SystemClock()
 
 
-@click.command("ls")
-@click.option("--state", type=click.Choice(_STATES), default="queued", show_default=True)
-@host_option
-@job_option
-@reason_option
-@match_option
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True)
-@target_options
+@cli_command("ls")
 def list_command(
     *,
-    state: str,
-    host: str | None,
-    job: str | None,
-    reason: str,
-    match: str | None,
-    limit: int,
-    where: CommandTarget,
-    as_json: bool,
-) -> int:
+    state: str = option(type=click.Choice(_STATES), default="queued", show_default=True),
+    host: str | None = HOST,
+    job: str | None = JOB,
+    reason: str = REASON,
+    match: str | None = MATCH,
+    limit: int = option(type=click.IntRange(1, 1_000_000), default=20, show_default=True),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """List items in one state.
 
     With --json one line per item, in the format of `export`. Queued ones are in claim order, others
@@ -170,18 +165,17 @@ def list_command(
     if as_json:
         for record in found:
             click.echo(json.dumps(record_facts(record), ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in item_table(found, _CLOCK.now()):
         click.echo(line)
     shown = f"{len(found)} of " if len(found) < total else ""
     click.echo(f"{shown}{total} {state}.", err=True)
-    return ExitCode.OK
 
 
-@click.command("show")
-@click.argument("url")
-@target_options
-def show_command(*, url: str, where: CommandTarget, as_json: bool) -> int:
+@cli_command("show")
+def show_command(
+    *, url: str = argument(), where: CommandTarget = TARGET, as_json: bool = JSON
+) -> None:
     """Show everything that is known of a URL.
 
     Its state, the path to it from its seed, its attempts with their reasons, and its host's state.
@@ -197,14 +191,13 @@ def show_command(*, url: str, where: CommandTarget, as_json: bool) -> int:
             "slot": json_value(asdict(host)) if host else None,
         }
         click.echo(json.dumps(facts, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for name, text in item_details(record, chain, now):
         click.echo(f"{name:<10}  {clean(text)}".rstrip())
     if host is not None:
         click.echo(f"{'Host':<10}  {clean(f'{host.host}: {host_state(host, now)}')}")
     for line in failed_claims(record):
         click.echo(line)
-    return ExitCode.OK
 
 
 def find_item(frontier: Frontier, url: str) -> ItemRecord:
@@ -237,26 +230,18 @@ def _first(records: Iterable[ItemRecord], limit: int) -> Iterator[ItemRecord]:
             return
 
 
-@click.command("retry")
-@click.argument("urls", nargs=-1, metavar="[URL]...")
-@click.option("--state", type=click.Choice(["dead", "skipped"]), help="All in this state.")
-@host_option
-@job_option
-@reason_option
-@match_option
-@dry_option
-@target_options
+@cli_command("retry")
 def retry_command(
     *,
-    urls: tuple[str, ...],
-    state: str | None,
-    host: str | None,
-    job: str | None,
-    reason: str,
-    match: str | None,
-    dry_run: bool,
-    where: CommandTarget,
-    as_json: bool,
+    urls: tuple[str, ...] = argument("[URL]..."),
+    state: str | None = option("All in this state.", type=click.Choice(["dead", "skipped"])),
+    host: str | None = HOST,
+    job: str | None = JOB,
+    reason: str = REASON,
+    match: str | None = MATCH,
+    dry_run: bool = DRY_RUN,
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
 ) -> int:
     """Queue dead or skipped items once more.
 
@@ -280,27 +265,19 @@ def retry_command(
     return ExitCode.SOME_FAILED if left else ExitCode.OK
 
 
-@click.command("purge")
-@click.argument("urls", nargs=-1, metavar="[URL]...")
-@host_option
-@job_option
-@match_option
-@click.option("--reason", default="purged by an operator", help="Reason, stored with each item.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@dry_option
-@target_options
+@cli_command("purge")
 def purge_command(
     *,
-    urls: tuple[str, ...],
-    host: str | None,
-    job: str | None,
-    match: str | None,
-    reason: str,
-    yes: bool,
-    dry_run: bool,
-    where: CommandTarget,
-    as_json: bool,
-) -> int:
+    urls: tuple[str, ...] = argument("[URL]..."),
+    host: str | None = HOST,
+    job: str | None = JOB,
+    match: str | None = MATCH,
+    reason: str = option("Reason, stored with each item.", default="purged by an operator"),
+    yes: bool = option("Do not ask."),
+    dry_run: bool = DRY_RUN,
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Skip queued items unvisited.
 
     They stay in the frontier, and `retry --state skipped` queues them again. Pages in progress
@@ -325,7 +302,6 @@ def purge_command(
                     for batch in select_items(frontier, ItemState.QUEUED, selection)
                 )
     _say_count(count, "skipped", dry_run=dry_run, as_json=as_json)
-    return ExitCode.OK
 
 
 def _named(frontier: Frontier, urls: Sequence[str]) -> tuple[Iterable[list[ItemRecord]], list[str]]:

@@ -26,41 +26,36 @@ from crawler.run.context_builder import make_slot_assigner
 from crawler.run.crawl_run import add_in_batches
 from weboid.app import collection_snapshot as snapshots
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, search_progress, target_options
+from weboid.cli.support.command_target import TARGET, CommandTarget, search_progress
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.run_output import format_size
 
 _CLOCK = SystemClock()
 
 
-@click.command("enqueue")
-@click.argument("urls", nargs=-1, metavar="[URL]...")
-@click.option("--list", "list_file", metavar="FILE", help="One URL a line; - is standard input.")
-@click.option(
-    "--priority",
-    type=click.Choice([lane.name.lower() for lane in Lane]),
-    default="standard",
-    show_default=True,
-    help="now: for a waiting reader; high: before the regular crawl.",
-)
-@click.option("--again", is_flag=True, help="Queue also what was visited before.")
-@click.option(
-    "--older-than",
-    type=parse_duration,
-    metavar="LENGTH",
-    help="Queue what was visited before, if that was so long ago: 30d, 12h.",
-)
-@click.option("--job", default="", metavar="NAME", help="The crawl whose scope and budget hold.")
-@target_options
+@cli_command("enqueue")
 def enqueue_command(
     *,
-    urls: tuple[str, ...],
-    list_file: str | None,
-    priority: str,
-    again: bool,
-    older_than: timedelta | None,
-    job: str,
-    where: CommandTarget,
-    as_json: bool,
+    urls: tuple[str, ...] = argument("[URL]..."),
+    list_file: str | None = option(
+        "One URL a line; - is standard input.", "--list", metavar="FILE"
+    ),
+    priority: str = option(
+        "now: for a waiting reader; high: before the regular crawl.",
+        type=click.Choice([lane.name.lower() for lane in Lane]),
+        default="standard",
+        show_default=True,
+    ),
+    again: bool = option("Queue also what was visited before."),
+    older_than: timedelta | None = option(
+        "Queue what was visited before, if that was so long ago: 30d, 12h.",
+        type=parse_duration,
+        metavar="LENGTH",
+    ),
+    job: str = option("The crawl whose scope and budget hold.", default="", metavar="NAME"),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
 ) -> int:
     """Add URLs, also to a running crawl.
 
@@ -133,13 +128,16 @@ _ORDER = (
 )
 
 
-@click.command("export")
-@click.argument("file", metavar="FILE")
-@click.option("--state", "states", multiple=True, type=click.Choice([str(each) for each in _ORDER]))
-@target_options
+@cli_command("export")
 def export_command(
-    *, file: str, states: tuple[str, ...], where: CommandTarget, as_json: bool
-) -> int:
+    *,
+    file: str = argument("FILE"),
+    states: tuple[str, ...] = option(
+        None, "--state", type=click.Choice([str(each) for each in _ORDER])
+    ),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Write the frontier as JSON lines.
 
     One line per item, with all that is known of it; - is standard output. Works during a crawl: an
@@ -160,7 +158,6 @@ def export_command(
     else:
         told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
         click.echo(f"{told or 'Nothing'} written.", err=True)
-    return ExitCode.OK
 
 
 @contextmanager
@@ -182,20 +179,19 @@ def _open_output(file: str) -> Iterator[TextIO]:
             partial.unlink(missing_ok=True)
 
 
-@click.command("import")
-@click.argument("file", metavar="FILE")
-@click.option(
-    "--state",
-    "states",
-    multiple=True,
-    type=click.Choice([str(each) for each in _ORDER]),
-    default=("queued", "claimed"),
-    show_default=True,
-    help="Take the lines of items in this state; may be given several times.",
-)
-@target_options
+@cli_command("import")
 def import_command(
-    *, file: str, states: tuple[str, ...], where: CommandTarget, as_json: bool
+    *,
+    file: str = argument("FILE"),
+    states: tuple[str, ...] = option(
+        "Take the lines of items in this state; may be given several times.",
+        "--state",
+        type=click.Choice([str(each) for each in _ORDER]),
+        default=("queued", "claimed"),
+        show_default=True,
+    ),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
 ) -> int:
     """Queue the unfinished items of an export.
 
@@ -251,10 +247,13 @@ def _open_input(file: str) -> Iterator[BinaryIO]:
         yield opened
 
 
-@click.command("snapshot")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
-@target_options
-def snapshot(*, folder: Path | None, where: CommandTarget, as_json: bool) -> int:
+@cli_command("snapshot")
+def snapshot(
+    *,
+    folder: Path | None = argument("[DIR]", type=click.Path(path_type=Path)),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Copy the frontier while it is in use.
 
     The copy is consistent. Its folder, which must be new, is a collection without WARCs: inspect it
@@ -279,10 +278,10 @@ def snapshot(*, folder: Path | None, where: CommandTarget, as_json: bool) -> int
                 ) from error
         if as_json:
             click.echo(json.dumps({"file": file or None}))
-            return ExitCode.OK
+            return
         click.echo(f"Redis has written its copy{f', {file}, on its own machine' if file else ''}.")
         click.echo("Workers rotate their crawl logs now.")
-        return ExitCode.OK
+        return
     if folder is None:
         raise InputError("Name the folder of the copy: `weboid frontier snapshot DIR`.")
     made = snapshots.snapshot_frontier(read_collection(where.layout.root), folder, now=_CLOCK.now())
@@ -293,8 +292,7 @@ def snapshot(*, folder: Path | None, where: CommandTarget, as_json: bool) -> int
             "log": str(made.log) if made.log else None,
         }
         click.echo(json.dumps(facts, ensure_ascii=False))
-        return ExitCode.OK
+        return
     click.echo(f"The frontier is copied to {made.folder}, {format_size(made.size_bytes)}.")
     if made.log:
         click.echo(f"The crawl log up to now is {made.log}.")
-    return ExitCode.OK

@@ -30,9 +30,9 @@ from crawler.policy.policy_evaluator import PolicyOpinion
 from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import open_local_pool
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, target_options
-from weboid.cli.support.options import end_moment
+from weboid.cli.support.command_target import TARGET, CommandTarget
+from weboid.cli.support.options import JSON, end_moment
+from weboid.cli.support.parameters import argument, cli_command, option
 
 _CLOCK = SystemClock()
 _WORDS = {
@@ -43,16 +43,17 @@ _WORDS = {
 }
 
 
-@click.command("explain")
-@click.argument("url")
-@click.option("--job", default="", metavar="NAME", help="The crawl whose scope and settings hold.")
-@click.option(
-    "--fetch",
-    is_flag=True,
-    help="Fetch an unknown robots.txt through a proxy; needs exclusive use of the collection.",
-)
-@target_options
-def explain_command(*, url: str, job: str, fetch: bool, where: CommandTarget, as_json: bool) -> int:
+@cli_command("explain")
+def explain_command(
+    *,
+    url: str = argument(),
+    job: str = option("The crawl whose scope and settings hold.", default="", metavar="NAME"),
+    fetch: bool = option(
+        "Fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."
+    ),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Show the result of each rule for a URL, in their order, and which one decides.
 
     Without --fetch no request is made: a robots.txt that no crawl has read yet is shown as unknown.
@@ -78,7 +79,7 @@ def explain_command(*, url: str, job: str, fetch: bool, where: CommandTarget, as
         reason = deciding.verdict.reason if deciding else ""
         facts = {"outcome": outcome, "reason": reason, "rules": rules, "frontier": history}
         click.echo(json.dumps({"url": key, **facts}, ensure_ascii=False))
-        return ExitCode.OK
+        return
     rows = [
         (
             each.rule,
@@ -91,7 +92,6 @@ def explain_command(*, url: str, job: str, fetch: bool, where: CommandTarget, as
     for line in table(("rule", "", "says"), rows, columns=None, indent="  ")[1:]:
         click.echo(line)
     click.echo(f"It would be {outcome}. {clean(history)}")
-    return ExitCode.OK
 
 
 def _history(record: ItemRecord | None) -> str:
@@ -191,21 +191,18 @@ def policy_group() -> None:
 policy_group.add_command(explain_command)
 
 
-@policy_group.command("list")
-@click.option("--kind", type=_KINDS, help="Only these.")
-@click.option("--for", "url", metavar="URL", help="Only those that match the URL.")
-@click.option("--by", "actor", help="Only those of that actor; crawl: what the crawl found out.")
-@click.option("--expired", is_flag=True, help="Also those that are over.")
-@target_options
+@cli_command("list", policy_group)
 def list_command(
     *,
-    kind: str | None,
-    url: str | None,
-    actor: str | None,
-    expired: bool,
-    where: CommandTarget,
-    as_json: bool,
-) -> int:
+    kind: str | None = option("Only these.", type=_KINDS),
+    url: str | None = option("Only those that match the URL.", "--for", metavar="URL"),
+    actor: str | None = option(
+        "Only those of that actor; crawl: what the crawl found out.", "--by"
+    ),
+    expired: bool = option("Also those that are over."),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Show the entries."""
     with where.frontier() as frontier:
         entries = read_entries(frontier.orders(POLICY_ORDER))
@@ -229,39 +226,29 @@ def list_command(
         unread = [{"id": key, "reason": why} for key, why in entries.unread.items()]
         document = {"entries": list(facts.values()), "unreadable": unread}
         click.echo(json.dumps(document, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in _lines(shown):
         click.echo(line)
     for key, why in entries.unread.items():
         click.echo(f"{clean(key)} cannot be read: {clean(why)}", err=True)
-    return ExitCode.OK
 
 
-@policy_group.command("add")
-@click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
-@click.option("--kind", type=_KINDS, default=None, help="What they are.  [default: blacklist]")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting for what matches: robots=ignore, noarchive=obey, archive=never, ban_s=3600.",
-)
-@click.option("--reason", required=True, help="Reason, for the history.")
-@click.option("--expires", metavar="WHEN", help="After so long (30d), or then (2026-12-31).")
-@click.option("--by", "actor", default=None, help="Author of the change.  [default: you]")
-@target_options
+@cli_command("add", policy_group)
 def add_command(
     *,
-    patterns: tuple[str, ...],
-    kind: str | None,
-    settings: tuple[str, ...],
-    reason: str,
-    expires: str | None,
-    actor: str | None,
-    where: CommandTarget,
-    as_json: bool,
-) -> int:
+    patterns: tuple[str, ...] = argument("PATTERN...", required=True),
+    kind: str | None = option("What they are.  [default: blacklist]", type=_KINDS),
+    settings: tuple[str, ...] = option(
+        "A setting for what matches: robots=ignore, noarchive=obey, archive=never, ban_s=3600.",
+        "--set",
+        metavar="KEY=VALUE",
+    ),
+    reason: str = option("Reason, for the history.", required=True),
+    expires: str | None = option("After so long (30d), or then (2026-12-31).", metavar="WHEN"),
+    actor: str | None = option("Author of the change.  [default: you]", "--by"),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Add entries, or change those about the same pattern."""
     now = _CLOCK.now()
     chosen = PolicyKind(kind) if kind else PolicyKind.SETTING if settings else PolicyKind.BLACKLIST
@@ -293,16 +280,16 @@ def add_command(
         facts = {"id": entry.id, **entry.facts}
         text = f"{entry.id}  {clean(str(entry))}"
         click.echo(json.dumps(facts, ensure_ascii=False) if as_json else text)
-    return ExitCode.OK
 
 
-@policy_group.command("remove")
-@click.argument("names", nargs=-1, required=True, metavar="ID|PATTERN...")
-@click.option("--kind", type=_KINDS, help="Only entries of that kind.")
-@target_options
+@cli_command("remove", policy_group)
 def remove_command(
-    *, names: tuple[str, ...], kind: str | None, where: CommandTarget, as_json: bool
-) -> int:
+    *,
+    names: tuple[str, ...] = argument("ID|PATTERN...", required=True),
+    kind: str | None = option("Only entries of that kind.", type=_KINDS),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Remove entries, by their ids or all of a pattern."""
     removed = []
     with where.frontier() as frontier:
@@ -324,7 +311,6 @@ def remove_command(
         click.echo(json.dumps({"removed": removed}))
     for key in () if as_json else removed:
         click.echo(f"Removed {key}  {clean(str(entries[key])) if key in entries else ''}".rstrip())
-    return ExitCode.OK
 
 
 async def _make_collection(where: CommandTarget) -> None:

@@ -54,13 +54,14 @@ from net.stop_signals import StopSignals
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
+    COLLECTION,
+    DATABASE,
     DURATION,
-    collection_option,
-    database_option,
-    json_option,
-    profile_option,
+    JSON,
+    PROFILE,
     warn_missing_contact,
 )
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import registry_settings
 
 _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
@@ -269,35 +270,26 @@ class _CheckOptions:
     is_watch: bool
 
 
-@click.command("check")
-@click.argument("urls", nargs=-1, metavar="[URL]...")
-@click.option(
-    "--part",
-    type=PartType(),
-    default=ALL_HOSTS,
-    metavar="I/N",
-    help="Only the I-th of N shares of the hosts: a share for each checker.  [default: 1/1]",
-)
-@click.option("--limit", type=click.IntRange(1), metavar="COUNT", help="At most so many looks.")
-@click.option("--for", "length", type=DURATION, metavar="LENGTH", help="For so long: 30m, 8h.")
-@click.option("--dry-run", is_flag=True, help="Show what is due, without requests.")
-@click.option("--watch", "is_watch", is_flag=True, help="Go on for ever, as URLs become due.")
-@collection_option
-@database_option
-@profile_option
-@json_option
+@cli_command("check")
 def check_command(
     *,
-    urls: tuple[str, ...],
-    part: HostShare,
-    limit: int | None,
-    length: timedelta | None,
-    dry_run: bool,
-    is_watch: bool,
-    collection: Path,
-    database_url: str,
-    profile: str,
-    as_json: bool,
+    urls: tuple[str, ...] = argument("[URL]..."),
+    part: HostShare = option(
+        "Only the I-th of N shares of the hosts: a share for each checker.  [default: 1/1]",
+        type=PartType(),
+        default=ALL_HOSTS,
+        metavar="I/N",
+    ),
+    limit: int | None = option("At most so many looks.", type=click.IntRange(1), metavar="COUNT"),
+    length: timedelta | None = option(
+        "For so long: 30m, 8h.", "--for", type=DURATION, metavar="LENGTH"
+    ),
+    dry_run: bool = option("Show what is due, without requests."),
+    is_watch: bool = option("Go on for ever, as URLs become due.", "--watch"),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    profile: str = PROFILE,
+    as_json: bool = JSON,
 ) -> int:
     """Check the links that are due, or the URLs that are named, and store the results.
 

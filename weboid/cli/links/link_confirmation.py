@@ -24,7 +24,7 @@ from crawler.frontier.base import ClaimAttempt, ItemRecord, ItemState, Lane, New
 from crawler.policy.policy_evaluator import ROBOTS_UNAVAILABLE
 from crawler.policy.robots_cache import NO_ROBOTS
 from crawler.run.context_builder import make_slot_assigner
-from crawler.run.crawl_run import ArchiveOptions, RunSummary, archive_urls
+from crawler.run.crawl_run import RunConfig, RunSummary, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
 from crawler.worker.page_task import HOST_DOWN, ONE_ATTEMPT
 from links.check_result import CheckResult, CheckVerdict
@@ -39,18 +39,18 @@ from net.stop_signals import StopSignals
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import open_database
 from weboid.app.capture_opinions import CaptureOpinions
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
+    COLLECTION,
+    DATABASE,
+    DEDUP,
     DURATION,
-    collection_option,
-    database_option,
-    dedup_option,
-    frontier_option,
-    json_option,
-    profile_option,
+    FRONTIER,
+    JSON,
+    PROFILE,
+    WORKERS,
     shared_settings,
-    workers_option,
 )
+from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.run_options import open_stored_levels
 
@@ -61,46 +61,32 @@ _AT_ONCE = 200
 _ONE_ATTEMPT_DAYS = 7  # a link unvisited for this long is dropped from this round
 
 
-@click.command("confirm")
-@click.option("--limit", default=500, show_default=True, help="At most so many links.")
-@click.option("--no-visit", is_flag=True, help="Only take the captures that are there.")
-@click.option(
-    "--hand-over",
-    is_flag=True,
-    help="Leave the visits to who works on the collection: `weboid archive --stay`.",
-)
-@click.option(
-    "--captures",
-    "lately",
-    type=DURATION,
-    metavar="LENGTH",
-    help="Also hold what was captured so lately against its first copy: 7d.",
-)
-@click.option("--every", type=DURATION, metavar="LENGTH", help="Again and again, so often: 6h.")
-@click.option("--dry-run", is_flag=True, help="List the links that wait, and do nothing.")
-@collection_option
-@frontier_option
-@database_option
-@dedup_option
-@profile_option
-@workers_option
-@json_option
+@cli_command("confirm")
 def confirm_command(
     *,
-    limit: int,
-    no_visit: bool,
-    hand_over: bool,
-    lately: timedelta | None,
-    every: timedelta | None,
-    dry_run: bool,
-    collection: Path,
-    frontier_url: str,
-    database_url: str,
-    dedup_url: str,
-    profile: str,
-    workers: int,
-    as_json: bool,
-) -> int:
+    limit: int = option("At most so many links.", default=500, show_default=True),
+    no_visit: bool = option("Only take the captures that are there."),
+    hand_over: bool = option(
+        "Leave the visits to who works on the collection: `weboid archive --stay`."
+    ),
+    lately: timedelta | None = option(
+        "Also hold what was captured so lately against its first copy: 7d.",
+        "--captures",
+        type=DURATION,
+        metavar="LENGTH",
+    ),
+    every: timedelta | None = option(
+        "Again and again, so often: 6h.", type=DURATION, metavar="LENGTH"
+    ),
+    dry_run: bool = option("List the links that wait, and do nothing."),
+    collection: Path = COLLECTION,
+    frontier_url: str = FRONTIER,
+    database_url: str = DATABASE,
+    dedup_url: str = DEDUP,
+    profile: str = PROFILE,
+    workers: int = WORKERS,
+    as_json: bool = JSON,
+) -> None:
     """Confirm in a browser the links that are about to be marked dead.
 
     A link is marked dead only after a browser has failed at it, too. This visits the links that
@@ -120,7 +106,7 @@ def confirm_command(
                 waiting = links_awaiting_browser(rows, limit=limit)
             for each in waiting:
                 click.echo(each.address)
-            return ExitCode.OK
+            return
         queue = partial(_queue_records, layout, settings)
         task = _BrowserConfirmation(
             store, CaptureOpinions(database, ArtifactReader(layout)), settings, queue
@@ -132,7 +118,6 @@ def confirm_command(
             _say(task.booked, left, as_json=as_json)
             task.booked.clear()
             goes_on = goes_on and every is not None and asyncio.run(wait_unless_stopped(every))
-    return ExitCode.OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,16 +345,14 @@ async def _visit(urls: Sequence[str], crew: _ConfirmOptions, settings: Settings)
     )
     levels = open_stored_levels(Layout(crew.root), settings.index.url)
     with levels as level_of, progress:
-        order = ArchiveOptions(
-            urls, crew.root, once, crew.workers, again=timedelta(0), stored_level_of=level_of
-        )
+        run = RunConfig(crew.root, once, crew.workers, stored_level_of=level_of)
         number = progress.add_task("Asking the browser", total=len(urls))
 
         def report(event: Event) -> None:
             if isinstance(event, PageDone | PageSkipped):
                 progress.advance(number)
 
-        return await archive_urls(order, clock=_CLOCK, started=lambda *_: None, report=report)
+        return await archive_urls(run, urls, again=timedelta(0), clock=_CLOCK, report=report)
 
 
 def _waits(record: ItemRecord, now: datetime) -> bool:

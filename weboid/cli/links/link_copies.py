@@ -50,11 +50,12 @@ from weboid.app.copy_sources import (
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
-    json_option,
-    profile_option,
+    COLLECTION,
+    DATABASE,
+    JSON,
+    PROFILE,
 )
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import registry_settings
 
 _SAYS = {
@@ -81,58 +82,32 @@ class _CopiesOptions:
     dry_run: bool
 
 
-@click.command("copies")
-@click.argument("url", required=False, default="")
-@click.option("--find", is_flag=True, help="Ask archives for copies: of URL, or of links without.")
-@click.option("--thorough", is_flag=True, help="With --find: ask everybody, even if one is known.")
-@click.option(
-    "--accessed", metavar="DATE", help="With --find: when the page was read for citing it."
-)
-@click.option(
-    "--choose",
-    "choice",
-    nargs=2,
-    default=None,
-    metavar="ARCHIVE ADDRESS",
-    help='The version of that archive to show; "" for ADDRESS: none.',
-)
-@click.option("--drop", "dropped", metavar="ARCHIVE", help="Forget the copy in that archive.")
-@click.option(
-    "--lock", "locked", is_flag=True, help="Disable the choice: the page changes all the time."
-)
-@click.option("--unlock", "unlocked", is_flag=True, help="Allow choosing again.")
-@click.option(
-    "--verify", is_flag=True, help="Verify the copies that were not verified for a quarter."
-)
-@click.option(
-    "--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many."
-)
-@click.option("--front", default="", metavar="ORIGIN", help="Where readers find our own copies.")
-@click.option(
-    "--dry-run", is_flag=True, help="With --find or --verify: show what would be checked."
-)
-@profile_option
-@collection_option
-@database_option
-@json_option
+@cli_command("copies")
 def command(
     *,
-    url: str,
-    find: bool,
-    thorough: bool,
-    accessed: str | None,
-    choice: tuple[str, str] | None,
-    dropped: str | None,
-    locked: bool,
-    unlocked: bool,
-    verify: bool,
-    limit: int,
-    front: str,
-    dry_run: bool,
-    profile: str,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
+    url: str = argument(required=False, default=""),
+    find: bool = option("Ask archives for copies: of URL, or of links without."),
+    thorough: bool = option("With --find: ask everybody, even if one is known."),
+    accessed: str | None = option(
+        "With --find: when the page was read for citing it.", metavar="DATE"
+    ),
+    choice: tuple[str, str] | None = option(
+        'The version of that archive to show; "" for ADDRESS: none.',
+        "--choose",
+        nargs=2,
+        metavar="ARCHIVE ADDRESS",
+    ),
+    dropped: str | None = option("Forget the copy in that archive.", "--drop", metavar="ARCHIVE"),
+    locked: bool = option("Disable the choice: the page changes all the time.", "--lock"),
+    unlocked: bool = option("Allow choosing again.", "--unlock"),
+    verify: bool = option("Verify the copies that were not verified for a quarter."),
+    limit: int = option("At most so many.", type=click.IntRange(1), default=100, show_default=True),
+    front: str = option("Where readers find our own copies.", default="", metavar="ORIGIN"),
+    dry_run: bool = option("With --find or --verify: show what would be checked."),
+    profile: str = PROFILE,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
 ) -> int:
     """Show, find, choose and verify the copies of links in archives.
 

@@ -3,11 +3,11 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace as changed
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console
@@ -56,12 +56,13 @@ from net.address_policy import is_own
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
+    COLLECTION,
+    DATABASE,
+    JSON,
+    PROFILE,
     end_moment,
-    json_option,
-    profile_option,
 )
+from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.registry_access import (
     RegistrySession,
     actor_name,
@@ -70,7 +71,6 @@ from weboid.cli.support.registry_access import (
 )
 
 _CLOCK = SystemClock()
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _BECOMES = {
     LinkState.PERMALIVE: "always alive",
     LinkState.PERMADEAD: "always dead",
@@ -90,60 +90,51 @@ def mark_group() -> None:
     """
 
 
-def _shared_options(function: _Command) -> _Command:
-    for option in (
-        json_option,
-        database_option,
-        collection_option,
-        click.option("--dry-run", is_flag=True, help="Show how many links would change."),
-        click.option("--actor", default=None, metavar="NAME", help="Who decides.  [default: you]"),
-    ):
-        function = option(function)
-    return function
+_SHARED_OPTIONS: dict[str, Any] = {
+    "actor": option("Who decides.  [default: you]", default=None, metavar="NAME"),
+    "dry_run": option("Show how many links would change.", is_flag=True),
+    "collection": COLLECTION,
+    "database_url": DATABASE,
+    "as_json": JSON,
+}
 
 
-def _making_options(function: _Command) -> _Command:
-    for option in (
-        click.option("--until", metavar="WHEN", help="After so long (90d), or then (2027-01-31)."),
-        click.option("--reason", required=True, help="Reason, for the history."),
-        click.argument("patterns", nargs=-1, required=True, metavar="PATTERN..."),
-    ):
-        function = option(function)
-    return _shared_options(function)
+_MARK_OPTIONS: dict[str, Any] = {
+    **_SHARED_OPTIONS,
+    "patterns": argument("PATTERN...", nargs=-1, required=True),
+    "reason": option("Reason, for the history.", required=True),
+    "until": option("After so long (90d), or then (2027-01-31).", metavar="WHEN"),
+}
 
 
-@mark_group.command("permalive")
-@_making_options
-def permalive_command(**options: Any) -> int:
+@cli_command("permalive", mark_group)
+def permalive_command(*, options: dict[str, Any] = option_dict(_MARK_OPTIONS)) -> int:
     """Mark links as alive; they are not checked."""
     return _make(MarkKind.PERMALIVE, **options)
 
 
-@mark_group.command("permadead")
-@_making_options
-def permadead_command(**options: Any) -> int:
+@cli_command("permadead", mark_group)
+def permadead_command(*, options: dict[str, Any] = option_dict(_MARK_OPTIONS)) -> int:
     """Mark links as dead; they are not checked."""
     return _make(MarkKind.PERMADEAD, **options)
 
 
-@mark_group.command("never")
-@_making_options
-def never_command(**options: Any) -> int:
+@cli_command("never", mark_group)
+def never_command(*, options: dict[str, Any] = option_dict(_MARK_OPTIONS)) -> int:
     """Mark links as never to be requested; they have no state."""
     return _make(MarkKind.NEVER, **options)
 
 
-@mark_group.command("always")
-@_making_options
-def always_command(**options: Any) -> int:
+@cli_command("always", mark_group)
+def always_command(*, options: dict[str, Any] = option_dict(_MARK_OPTIONS)) -> int:
     """Mark links as watched, despite any less specific pattern."""
     return _make(MarkKind.ALWAYS, **options)
 
 
-@mark_group.command("setting")
-@click.argument("setting", metavar="KEY=VALUE")
-@_making_options
-def setting_command(*, setting: str, **options: Any) -> int:
+@cli_command("setting", mark_group)
+def setting_command(
+    *, setting: str = argument("KEY=VALUE"), options: dict[str, Any] = option_dict(_MARK_OPTIONS)
+) -> int:
     """Change how links are checked: every_days=30, method=get, preset=dewiki.
 
     For hosts, gap_s=1: seconds between two requests, in place of [links] host_gap_s.
@@ -194,18 +185,16 @@ def _make(
     return ExitCode.OK
 
 
-@mark_group.command("lift")
-@click.argument("names", nargs=-1, required=True, metavar="NUMBER|PATTERN...")
-@_shared_options
+@cli_command("lift", mark_group)
 def lift_command(
     *,
-    names: tuple[str, ...],
-    actor: str | None,
-    dry_run: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    names: tuple[str, ...] = argument("NUMBER|PATTERN...", required=True),
+    actor: str | None = _SHARED_OPTIONS["actor"],
+    dry_run: bool = _SHARED_OPTIONS["dry_run"],
+    collection: Path = _SHARED_OPTIONS["collection"],
+    database_url: str = _SHARED_OPTIONS["database_url"],
+    as_json: bool = _SHARED_OPTIONS["as_json"],
+) -> None:
     """Lift marks: their links are watched again within a week. They stay in the history."""
     with open_registry_session(collection, database_url) as registry:
         with registry.store.reading() as rows:
@@ -217,30 +206,27 @@ def lift_command(
                 lift_marks(rows, lifted, actor_name(actor), _CLOCK.now())
             tally = _settled(registry, quiet=as_json)
     _print_marked("lifted", lifted, tally, dry_run=dry_run, as_json=as_json)
-    return ExitCode.OK
 
 
-@mark_group.command("settle")
-@collection_option
-@database_option
-@json_option
-def settle_command(*, collection: Path, database_url: str, as_json: bool) -> int:
+@cli_command("settle", mark_group)
+def settle_command(
+    *, collection: Path = COLLECTION, database_url: str = DATABASE, as_json: bool = JSON
+) -> None:
     """Continue an interrupted change, and lift expired marks."""
     with open_registry_session(collection, database_url) as registry:
         tally = _settled(registry, quiet=as_json)
     _print_marked("settled", (), tally, dry_run=False, as_json=as_json)
-    return ExitCode.OK
 
 
-@mark_group.command("list")
-@click.option("--for", "url", metavar="URL", help="The one that decides on the URL.")
-@click.option("--all", "with_all", is_flag=True, help="Also those that are over.")
-@collection_option
-@database_option
-@json_option
+@cli_command("list", mark_group)
 def list_command(
-    *, url: str | None, with_all: bool, collection: Path, database_url: str, as_json: bool
-) -> int:
+    *,
+    url: str | None = option("The one that decides on the URL.", "--for", metavar="URL"),
+    with_all: bool = option("Also those that are over.", "--all"),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Show the marks."""
     now = _CLOCK.now()
     with (
@@ -256,7 +242,7 @@ def list_command(
     if as_json:
         found = [{**_mark_facts(mark), "settled": mark.id not in waiting} for mark in shown]
         click.echo(json.dumps(found, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in _mark_lines(shown, now) if shown else ["There is no mark."]:
         click.echo(line)
     if waiting:
@@ -264,7 +250,6 @@ def list_command(
             f"{len(waiting):,} of the marks are not in all links' states yet:"
             " `weboid links mark settle` continues it."
         )
-    return ExitCode.OK
 
 
 def _settled(registry: RegistrySession, *, quiet: bool) -> MarkTally:
@@ -350,35 +335,21 @@ _STAGES = {
 }
 
 
-@click.command("replace")
-@click.argument("url", required=False, metavar="[URL]")
-@click.argument("address", required=False, metavar="[NEW]")
-@click.option("--remove", "is_removal", is_flag=True, help="Remove what is proposed for URL.")
-@click.option("--test", "is_test", is_flag=True, help="Test proposals that wait or are due again.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=500,
-    show_default=True,
-    help="With --test: at most so many.",
-)
-@click.option("--actor", default=None, metavar="NAME", help="Author of the change.  [default: you]")
-@collection_option
-@database_option
-@profile_option
-@json_option
+@cli_command("replace")
 def replace_command(
     *,
-    url: str | None,
-    address: str | None,
-    is_removal: bool,
-    is_test: bool,
-    limit: int,
-    actor: str | None,
-    collection: Path,
-    database_url: str,
-    profile: str,
-    as_json: bool,
+    url: str | None = argument("[URL]"),
+    address: str | None = argument("[NEW]"),
+    is_removal: bool = option("Remove what is proposed for URL.", "--remove"),
+    is_test: bool = option("Test proposals that wait or are due again.", "--test"),
+    limit: int = option(
+        "With --test: at most so many.", type=click.IntRange(min=1), default=500, show_default=True
+    ),
+    actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    profile: str = PROFILE,
+    as_json: bool = JSON,
 ) -> int:
     """Propose another URL for a dead one, remove it, or show the proposals.
 
@@ -479,37 +450,26 @@ def _test(registry: RegistrySession, settings: Settings, limit: int, *, as_json:
 _MOST_SHOWN = 20
 
 
-@click.command("report")
-@click.argument("named", nargs=-1, required=True, metavar="URL...")
-@click.option(
-    "--domain",
-    "is_pattern",
-    is_flag=True,
-    help="What is named is a domain, with as much of a path as is meant: example.org/docs/.",
-)
-@click.option("--withdraw", "is_withdrawal", is_flag=True, help="Take all such reports back.")
-@click.option("--actor", default=None, metavar="NAME", help="Author of the change.  [default: you]")
-@click.option(
-    "--per-day",
-    type=click.IntRange(min=1),
-    default=LinksSettings().reports_per_day,
-    show_default=True,
-    help="Reports of all people together on a day.",
-)
-@collection_option
-@database_option
-@json_option
+@cli_command("report")
 def report_command(
     *,
-    named: tuple[str, ...],
-    is_pattern: bool,
-    is_withdrawal: bool,
-    actor: str | None,
-    per_day: int,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    named: tuple[str, ...] = argument("URL...", required=True),
+    is_pattern: bool = option(
+        "What is named is a domain, with as much of a path as is meant: example.org/docs/.",
+        "--domain",
+    ),
+    is_withdrawal: bool = option("Take all such reports back.", "--withdraw"),
+    actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
+    per_day: int = option(
+        "Reports of all people together on a day.",
+        type=click.IntRange(min=1),
+        default=LinksSettings().reports_per_day,
+        show_default=True,
+    ),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Report links as reachable that are shown as dead.
 
     A report adds a note to a link for six months; nothing else changes. The next regular check that
@@ -531,7 +491,6 @@ def report_command(
         _say_withdrawn(done, as_json=as_json)
     else:
         _say_reported(done, as_json=as_json)
-    return ExitCode.OK
 
 
 def _say_reported(done: ReportResult, *, as_json: bool) -> None:

@@ -41,8 +41,8 @@ from links.rules.wiki_rules import (
 )
 from links.url_parts import url_parts_of
 from weboid.app.text_table import clean, fitted, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import collection_option, database_option, json_option
+from weboid.cli.support.options import COLLECTION, DATABASE, JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry, wiki_named
 
 _STATES = click.Choice([str(state) for state in StateClass])
@@ -50,34 +50,21 @@ _WARNINGS_SHOWN = 3
 _WIKIS_ASKED = 200  # exclusion lists are compared with for a search over all wikis
 
 
-@click.command("search")
-@click.argument("pattern")
-@click.option("--wiki", metavar="DBNAME@FARM", help="Only links on that wiki's pages.")
-@click.option(
-    "--namespace",
-    "namespaces",
-    type=int,
-    multiple=True,
-    help="Only links on pages of that namespace; may be repeated.",
-)
-@click.option("--state", "state", type=_STATES, help="Only links in that state.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
-@click.option("--after", default="", metavar="PLACE", help="Go on where an answer ended.")
-@collection_option
-@database_option
-@json_option
+@cli_command("search")
 def search_command(
     *,
-    pattern: str,
-    wiki: str | None,
-    namespaces: tuple[int, ...],
-    state: str | None,
-    limit: int,
-    after: str,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    pattern: str = argument(),
+    wiki: str | None = option("Only links on that wiki's pages.", metavar="DBNAME@FARM"),
+    namespaces: tuple[int, ...] = option(
+        "Only links on pages of that namespace; may be repeated.", "--namespace", type=int
+    ),
+    state: str | None = option("Only links in that state.", type=_STATES),
+    limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
+    after: str = option("Go on where an answer ended.", default="", metavar="PLACE"),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Find links by a pattern, as MediaWiki's LinkSearch does.
 
     example.org is that host, *.example.org with all its subdomains, example.org/path a URL prefix,
@@ -109,7 +96,7 @@ def search_command(
             "warnings": warnings,
         }
         click.echo(json.dumps(document, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in _search_lines(found):
         click.echo(line)
     if after:
@@ -119,7 +106,6 @@ def search_command(
     if len(warnings) > _WARNINGS_SHOWN:
         others = len(warnings) - _WARNINGS_SHOWN
         click.echo(f"So do {others} other wikis; --wiki asks one of them.", err=True)
-    return ExitCode.OK
 
 
 def link_facts(link: FoundLink) -> dict[str, Any]:
@@ -184,18 +170,15 @@ def _pages(link: FoundLink) -> str:
 
 _FORMS = {"pattern": EntryForm.PATTERN, "domain": EntryForm.DOMAIN}
 _WORDS = {form: word for word, form in _FORMS.items()}
-_wiki_option = click.option(
-    "--wiki", required=True, metavar="DBNAME@FARM", help="Whose list it is."
-)
-_form_option = click.option(
+_WIKI_OPTION = option("Whose list it is.", required=True, metavar="DBNAME@FARM")
+_FORM_OPTION = option(
+    "Patterns of link search, or bare domains.",
     "--as",
-    "word",
     type=click.Choice(list(_FORMS)),
     default="pattern",
     show_default=True,
-    help="Patterns of link search, or bare domains.",
 )
-_dry_option = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
+_DRY_OPTION = option("Show the changes without making them.", is_flag=True)
 
 
 @click.group("exclude")
@@ -208,24 +191,17 @@ def exclude_group() -> None:
     """
 
 
-@exclude_group.command("add")
-@click.argument("texts", nargs=-1, required=True, metavar="ENTRY...")
-@_wiki_option
-@_form_option
-@_dry_option
-@collection_option
-@database_option
-@json_option
+@cli_command("add", exclude_group)
 def add_command(
     *,
-    texts: tuple[str, ...],
-    wiki: str,
-    word: str,
-    dry_run: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    texts: tuple[str, ...] = argument("ENTRY...", required=True),
+    wiki: str = _WIKI_OPTION,
+    word: str = _FORM_OPTION,
+    dry_run: bool = _DRY_OPTION,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Exclude the hosts or URL prefixes that the entries name.
 
     As a pattern, example.com is the host with its subdomains, example.org/foo a URL prefix on that
@@ -254,7 +230,7 @@ def add_command(
         ]
         document = {"wiki": str(found.name), "entries": facts, "dry_run": dry_run}
         click.echo(json.dumps(document, ensure_ascii=False))
-        return ExitCode.OK
+        return
     would = "Would exclude" if dry_run else "Excluded"
     for entry in entries:
         count = changed[entry.text]
@@ -262,27 +238,19 @@ def add_command(
         click.echo(f"{would} {clean(entry.text)} for {found.name}{note}.")
     if any(changed.values()) and not dry_run:
         click.echo("Searches leave them out from now on; they stay archived and checked.")
-    return ExitCode.OK
 
 
-@exclude_group.command("remove")
-@click.argument("texts", nargs=-1, required=True, metavar="ENTRY...")
-@_wiki_option
-@_form_option
-@_dry_option
-@collection_option
-@database_option
-@json_option
+@cli_command("remove", exclude_group)
 def remove_command(
     *,
-    texts: tuple[str, ...],
-    wiki: str,
-    word: str,
-    dry_run: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    texts: tuple[str, ...] = argument("ENTRY...", required=True),
+    wiki: str = _WIKI_OPTION,
+    word: str = _FORM_OPTION,
+    dry_run: bool = _DRY_OPTION,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Remove entries from the list; searches show such links again at once."""
     marked = 0
     with open_registry(collection, database_url) as store, store.writing() as rows:
@@ -303,20 +271,21 @@ def remove_command(
     if as_json:
         facts = {"wiki": str(found.name), "removed": list(texts), "pages_marked": marked}
         click.echo(json.dumps({**facts, "dry_run": dry_run}, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for text in texts:
         click.echo(f"{'Would remove' if dry_run else 'Removed'} {clean(text)} from {found.name}.")
     if marked:
         click.echo(f"Pages that had such links, and are marked to be read again: {marked:,}.")
-    return ExitCode.OK
 
 
-@exclude_group.command("list")
-@_wiki_option
-@collection_option
-@database_option
-@json_option
-def list_command(*, wiki: str, collection: Path, database_url: str, as_json: bool) -> int:
+@cli_command("list", exclude_group)
+def list_command(
+    *,
+    wiki: str = _WIKI_OPTION,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Show the list, with the number of links that each entry excludes."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
@@ -329,43 +298,34 @@ def list_command(*, wiki: str, collection: Path, database_url: str, as_json: boo
     if as_json:
         document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable(settings)}
         click.echo(json.dumps(document, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in _exclusion_lines(facts):
         click.echo(line)
     for why in unreadable(settings):
         click.echo(clean(why), err=True)
-    return ExitCode.OK
 
 
-@exclude_group.command("suggest")
-@_wiki_option
-@click.option(
-    "--share",
-    type=click.FloatRange(0.001, 1),
-    default=0.1,
-    show_default=True,
-    help="Of all pages, so many at least link to the host.",
-)
-@click.option(
-    "--urls",
-    "most_urls",
-    type=click.IntRange(1, 100_000),
-    default=50,
-    show_default=True,
-    help="Different links to it at most.",
-)
-@collection_option
-@database_option
-@json_option
+@cli_command("suggest", exclude_group)
 def suggest_command(
     *,
-    wiki: str,
-    share: float,
-    most_urls: int,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    wiki: str = _WIKI_OPTION,
+    share: float = option(
+        "Of all pages, so many at least link to the host.",
+        type=click.FloatRange(0.001, 1),
+        default=0.1,
+        show_default=True,
+    ),
+    most_urls: int = option(
+        "Different links to it at most.",
+        "--urls",
+        type=click.IntRange(1, 100_000),
+        default=50,
+        show_default=True,
+    ),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Suggest hosts to exclude, with their figures.
 
     Hosts that very many pages link to, always with the same few links, so that a search for them is
@@ -392,10 +352,10 @@ def suggest_command(
             for each in hosts
         ]
         click.echo(json.dumps({"wiki": str(found.name), "hosts": facts}, ensure_ascii=False))
-        return ExitCode.OK
+        return
     if not hosts:
         click.echo(f"No host is linked from {share:.1%} of the pages with {most_urls:,} links.")
-        return ExitCode.OK
+        return
     head = ("host", "pages>", "of all>", "different links>", "rows>", "rows a link>")
     cells = [
         (
@@ -410,7 +370,6 @@ def suggest_command(
     ]
     for line in table(head, cells, columns=width()):
         click.echo(line)
-    return ExitCode.OK
 
 
 def _spelled(text: str, form: EntryForm) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,22 +39,20 @@ from links.url_parts import key_of
 from net.public_suffix import registrable
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import collection_option, database_option, json_option
+from weboid.cli.support.options import COLLECTION, DATABASE, JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import farm_named, open_registry, wiki_named
 
 _CLOCK = SystemClock()
 _PROBLEMS_TOLD = 10
 _Place = tuple[int, bytes]
-_wiki_option = click.option("--wiki", required=True, metavar="DBNAME@FARM", help="Whose.")
+_WIKI_OPTION = option("Whose.", required=True, metavar="DBNAME@FARM")
 
 
-def _owner_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--farm", metavar="NAME", help="A farm's list, which all its wikis obey."),
-        click.option("--wiki", metavar="DBNAME@FARM", help="A wiki's own list."),
-    ):
-        function = option(function)
-    return function
+_OWNER_OPTIONS: dict[str, Any] = {
+    "wiki": option("A wiki's own list.", metavar="DBNAME@FARM"),
+    "farm": option("A farm's list, which all its wikis obey.", metavar="NAME"),
+}
 
 
 @click.group("spam")
@@ -67,30 +64,21 @@ def spam_group() -> None:
     """
 
 
-@spam_group.command("load")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@_owner_options
-@click.option(
-    "--kind",
-    type=click.Choice([str(kind) for kind in SpamListKind]),
-    help="Kind of the list.  [default: by the file's name]",
-)
-@click.option("--name", help="What it is called.  [default: the file's name]")
-@click.option("--dry-run", is_flag=True, help="Report unusable lines, without storing the list.")
-@collection_option
-@database_option
-@json_option
+@cli_command("load", spam_group)
 def load_command(
     *,
-    file: Path,
-    wiki: str | None,
-    farm: str | None,
-    kind: str | None,
-    name: str | None,
-    dry_run: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
+    file: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    wiki: str | None = _OWNER_OPTIONS["wiki"],
+    farm: str | None = _OWNER_OPTIONS["farm"],
+    kind: str | None = option(
+        "Kind of the list.  [default: by the file's name]",
+        type=click.Choice([str(kind) for kind in SpamListKind]),
+    ),
+    name: str | None = option("What it is called.  [default: the file's name]"),
+    dry_run: bool = option("Report unusable lines, without storing the list."),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
 ) -> int:
     """Load a list in a wiki's format, replacing the one of that name.
 
@@ -131,14 +119,15 @@ def load_command(
     return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
-@spam_group.command("unload")
-@click.argument("name")
-@_owner_options
-@collection_option
-@database_option
+@cli_command("unload", spam_group)
 def unload_command(
-    *, name: str, wiki: str | None, farm: str | None, collection: Path, database_url: str
-) -> int:
+    *,
+    name: str = argument(),
+    wiki: str | None = _OWNER_OPTIONS["wiki"],
+    farm: str | None = _OWNER_OPTIONS["farm"],
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+) -> None:
     """Delete a list."""
     with open_registry(collection, database_url) as store, store.writing() as rows:
         farm_id, wiki_id = _owner(store, wiki, farm)
@@ -147,14 +136,12 @@ def unload_command(
                 f"There is no list {name[:80]!r}; `weboid links spam lists` shows all."
             )
     click.echo(f"Forgot {clean(name)}.")
-    return ExitCode.OK
 
 
-@spam_group.command("lists")
-@collection_option
-@database_option
-@json_option
-def lists_command(*, collection: Path, database_url: str, as_json: bool) -> int:
+@cli_command("lists", spam_group)
+def lists_command(
+    *, collection: Path = COLLECTION, database_url: str = DATABASE, as_json: bool = JSON
+) -> None:
     """Show the stored lists."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
         kept = lists_kept(rows)
@@ -171,26 +158,25 @@ def lists_command(*, collection: Path, database_url: str, as_json: bool) -> int:
     ]
     if as_json:
         click.echo(json.dumps({"lists": facts}, ensure_ascii=False))
-        return ExitCode.OK
+        return
     if not facts:
         click.echo("There is no list.")
-        return ExitCode.OK
+        return
     rows_shown = [(each["of"], each["kind"], each["loaded"], each["name"]) for each in facts]
     for line in table(("of", "kind", "loaded", "name"), rows_shown, columns=width()):
         click.echo(line)
-    return ExitCode.OK
 
 
-@spam_group.command("hits")
-@_wiki_option
-@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
-@click.option("--after", metavar="PLACE", default="", help="Go on where an answer ended.")
-@collection_option
-@database_option
-@json_option
+@cli_command("hits", spam_group)
 def hits_command(
-    *, wiki: str, limit: int, after: str, collection: Path, database_url: str, as_json: bool
-) -> int:
+    *,
+    wiki: str = _WIKI_OPTION,
+    limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
+    after: str = option("Go on where an answer ended.", metavar="PLACE", default=""),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Show the pages of a wiki that have listed links."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
@@ -200,10 +186,10 @@ def hits_command(
     if as_json:
         document = {"wiki": str(found.name), "hits": list(map(_facts, hits)), "after": more}
         click.echo(json.dumps(document, ensure_ascii=False))
-        return ExitCode.OK
+        return
     if not hits:
         click.echo(f"No page of {found.name} has such a link.")
-        return ExitCode.OK
+        return
     rows_shown = [
         (each.title, *map(str, map(date_of, (each.first_day, each.last_day))), each.url, named)
         for each in hits
@@ -213,18 +199,17 @@ def hits_command(
         click.echo(line)
     if more:
         click.echo(f"There are more: --after {more}", err=True)
-    return ExitCode.OK
 
 
-@spam_group.command("test")
-@click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@_wiki_option
-@collection_option
-@database_option
-@json_option
-def test_command(
-    *, urls: tuple[str, ...], wiki: str, collection: Path, database_url: str, as_json: bool
-) -> int:
+@cli_command("test", spam_group)
+def spam_test_command(
+    *,
+    urls: tuple[str, ...] = argument("URL...", required=True),
+    wiki: str = _WIKI_OPTION,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Test URLs against a wiki's rules: watched, or why not."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
         rules = RuleBook().rules_of(rows, wiki_named(rows, wiki).id)
@@ -241,18 +226,17 @@ def test_command(
         why = f" ({clean(each.note)})" if each.note else ""
         said = f"{clean(each.text)}: {each.sort}{why}" + (f"; {odd}" if odd else "")
         click.echo(json.dumps(facts, ensure_ascii=False) if as_json else said)
-    return ExitCode.OK
 
 
-@spam_group.command("scan")
-@_wiki_option
-@click.option("--dry-run", is_flag=True, help="Name what would be found, and mark nothing.")
-@collection_option
-@database_option
-@json_option
+@cli_command("scan", spam_group)
 def scan_command(
-    *, wiki: str, dry_run: bool, collection: Path, database_url: str, as_json: bool
-) -> int:
+    *,
+    wiki: str = _WIKI_OPTION,
+    dry_run: bool = option("Name what would be found, and mark nothing."),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Match all known links against the lists, after the lists have changed.
 
     Pages of the wiki that have such a link are marked, so that the wiki sync reads their links
@@ -265,13 +249,12 @@ def scan_command(
     if as_json:
         document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
         click.echo(json.dumps({**document, "pages_marked": marked, "dry_run": dry_run}))
-        return ExitCode.OK
+        return
     click.echo(f"Links checked: {looked_at:,}; on a list: {len(named):,}.")
     for url, line in list(named.items())[:20]:
         click.echo(f"{clean(url)}: {clean(line)}")
     if not dry_run:
         click.echo(f"Pages that are newly marked to be read again: {marked:,}.")
-    return ExitCode.OK
 
 
 def _scan(store: RegistryStore, wiki: Wiki, *, dry_run: bool) -> tuple[int, dict[str, str], int]:
@@ -348,39 +331,29 @@ def _place(after: str) -> _Place:
     return int(found[1]), bytes.fromhex(found[2])
 
 
-@click.command("additions")
-@click.option("--domain", metavar="DOMAIN", help="Each link to that domain, with its page.")
-@click.option("--user", "account", metavar="NAME", help="Each link by that account.")
-@click.option(
-    "--wikis",
-    "least_wikis",
-    type=click.IntRange(1),
-    default=2,
-    show_default=True,
-    help="Without --domain and --user: on so many wikis of a farm at least.",
-)
-@click.option(
-    "--days",
-    type=click.IntRange(1, KEEP_DAYS),
-    default=KEEP_DAYS,
-    show_default=True,
-    help="Of the last so many days.",
-)
-@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
-@collection_option
-@database_option
-@json_option
+@cli_command("additions")
 def additions_command(
     *,
-    domain: str | None,
-    account: str | None,
-    least_wikis: int,
-    days: int,
-    limit: int,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    domain: str | None = option("Each link to that domain, with its page.", metavar="DOMAIN"),
+    account: str | None = option("Each link by that account.", "--user", metavar="NAME"),
+    least_wikis: int = option(
+        "Without --domain and --user: on so many wikis of a farm at least.",
+        "--wikis",
+        type=click.IntRange(1),
+        default=2,
+        show_default=True,
+    ),
+    days: int = option(
+        "Of the last so many days.",
+        type=click.IntRange(1, KEEP_DAYS),
+        default=KEEP_DAYS,
+        show_default=True,
+    ),
+    limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Show which accounts add links to one domain on several wikis.
 
     For investigations of conflicts of interest and spam. A link is attributed to an account only
@@ -401,16 +374,15 @@ def additions_command(
     if as_json:
         key = "additions" if named or account else "spreads"
         click.echo(json.dumps({key: facts}, ensure_ascii=False))
-        return ExitCode.OK
+        return
     if not facts:
         click.echo("No such addition is known.")
-        return ExitCode.OK
+        return
     cells = [[clean(f"{each:,}" if isinstance(each, int) else each) for each in fact.values()]
              for fact in facts]  # fmt: skip
     heads = [f"{name}>" if isinstance(value, int) else name for name, value in facts[0].items()]
     for line in table(heads, cells, columns=width()):
         click.echo(line)
-    return ExitCode.OK
 
 
 def _domain(text: str) -> str:

@@ -44,12 +44,13 @@ from weboid.app.text_table import clean
 from weboid.cli.links.link_confirmation import wait_unless_stopped
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
+    COLLECTION,
+    DATABASE,
     DURATION,
-    collection_option,
-    database_option,
-    json_option,
-    profile_option,
+    JSON,
+    PROFILE,
 )
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import registry_settings
 
 _FAULTS = {
@@ -61,23 +62,15 @@ _FAULTS = {
 }
 
 
-@click.command("recognise")
-@click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@click.option("--of", "reference", metavar="URL", help="Check that it is a copy of that page.")
-@click.option("--front", multiple=True, metavar="ORIGIN", help="An origin of our own pages.")
-@click.option(
-    "--ask", is_flag=True, help="Query the archive for the page, or with --of fetch the copy."
-)
-@profile_option
-@json_option
+@cli_command("recognise")
 def recognise_command(
     *,
-    urls: tuple[str, ...],
-    reference: str | None,
-    front: tuple[str, ...],
-    ask: bool,
-    profile: str,
-    as_json: bool,
+    urls: tuple[str, ...] = argument("URL...", required=True),
+    reference: str | None = option("Check that it is a copy of that page.", "--of", metavar="URL"),
+    front: tuple[str, ...] = option("An origin of our own pages.", metavar="ORIGIN"),
+    ask: bool = option("Query the archive for the page, or with --of fetch the copy."),
+    profile: str = PROFILE,
+    as_json: bool = JSON,
 ) -> int:
     """Recognise archive URLs: the archive, the archived page, and the time.
 
@@ -175,32 +168,25 @@ _LONGEST_S = 3_600.0  # between two rounds after one failed
 _AGAIN = timedelta(hours=1)  # visits may become known a little late
 
 
-@click.command("mirror")
-@click.option(
-    "--since",
-    type=DURATION,
-    default="7d",
-    show_default=True,
-    metavar="LENGTH",
-    help="Of what was visited so lately.",
-)
-@click.option("--limit", default=100, show_default=True, help="Ask about so many links at most.")
-@click.option("--every", type=DURATION, metavar="LENGTH", help="Again and again, so often: 10m.")
-@click.option("--dry-run", is_flag=True, help="Show the links, without querying archives.")
-@profile_option
-@collection_option
-@database_option
-@json_option
+@cli_command("mirror")
 def mirror_command(
     *,
-    since: timedelta,
-    limit: int,
-    every: timedelta | None,
-    dry_run: bool,
-    profile: str,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
+    since: timedelta = option(
+        "Of what was visited so lately.",
+        type=DURATION,
+        default="7d",
+        show_default=True,
+        metavar="LENGTH",
+    ),
+    limit: int = option("Ask about so many links at most.", default=100, show_default=True),
+    every: timedelta | None = option(
+        "Again and again, so often: 10m.", type=DURATION, metavar="LENGTH"
+    ),
+    dry_run: bool = option("Show the links, without querying archives."),
+    profile: str = PROFILE,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
 ) -> int:
     """Submit visited pages to other archives, or find copies of those that failed.
 

@@ -47,46 +47,33 @@ from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import collection_option, database_option, json_option
+from weboid.cli.support.options import COLLECTION, DATABASE, JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry
 from wiki.settings import WikiSettings
 
 _CLOCK = SystemClock()
 
 
-@click.command("wiki")
-@click.argument("name", required=False, metavar="[NAME]")
-@click.option("--url", metavar="URL", help="Its api.php.")
-@click.option("--pages-url", metavar="URL", help="Where its pages are, with $1 for a title.")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=JSON",
-    help="A setting of it, such as public=false: the front shows its pages and links to internal callers alone.",
-)
-@click.option("--new-farm", is_flag=True, help="Create the farm that NAME has after its @.")
-@click.option("--farm-hosts", metavar="REGEX", help="Which hosts are the farm's own (RE2).")
-@click.option(
-    "--farm-address",
-    metavar="URL",
-    help="The farm's first page; its host is one of the farm's own.",
-)
-@collection_option
-@database_option
-@json_option
+@cli_command("wiki")
 def wiki_command(
     *,
-    name: str | None,
-    url: str | None,
-    pages_url: str | None,
-    settings: tuple[str, ...],
-    new_farm: bool,
-    farm_hosts: str | None,
-    farm_address: str | None,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
+    name: str | None = argument("[NAME]"),
+    url: str | None = option("Its api.php.", metavar="URL"),
+    pages_url: str | None = option("Where its pages are, with $1 for a title.", metavar="URL"),
+    settings: tuple[str, ...] = option(
+        "A setting of it, such as public=false: the front shows its pages and links to internal callers alone.",
+        "--set",
+        metavar="KEY=JSON",
+    ),
+    new_farm: bool = option("Create the farm that NAME has after its @."),
+    farm_hosts: str | None = option("Which hosts are the farm's own (RE2).", metavar="REGEX"),
+    farm_address: str | None = option(
+        "The farm's first page; its host is one of the farm's own.", metavar="URL"
+    ),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
 ) -> int:
     """Add a wiki or change its settings; without NAME show all.
 
@@ -179,28 +166,19 @@ def _facts(wiki: Wiki) -> dict[str, Any]:
     }
 
 
-@click.command("add-page")
-@click.argument("wiki", metavar="WIKI")
-@click.argument("page", metavar="PAGE")
-@click.argument("urls", nargs=-1, metavar="[URL]...")
-@click.option("--id", "page_id", type=click.IntRange(1), help="The wiki's number for the page.")
-@click.option("--namespace", type=int, default=0, show_default=True, help="The page's namespace.")
-@click.option("--add", "keep", is_flag=True, help="Add to the links that the page has already.")
-@collection_option
-@database_option
-@json_option
+@cli_command("add-page")
 def add_page_command(
     *,
-    wiki: str,
-    page: str,
-    urls: tuple[str, ...],
-    page_id: int | None,
-    namespace: int,
-    keep: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    wiki: str = argument("WIKI"),
+    page: str = argument("PAGE"),
+    urls: tuple[str, ...] = argument("[URL]..."),
+    page_id: int | None = option("The wiki's number for the page.", "--id", type=click.IntRange(1)),
+    namespace: int = option("The page's namespace.", default=0, show_default=True),
+    keep: bool = option("Add to the links that the page has already.", "--add"),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Set the links of a page of a wiki.
 
     WIKI is a name such as dewiki@WMF, PAGE the page's title; the wiki's number for the page is
@@ -215,14 +193,13 @@ def add_page_command(
     if as_json:
         facts = [{"url": text, "sort": sort, "note": note} for text, sort, note in links]
         click.echo(json.dumps({"wiki": wiki, "page": page, "links": facts}, ensure_ascii=False))
-        return ExitCode.OK
+        return
     watched = sum(1 for _, sort, _ in links if sort in WATCHED)
     what = "link that is" if watched == 1 else "links that are"
     click.echo(f"{clean(page)} has {watched} {what} watched.")
     for text, sort, note in links:
         if sort not in WATCHED:
             click.echo(f"  {clean(text)[:500]}: {sort}{f', {clean(note)}' if note else ''}")
-    return ExitCode.OK
 
 
 def _put(
@@ -251,25 +228,16 @@ def _put(
 _BAD_SHOWN = 20  # bad lines reported individually
 
 
-@click.command("import")
-@click.argument("file", metavar="FILE|-")
-@click.option("--wiki", "wiki_name", metavar="NAME", help="Whose links these are: dewiki@WMF.")
-@click.option(
-    "--restart", is_flag=True, help="From the first page, although a run was interrupted."
-)
-@click.option("--dry-run", is_flag=True, help="Show the content of the file, without writing it.")
-@collection_option
-@database_option
-@json_option
+@cli_command("import")
 def import_command(
     *,
-    file: str,
-    wiki_name: str | None,
-    restart: bool,
-    dry_run: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
+    file: str = argument("FILE|-"),
+    wiki_name: str | None = option("Whose links these are: dewiki@WMF.", "--wiki", metavar="NAME"),
+    restart: bool = option("From the first page, although a run was interrupted."),
+    dry_run: bool = option("Show the content of the file, without writing it."),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
 ) -> int:
     """Import the links of wikis from FILE, or from standard input.
 
@@ -399,12 +367,12 @@ _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "r": "\r"}
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-@click.command("interwiki")
-@click.argument(
-    "known", metavar="MAP", type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
-@click.argument("file", metavar="FILE|-")
-def interwiki_command(*, known: Path, file: str) -> int:
+@cli_command("interwiki")
+def interwiki_command(
+    *,
+    known: Path = argument("MAP", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    file: str = argument("FILE|-"),
+) -> int:
     """Write the interwiki links in FILE as URLs, which `weboid links import` reads.
 
     MAP is the wiki's answer to api.php?action=query&meta=siteinfo&siprop=interwikimap&format=json.

@@ -24,27 +24,27 @@ from links.registry.retention import PurgeSummary, purge, to_purge
 from weboid.app.copy_sources import count_without_copy, no_archives_notice
 from weboid.app.text_table import table, width
 from weboid.cli.links.link_check import open_existing_registry
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
-    json_option,
-    profile_option,
+    COLLECTION,
+    DATABASE,
+    JSON,
+    PROFILE,
 )
+from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.registry_access import open_registry, registry_settings
 
 _CLOCK = SystemClock()
 
 
-@click.command("passes")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
-@collection_option
-@database_option
-@profile_option
-@json_option
+@cli_command("passes")
 def passes_command(
-    *, limit: int, collection: Path, database_url: str, profile: str, as_json: bool
-) -> int:
+    *,
+    limit: int = option(type=click.IntRange(1, 1000), default=20, show_default=True),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    profile: str = PROFILE,
+    as_json: bool = JSON,
+) -> None:
     """Show the latest passes, and whether all links are checked in time.
 
     A pass over all URLs should not take longer than [links] pass_days. This counts all URLs, which
@@ -71,7 +71,7 @@ def passes_command(
             "unasked": lacking,
         }
         click.echo(json.dumps(document, ensure_ascii=False))
-        return ExitCode.OK
+        return
     for line in _lines(found, int(now.timestamp())):
         click.echo(line)
     if seen is not None:
@@ -84,7 +84,6 @@ def passes_command(
         click.echo(f"{awaiting} links wait for a browser's word: run `weboid links confirm`.")
     if lacking:
         click.echo(no_archives_notice(lacking))
-    return ExitCode.OK
 
 
 def _lines(found: list[CheckRunRow], now: int) -> list[str]:
@@ -119,15 +118,15 @@ def _facts(row: CheckRunRow) -> dict[str, Any]:
     }
 
 
-@click.command("purge")
-@click.option("--dry-run", is_flag=True, help="Show the amount, without deleting.")
-@profile_option
-@collection_option
-@database_option
-@json_option
+@cli_command("purge")
 def purge_command(
-    *, dry_run: bool, profile: str, collection: Path, database_url: str, as_json: bool
-) -> int:
+    *,
+    dry_run: bool = option("Show the amount, without deleting."),
+    profile: str = PROFILE,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Delete old check results, and URLs, links and pages not seen for `[links] keep_days`.
 
     To be run once a day. It works in small steps, concurrently with other commands, and may be
@@ -151,7 +150,6 @@ def purge_command(
                     ),
                 )
     _say(gone, dry_run=dry_run, as_json=as_json)
-    return ExitCode.OK
 
 
 def _say(gone: PurgeSummary, *, dry_run: bool, as_json: bool) -> None:

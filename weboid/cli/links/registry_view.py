@@ -39,8 +39,8 @@ from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
 from weboid.app.copy_sources import own_copy
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import collection_option, database_option, host_name, json_option
+from weboid.cli.support.options import COLLECTION, DATABASE, JSON, host_name
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry
 
 _STATES = click.Choice([state.name.lower() for state in LinkState])
@@ -61,28 +61,19 @@ class _ListingRow(NamedTuple):
     place: tuple[int, ...]
 
 
-@click.command("ls")
-@click.option("--wiki", "wiki_name", metavar="NAME", help="Only the links of its pages.")
-@click.option("--host", metavar="HOST", help="Only URLs of that host.")
-@click.option("--state", "states", type=_STATES, multiple=True, help="Only URLs in it; repeatable.")
-@click.option("--pages", "as_pages", is_flag=True, help="The wiki's pages instead of links.")
-@click.option("--limit", type=click.IntRange(1, 100_000), default=100, show_default=True)
-@click.option("--after", metavar="PLACE", default="", help="Go on where an earlier answer ended.")
-@collection_option
-@database_option
-@json_option
+@cli_command("ls")
 def list_command(
     *,
-    wiki_name: str | None,
-    host: str | None,
-    states: tuple[str, ...],
-    as_pages: bool,
-    limit: int,
-    after: str,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    wiki_name: str | None = option("Only the links of its pages.", "--wiki", metavar="NAME"),
+    host: str | None = option("Only URLs of that host.", metavar="HOST"),
+    states: tuple[str, ...] = option("Only URLs in it; repeatable.", "--state", type=_STATES),
+    as_pages: bool = option("The wiki's pages instead of links.", "--pages"),
+    limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
+    after: str = option("Go on where an earlier answer ended.", metavar="PLACE", default=""),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """List URLs, a wiki's links, or its pages.
 
     With --json a line is an object, and the last line holds the continuation: {"after": PLACE}.
@@ -105,12 +96,11 @@ def list_command(
         for line in lines:
             click.echo(json.dumps(line.facts, ensure_ascii=False))
         click.echo(json.dumps({"after": place or None}))
-        return ExitCode.OK
+        return
     for text in _table([line.facts for line in lines], is_filtered=bool(states or host)):
         click.echo(text)
     if place:
         click.echo(f"There may be more: --after {place}", err=True)
-    return ExitCode.OK
 
 
 def _place(text: str) -> tuple[int, ...]:
@@ -224,17 +214,17 @@ _REASONS = {
 }
 
 
-@click.command("show")
-@click.argument("url")
-@click.option(
-    "--pages", "limit", type=click.IntRange(0, 100_000), default=50, help="Pages to name at most."
-)
-@collection_option
-@database_option
-@json_option
+@cli_command("show")
 def show_command(
-    *, url: str, limit: int, collection: Path, database_url: str, as_json: bool
-) -> int:
+    *,
+    url: str = argument(),
+    limit: int = option(
+        "Pages to name at most.", "--pages", type=click.IntRange(0, 100_000), default=50
+    ),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """Show what is known of a URL: its state, its history, where it is cited, copies, quirks.
 
     For a link that is not watched, because it is invalid or its target is a missing page of the
@@ -248,7 +238,7 @@ def show_command(
         if refused:
             names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
             _say_refused(url, refused, names, as_json=as_json)
-            return ExitCode.OK
+            return
         if fault is not None:
             raise fault
         if found is None:
@@ -270,7 +260,6 @@ def show_command(
     else:
         for line in _lines(document):
             click.echo(line)
-    return ExitCode.OK
 
 
 def _identity(url: str) -> tuple[str, BadUrlError | None]:

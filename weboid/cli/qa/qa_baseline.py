@@ -53,20 +53,20 @@ from weboid.app.standalone_page import baseline_report_page
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
-    json_option,
-    profile_option,
+    COLLECTION,
+    DATABASE,
+    JSON,
+    PROFILE,
 )
+from weboid.cli.support.parameters import argument, cli_command, option
 
 _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
-_jobs_option = click.option(
-    "--jobs",
+_JOBS_OPTION = option(
+    "Pages at the same time.",
     type=click.IntRange(1, 64),
     default=lambda: 1 + (os.cpu_count() or 1),
     show_default="one more than cores",
-    help="Pages at the same time.",
 )
 
 
@@ -79,37 +79,23 @@ def command() -> None:
     """
 
 
-@command.command("save")
-@click.argument("name")
-@click.option(
-    "--sample", type=click.IntRange(1, MOST_PAGES), default=100, show_default=True, help="Pages."
-)
-@click.option("--seed", default=0, show_default=True, help="Another number draws other pages.")
-@click.option(
-    "--level",
-    type=_LEVELS,
-    default=str(DEFAULT_LEVEL),
-    show_default=True,
-    help="Check at this level.",
-)
-@click.option("--dry-run", is_flag=True, help="List the pages, without checking them.")
-@_jobs_option
-@profile_option
-@collection_option
-@database_option
-@json_option
+@cli_command("save", command)
 def save(
     *,
-    name: str,
-    sample: int,
-    seed: int,
-    level: str,
-    dry_run: bool,
-    jobs: int,
-    profile: str,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
+    name: str = argument(),
+    sample: int = option(
+        "Pages.", type=click.IntRange(1, MOST_PAGES), default=100, show_default=True
+    ),
+    seed: int = option("Another number draws other pages.", default=0, show_default=True),
+    level: str = option(
+        "Check at this level.", type=_LEVELS, default=str(DEFAULT_LEVEL), show_default=True
+    ),
+    dry_run: bool = option("List the pages, without checking them."),
+    jobs: int = _JOBS_OPTION,
+    profile: str = PROFILE,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
 ) -> int:
     """Save how playback shows a sample of pages, under NAME.
 
@@ -149,25 +135,17 @@ def save(
     return ExitCode.OK if whole else ExitCode.STOPPED
 
 
-@command.command("check")
-@click.argument("name")
-@click.option("--again", is_flag=True, help="Check all of them, also when nothing was upgraded.")
-@click.option("--dry-run", is_flag=True, help="Show the number of pages, without checking them.")
-@_jobs_option
-@profile_option
-@collection_option
-@database_option
-@json_option
+@cli_command("check", command)
 def check(
     *,
-    name: str,
-    again: bool,
-    dry_run: bool,
-    jobs: int,
-    profile: str,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
+    name: str = argument(),
+    again: bool = option("Check all of them, also when nothing was upgraded."),
+    dry_run: bool = option("Show the number of pages, without checking them."),
+    jobs: int = _JOBS_OPTION,
+    profile: str = PROFILE,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
 ) -> int:
     """Check the pages of NAME again, and report what got better or worse.
 
@@ -203,10 +181,8 @@ def check(
     )
 
 
-@command.command("ls")
-@collection_option
-@json_option
-def ls(*, collection: Path, as_json: bool) -> int:
+@cli_command("ls", command)
+def ls(*, collection: Path = COLLECTION, as_json: bool = JSON) -> None:
     """List the saved baselines."""
     root = read_collection(collection).quality_baselines
     rows: list[dict[str, Any]] = []
@@ -216,24 +192,20 @@ def ls(*, collection: Path, as_json: bool) -> int:
         rows.append({**facts, "pages": len(header.pages), "kept": kept, "engine": header.engine})
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False))
-        return ExitCode.OK
+        return
     head = ("name", "saved", "level", "pages>", "engine")
     lines = [
         (row["name"], row["saved_at"], row["level"], f"{row['kept']}/{row['pages']}", row["engine"])
         for row in rows
     ]
     click.echo("\n".join(table(head, lines, columns=width())))
-    return ExitCode.OK
 
 
-@command.command("rm")
-@click.argument("name")
-@collection_option
-def rm(*, name: str, collection: Path) -> int:
+@cli_command("rm", command)
+def rm(*, name: str = argument(), collection: Path = COLLECTION) -> None:
     """Remove a baseline with its pictures."""
     open_baseline(read_collection(collection).quality_baselines, name).remove()
     click.echo(f"{name} is removed.")
-    return ExitCode.OK
 
 
 class _BaselineProgress:

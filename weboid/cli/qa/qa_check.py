@@ -53,17 +53,18 @@ from weboid.cli.qa.qa_repair import (
 )
 from weboid.cli.support.command_base import ExitCode, LazyGroupWithDefault
 from weboid.cli.support.options import (
-    cluster_secret_option,
-    collection_option,
-    database_option,
-    dedup_option,
-    frontier_option,
+    CLUSTER_SECRET,
+    COLLECTION,
+    DATABASE,
+    DEDUP,
+    FRONTIER,
+    JSON,
+    PROFILE,
     host_name,
-    json_option,
-    profile_option,
     shared_settings,
     start_moment,
 )
+from weboid.cli.support.parameters import argument, cli_command, option
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,81 +100,53 @@ _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
 
 
-@click.command("run")
-@click.argument("urls", nargs=-1, metavar="[URL]...")
-@click.option(
-    "--sample",
-    type=click.IntRange(1),
-    default=100,
-    show_default=True,
-    help="Check so many pages: those that are likeliest to be broken, and some of every host.",
-)
-@click.option("--all", "every", is_flag=True, help="Check every page, the suspect ones first.")
-@click.option(
-    "--since",
-    metavar="MOMENT|LENGTH",
-    default="",
-    help="Check what was captured from then on: 2026-11-01, 3d. Without --sample: all of it.",
-)
-@click.option("--host", default="", metavar="HOST", help="Only pages of this host.")
-@click.option(
-    "--level", "levels", type=_LEVELS, multiple=True, help="Check at this level.  [default: images]"
-)
-@click.option(
-    "--full",
-    is_flag=True,
-    help="Check copies at level full, too, where the levels allow it; the default without --level.",
-)
-@click.option("--again", is_flag=True, help="Check also what was checked already.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 64),
-    default=lambda: 1 + (os.cpu_count() or 1),
-    show_default="one more than cores",
-    help="Pages at the same time.",
-)
-@click.option("--seed", type=int, default=None, help="Draw the same sample as with this number.")
-@click.option(
-    "--fonts/--no-fonts",
-    default=True,
-    show_default=True,
-    help="Copies load their own fonts, as in `weboid serve --fonts`.",
-)
-@click.option("--no-repair", is_flag=True, help="Capture nothing again.")
-@click.option("--no-record", is_flag=True, help="Write nothing into WARCs: no records, no repairs.")
-@click.option("--dry-run", is_flag=True, help="Show what would be checked, and why.")
-@collection_option
-@database_option
-@frontier_option
-@dedup_option
-@profile_option
-@cluster_secret_option
-@json_option
-@click.pass_context
+@cli_command("run")
 def check_command(
-    ctx: click.Context,
     *,
-    urls: tuple[str, ...],
-    sample: int,
-    every: bool,
-    since: str,
-    host: str,
-    levels: tuple[str, ...],
-    full: bool,
-    again: bool,
-    jobs: int,
-    seed: int | None,
-    fonts: bool,
-    no_repair: bool,
-    no_record: bool,
-    dry_run: bool,
-    collection: Path,
-    database_url: str,
-    frontier_url: str,
-    dedup_url: str,
-    profile: str,
-    secret: ClusterSecret | None,
-    as_json: bool,
+    urls: tuple[str, ...] = argument("[URL]..."),
+    sample: int = option(
+        "Check so many pages: those that are likeliest to be broken, and some of every host.",
+        type=click.IntRange(1),
+        default=100,
+        show_default=True,
+    ),
+    every: bool = option("Check every page, the suspect ones first.", "--all"),
+    since: str = option(
+        "Check what was captured from then on: 2026-11-01, 3d. Without --sample: all of it.",
+        metavar="MOMENT|LENGTH",
+        default="",
+    ),
+    host: str = option("Only pages of this host.", default="", metavar="HOST"),
+    levels: tuple[str, ...] = option(
+        "Check at this level.  [default: images]", "--level", type=_LEVELS
+    ),
+    full: bool = option(
+        "Check copies at level full, too, where the levels allow it; the default without --level."
+    ),
+    again: bool = option("Check also what was checked already."),
+    jobs: int = option(
+        "Pages at the same time.",
+        type=click.IntRange(1, 64),
+        default=lambda: 1 + (os.cpu_count() or 1),
+        show_default="one more than cores",
+    ),
+    seed: int | None = option("Draw the same sample as with this number."),
+    fonts: bool = option(
+        "Copies load their own fonts, as in `weboid serve --fonts`.",
+        "--fonts/--no-fonts",
+        default=True,
+        show_default=True,
+    ),
+    no_repair: bool = option("Capture nothing again."),
+    no_record: bool = option("Write nothing into WARCs: no records, no repairs."),
+    dry_run: bool = option("Show what would be checked, and why."),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    frontier_url: str = FRONTIER,
+    dedup_url: str = DEDUP,
+    profile: str = PROFILE,
+    secret: ClusterSecret | None = CLUSTER_SECRET,
+    as_json: bool = JSON,
 ) -> int:
     """Check copies: does playback still show what the crawler saw?
 
@@ -196,7 +169,10 @@ def check_command(
     if full or (not levels and any(rule.level is Level.FULL for rule in rules.rules)):
         levels = (*(levels or (str(DEFAULT_LEVEL),)), str(Level.FULL))
     chosen_levels = tuple(dict.fromkeys(map(Level, levels))) or (DEFAULT_LEVEL,)
-    was_said = ctx.get_parameter_source("sample") is not click.core.ParameterSource.DEFAULT
+    was_said = (
+        click.get_current_context().get_parameter_source("sample")
+        is not click.core.ParameterSource.DEFAULT
+    )
     if every and was_said:
         raise InputError("Use --sample or --all, not both.")
     wanted = CandidateFilter(

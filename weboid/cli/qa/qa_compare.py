@@ -24,7 +24,7 @@ from core.timestamps import unix_milliseconds
 from core.urls import fetch_key
 from crawler.collection import read_collection
 from crawler.profiles import load_profile
-from crawler.run.crawl_run import ArchiveOptions, archive_urls
+from crawler.run.crawl_run import RunConfig, archive_urls
 from playback.web.page_store import CapturedPage
 from playback.web.text_diff import DiffKind, DiffRow, TextDifference, TextRun, compare_texts
 from qa.page_changes import (
@@ -43,14 +43,15 @@ from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
+    COLLECTION,
+    DATABASE,
+    DEDUP,
     DURATION,
-    collection_option,
-    database_option,
-    dedup_option,
-    json_option,
-    profile_option,
+    JSON,
+    PROFILE,
     shared_settings,
 )
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.run_options import open_stored_levels
 
 _CLOCK = SystemClock()
@@ -75,49 +76,34 @@ class ComparedCaptures:
     difference: TextDifference | None
 
 
-@click.command("compare")
-@click.argument("url")
-@click.option(
-    "--at", "first", default="", metavar="MOMENT", help="The older one.  [default: the oldest good]"
-)
-@click.option(
-    "--to", "second", default="", metavar="MOMENT", help="The newer one.  [default: the newest]"
-)
-@click.option(
-    "--live",
-    is_flag=True,
-    help="Capture the page now, and compare with that. The capture is kept in the collection.",
-)
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE.html",
-    help="Write all of it as one HTML page, pictures included.",
-)
-@click.option(
-    "--heat",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE.png",
-    help="Write the picture that shows where both differ.",
-)
-@collection_option
-@database_option
-@dedup_option
-@profile_option
-@json_option
+@cli_command("compare")
 def compare_command(
     *,
-    url: str,
-    first: str,
-    second: str,
-    live: bool,
-    out: Path | None,
-    heat: Path | None,
-    collection: Path,
-    database_url: str,
-    dedup_url: str,
-    profile: str,
-    as_json: bool,
+    url: str = argument(),
+    first: str = option(
+        "The older one.  [default: the oldest good]", "--at", default="", metavar="MOMENT"
+    ),
+    second: str = option(
+        "The newer one.  [default: the newest]", "--to", default="", metavar="MOMENT"
+    ),
+    live: bool = option(
+        "Capture the page now, and compare with that. The capture is kept in the collection."
+    ),
+    out: Path | None = option(
+        "Write all of it as one HTML page, pictures included.",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE.html",
+    ),
+    heat: Path | None = option(
+        "Write the picture that shows where both differ.",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE.png",
+    ),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    dedup_url: str = DEDUP,
+    profile: str = PROFILE,
+    as_json: bool = JSON,
 ) -> int:
     """Compare two captures of a page: picture, words, title, address, links, resources, owner.
 
@@ -177,9 +163,9 @@ def _capture(url: str, root: Path, settings: Settings) -> None:
     """Visit the page once more; a failure is a result, too, and is not retried."""
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
     with open_stored_levels(Layout(root), settings.index.url) as level_of:
-        order = ArchiveOptions([url], root, once, 1, again=timedelta(0), stored_level_of=level_of)
+        run = RunConfig(root, once, 1, stored_level_of=level_of)
         account = asyncio.run(
-            archive_urls(order, clock=_CLOCK, started=lambda *_: None, report=lambda _: None)
+            archive_urls(run, [url], again=timedelta(0), clock=_CLOCK, report=lambda _: None)
         )
     if account.skipped:
         why = ", ".join(account.skipped)
@@ -314,33 +300,22 @@ class DriftedPage:
     facts: dict[str, Any] = field(compare=False)
 
 
-@click.command("drift")
-@click.option(
-    "--since",
-    type=DURATION,
-    metavar="LENGTH",
-    help="Only pages that were captured again so lately: 30d.",
-)
-@click.option("--sample", type=click.IntRange(1), help="So many pages, chosen by chance.")
-@click.option("--seed", default=0, help="Of the sample: the same number chooses the same pages.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Show so many."
-)
-@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="At once.")
-@collection_option
-@database_option
-@json_option
+@cli_command("drift")
 def drift_command(
     *,
-    since: timedelta | None,
-    sample: int | None,
-    seed: int,
-    limit: int,
-    jobs: int,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-) -> int:
+    since: timedelta | None = option(
+        "Only pages that were captured again so lately: 30d.", type=DURATION, metavar="LENGTH"
+    ),
+    sample: int | None = option("So many pages, chosen by chance.", type=click.IntRange(1)),
+    seed: int = option("Of the sample: the same number chooses the same pages.", default=0),
+    limit: int = option(
+        "Show so many.", type=click.IntRange(1, 100_000), default=100, show_default=True
+    ),
+    jobs: int = option("At once.", type=click.IntRange(1, 64), default=2, show_default=True),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """List the pages that changed most between their first good capture and their newest.
 
     Covers pages with two or more captures, and classifies each as `weboid qa compare` does. Memory
@@ -356,7 +331,7 @@ def drift_command(
     if as_json:
         for each in found:
             click.echo(json.dumps(each.facts, ensure_ascii=False))
-        return ExitCode.OK
+        return
     rows = [
         (
             each.facts["drift"],
@@ -368,7 +343,6 @@ def drift_command(
     ]
     head = ("became", "text>", "picture>", "page")
     click.echo("\n".join(table(head, rows, columns=width())))
-    return ExitCode.OK
 
 
 def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> Iterator[str]:

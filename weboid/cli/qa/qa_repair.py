@@ -37,16 +37,17 @@ from weboid.app.live_check_tools import create_live_checks, open_check_tools, op
 from weboid.app.text_table import clean
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    cluster_secret_option,
-    collection_option,
-    database_option,
-    dedup_option,
-    frontier_option,
-    json_option,
-    profile_option,
+    CLUSTER_SECRET,
+    COLLECTION,
+    DATABASE,
+    DEDUP,
+    FRONTIER,
+    JSON,
+    PROFILE,
+    WORKERS,
     shared_settings,
-    workers_option,
 )
+from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.run_options import open_stored_levels, unlock_logins
 
 _CLOCK = SystemClock()
@@ -112,35 +113,24 @@ class RepairSummary:
         return found
 
 
-@click.command("repair")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, OPEN_REPAIRS_LIMIT),
-    default=OPEN_REPAIRS_LIMIT,
-    show_default=True,
-    help="Capture so many again at most.",
-)
-@click.option("--dry-run", is_flag=True, help="List what would be captured again, do nothing.")
-@collection_option
-@frontier_option
-@database_option
-@dedup_option
-@profile_option
-@workers_option
-@cluster_secret_option
-@json_option
+@cli_command("repair")
 def command(
     *,
-    limit: int,
-    dry_run: bool,
-    collection: Path,
-    frontier_url: str,
-    database_url: str,
-    dedup_url: str,
-    profile: str,
-    workers: int,
-    secret: ClusterSecret | None,
-    as_json: bool,
+    limit: int = option(
+        "Capture so many again at most.",
+        type=click.IntRange(1, OPEN_REPAIRS_LIMIT),
+        default=OPEN_REPAIRS_LIMIT,
+        show_default=True,
+    ),
+    dry_run: bool = option("List what would be captured again, do nothing."),
+    collection: Path = COLLECTION,
+    frontier_url: str = FRONTIER,
+    database_url: str = DATABASE,
+    dedup_url: str = DEDUP,
+    profile: str = PROFILE,
+    workers: int = WORKERS,
+    secret: ClusterSecret | None = CLUSTER_SECRET,
+    as_json: bool = JSON,
 ) -> int:
     """Capture broken pages again, once, with the thorough profile.
 

@@ -6,12 +6,12 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -44,39 +44,26 @@ from qa.web.static_report import CheckReport, CheckReportWriter
 from warc.index.database import open_database
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import collection_option, database_option, json_option
+from weboid.cli.support.options import COLLECTION, DATABASE, JSON
+from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.registry_access import open_registry
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-_OPTIONS = (
-    click.option(
-        "--verdict",
+_FILTER_OPTIONS: dict[str, Any] = {
+    "verdict": option(
+        "Only these: a person's verdict counts before the machine's.",
         type=click.Choice([*filter(None, map(str, QaVerdict)), UNCHECKED]),
-        help="Only these: a person's verdict counts before the machine's.",
     ),
-    click.option("--host", metavar="HOST", help="Only pages of that host."),
-    click.option(
+    "host": option("Only pages of that host.", metavar="HOST"),
+    "page_class": option(
+        "Only visits that were shown this.",
         "--class",
-        "page_class",
         type=click.Choice([*filter(None, map(str, PageClass))]),
-        help="Only visits that were shown this.",
     ),
-    click.option(
-        "--fault",
-        type=click.Choice([*map(str, PlaybackFault)]),
-        help="Only copies with this fault.",
-    ),
-    click.option("--below", metavar="SCORE", help="Only scores below it: 0.8, or 80%."),
-    click.option("--level", type=click.Choice([*map(str, Level)]), help="Only checks at it."),
-    click.option("--unreviewed", is_flag=True, help="Only what no person has judged."),
-)
-
-
-def filter_options(command: _Command) -> _Command:
-    """Add the filter options; `filter_from_options` takes their values."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    "fault": option("Only copies with this fault.", type=click.Choice([*map(str, PlaybackFault)])),
+    "below": option("Only scores below it: 0.8, or 80%.", metavar="SCORE"),
+    "level": option("Only checks at it.", type=click.Choice([*map(str, Level)])),
+    "unreviewed": option("Only what no person has judged.", is_flag=True),
+}
 
 
 def filter_from_options(given: dict[str, Any]) -> CheckFilter:
@@ -102,22 +89,16 @@ _AT_ONCE = 1_000
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-@click.command("ls")
-@filter_options
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most.")
-@click.option("--csv", "as_csv", is_flag=True, help="CSV for spreadsheets.")
-@collection_option
-@database_option
-@json_option
+@cli_command("ls")
 def ls_command(
     *,
-    limit: int,
-    as_csv: bool,
-    collection: Path,
-    database_url: str,
-    as_json: bool,
-    **given: Any,
-) -> int:
+    given: dict[str, Any] = option_dict(_FILTER_OPTIONS),
+    limit: int = option("At most.", type=click.IntRange(1), default=100, show_default=True),
+    as_csv: bool = option("CSV for spreadsheets.", "--csv"),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    as_json: bool = JSON,
+) -> None:
     """List the results of checks, worst first.
 
     With --json one object per line. This is for the operator of the archive: taken-down pages are
@@ -135,7 +116,6 @@ def ls_command(
             _write_csv(rows)
         else:
             _show(list(rows))
-    return ExitCode.OK
 
 
 def _rows(reader: Reader, wanted: CheckFilter) -> Iterator[CheckedPage]:
@@ -206,38 +186,28 @@ class ReportSource:
     writer: CheckReportWriter
 
 
-@click.command("report")
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("report.html"),
-    show_default=True,
-    help="The file to write.",
-)
-@click.option(
-    "--limit-pictures",
-    type=click.IntRange(0, 5_000),
-    default=200,
-    show_default=True,
-    help="Of how many results, the worst, the pictures go into the file.",
-)
-@click.option("--title", default="", help="What stands above it.  [default: the folder's name]")
-@click.option("--origin", default="", help="Of the pages of `weboid serve`, for links to copies.")
-@click.option("--language", default=SOURCE, show_default=True, help="The report's language.")
-@filter_options
-@collection_option
-@database_option
+@cli_command("report")
 def report_command(
     *,
-    out: Path,
-    limit_pictures: int,
-    title: str,
-    origin: str,
-    language: str,
-    collection: Path,
-    database_url: str,
-    **given: Any,
-) -> int:
+    out: Path = option(
+        "The file to write.",
+        type=click.Path(dir_okay=False, path_type=Path),
+        default=Path("report.html"),
+        show_default=True,
+    ),
+    limit_pictures: int = option(
+        "Of how many results, the worst, the pictures go into the file.",
+        type=click.IntRange(0, 5_000),
+        default=200,
+        show_default=True,
+    ),
+    title: str = option("What stands above it.  [default: the folder's name]", default=""),
+    origin: str = option("Of the pages of `weboid serve`, for links to copies.", default=""),
+    language: str = option("The report's language.", default=SOURCE, show_default=True),
+    given: dict[str, Any] = option_dict(_FILTER_OPTIONS),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+) -> None:
     """Write the results of checks into one HTML file, worst first.
 
     The file is self-contained: pictures, style and script are embedded. Capture and playback are
@@ -254,7 +224,6 @@ def report_command(
             count = opened.writer.write(report, opened.results.every(wanted), file)
         size = partial.stat().st_size / 1e6
     click.echo(f"{clean(str(out))}: {count:,} results, {size:,.1f} MB.")
-    return ExitCode.OK
 
 
 @contextmanager
@@ -344,14 +313,14 @@ class ReviewMark:
         return [*judged, *([ReviewAction.RECRAWL] if self.recrawl else [])]
 
 
-@click.command("marks")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--by", default="", metavar="NAME", help="Author of the marks; else as named in the file."
-)
-@collection_option
-@database_option
-def marks_command(*, file: Path, by: str, collection: Path, database_url: str) -> int:
+@cli_command("marks")
+def marks_command(
+    *,
+    file: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    by: str = option("Author of the marks; else as named in the file.", default="", metavar="NAME"),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+) -> int:
     """Import marks that were downloaded from a report.
 
     Verdicts count from now on, as if they had been given at /quality; recaptures wait for `weboid

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 from urllib.parse import urlsplit
 
 import click
@@ -25,6 +25,7 @@ from net.process_supervisor import ManagedProcess, ProcessExit, ProcessOutput, d
 from playback.access.clamd import find_clamd
 from warc.index.database import INDEX_URL
 from weboid.app.text_table import clean
+from weboid.cli.support.parameters import option
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 _RETRY_WORDS = frozenset(
@@ -209,17 +210,11 @@ def _serving(home: ChildCommandOptions, host: str, port: int) -> ManagedProcess:
 
 
 END_S: Final = 30.0  # for the payload under way
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def scan_option(command: _Command) -> _Command:
-    """Add `--scan/--no-scan`."""
-    option = click.option(
-        "--scan/--no-scan",
-        default=True,
-        help="Show what is archived to clamd, where one is found (docs/scanning.md).  [default: scan]",
-    )
-    return option(command)
+SCAN = option(
+    "Show what is archived to clamd, where one is found (docs/scanning.md).  [default: scan]",
+    "--scan/--no-scan",
+    default=True,
+)
 
 
 def scan_once(collection: Path, database_url: str) -> None:

@@ -1,14 +1,11 @@
 """Collection, frontier and selected items that a command works on."""
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -24,16 +21,16 @@ from crawler.frontier.frontier_export import ItemSelection
 from crawler.status.collection_status import WORKER_SERVICE, is_in_use
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
-    frontier_option,
+    COLLECTION,
+    DATABASE,
+    FRONTIER,
+    PROFILE,
+    WIKI_PROFILE,
     host_name,
-    json_option,
-    profile_option,
-    wiki_profile_option,
     with_database,
     with_frontier,
 )
+from weboid.cli.support.parameters import made_by, option
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,64 +90,38 @@ class CommandTarget:
 
 
 def command_target(
-    collection: Path, frontier_url: str, profile: str, *, unattended: bool = False
+    collection: Path = COLLECTION,
+    frontier_url: str = FRONTIER,
+    database_url: str = DATABASE,
+    profile: str = PROFILE,
 ) -> CommandTarget:
-    """Create the target; `unattended` as in `weboid.app.operator_identity.collection_settings`.
+    """Return the target that the options name.
 
     Raises:
-        ConfigError: the profile is missing or invalid, or the address is invalid.
+        ConfigError: the profile is missing or invalid, or an address is invalid.
     """
-    settings = collection_settings(profile, collection, unattended=unattended)
-    return CommandTarget(Layout(collection), with_frontier(settings, frontier_url), profile)
+    settings = with_frontier(collection_settings(profile, collection), frontier_url)
+    return CommandTarget(Layout(collection), with_database(settings, database_url), profile)
 
 
-def target_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add `--collection`, `--frontier`, `--database`, `--profile` (`where`) and `--json`."""
-    return _target_options(function, profile_option, unattended=False)
+def _wiki_target(
+    collection: Path = COLLECTION,
+    frontier_url: str = FRONTIER,
+    database_url: str = DATABASE,
+    profile: str = WIKI_PROFILE,
+) -> CommandTarget:
+    """Return the target of an unattended wiki command."""
+    settings = collection_settings(profile, collection, unattended=True)
+    settings = with_database(with_frontier(settings, frontier_url), database_url)
+    return CommandTarget(Layout(collection), settings, profile)
 
 
-def wiki_target_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the same for unattended wiki commands: the default profile is `wiki`."""
-    return _target_options(function, wiki_profile_option, unattended=True)
-
-
-def _target_options(
-    function: Callable[..., int],
-    profile_option_: Callable[[Callable[..., int]], Callable[..., int]],
-    *,
-    unattended: bool,
-) -> Callable[..., int]:
-    @collection_option
-    @frontier_option
-    @database_option
-    @profile_option_
-    @json_option
-    @functools.wraps(function)
-    def command(
-        *,
-        collection: Path,
-        frontier_url: str,
-        database_url: str,
-        profile: str,
-        as_json: bool,
-        **rest: Any,
-    ) -> int:
-        where = command_target(collection, frontier_url, profile, unattended=unattended)
-        where = replace(where, settings=with_database(where.settings, database_url))
-        return function(where=where, as_json=as_json, **rest)
-
-    return command
-
-
-host_option = click.option("--host", type=host_name, metavar="HOST", help="Only this host's.")
-job_option = click.option("--job", metavar="NAME", help="Only this crawl's; '': of plain lists.")
-reason_option = click.option(
-    "--reason", default="", metavar="TEXT", help="Only those whose reason holds this."
-)
-match_option = click.option(
-    "--match", metavar="PATTERN", help="Only URLs in which this pattern (RE2) is found."
-)
-dry_option = click.option("--dry-run", is_flag=True, help="Show what would be done.")
+TARGET, WIKI_TARGET = made_by(command_target), made_by(_wiki_target)
+HOST = option("Only this host's.", type=host_name, metavar="HOST")
+JOB = option("Only this crawl's; '': of plain lists.", metavar="NAME")
+REASON = option("Only those whose reason holds this.", default="", metavar="TEXT")
+MATCH = option("Only URLs in which this pattern (RE2) is found.", metavar="PATTERN")
+DRY_RUN = option("Show what would be done.")
 
 
 def selection_of(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -20,6 +20,7 @@ from crawler.collection import check_trial_clock, check_trial_stores
 from proxy.control.frames import ClusterSecret
 from warc.index.database import INDEX_URL
 from weboid.app.operator_identity import contact_notice
+from weboid.cli.support.parameters import option
 
 
 class DurationType(click.ParamType[timedelta]):
@@ -110,150 +111,10 @@ def host_name(text: str) -> str:
         raise InputError(f"{text[:80]!r} is no host: {error}") from error
 
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def collection_option(command: _Command) -> _Command:
-    """Add `--collection DIR`."""
-    option = click.option(
-        "--collection",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=Path("collection"),
-        show_default=True,
-        callback=_check_trial_clock,
-        help="The folder that holds WARCs, index and frontier.",
-    )
-    return option(command)
-
-
 def _check_trial_clock(_ctx: click.Context, _param: click.Parameter, root: Path) -> Path:
     """Refuse a moved clock for a collection that is not a trial."""
     check_trial_clock(root)
     return root
-
-
-def json_option(command: _Command) -> _Command:
-    """Add `--json`."""
-    option = click.option("--json", "as_json", is_flag=True, help="JSON for machines.")
-    return option(command)
-
-
-def profile_option(command: _Command) -> _Command:
-    """Add `--profile NAME`."""
-    return _profile_option("default")(command)
-
-
-def wiki_profile_option(command: _Command) -> _Command:
-    """Add `--profile NAME`, for unattended wiki commands."""
-    return _profile_option("wiki")(command)
-
-
-def _profile_option(default: str) -> Callable[[_Command], _Command]:
-    return click.option(
-        "--profile",
-        default=default,
-        show_default=True,
-        help="A profile's name, or the path of a TOML file.",
-    )
-
-
-def workers_option(command: _Command) -> _Command:
-    """Add `--workers COUNT`."""
-    option = click.option(
-        "--workers",
-        type=click.IntRange(1, 64),
-        default=lambda: min(2 * (os.cpu_count() or 1), 8),
-        show_default="two a core, at most 8",
-        help="Pages at the same time.",
-    )
-    return option(command)
-
-
-def frontier_option(command: _Command) -> _Command:
-    """Add `--frontier URL`."""
-    form = "A frontier in Redis, redis://host:port/number?frontier=NAME"
-    return _address_option("frontier", form, envvar="WEBOID_FRONTIER")(command)
-
-
-def database_option(command: _Command) -> _Command:
-    """Add `--database URL`, also read from the environment: command lines expose passwords."""
-    form = "A captures index in PostgreSQL, postgresql://user@host:port/name"
-    return _address_option("database", form, envvar=INDEX_URL, show_envvar=True)(command)
-
-
-def dedup_option(command: _Command) -> _Command:
-    """Add `--dedup URL`."""
-    form = "A dedup index in Redis, redis://host:port/number?index=NAME"
-    return _address_option("dedup", form, envvar="WEBOID_DEDUP")(command)
-
-
-def _address_option(
-    name: str, form: str, *, envvar: str, show_envvar: bool = False
-) -> Callable[[_Command], _Command]:
-    """Return an option for the address of a shared store; ``@FILE`` stands for a file's content."""
-    return click.option(
-        f"--{name}",
-        f"{name}_url",
-        default="",
-        metavar="URL",
-        envvar=envvar,
-        show_envvar=show_envvar,
-        callback=_from_file,
-        help=f"{form}, instead of the collection's own.",
-    )
-
-
-def secret_option(command: _Command) -> _Command:
-    """Add `--secret-file FILE`, or WEBOID_SECRET from the environment: a command line is public."""
-    option = click.option(
-        "--secret-file",
-        "secret",
-        metavar="FILE",
-        default="",
-        envvar="WEBOID_SECRET_FILE",
-        callback=_secret,
-        help="What workers and proxies know each other by, at least 32 characters; without it the "
-        "environment variable WEBOID_SECRET.",
-    )
-    return option(command)
-
-
-def cluster_secret_option(command: _Command) -> _Command:
-    """Add the same where it is needed only to reach proxies elsewhere; None if omitted."""
-    option = click.option(
-        "--secret-file",
-        "secret",
-        metavar="FILE",
-        default="",
-        envvar="WEBOID_SECRET_FILE",
-        callback=_secret_if_any,
-        help="What the proxies of a cluster know us by, with --frontier; without it the environment "
-        "variable WEBOID_SECRET.",
-    )
-    return option(command)
-
-
-def shared_settings(
-    settings: Settings, *, frontier_url: str = "", database_url: str = "", dedup_url: str = ""
-) -> Settings:
-    """Return the profile with the addresses from the options applied.
-
-    Raises:
-        ConfigError: one of them is invalid, or they conflict.
-    """
-    settings = with_database(with_frontier(settings, frontier_url), database_url)
-    if dedup_url:
-        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
-    check_trial_stores(settings)
-    check_settings(settings, source="the command line")
-    return settings
-
-
-def warn_missing_contact(contact: str) -> None:
-    """Print a warning on standard error when no contact address is set."""
-    notice = contact_notice(contact)
-    if notice:
-        click.echo(notice, err=True)
 
 
 def _from_file(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
@@ -288,6 +149,89 @@ def _secret_if_any(
 ) -> ClusterSecret | None:
     is_given = bool(value or os.environ.get("WEBOID_SECRET"))
     return _secret(ctx, parameter, value) if is_given else None
+
+
+def _address(form: str, envvar: str, *, show_envvar: bool = False) -> Any:
+    """Return an option for the address of a shared store; ``@FILE`` stands for a file's content."""
+    return option(
+        f"{form}, instead of the collection's own.",
+        f"--{envvar.removeprefix('WEBOID_').lower()}",
+        default="",
+        metavar="URL",
+        envvar=envvar,
+        show_envvar=show_envvar,
+        callback=_from_file,
+    )
+
+
+def _profile(default: str) -> Any:
+    return option(
+        "A profile's name, or the path of a TOML file.", default=default, show_default=True
+    )
+
+
+def _secret_file(purpose: str, callback: Callable[..., Any]) -> Any:
+    return option(
+        f"{purpose}; without it the environment variable WEBOID_SECRET.",
+        "--secret-file",
+        metavar="FILE",
+        default="",
+        envvar="WEBOID_SECRET_FILE",
+        callback=callback,
+    )
+
+
+COLLECTION = option(
+    "The folder that holds WARCs, index and frontier.",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("collection"),
+    show_default=True,
+    callback=_check_trial_clock,
+)
+JSON = option("JSON for machines.", "--json", is_flag=True)
+PROFILE, WIKI_PROFILE = _profile("default"), _profile("wiki")
+WORKERS = option(
+    "Pages at the same time.",
+    type=click.IntRange(1, 64),
+    default=lambda: min(2 * (os.cpu_count() or 1), 8),
+    show_default="two a core, at most 8",
+)
+FRONTIER = _address(
+    "A frontier in Redis, redis://host:port/number?frontier=NAME", "WEBOID_FRONTIER"
+)
+DATABASE = _address(
+    "A captures index in PostgreSQL, postgresql://user@host:port/name", INDEX_URL, show_envvar=True
+)
+DEDUP = _address("A dedup index in Redis, redis://host:port/number?index=NAME", "WEBOID_DEDUP")
+SECRET = _secret_file(
+    "What workers and proxies know each other by, at least 32 characters", _secret
+)
+CLUSTER_SECRET = _secret_file(
+    "What the proxies of a cluster know us by, with --frontier", _secret_if_any
+)
+
+
+def shared_settings(
+    settings: Settings, *, frontier_url: str = "", database_url: str = "", dedup_url: str = ""
+) -> Settings:
+    """Return the profile with the addresses from the options applied.
+
+    Raises:
+        ConfigError: one of them is invalid, or they conflict.
+    """
+    settings = with_database(with_frontier(settings, frontier_url), database_url)
+    if dedup_url:
+        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
+    check_trial_stores(settings)
+    check_settings(settings, source="the command line")
+    return settings
+
+
+def warn_missing_contact(contact: str) -> None:
+    """Print a warning on standard error when no contact address is set."""
+    notice = contact_notice(contact)
+    if notice:
+        click.echo(notice, err=True)
 
 
 def with_frontier(settings: Settings, url: str) -> Settings:

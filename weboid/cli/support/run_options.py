@@ -2,12 +2,11 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
@@ -21,20 +20,19 @@ from crawler.capture.site_logins import NO_LOGINS, LoginKey, SiteLogins, open_lo
 from crawler.worker.crawl_events import RunExtension
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
+from weboid.cli.support.parameters import option
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def qa_option(command: _Command) -> _Command:
-    """Add `--qa`."""
-    option = click.option(
-        "--qa/--no-qa",
-        "qa",
-        default=None,
-        help="Check the copies of pages as they are archived, and capture broken ones again."
-        "  [default: as set in the profile]",
-    )
-    return option(command)
+QA = option(
+    "Check the copies of pages as they are archived, and capture broken ones again."
+    "  [default: as set in the profile]",
+    "--qa/--no-qa",
+    default=None,
+)
+STORED_LEVELS = click.Choice([str(level) for level in StoredLevel])
+STORE = option(
+    "Recording level of each page.  [default: as set by `weboid level`, else everything]",
+    type=STORED_LEVELS,
+)
 
 
 def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
@@ -54,18 +52,6 @@ def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | 
         settings.quality
     )
     return companion
-
-
-STORED_LEVELS = click.Choice([str(level) for level in StoredLevel])
-
-
-def store_option(command: _Command) -> _Command:
-    """Add `--store`: the recording level of this run, which overrides wikis, domains and links."""
-    return click.option(
-        "--store",
-        type=STORED_LEVELS,
-        help="Recording level of each page.  [default: as set by `weboid level`, else everything]",
-    )(command)
 
 
 def with_store(settings: Settings, level: str | None) -> Settings:

@@ -22,8 +22,9 @@ from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki_clients import settings_of_wiki
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.command_target import TARGET, CommandTarget
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import actor_name, open_registry
 from weboid.cli.wiki.bot_run import edit_facts
 from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, source_warnings
@@ -35,10 +36,13 @@ _LONGEST: Final = 1_000  # characters of a citation that are shown
 _STATES = [each.name.lower() for each in EditState]
 
 
-@click.command("status")
-@click.argument("name", required=False, default="", metavar="[NAME]")
-@target_options
-def status_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
+@cli_command("status")
+def status_command(
+    *,
+    name: str = argument("[NAME]", required=False, default=""),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Show whether the bot is on, its account, and the outcomes of its edits."""
     with open_registry(where.layout.root, where.settings.index.url) as store:
         wiki = choose_wiki(store, name)
@@ -63,7 +67,7 @@ def status_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
             "warnings": warnings,
         }
         click.echo(json.dumps(document, ensure_ascii=False))
-        return ExitCode.OK
+        return
     how = f"on, as {bot.account}" if bot.enabled else "off"
     click.echo(clean(f"The bot is {how} on {wiki.name}."))
     if bot.run_page:
@@ -76,23 +80,19 @@ def status_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
         click.echo(f"The last edit: {_moment(last)}.")
     if pages.get(EditState.REVERTED):
         click.echo("Reverted edits await a review: `weboid wiki bot review` shows them.")
-    return ExitCode.OK
 
 
-@click.command("edits")
-@click.argument("name", required=False, default="", metavar="[NAME]")
-@click.option("--state", "states", type=click.Choice(_STATES), multiple=True, help="Only these.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=50,
-    show_default=True,
-    help="At most so many.",
-)
-@target_options
+@cli_command("edits")
 def edits_command(
-    *, name: str, states: tuple[str, ...], limit: int, where: CommandTarget, as_json: bool
-) -> int:
+    *,
+    name: str = argument("[NAME]", required=False, default=""),
+    states: tuple[str, ...] = option("Only these.", "--state", type=click.Choice(_STATES)),
+    limit: int = option(
+        "At most so many.", type=click.IntRange(1, 10_000), default=50, show_default=True
+    ),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """List the bot's edits, newest first."""
     wanted = [EditState[each.upper()] for each in states] or list(EditState)
     with open_registry(where.layout.root, where.settings.index.url) as store:
@@ -100,44 +100,27 @@ def edits_command(
         with store.reading() as rows:
             found = newest_edits(rows, wiki.id, wanted, limit=limit)
         _show(store, wiki, found, as_json=as_json)
-    return ExitCode.OK
 
 
-@click.command("review")
-@click.argument("name", required=False, default="", metavar="[NAME]")
-@click.option(
-    "--accept", type=int, multiple=True, metavar="ID", help="Who reverted was right: never again."
-)
-@click.option(
-    "--decline",
-    type=int,
-    multiple=True,
-    metavar="ID",
-    help="The edit was right: it may be repeated.",
-)
-@click.option("--reason", default="", metavar="TEXT", help="In a few words.")
-@click.option("--why", "former", default="", hidden=True)  # the name until this release
-@click.option("--actor", default=None, metavar="NAME", help="Author of the change.  [default: you]")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=50,
-    show_default=True,
-    help="At most so many.",
-)
-@target_options
+@cli_command("review")
 def review_command(
     *,
-    name: str,
-    accept: tuple[int, ...],
-    decline: tuple[int, ...],
-    reason: str,
-    former: str,
-    actor: str | None,
-    limit: int,
-    where: CommandTarget,
-    as_json: bool,
-) -> int:
+    name: str = argument("[NAME]", required=False, default=""),
+    accept: tuple[int, ...] = option(
+        "Who reverted was right: never again.", type=int, metavar="ID"
+    ),
+    decline: tuple[int, ...] = option(
+        "The edit was right: it may be repeated.", type=int, metavar="ID"
+    ),
+    reason: str = option("In a few words.", default="", metavar="TEXT"),
+    former: str = option(None, "--why", default="", hidden=True),
+    actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
+    limit: int = option(
+        "At most so many.", type=click.IntRange(1, 10_000), default=50, show_default=True
+    ),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Show the edits that people undid; accept or decline each undo.
 
     An undone edit is not repeated on its page until the undo is declined here, and its link counts
@@ -165,7 +148,6 @@ def review_command(
                 click.echo(line)
         if not found and not as_json:
             click.echo("Nothing awaits a review.")
-    return ExitCode.OK
 
 
 def _show(store: RegistryStore, wiki: Wiki, found: Sequence[BotEdit], *, as_json: bool) -> None:

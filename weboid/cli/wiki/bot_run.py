@@ -26,7 +26,9 @@ from weboid.app.copy_sources import OwnCaptures, open_archives
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.command_target import TARGET, CommandTarget
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry
 from weboid.cli.wiki.bot_setup import (
     CLOCK,
@@ -78,28 +80,20 @@ class _BotRunOptions:
         return said if self.front is None else replace(said, front=self.front)
 
 
-@click.command("run")
-@click.argument("name", required=False, default="", metavar="[NAME]")
-@click.option("--dry-run", is_flag=True, help="Show what would be changed; write nothing anywhere.")
-@click.option("--limit", type=click.IntRange(1), default=None, help="Edits at most.")
-@click.option("--page", "titles", multiple=True, metavar="TITLE", help="Only this page.")
-@click.option("--look-back", is_flag=True, help="Only check the outcome of earlier edits.")
-@click.option(
-    "--front", metavar="ORIGIN", help="With --dry-run: where readers find our own copies."
-)
-@click.option("--all", "is_all", is_flag=True, help="On every wiki that has its bot switched on.")
-@target_options
+@cli_command("run")
 def command(
     *,
-    name: str,
-    is_all: bool,
-    dry_run: bool,
-    limit: int | None,
-    titles: tuple[str, ...],
-    look_back: bool,
-    front: str | None,
-    where: CommandTarget,
-    as_json: bool,
+    name: str = argument("[NAME]", required=False, default=""),
+    dry_run: bool = option("Show what would be changed; write nothing anywhere."),
+    limit: int | None = option("Edits at most.", type=click.IntRange(1)),
+    titles: tuple[str, ...] = option("Only this page.", "--page", metavar="TITLE"),
+    look_back: bool = option("Only check the outcome of earlier edits."),
+    front: str | None = option(
+        "With --dry-run: where readers find our own copies.", metavar="ORIGIN"
+    ),
+    is_all: bool = option("On every wiki that has its bot switched on.", "--all"),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
 ) -> int:
     """Repair citations of links that are confirmed dead, after a review of earlier edits.
 

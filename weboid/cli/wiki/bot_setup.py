@@ -20,8 +20,9 @@ from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki, all_wikis, change_wiki, known_wiki, parse_wiki
 from weboid.app.copy_sources import OwnCaptures, open_own_captures
 from weboid.app.wiki_clients import open_api, settings_of_wiki, wiki_credentials
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.command_target import TARGET, CommandTarget
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.registry_access import open_registry
 from wiki.api.client import WikiApi
 from wiki.api.credentials import read_account
@@ -157,36 +158,38 @@ def _lost_with_copies(store: RegistryStore, where: CommandTarget, wiki: Wiki) ->
     return f"{least}{count:,} dead link{' has' if count == 1 else 's have'} a copy here"
 
 
-@click.command("on")
-@click.argument("name", required=False, default="", metavar="[NAME]")
-@click.option(
-    "--account", metavar="USER@APP", help="An account of the bot's own: a bot password's name."
-)
-@click.option("--password-file", metavar="FILE", help="Its bot password, or an OAuth 2 token.")
-@click.option(
-    "--run-page",
-    metavar="TITLE",
-    help="Edits are made only while this page has the text yes or run.",
-)
-@click.option("--edits-per-minute", type=click.FloatRange(0.01, 600), help="At most.")
-@click.option("--talk", type=click.Choice(TALK_MODES), help="Messages on talk pages.")
-@click.option("--convert-bare/--keep-bare", default=None, help="Bare references become citations.")
-@click.option("--tag-dead/--no-tag-dead", default=None, help="Tag dead links without any copy.")
-@click.option("--mark/--no-mark", default=None, help="Edits carry the bot flag.")
-@click.option("--front", metavar="ORIGIN", help="Where readers find our own copies; - for nowhere.")
-@click.option("--messages-read", is_flag=True, help="What people wrote to the bot was read.")
-@target_options
+_SETTING_OPTIONS: dict[str, Any] = {
+    "run_page": option(
+        "Edits are made only while this page has the text yes or run.", metavar="TITLE"
+    ),
+    "edits_per_minute": option("At most.", type=click.FloatRange(0.01, 600)),
+    "talk": option("Messages on talk pages.", type=click.Choice(TALK_MODES)),
+    "convert_bare": option(
+        "Bare references become citations.", "--convert-bare/--keep-bare", default=None
+    ),
+    "tag_dead": option(
+        "Tag dead links without any copy.", "--tag-dead/--no-tag-dead", default=None
+    ),
+    "mark": option("Edits carry the bot flag.", "--mark/--no-mark", default=None),
+}
+
+
+@cli_command("on")
 def on_command(
     *,
-    name: str,
-    account: str | None,
-    password_file: str | None,
-    front: str | None,
-    messages_read: bool,
-    where: CommandTarget,
-    as_json: bool,
-    **values: Any,
-) -> int:
+    name: str = argument("[NAME]", required=False, default=""),
+    account: str | None = option(
+        "An account of the bot's own: a bot password's name.", metavar="USER@APP"
+    ),
+    password_file: str | None = option("Its bot password, or an OAuth 2 token.", metavar="FILE"),
+    values: dict[str, Any] = option_dict(_SETTING_OPTIONS),
+    front: str | None = option(
+        "Where readers find our own copies; - for nowhere.", metavar="ORIGIN"
+    ),
+    messages_read: bool = option("What people wrote to the bot was read."),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Switch on the bot for a wiki, with an account of its own, whose rights are checked.
 
     Repeated, the given options change and the rest stays. Nothing is edited by this: `weboid wiki
@@ -218,18 +221,20 @@ def on_command(
         _write(store, wiki, said, bot)
     if as_json:
         click.echo(json.dumps({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}))
-        return ExitCode.OK
+        return
     click.echo(f"The bot may edit {wiki.name} as {me.name}.")
     for warning in warnings:
         click.echo(f"- {warning}")
     click.echo(f"`weboid wiki bot run {wiki.name} --dry-run` shows what it would do.")
-    return ExitCode.OK
 
 
-@click.command("off")
-@click.argument("name", required=False, default="", metavar="[NAME]")
-@target_options
-def off_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
+@cli_command("off")
+def off_command(
+    *,
+    name: str = argument("[NAME]", required=False, default=""),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
+) -> None:
     """Switch off the bot for a wiki; a run in progress stops at its next batch of pages."""
     with open_registry(where.layout.root, where.settings.index.url) as store:
         wiki = choose_wiki(store, name)
@@ -239,7 +244,6 @@ def off_command(*, name: str, where: CommandTarget, as_json: bool) -> int:
         click.echo(json.dumps({"wiki": str(wiki.name), "enabled": False}))
     else:
         click.echo(f"The bot edits {wiki.name} no more. What it did stays, and is in `bot edits`.")
-    return ExitCode.OK
 
 
 async def _look(

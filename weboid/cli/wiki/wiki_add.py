@@ -28,14 +28,14 @@ from weboid.app.operator_identity import (
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import open_api, open_items, settings_of_wiki, wiki_credentials
 from weboid.app.wiki_intake import stored_level_of_wiki
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
-    json_option,
+    COLLECTION,
+    DATABASE,
+    JSON,
+    WIKI_PROFILE,
     warn_missing_contact,
-    wiki_profile_option,
 )
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry, registry_settings
 from weboid.cli.support.run_options import STORED_LEVELS
 from wiki.api.client import WikiApi
@@ -71,102 +71,63 @@ class WikiProbe:
     trouble: str  # why not all of that could be asked for; empty: it could
 
 
-@click.command("add")
-@click.argument("url", metavar="URL")
-@click.option("--name", default="", metavar="NAME", help="What to call it, such as mywiki@myfarm.")
-@click.option("--farm", default="", metavar="FARM", help="The project it belongs to.")
-@click.option(
-    "--namespace", "namespaces", multiple=True, metavar="N", help="Pages of it, by number or name."
-)
-@click.option(
-    "--category", "categories", multiple=True, metavar="C", help="Only pages in or below it."
-)
-@click.option("--template", "templates", multiple=True, metavar="T", help="Only pages that use it.")
-@click.option(
-    "--property",
-    "properties",
-    multiple=True,
-    metavar="P",
-    help="Only pages whose Wikidata item has this statement: P31, or P31=Q5.",
-)
-@click.option(
-    "--not-category", "not_categories", multiple=True, metavar="C", help="No page in or below it."
-)
-@click.option(
-    "--not-template", "not_templates", multiple=True, metavar="T", help="No page that uses it."
-)
-@click.option(
-    "--not-property",
-    "not_properties",
-    multiple=True,
-    metavar="P",
-    help="No page whose Wikidata item has this statement.",
-)
-@click.option(
-    "--item-api",
-    metavar="URL",
-    help="The api.php that is asked for Wikidata items, if not the one that the wiki names.",
-)
-@click.option("--not-page", "not_pages", multiple=True, metavar="TITLE", help="Never this page.")
-@click.option(
-    "--grace",
-    "grace_h",
-    type=click.FloatRange(0, 8760),
-    metavar="HOURS",
-    help=f"Archive a new link when it is still there after so long ({_GRACE_H}, or any).",
-)
-@click.option("--archive/--no-archive", default=None, help="Archive links, or only watch them.")
-@click.option(
-    "--store",
-    type=STORED_LEVELS,
-    help="Recording level for what its pages cite.  [default: as set by `weboid level`]",
-)
-@click.option("--account", metavar="NAME", help="Who reads: USER@APP of a bot password.")
-@click.option("--password-file", metavar="FILE", help="Its bot password, or an OAuth 2 token.")
-@click.option("--basic-file", metavar="FILE", help="user:password of the server in front.")
-@click.option(
-    "--contact",
-    metavar="ADDRESS",
-    help="A page or mail address, sent in every User-Agent of this collection; asked"
-    " for at a terminal when there is none.",
-)
-@click.option(
-    "--recrawl",
-    metavar="LENGTH",
-    help="Archive living pages of this collection again after so long: 90d; - for never. Asked for"
-    " at a terminal.",
-)
-@collection_option
-@database_option
-@wiki_profile_option
-@json_option
+@cli_command("add")
 def command(
     *,
-    url: str,
-    name: str,
-    farm: str,
-    namespaces: tuple[str, ...],
-    categories: tuple[str, ...],
-    templates: tuple[str, ...],
-    properties: tuple[str, ...],
-    not_categories: tuple[str, ...],
-    not_templates: tuple[str, ...],
-    not_properties: tuple[str, ...],
-    item_api: str | None,
-    not_pages: tuple[str, ...],
-    grace_h: float | None,
-    archive: bool | None,
-    store: str | None,
-    account: str | None,
-    password_file: str | None,
-    basic_file: str | None,
-    contact: str | None,
-    recrawl: str | None,
-    collection: Path,
-    database_url: str,
-    profile: str,
-    as_json: bool,
-) -> int:
+    url: str = argument("URL"),
+    name: str = option("What to call it, such as mywiki@myfarm.", default="", metavar="NAME"),
+    farm: str = option("The project it belongs to.", default="", metavar="FARM"),
+    namespaces: tuple[str, ...] = option(
+        "Pages of it, by number or name.", "--namespace", metavar="N"
+    ),
+    categories: tuple[str, ...] = option("Only pages in or below it.", "--category", metavar="C"),
+    templates: tuple[str, ...] = option("Only pages that use it.", "--template", metavar="T"),
+    properties: tuple[str, ...] = option(
+        "Only pages whose Wikidata item has this statement: P31, or P31=Q5.",
+        "--property",
+        metavar="P",
+    ),
+    not_categories: tuple[str, ...] = option(
+        "No page in or below it.", "--not-category", metavar="C"
+    ),
+    not_templates: tuple[str, ...] = option("No page that uses it.", "--not-template", metavar="T"),
+    not_properties: tuple[str, ...] = option(
+        "No page whose Wikidata item has this statement.", "--not-property", metavar="P"
+    ),
+    item_api: str | None = option(
+        "The api.php that is asked for Wikidata items, if not the one that the wiki names.",
+        metavar="URL",
+    ),
+    not_pages: tuple[str, ...] = option("Never this page.", "--not-page", metavar="TITLE"),
+    grace_h: float | None = option(
+        f"Archive a new link when it is still there after so long ({_GRACE_H}, or any).",
+        "--grace",
+        type=click.FloatRange(0, 8760),
+        metavar="HOURS",
+    ),
+    archive: bool | None = option("Archive links, or only watch them.", "--archive/--no-archive"),
+    store: str | None = option(
+        "Recording level for what its pages cite.  [default: as set by `weboid level`]",
+        type=STORED_LEVELS,
+    ),
+    account: str | None = option("Who reads: USER@APP of a bot password.", metavar="NAME"),
+    password_file: str | None = option("Its bot password, or an OAuth 2 token.", metavar="FILE"),
+    basic_file: str | None = option("user:password of the server in front.", metavar="FILE"),
+    contact: str | None = option(
+        "A page or mail address, sent in every User-Agent of this collection; asked"
+        " for at a terminal when there is none.",
+        metavar="ADDRESS",
+    ),
+    recrawl: str | None = option(
+        "Archive living pages of this collection again after so long: 90d; - for never. Asked for"
+        " at a terminal.",
+        metavar="LENGTH",
+    ),
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    profile: str = WIKI_PROFILE,
+    as_json: bool = JSON,
+) -> None:
     """Add a wiki, by any address of it, or change its settings.
 
     Its API is found and queried; nothing has to be installed there. For a known wiki the given
@@ -223,7 +184,6 @@ def command(
     else:
         _tell(wiki, seen, operator.recrawl, stored)
         warn_missing_contact(settings.links.contact or settings.visit.contact)
-    return ExitCode.OK
 
 
 def _check_recrawl(every: str, archived_days: int) -> None:

@@ -33,14 +33,14 @@ from warc.index.database import open_database
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki_clients import settings_of_wiki
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
-    collection_option,
-    database_option,
-    frontier_option,
-    json_option,
+    COLLECTION,
+    DATABASE,
+    FRONTIER,
+    JSON,
     with_frontier,
 )
+from weboid.cli.support.parameters import cli_command
 from weboid.cli.support.registry_access import open_registry
 from wiki.settings import WikiSettings
 from wiki.sync.feed_context import CHANGES, SWEEP
@@ -86,12 +86,14 @@ class WikiOverview:
     counts: WikiLinkCounts
 
 
-@click.command("ls")
-@collection_option
-@database_option
-@frontier_option
-@json_option
-def command(*, collection: Path, database_url: str, frontier_url: str, as_json: bool) -> int:
+@cli_command("ls")
+def command(
+    *,
+    collection: Path = COLLECTION,
+    database_url: str = DATABASE,
+    frontier_url: str = FRONTIER,
+    as_json: bool = JSON,
+) -> None:
     """List the wikis: number of pages and links, the links' states, and the bot.
 
     Links that are queued, dead or without a copy are counted among the first 10,000 of a wiki.
@@ -105,10 +107,10 @@ def command(*, collection: Path, database_url: str, frontier_url: str, as_json: 
         lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
     if as_json:
         click.echo(json.dumps({"wikis": [_facts(line) for line in lines]}, ensure_ascii=False))
-        return ExitCode.OK
+        return
     if not lines:
         click.echo("No wiki is known: `weboid wiki add URL` adds one, by any address of it.")
-        return ExitCode.OK
+        return
     rows = [
         (
             str(line.wiki.name),
@@ -126,7 +128,6 @@ def command(*, collection: Path, database_url: str, frontier_url: str, as_json: 
     for line in lines:
         if line.trouble:
             click.echo(f"{line.wiki.name}: {clean(line.trouble)}")
-    return ExitCode.OK
 
 
 @contextmanager

@@ -27,7 +27,9 @@ from weboid.app.wiki_clients import open_wiki_api, settings_of_wiki
 from weboid.app.wiki_intake import WatchNote, read_note
 from weboid.cli.maintenance import finding_line
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.command_target import TARGET, CommandTarget
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry
 from weboid.cli.wiki.bot_setup import bot_api, choose_wiki
 from wiki.api.client import WikiApi
@@ -44,26 +46,20 @@ _KNOWN_URL = "https://example.com/"  # for archives: kept by every one of them
 _PRINT_OF = b"weboid webhook secret"  # as Settings::secretPrint() of the extension
 
 
-@click.command("check")
-@click.argument("name", required=False, default="", metavar="[WIKI]")
-@click.option(
-    "--front", metavar="ORIGIN", help="The front's origin.  [default: as `wiki watch` serves it]"
-)
-@click.option("--replay", metavar="ORIGIN", help="The copies' origin.  [default: the same]")
-@click.option(
-    "--bell", metavar="HOST:PORT", help="Address of the webhook.  [default: that of `wiki watch`]"
-)
-@click.option("--secret-file", metavar="FILE", help="The wiki's secret.  [default: the same]")
-@target_options
+@cli_command("check")
 def command(
     *,
-    name: str,
-    front: str | None,
-    replay: str | None,
-    bell: str | None,
-    secret_file: str | None,
-    where: CommandTarget,
-    as_json: bool,
+    name: str = argument("[WIKI]", required=False, default=""),
+    front: str | None = option(
+        "The front's origin.  [default: as `wiki watch` serves it]", metavar="ORIGIN"
+    ),
+    replay: str | None = option("The copies' origin.  [default: the same]", metavar="ORIGIN"),
+    bell: str | None = option(
+        "Address of the webhook.  [default: that of `wiki watch`]", metavar="HOST:PORT"
+    ),
+    secret_file: str | None = option("The wiki's secret.  [default: the same]", metavar="FILE"),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
 ) -> int:
     """Check a wiki's set-up: API, front, copies, webhook, extension, archives, bot.
 

@@ -25,10 +25,13 @@ from links.registry.wikis import Wiki, parse_wiki
 from weboid.app.text_table import clean
 from weboid.app.wiki_intake import FrontierArchive
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, wiki_target_options
+from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry
 from weboid.cli.wiki.wiki_watch import has_holder_ended, lease_holder_name, wiki_opener
-from wiki.sync.feed_context import SyncServices, citation_readers, order_lists, parse_settings
+from wiki.settings import WikiSettings
+from wiki.sync.feed_context import SyncServices, citation_readers, order_lists
 from wiki.sync.page_criteria import categories_below, category_title
 from wiki.sync.sweep import SweepSurvey, survey_wiki
 from wiki.sync.wiki_feed import FeedRound
@@ -38,34 +41,24 @@ from wiki.sync.wiki_watcher import order_sweep, select_wikis, sweep_wiki
 _CLOCK = SystemClock()
 
 
-@click.command("sweep")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option(
-    "--namespace",
-    "namespaces",
-    type=click.IntRange(0),
-    multiple=True,
-    help="Only the pages of that namespace, by its number; may be repeated.",
-)
-@click.option(
-    "--category",
-    "categories",
-    multiple=True,
-    metavar="TITLE",
-    help="Only the pages in that category and those below it; may be repeated.",
-)
-@click.option("--now", "is_now", is_flag=True, help="Also when none is due yet.")
-@click.option("--dry-run", is_flag=True, help="Show what would be observed, without writing it.")
-@wiki_target_options
+@cli_command("sweep")
 def command(
     *,
-    names: tuple[str, ...],
-    namespaces: tuple[int, ...],
-    categories: tuple[str, ...],
-    is_now: bool,
-    dry_run: bool,
-    where: CommandTarget,
-    as_json: bool,
+    names: tuple[str, ...] = argument("[NAME]..."),
+    namespaces: tuple[int, ...] = option(
+        "Only the pages of that namespace, by its number; may be repeated.",
+        "--namespace",
+        type=click.IntRange(0),
+    ),
+    categories: tuple[str, ...] = option(
+        "Only the pages in that category and those below it; may be repeated.",
+        "--category",
+        metavar="TITLE",
+    ),
+    is_now: bool = option("Also when none is due yet.", "--now"),
+    dry_run: bool = option("Show what would be observed, without writing it."),
+    where: CommandTarget = WIKI_TARGET,
+    as_json: bool = JSON,
 ) -> int:
     """Read every page of wikis again, of all known ones or of those that are named.
 
@@ -140,7 +133,7 @@ async def _begun(
             lists.
         WeboidError: the wiki or the registry does not answer.
     """
-    feed = parse_settings(wiki.settings).feed
+    feed = WikiSettings.parse(wiki.settings).feed
     if not lists:
         return await source.size(feed.namespaces) or None
     others = [number for number in lists.namespaces if number not in feed.namespaces]

@@ -41,7 +41,9 @@ from weboid.app.text_table import clean
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.app.wiki_intake import read_note
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, target_options
+from weboid.cli.support.command_target import TARGET, CommandTarget
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.wiki.bot_setup import choose_wiki
 from weboid.cli.wiki.wiki_watch import lease_holder_name
 from wiki.settings import WikiSettings, replace_settings
@@ -67,38 +69,27 @@ class _LinkForecast:
     events: list[dict[str, Any]] = field(default_factory=list)
 
 
-@click.command("trial")
-@click.argument("name", required=False, default="", metavar="[WIKI]")
-@click.option(
-    "--days", type=click.IntRange(1, 400), default=40, show_default=True, help="Days to simulate."
-)
-@click.option(
-    "--gone",
-    multiple=True,
-    metavar="HOST",
-    help="Simulate that this host no longer answers; may be given several times.",
-)
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=200, show_default=True, help="So many links."
-)
-@click.option(
-    "--keep",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Keep the copy there, for `weboid --clock-offset 40d … --collection DIR`.",
-)
-@click.option("--bot/--no-bot", default=True, help="Show what the bot would write then.")
-@target_options
+@cli_command("trial")
 def command(
     *,
-    name: str,
-    days: int,
-    gone: tuple[str, ...],
-    limit: int,
-    keep: Path | None,
-    bot: bool,
-    where: CommandTarget,
-    as_json: bool,
+    name: str = argument("[WIKI]", required=False, default=""),
+    days: int = option(
+        "Days to simulate.", type=click.IntRange(1, 400), default=40, show_default=True
+    ),
+    gone: tuple[str, ...] = option(
+        "Simulate that this host no longer answers; may be given several times.", metavar="HOST"
+    ),
+    limit: int = option(
+        "So many links.", type=click.IntRange(1, 10_000), default=200, show_default=True
+    ),
+    keep: Path | None = option(
+        "Keep the copy there, for `weboid --clock-offset 40d … --collection DIR`.",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+    ),
+    bot: bool = option("Show what the bot would write then.", "--bot/--no-bot", default=True),
+    where: CommandTarget = TARGET,
+    as_json: bool = JSON,
 ) -> int:
     """Simulate the coming weeks of a wiki's links, and show the bot's edits at the end.
 

@@ -33,7 +33,7 @@ from weboid.app.wiki_intake import (
     open_wiki_level_setter,
     write_note,
 )
-from weboid.cli.serve import replay_port_for, serve_options, serve_words
+from weboid.cli.serve import SERVE_OPTIONS, replay_port_for, serve_words
 from weboid.cli.support.child_commands import (
     CHILD_NAMES,
     ChildCommandOptions,
@@ -43,10 +43,11 @@ from weboid.cli.support.child_commands import (
     with_time,
 )
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import CommandTarget, wiki_target_options
-from weboid.cli.support.options import warn_missing_contact, workers_option
+from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
+from weboid.cli.support.options import JSON, WORKERS, warn_missing_contact
+from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.registry_access import open_registry
-from weboid.cli.support.run_options import qa_option
+from weboid.cli.support.run_options import QA
 from wiki.api.credentials import read_secret
 from wiki.api.transport import ApiTransport
 from wiki.sync.feed_context import SyncServices, citation_readers
@@ -79,65 +80,42 @@ class WebhookListener:
     secrets: dict[str, bytes]
 
 
-@click.command("watch")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option(
-    "--bell",
-    metavar="HOST:PORT",
-    help="Address to listen on for change notifications, UDP and HTTP.",
-)
-@click.option(
-    "--secret-file",
-    "secret_files",
-    multiple=True,
-    metavar="[WIKI=]FILE",
-    envvar="WEBOID_BELL_SECRET_FILE",
-    show_envvar=True,
-    help="Secret with which the wiki signs HTTP notifications, at least 32 characters; once for each wiki"
-    " where several are watched.",
-)
-@click.option(
-    "--stream",
-    metavar="URL",
-    help="Use a change stream for notifications, too: EventStreams of Wikimedia's wikis.",
-)
-@click.option("--once", is_flag=True, help="Do what there is to do now, and end: for cron.")
-@click.option(
-    "--serve",
-    metavar="HOST:PORT",
-    help="Serve readers there, too: `weboid serve` with its defaults.",
-)
-@serve_options
-@click.option(
-    "--feed-only",
-    is_flag=True,
-    help="Only watch: others archive, check links and confirm what they found.",
-)
-@click.option(
-    "--without",
-    multiple=True,
-    type=click.Choice(CHILD_NAMES),
-    metavar="PART",
-    help="Leave a part out that runs elsewhere, such as check or confirm; may be given several times.",
-)
-@qa_option
-@workers_option
-@wiki_target_options
+@cli_command("watch")
 def command(
     *,
-    names: tuple[str, ...],
-    bell: str | None,
-    secret_files: tuple[str, ...],
-    stream: str | None,
-    once: bool,
-    serve: str | None,
-    feed_only: bool,
-    without: tuple[str, ...],
-    qa: bool | None,
-    workers: int,
-    where: CommandTarget,
-    as_json: bool,
-    **serving: Any,
+    names: tuple[str, ...] = argument("[NAME]..."),
+    bell: str | None = option(
+        "Address to listen on for change notifications, UDP and HTTP.", metavar="HOST:PORT"
+    ),
+    secret_files: tuple[str, ...] = option(
+        "Secret with which the wiki signs HTTP notifications, at least 32 characters; once for each wiki"
+        " where several are watched.",
+        "--secret-file",
+        metavar="[WIKI=]FILE",
+        envvar="WEBOID_BELL_SECRET_FILE",
+        show_envvar=True,
+    ),
+    stream: str | None = option(
+        "Use a change stream for notifications, too: EventStreams of Wikimedia's wikis.",
+        metavar="URL",
+    ),
+    once: bool = option("Do what there is to do now, and end: for cron."),
+    serve: str | None = option(
+        "Serve readers there, too: `weboid serve` with its defaults.", metavar="HOST:PORT"
+    ),
+    serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
+    feed_only: bool = option(
+        "Only watch: others archive, check links and confirm what they found."
+    ),
+    without: tuple[str, ...] = option(
+        "Leave a part out that runs elsewhere, such as check or confirm; may be given several times.",
+        type=click.Choice(CHILD_NAMES),
+        metavar="PART",
+    ),
+    qa: bool | None = QA,
+    workers: int = WORKERS,
+    where: CommandTarget = WIKI_TARGET,
+    as_json: bool = JSON,
 ) -> int:
     """Watch wikis: archive what their pages cite as soon as they are saved, and watch every link.
 

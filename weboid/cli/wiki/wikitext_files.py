@@ -13,7 +13,8 @@ from core.clock import SystemClock
 from core.errors import ConfigError, InputError
 from weboid.app.text_table import clean
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import json_option
+from weboid.cli.support.options import JSON
+from weboid.cli.support.parameters import argument, cli_command, option
 from wiki.bot.edit_guard import is_busy, may_edit
 from wiki.wikitext.citation_model import (
     ArchivedCopy,
@@ -94,23 +95,21 @@ def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
 _CLOCK = SystemClock()
 
 
-@click.command("read")
-@click.argument("file", type=click.File("rb"), metavar="FILE|-")
-@click.option(
-    "--language",
-    default="en",
-    show_default=True,
-    help="The wiki's, which chooses its template map.",
-)
-@click.option(
-    "--templates",
-    "own",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A template map in TOML to lay over it, to try one.",
-)
-@json_option
-def read_command(*, file: IO[bytes], language: str, own: Path | None, as_json: bool) -> int:
+@cli_command("read")
+def read_command(
+    *,
+    file: IO[bytes] = argument("FILE|-", type=click.File("rb")),
+    language: str = option(
+        "The wiki's, which chooses its template map.", default="en", show_default=True
+    ),
+    own: Path | None = option(
+        "A template map in TOML to lay over it, to try one.",
+        "--templates",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+    ),
+    as_json: bool = JSON,
+) -> int:
     """Show the citations of a page, as parsed from its wikitext.
 
     No request is made, and nothing is stored. Ends with 1 when a URL is malformed. See
@@ -240,37 +239,26 @@ _COPY_KEYS: Final = frozenset({"address", "timestamp", "service", "title"})
 _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@click.command("repair")
-@click.argument("file", type=click.File("rb"), metavar="FILE|-")
-@click.option(
-    "--remedies",
-    type=click.File("rb"),
-    required=True,
-    metavar="FILE",
-    help="What is known of the page's links, in JSON: by URL, a condition and a copy.",
-)
-@click.option("--language", default="en", show_default=True, help="The wiki's.")
-@click.option(
-    "--templates",
-    "own",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A template map in TOML to lay over that of the language.",
-)
-@click.option("--bot", default="", metavar="NAME", help="The account that tags are to name.")
-@click.option(
-    "--diff", "as_diff", is_flag=True, help="Show what would change, instead of the text."
-)
-@json_option
+@cli_command("repair")
 def repair_command(
     *,
-    file: IO[bytes],
-    remedies: IO[bytes],
-    language: str,
-    own: Path | None,
-    bot: str,
-    as_diff: bool,
-    as_json: bool,
+    file: IO[bytes] = argument("FILE|-", type=click.File("rb")),
+    remedies: IO[bytes] = option(
+        "What is known of the page's links, in JSON: by URL, a condition and a copy.",
+        type=click.File("rb"),
+        required=True,
+        metavar="FILE",
+    ),
+    language: str = option("The wiki's.", default="en", show_default=True),
+    own: Path | None = option(
+        "A template map in TOML to lay over that of the language.",
+        "--templates",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+    ),
+    bot: str = option("The account that tags are to name.", default="", metavar="NAME"),
+    as_diff: bool = option("Show what would change, instead of the text.", "--diff"),
+    as_json: bool = JSON,
 ) -> int:
     """Repair the lost links in a page's wikitext, and print it.
 
