@@ -78,7 +78,7 @@ def registry_routes(
 ) -> list[BaseRoute]:
     """Return the routes of the link registry."""
     desk = RegistryService(registry.source, OwnCopies(database, means.store), means.clock)
-    door = RateLimiter(registry.access)
+    door = RateLimiter(registry.access, monotonic=means.clock.monotonic)
     people = RegistryPages(desk, door, FormStamps(_reporters(registry)), means)
     finder = LinkEvidenceReader(
         registry.source, CopyLookup(database, means.store), means.status, means.clock

@@ -272,18 +272,35 @@ class RateLimitPolicy:
     shared: SharedBuckets | None = None
 
 
-class RateLimiter:
-    """Rate limiter for requests under a policy. Thread-safe."""
+class BusyError(Exception):
+    """Rate limit exceeded; `seconds` is the time to wait."""
 
-    def __init__(self, access: RateLimitPolicy, name: str = "links") -> None:
-        """Create the buckets; limiters with different names count separately."""
+    def __init__(self, seconds: int) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class RateLimiter:
+    """Rate limiter for requests under a policy; different names count separately. Thread-safe."""
+
+    def __init__(
+        self,
+        access: RateLimitPolicy,
+        name: str = "links",
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._access = access
+        self._monotonic = monotonic
         self._programs = RequestThrottle(access.rates, shared=access.shared, name=name)
         self._form = RequestThrottle(access.form_rates, shared=access.shared, name=f"{name} form")
 
     def address_of(self, request: Request) -> Address:
         """Return the client's address."""
         return self._access.readers.address_of(request)
+
+    def range_of(self, request: Request) -> str:
+        """Return the client's address range, to which form tokens are bound."""
+        return rate_limit_prefix(self.address_of(request))
 
     def is_internal(self, request: Request) -> bool:
         """Return True for an exempt caller."""
@@ -295,22 +312,18 @@ class RateLimiter:
         same = hmac.compare_digest(said.encode("utf-8", "replace"), wanted.encode())
         return bool(self._access.token) and same
 
-    def wait_s(self, request: Request, now: float) -> int:
-        """Count an API request and return 0, or return the whole seconds to wait."""
-        if self.is_internal(request):
-            return 0
-        return self._programs.wait_s(self.address_of(request), now)
+    def count(self, request: Request, *, is_form: bool = False) -> None:
+        """Count an API or form request; raise BusyError above the rate limit."""
+        if not self.is_internal(request):
+            throttle = self._form if is_form else self._programs
+            wait = throttle.wait_s(self.address_of(request), self._monotonic())
+            if wait:
+                raise BusyError(wait)
 
-    def charge(self, request: Request, now: float, cost: float) -> None:
+    def charge(self, request: Request, cost: float) -> None:
         """Charge additional tokens for an accepted API request."""
         if cost > 0 and not self.is_internal(request):
-            self._programs.charge(self.address_of(request), now, cost)
-
-    def form_wait_s(self, request: Request, now: float) -> int:
-        """Count a form request and return 0, or return the whole seconds to wait."""
-        if self.is_internal(request):
-            return 0
-        return self._form.wait_s(self.address_of(request), now)
+            self._programs.charge(self.address_of(request), self._monotonic(), cost)
 
 
 def read_token(path: Path) -> str:
@@ -362,11 +375,8 @@ class BlockStream(StreamingResponse):
 class LoadLimit:
     """Runner of endpoints in dedicated threads, with a bounded number of waiting requests."""
 
-    def __init__(
-        self, door: RateLimiter, monotonic: Callable[[], float], *, threads: int, most_waiting: int
-    ) -> None:
+    def __init__(self, door: RateLimiter, *, threads: int, most_waiting: int) -> None:
         self._door = door
-        self._monotonic = monotonic
         self._limiter = anyio.CapacityLimiter(threads)
         self._most = threads + most_waiting
         self._count = 0
@@ -380,9 +390,10 @@ class LoadLimit:
         async def answer(request: Request) -> Response:
             if not when(request):
                 return await anyio.to_thread.run_sync(endpoint, request)
-            wait = self._door.wait_s(request, self._monotonic())
-            if wait:
-                raise HTTPException(429, headers={"Retry-After": str(wait)})
+            try:
+                self._door.count(request)
+            except BusyError as error:
+                raise HTTPException(429, headers={"Retry-After": str(error.seconds)}) from None
             if self._count >= self._most:
                 raise HTTPException(503, headers={"Retry-After": str(_BUSY_RETRY_S)})
             self._count += 1
@@ -416,8 +427,5 @@ def load_limits(
     access: RateLimitPolicy, monotonic: Callable[[], float]
 ) -> tuple[LoadLimit, LoadLimit]:
     """Return the limits of lists and searches, and those of comparisons, which use a core for a second."""
-    door = RateLimiter(replace(access, rates=COSTLY_RATES), "pages")
-    return (
-        LoadLimit(door, monotonic, threads=4, most_waiting=28),
-        LoadLimit(door, monotonic, threads=1, most_waiting=7),
-    )
+    door = RateLimiter(replace(access, rates=COSTLY_RATES), "pages", monotonic)
+    return LoadLimit(door, threads=4, most_waiting=28), LoadLimit(door, threads=1, most_waiting=7)

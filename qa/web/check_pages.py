@@ -32,10 +32,9 @@ from playback.access.levels import Level
 from playback.url_paths import Memento, MementoModifier, memento_path, page_path
 from playback.web.i18n import localized_path, noop, translate, when
 from playback.web.page_renderer import WebContext, scripted_headers
-from playback.web.rate_limits import RateLimiter
-from playback.web.registry.registry_api import problem
+from playback.web.rate_limits import BusyError, RateLimiter
+from playback.web.registry.registry_api import REGISTRY_AWAY, TOO_OFTEN, answer_or_problem
 from playback.web.registry.registry_forms import check_sender, read_form_post
-from playback.web.registry.registry_pages import BusyError
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
 from qa.check_table import CheckedPage
 from qa.web import check_labels
@@ -312,14 +311,12 @@ class QualityPages:
         except InputError as error:
             return self._list(None, 400, error=translate(str(error)))
         except BusyError as error:
-            text = translate(noop("Too many questions: wait, and ask less often."))
-            return self._refused(429, text, {"Retry-After": str(error.seconds)})
+            return self._refused(429, translate(TOO_OFTEN), {"Retry-After": str(error.seconds)})
         except NoRegistryError:
             raise HTTPException(404) from None
         except (TransientError, UnavailableError) as error:
             _LOG.warning("front.quality_unavailable: %s", error)
-            text = translate(noop("The link registry cannot be read at the moment."))
-            return self._refused(503, text, {"Retry-After": "30"})
+            return self._refused(503, translate(REGISTRY_AWAY), {"Retry-After": "30"})
 
     def _refused(self, code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
         return self._render(
@@ -411,7 +408,7 @@ class QualityApi:
                 headers=_NO_STORE,
             )
 
-        return self._told(request, told)
+        return self._answered(request, told)
 
     def summary(self, request: Request) -> Response:
         """Serve the counts by verdict; null where they are shown to reviewers only."""
@@ -423,24 +420,14 @@ class QualityApi:
             counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
             return JSONResponse({"totals": counted}, headers=_NO_STORE)
 
-        return self._told(request, told)
+        return self._answered(request, told)
 
-    def _told(self, request: Request, tell: Callable[[], Response]) -> Response:
-        """Call the handler; convert exceptions to problem responses."""
-        try:
+    def _answered(self, request: Request, tell: Callable[[], Response]) -> Response:
+        def counted() -> Response:
             self._gate.count(request)
             return tell()
-        except BusyError as error:
-            retry = {"Retry-After": str(error.seconds)}
-            return problem(429, "Too many questions: wait, and ask less often.", retry)
-        except InputError as error:
-            return problem(400, translate(str(error)))
-        except NoRegistryError:
-            return problem(404, "This archive has no link registry.")
-        except TransientError as error:
-            _LOG.warning("front.quality_unavailable: %s", error)
-            retry = {"Retry-After": "30"}
-            return problem(503, "The link registry cannot be read at the moment.", retry)
+
+        return answer_or_problem(counted)
 
 
 def check_as_json(result: VisibleCheck) -> dict[str, object]:
@@ -507,7 +494,10 @@ class QualityContext:
         results = VisibleChecks(registry.source, context.store, context.cautions)
         reporters = functools.cache(functools.partial(open_reporter_digests, self.layout))
         gate = ReviewGate(
-            self.reviewers, reporters, RateLimiter(registry.access, "quality"), context.clock
+            self.reviewers,
+            reporters,
+            RateLimiter(registry.access, "quality", context.clock.monotonic),
+            context.clock,
         )
         pages = QualityPages(
             results,

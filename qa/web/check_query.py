@@ -26,7 +26,7 @@ from playback.access.threat_lists import ListEffect
 from playback.web.copy_notices import CopyWarnings
 from playback.web.i18n import noop
 from playback.web.page_store import CapturedPage, PageStore
-from playback.web.registry.registry_service import NoRegistryError, RegistrySource
+from playback.web.registry.registry_service import RegistrySource, open_registry
 from playback.web.registry.registry_values import parse_flag
 from qa.check_store import (
     count_by_verdict,
@@ -198,16 +198,9 @@ class VisibleChecks:
         self._store = store
         self._cautions = cautions
 
-    def is_there(self) -> bool:
-        """Return whether the registry exists."""
-        return self._source.is_there()
-
     def registry(self) -> RegistryStore:
         """Return the registry."""
-        store = self._source.store()
-        if store is None:
-            raise NoRegistryError
-        return store
+        return open_registry(self._source)
 
     def listed(self, question: CheckQuery) -> CheckListPart:
         """Return a part of the list, the worst first."""

@@ -11,25 +11,20 @@ All calls block; Starlette runs them in threads.
 import base64
 import binascii
 import hmac
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sqlalchemy import Connection
 from starlette.requests import Request
 
 from core.clock import Clock
-from core.errors import TransientError
 from core.playback_check import QaVerdict
 from links.feedback.reporter_limits import ReporterDigests
 from links.registry.database import RegistryStore
-from net.address_policy import rate_limit_prefix
 from playback.web.client_address import ClientAddresses, Network, within
 from playback.web.rate_limits import RateLimiter
 from playback.web.registry.registry_forms import FormTokens
-from playback.web.registry.registry_pages import BusyError
+from playback.web.registry.registry_service import RegistryWriters
 from qa.check_store import find_checks, record_review, want_repair
 from qa.check_table import CheckedPage, RepairState
 
@@ -91,22 +86,19 @@ class ReviewGate:
     def count(self, request: Request) -> None:
         """Count a request of a client that is not authorized; raise BusyError above the rate limit."""
         if self.name_of(request) is None:
-            wait = self._door.wait_s(request, self._clock.monotonic())
-            if wait:
-                raise BusyError(wait)
+            self._door.count(request)
 
     def token(self, request: Request, purpose: str) -> str:
         """Return a form token for this reviewer."""
-        return FormTokens(self._reporters()).make(purpose, self._range(request), self._now())
+        return FormTokens(self._reporters()).make(
+            purpose, self._door.range_of(request), self._now()
+        )
 
     def holds(self, request: Request, token: str, purpose: str) -> bool:
         """Return whether the form token is valid and recent."""
         return FormTokens(self._reporters()).holds(
-            token, purpose, self._range(request), self._now()
+            token, purpose, self._door.range_of(request), self._now()
         )
-
-    def _range(self, request: Request) -> str:
-        return rate_limit_prefix(self._door.address_of(request))
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
@@ -122,7 +114,6 @@ def _basic(said: str) -> tuple[str, str]:
     return name, password
 
 
-_PATIENCE_S = 5.0
 _WRITERS = 2
 PENDING_REPAIRS = frozenset({RepairState.WANTED, RepairState.BEGUN})
 
@@ -149,12 +140,12 @@ class ReviewActions:
     def __init__(self, registry: Callable[[], RegistryStore], clock: Clock) -> None:
         self._registry = registry
         self._clock = clock
-        self._writers = threading.BoundedSemaphore(_WRITERS)
+        self._writers = RegistryWriters(_WRITERS)
 
     def do(self, act: ReviewAction, page_id: str, level: str, *, by: str, note: str) -> bool:
         """Execute the action; False when the capture is no longer known."""
         now = self._clock.now()
-        with self._writing() as rows:
+        with self._writers.writing(self._registry()) as rows:
             if act is ReviewAction.RECRAWL:
                 # A pending repair is neither reset nor started again.
                 known = find_checks(rows, [page_id])
@@ -163,17 +154,6 @@ class ReviewActions:
             return record_review(
                 rows, page_id, level, ACTION_VERDICTS[act], by=by, note=note, now=now
             )
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        """Open a write transaction; with too many writers waiting, fail after a short time."""
-        if not self._writers.acquire(timeout=_PATIENCE_S):
-            raise TransientError("The link registry is being written to.")
-        try:
-            with self._registry().writing() as rows:
-                yield rows
-        finally:
-            self._writers.release()
 
 
 def active_actions(row: CheckedPage) -> list[ReviewAction]:

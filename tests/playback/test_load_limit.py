@@ -74,7 +74,7 @@ def test_comparisons_leave_the_other_pages_as_fast_as_ever(served: Served, site:
 
 def test_a_neighbourhood_that_asks_too_often_is_told_when_to_come_again() -> None:
     """Another neighbourhood is answered meanwhile."""
-    limit = LoadLimit(_door(burst=3), time.monotonic, threads=1, most_waiting=1)
+    limit = LoadLimit(_door(burst=3), threads=1, most_waiting=1)
 
     def endpoint(_: Request) -> Response:
         return PlainTextResponse("listed")
@@ -90,7 +90,7 @@ def test_a_neighbourhood_that_asks_too_often_is_told_when_to_come_again() -> Non
 
 def test_a_streamed_answer_counts_until_it_has_ended() -> None:
     """Then the next one is answered; an answer that breaks off is no longer counted, either."""
-    limit = LoadLimit(_door(burst=100), time.monotonic, threads=1, most_waiting=0)
+    limit = LoadLimit(_door(burst=100), threads=1, most_waiting=0)
 
     def blocks(fails: bool) -> Iterator[bytes]:
         yield b"first\n"

@@ -4,13 +4,14 @@ Open to pages of any site, without credentials. ``text/plain`` is accepted as we
 browsers send it across origins without a preflight; ``application/json`` gets its preflight.
 """
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -30,10 +31,16 @@ from playback.web.cached_links.cached_lookup import LinkEvidenceReader
 from playback.web.cached_links.cached_request import parse_cached
 from playback.web.i18n import page_language, set_language, translate
 from playback.web.page_renderer import WebContext
-from playback.web.rate_limits import RateLimiter
+from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry.answer_formats import Data, as_json
 from playback.web.registry.link_messages import request_words
-from playback.web.registry.registry_api import CORS_HEADERS, problem
+from playback.web.registry.registry_api import (
+    CORS_HEADERS,
+    TOO_OFTEN,
+    answer_or_problem,
+    problem,
+)
+from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_values import PageAnswer, PageQuestion
 
 GADGET_PATH = "/links/gadget.js"
@@ -70,24 +77,12 @@ MOST_BYTES = 300_000
 _PATIENCE_S = 10.0  # for a body to arrive
 _URLS_A_TOKEN = 50  # a question for a thousand costs as much as twenty for one
 _TYPES = ("application/json", "text/plain")
-_CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
 _PREFLIGHT = {
     "Access-Control-Allow-Methods": "POST",
     "Access-Control-Allow-Headers": "Content-Type, Api-User-Agent",
     "Access-Control-Max-Age": "86400",
     "Allow": "POST, OPTIONS",
 }
-_HEADERS = {"Cache-Control": "no-store"}
-
-
-class _CachedRefusedError(Exception):
-    """Request rejected with a status code."""
-
-    def __init__(self, status: int, detail: str, retry_s: int = 0) -> None:
-        super().__init__(status)
-        self.status = status
-        self.detail = detail
-        self.retry_s = retry_s
 
 
 class CachedLinks:
@@ -113,33 +108,26 @@ class CachedLinks:
     async def answer(self, request: Request) -> Response:
         """Return the answer, or the error as a problem document."""
         response = await self._answered(request)
-        for name, value in {**CORS_HEADERS, **_HEADERS}.items():
-            response.headers[name] = value
+        response.headers.update({**CORS_HEADERS, "Cache-Control": "no-store"})
         return response
 
     async def _answered(self, request: Request) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers=_PREFLIGHT)
         try:
-            self._count(request)
-            body = await read_body(request)
-            return await run_in_threadpool(self._told, request, body)
-        except _CachedRefusedError as error:
-            retry = {"Retry-After": str(error.retry_s)} if error.retry_s else None
-            return problem(error.status, error.detail, retry)
-        except InputError as error:
-            return problem(400, translate(str(error)))
-
-    def _count(self, request: Request) -> None:
-        wait = self._door.wait_s(request, self._means.clock.monotonic())
-        if wait:
-            raise _CachedRefusedError(429, "Too many questions: wait, and ask less often.", wait)
+            self._door.count(request)
+            body = await read_body(request, _TYPES, MOST_BYTES, patience_s=_PATIENCE_S)
+        except BusyError as error:
+            return problem(429, translate(TOO_OFTEN), {"Retry-After": str(error.seconds)})
+        except HTTPException as error:
+            return problem(error.status_code, error.detail)
+        return await run_in_threadpool(answer_or_problem, partial(self._told, request, body))
 
     def _told(self, request: Request, body: bytes) -> Response:
         front = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
         question = parse_cached(body, own=(front, self._means.replay_origin))
-        more = (question.size - 1) / _URLS_A_TOKEN  # one was counted when the question came in
-        self._door.charge(request, self._means.clock.monotonic(), more)
+        # One was counted when the question came in.
+        self._door.charge(request, (len(question.urls) - 1) / _URLS_A_TOKEN)
         set_language(question.language)
         found = self._finder.find(question, is_internal=self._door.is_internal(request))
         leading = AnswerOrigins(
@@ -147,8 +135,7 @@ class CachedLinks:
             self._means.replay_origin,
             self._in_addresses(question.wiki),
         )
-        today = self._finder.day
-        links = [answer_link(facts, leading, today) for facts in found.facts]
+        links = [answer_link(facts, leading, self._finder.day) for facts in found.facts]
         data: Data = {
             "wiki": str(question.wiki) if question.wiki else None,
             "fresh_s": max_age_s(links, self._means.clock.now(), is_watched=found.is_watched),
@@ -156,11 +143,11 @@ class CachedLinks:
             "page": _page_of(found.page),
             "links": [cached_link_data(link) for link in links],
         }
-        headers = {"Content-Language": page_language.get().language}
         noting = None
         if found.page is not None and not found.page.is_observed and question.wiki is not None:
             asked = PageQuestion(question.wiki, (question.page_id,), ())
             noting = BackgroundTask(self._note, asked)
+        headers = {"Content-Language": page_language.get().language}
         return Response(
             as_json(data), headers=headers, media_type="application/json", background=noting
         )
@@ -172,32 +159,6 @@ class CachedLinks:
             return named if named and self._means.offers.speak_of(named) else ""
         except (InputError, TransientError):
             return ""
-
-
-async def read_body(request: Request) -> bytes:
-    """Read the request body after checking its type and length.
-
-    Raises:
-        _CachedRefusedError: 415 wrong type, 413 too long, 408 timeout.
-    """
-    kind, _, parameters = request.headers.get("content-type", "").lower().partition(";")
-    is_plain = request.headers.get("content-encoding", "identity").lower() == "identity"
-    if kind.strip() not in _TYPES or parameters.strip() not in _CHARSETS or not is_plain:
-        raise _CachedRefusedError(415, "Send JSON in UTF-8, as application/json or text/plain.")
-    too_long = _CachedRefusedError(413, f"A question has {MOST_BYTES} bytes at most.")
-    said = request.headers.get("content-length", "0")
-    if len(said) > 9 or not (said.isascii() and said.isdigit()) or int(said) > MOST_BYTES:
-        raise too_long
-    body = bytearray()
-    try:
-        async with asyncio.timeout(_PATIENCE_S):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MOST_BYTES:
-                    raise too_long
-    except TimeoutError:
-        raise _CachedRefusedError(408, "The question did not arrive in time.") from None
-    return bytes(body)
 
 
 def _page_of(page: PageAnswer | None) -> Data | None:

@@ -56,11 +56,6 @@ class CachedQuestion:
     language: str = ""  # of the texts; empty: negotiated
     page_id: int = 0  # the wiki's number of the page that contains them; 0 when not given (W20)
 
-    @property
-    def size(self) -> int:
-        """Return the number of URLs."""
-        return len(self.urls)
-
 
 def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
     """Parse a JSON body; addresses below `own`, this archive's origins, are copies already."""

@@ -7,7 +7,6 @@ exact to the day, and in the rounded words shown to readers (W60).
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -28,7 +27,6 @@ from playback.web.registry.link_messages import (
 from playback.web.registry.registry_lists import FoundLinks, WikiQuestion
 from playback.web.registry.registry_values import (
     LinkRecord,
-    LinkScope,
     PageAnswer,
     PageReference,
     RegistryAnswer,
@@ -59,13 +57,6 @@ _SCRIPT = """/* Weboid {version}, GPL-3.0-or-later. Made by {source} */
 \tmw.hook( "externalLinkProblem/query.answer" ).fire( problems );
 }}( window.mediaWiki ) );
 """
-
-
-def scoped(page: PageAnswer, scope: LinkScope) -> PageAnswer:
-    """Return the page with the links selected by the scope."""
-    if scope is LinkScope.ALL:
-        return page
-    return replace(page, links=tuple(each for each in page.links if each.has_findings))
 
 
 def data_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) -> Data:
@@ -210,13 +201,11 @@ def as_xml(root: str, data: Mapping[str, Any]) -> bytes:
     return found
 
 
-def as_javascript(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) -> bytes:
-    """Encode the presumably unreachable URLs as JavaScript for a gadget (W67)."""
-    problems = problems_of(answer, origin, fields)
-    source = f"{origin}{SOURCE_PATH}"
+def as_javascript(problems: Sequence[Data], origin: str) -> bytes:
+    """Encode the result of `problems_of` as JavaScript for a gadget (W67)."""
     told = {
         "version": version("weboid"),
-        "source": source,
+        "source": f"{origin}{SOURCE_PATH}",
         "problems": json.dumps(problems, allow_nan=False).translate(_JS_ESCAPES),
     }
     return _SCRIPT.format_map(told).encode("ascii", "replace")

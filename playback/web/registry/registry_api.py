@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from core.errors import InputError, TransientError
 from playback.web.i18n import noop, page_language, set_language, translate
 from playback.web.page_renderer import WebContext
-from playback.web.rate_limits import RateLimiter
+from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry import answer_formats
 from playback.web.registry.answer_formats import (
     SOURCE_PATH,
@@ -61,9 +61,9 @@ INFO_PATH = "/externalLinkInfo"  # W68
 
 _PAGES_A_TOKEN = 5  # a question for fifty pages costs as much as ten for one
 _FRESH_S = 60
-_TOO_OFTEN = noop("Too many questions: wait, and ask less often.")
+TOO_OFTEN = noop("Too many questions: wait, and ask less often.")
 _NO_REGISTRY = noop("This archive has no link registry.")
-_AWAY = noop("The link registry cannot be read at the moment.")
+REGISTRY_AWAY = noop("The link registry cannot be read at the moment.")
 _SOURCE = Path(answer_formats.__file__)
 EXCLUDED_TEXT = noop("The wiki keeps links to %(entries)s out of its link search on purpose.")
 CORS_HEADERS = {
@@ -118,40 +118,28 @@ class RegistryApi:
 
     def page(self, request: Request) -> Response:
         """Return information about a page's links (W19, W21), or handle a ping (W22)."""
-        question = parse_page_question(request.query_params)
-        self._count_pages(request, question)
         formats = (AnswerFormat.JSON, AnswerFormat.XML, AnswerFormat.HTML)
         wanted = parse_format(request.query_params.get("format", ""), formats)
-        if question.is_ping:
-            self._desk.ping(question, is_internal=self._door.is_internal(request))
+        if parse_flag(request.query_params.get("ping", "")):
+            is_internal = self._door.is_internal(request)
+            self._desk.ping(self._page_question(request), is_internal=is_internal)
             return Response(status_code=204, headers={"Cache-Control": "no-store"})
-        set_language(question.language)
-        return self._written(question, self._answer(request, question), wanted)
+        return self._written(*self._asked(request), wanted)
 
     def problem(self, request: Request) -> Response:
         """Return the presumably unreachable URLs as gadget script (W67)."""
-        question = parse_page_question(request.query_params)
         formats = (AnswerFormat.JAVASCRIPT, AnswerFormat.JSON)
         wanted = parse_format(request.query_params.get("format", ""), formats)
-        self._count_pages(request, question)
-        set_language(question.language)
-        answer = self._answer(request, question)
+        question, answer = self._asked(request)
+        problems = problems_of(answer, self._means.origin, question.fields)
         if wanted is AnswerFormat.JAVASCRIPT:
-            return self._sent(
-                question, as_javascript(answer, self._means.origin, question.fields), wanted
-            )
-        data = {
-            "wiki": str(answer.wiki),
-            "problems": problems_of(answer, self._means.origin, question.fields),
-        }
+            return self._sent(question, as_javascript(problems, self._means.origin), wanted)
+        data = {"wiki": str(answer.wiki), "problems": problems}
         return self._sent(question, as_json(data), wanted)
 
     def info(self, request: Request) -> Response:
         """Return a page's links with findings as an HTML page (W68), or the list only."""
-        question = parse_page_question(request.query_params)
-        self._count_pages(request, question)
-        set_language(question.language)
-        answer = self._answer(request, question)
+        question, answer = self._asked(request)
         if parse_flag(request.query_params.get("fragment", "")):
             return self._written(question, answer, AnswerFormat.HTML)
         response = self._people.page_told(request, question, answer)
@@ -164,9 +152,11 @@ class RegistryApi:
         wiki, kind = parse_wiki(given.get("dbname", "")), parse_list(given.get("with", ""))
         after = parse_after(given.get("after", ""))
         wanted = parse_format(given.get("format", ""), (AnswerFormat.JSON, AnswerFormat.XML))
-        is_internal = self._door.is_internal(request)
-        domain = given.get("domain", "")
-        listed = self._desk.listed(wiki, kind, after, domain=domain, is_internal=is_internal)
+        listed = self._desk.listed(
+            *(wiki, kind, after),
+            domain=given.get("domain", ""),
+            is_internal=self._door.is_internal(request),
+        )
         if listed is None:
             raise UnknownWikiError
         data = list_data(wiki, kind, listed)
@@ -194,8 +184,7 @@ class RegistryApi:
         given = request.query_params
         wiki = parse_wiki(given.get("dbname", ""))
         question = PatternQuestion(parse_pattern(given.get("pattern", "")), wiki, (), frozenset())
-        is_internal = self._door.is_internal(request)
-        entries = self._desk.kept_out(question, is_internal=is_internal)
+        entries = self._desk.kept_out(question, is_internal=self._door.is_internal(request))
         if entries is None:
             raise UnknownWikiError
         data = {
@@ -216,42 +205,31 @@ class RegistryApi:
         """Return the OpenAPI description."""
         return Response(as_json(description(self._means.origin)), media_type="application/json")
 
-    def _answer(self, request: Request, question: PageQuestion) -> RegistryAnswer:
-        return self._desk.answer(question, is_internal=self._door.is_internal(request))
+    def _asked(self, request: Request) -> tuple[PageQuestion, RegistryAnswer]:
+        """Parse a query for pages, and answer it in its language."""
+        question = self._page_question(request)
+        set_language(question.language)
+        return question, self._desk.answer(question, is_internal=self._door.is_internal(request))
+
+    def _page_question(self, request: Request) -> PageQuestion:
+        """Parse the query, and charge for pages beyond the first, counted on receipt."""
+        question = parse_page_question(request.query_params)
+        self._door.charge(request, (question.size - 1) / _PAGES_A_TOKEN)
+        return question
 
     def _answered(self, answer: _Endpoint, request: Request) -> Response:
         """Return the response, or the error as a problem document, with common headers."""
+
+        def counted() -> Response:
+            self._door.count(request)
+            return answer(request)
+
         if request.method == "OPTIONS":
             response = Response(status_code=204, headers=_PREFLIGHT)
         else:
-            try:
-                self._count(request)
-                response = answer(request)
-            except _TooManyQuestionsError as error:
-                retry = {"Retry-After": str(error.seconds)}
-                response = problem(429, translate(_TOO_OFTEN), retry)
-            except InputError as error:
-                status = 404 if isinstance(error, UnknownWikiError) else 400
-                response = problem(status, translate(str(error)))
-            except NoRegistryError:
-                response = problem(404, translate(_NO_REGISTRY))
-            except TransientError as error:
-                _LOG.warning("front.registry_unavailable: %s", error)
-                retry = {"Retry-After": "30"}
-                response = problem(503, translate(_AWAY), retry)
-        for name, value in CORS_HEADERS.items():
-            response.headers[name] = value
+            response = answer_or_problem(counted)
+        response.headers.update(CORS_HEADERS)
         return response
-
-    def _count(self, request: Request) -> None:
-        wait = self._door.wait_s(request, self._means.clock.monotonic())
-        if wait:
-            raise _TooManyQuestionsError(wait)
-
-    def _count_pages(self, request: Request, question: PageQuestion) -> None:
-        """Charge the rate limit for pages beyond the first, which was counted on receipt."""
-        more = (question.size - 1) / _PAGES_A_TOKEN
-        self._door.charge(request, self._means.clock.monotonic(), more)
 
     def _written(
         self, question: PageQuestion, answer: RegistryAnswer, wanted: AnswerFormat
@@ -281,12 +259,20 @@ def _normal(text: str) -> dict[str, str | None]:
         return {"given": text, "url": None, "fault": translate(str(error))}
 
 
-class _TooManyQuestionsError(Exception):
-    """Rate limit exceeded; `seconds` is the time to wait."""
-
-    def __init__(self, seconds: int) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
+def answer_or_problem(answer: Callable[[], Response]) -> Response:
+    """Return the answer, or its error as a problem document."""
+    try:
+        return answer()
+    except BusyError as error:
+        return problem(429, translate(TOO_OFTEN), {"Retry-After": str(error.seconds)})
+    except InputError as error:
+        status = 404 if isinstance(error, UnknownWikiError) else 400
+        return problem(status, translate(str(error)))
+    except NoRegistryError:
+        return problem(404, translate(_NO_REGISTRY))
+    except TransientError as error:
+        _LOG.warning("front.registry_unavailable: %s", error)
+        return problem(503, translate(REGISTRY_AWAY), {"Retry-After": "30"})
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:

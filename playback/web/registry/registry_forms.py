@@ -14,12 +14,13 @@ The stamp of the empty form is valid for any one query from a browser that indic
 the user (Sec-Fetch-Mode, W3C Fetch Metadata). Other clients have to submit the filled-in form.
 """
 
+import asyncio
 import hmac
 import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
@@ -40,6 +41,7 @@ from playback.web.registry.registry_values import Group, LinkScope
 MOST_FORM_BYTES = 16_384
 MOST_FORM_FIELDS = 20
 TOKEN_S = 2 * 3600
+_CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
 _FORM = "application/x-www-form-urlencoded"
 _OWN = frozenset({"same-origin", "none"})  # none: the reader's own doing, such as loading it again
 
@@ -86,26 +88,41 @@ def check_sender(request: Request, origin: str) -> None:
         raise HTTPException(403)
 
 
+async def read_body(
+    request: Request, types: Collection[str], most_bytes: int, *, patience_s: float | None = None
+) -> bytes:
+    """Read the request body, UTF-8 of one of these content types.
+
+    Raises:
+        HTTPException: 415 other type, 413 too long, 408 not arrived in time.
+    """
+    kind, _, parameters = request.headers.get("content-type", "").lower().partition(";")
+    is_plain = request.headers.get("content-encoding", "identity").lower() == "identity"
+    if kind.strip() not in types or parameters.strip() not in _CHARSETS or not is_plain:
+        raise HTTPException(415, f"Send UTF-8, as {' or '.join(types)}.")
+    too_long = HTTPException(413, f"A question has {most_bytes} bytes at most.")
+    said = request.headers.get("content-length", "0")
+    if len(said) > 9 or not (said.isascii() and said.isdigit()) or int(said) > most_bytes:
+        raise too_long
+    body = bytearray()
+    try:
+        async with asyncio.timeout(patience_s):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most_bytes:
+                    raise too_long
+    except TimeoutError:
+        raise HTTPException(408, "The question did not arrive in time.") from None
+    return bytes(body)
+
+
 async def read_form_post(request: Request) -> Mapping[str, str]:
     """Read the fields of a submitted form; the first value of repeated ones.
 
     Raises:
-        HTTPException: 415 wrong content type, 413 too long, 400 not text.
+        HTTPException: as `read_body`; 400, it is no form.
     """
-    kind, _, rest = request.headers.get("content-type", "").partition(";")
-    charset = rest.strip().lower()
-    if kind.strip().lower() != _FORM or charset not in ("", "charset=utf-8"):
-        raise HTTPException(415)
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise HTTPException(415)
-    said = request.headers.get("content-length", "0")
-    if not (said.isascii() and said.isdigit()) or len(said) > 9 or int(said) > MOST_FORM_BYTES:
-        raise HTTPException(413)
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MOST_FORM_BYTES:
-            raise HTTPException(413)
+    body = await read_body(request, (_FORM,), MOST_FORM_BYTES)
     try:
         pairs = parse_qsl(
             body.decode("ascii"),
@@ -115,10 +132,7 @@ async def read_form_post(request: Request) -> Mapping[str, str]:
         )
     except ValueError:  # a byte that is no form's, too many fields, or no UTF-8
         raise HTTPException(400) from None
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        found.setdefault(name, value)
-    return found
+    return dict(reversed(pairs))
 
 
 STAMP_S = 2 * 3600

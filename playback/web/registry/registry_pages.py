@@ -22,7 +22,7 @@ from core.errors import InputError, TransientError
 from links.registry.wikis import WikiName
 from playback.web.i18n import languages, localized_path, page_language, set_language, translate
 from playback.web.page_renderer import WebContext
-from playback.web.rate_limits import RateLimiter
+from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry import link_messages
 from playback.web.registry.answer_formats import own_copy
 from playback.web.registry.registry_forms import (
@@ -129,7 +129,7 @@ class RegistryPages:
         return self._rendered(form)
 
     def _page_asked(self, request: Request, form: RegistryForm) -> Response:
-        self._count(request, is_form=False)
+        self._door.count(request)
         wanted = parse_filter(form.status)
         question = PageQuestion(
             parse_wiki(form.dbname.strip()),
@@ -154,19 +154,10 @@ class RegistryPages:
         identity = parse_url(form.url)
         if not self._is_asked_by_form(request, form):
             return self._rendered(form, is_prefilled=True)
-        self._count(request)
-        is_internal = self._door.is_internal(request)
-        found = self._desk.link(identity, is_internal=is_internal)
+        self._door.count(request, is_form=True)
         wiki = parse_wiki(form.dbname.strip()) if form.dbname.strip() else None
-        uses = None
-        if found is not None and wiki is not None:
-            uses = self._desk.uses(found[0], wiki, farm_wide=form.farm, is_internal=is_internal)
-        link = found[1] if found else None
-        spam = None
-        if link is None and wiki is not None:
-            spam = self._desk.spam(identity, wiki, is_internal=is_internal)
-        if spam is not None:
-            link, uses = spam
+        is_internal = self._door.is_internal(request)
+        link, uses = self._desk.link(identity, wiki, farm_wide=form.farm, is_internal=is_internal)
         return self._rendered(form, normal=identity, link=link, uses=uses, wiki=wiki)
 
     def _pattern_told(self, request: Request, form: RegistryForm) -> Response:
@@ -179,7 +170,7 @@ class RegistryPages:
         )
         if not self._is_asked_by_form(request, form):
             return self._rendered(form, is_prefilled=True)
-        self._count(request)
+        self._door.count(request, is_form=True)
         is_internal = self._door.is_internal(request)
         found = self._desk.search(question, is_internal=is_internal)
         further = {**_filled(form), "stamp": form.stamp, "after": found.after}
@@ -194,7 +185,7 @@ class RegistryPages:
         given = request.query_params
         wiki, kind = parse_wiki(form.dbname.strip()), parse_list(given.get("with", ""))
         after, domain = parse_after(given.get("after", "")), given.get("domain", "").strip()
-        self._count(request, is_form=False)
+        self._door.count(request)
         listed = self._desk.listed(
             wiki, kind, after, domain=domain, is_internal=self._door.is_internal(request)
         )
@@ -289,21 +280,6 @@ class RegistryPages:
         if self._stamps.take(stamp, address, now, question_of(form)):
             return True
         return mode == "navigate" and self._stamps.take(stamp, address, now, "")
-
-    def _count(self, request: Request, *, is_form: bool = True) -> None:
-        now = self._means.clock.monotonic()
-        wait_s = self._door.form_wait_s if is_form else self._door.wait_s
-        wait = wait_s(request, now)
-        if wait:
-            raise BusyError(wait)
-
-
-class BusyError(Exception):
-    """Rate limit exceeded; `seconds` is the time to wait."""
-
-    def __init__(self, seconds: int) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
 
 
 def _filled(form: RegistryForm) -> dict[str, str]:

@@ -12,9 +12,13 @@ unavailable.
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Protocol
+
+from sqlalchemy import Connection
 
 from core.clock import Clock
 from core.errors import TransientError, UnavailableError
@@ -25,12 +29,10 @@ from links.feedback.replacements import ArchiveCopySink
 from links.feedback.reporter_limits import Limits, limits_of
 from links.registry.database import RegistryStore, open_registry_store
 from links.registry.link_additions import revisions_of
-from links.registry.pages import WikiPageRow, ask_for, find_pages, find_titled, mark_stale
-from links.registry.statements import Reader
+from links.registry.pages import ask_for, find_pages, find_titled, mark_stale
 from links.registry.wikis import WikiName
 from playback.web.copy_lookup import OwnCopies
 from playback.web.rate_limits import RateLimitPolicy
-from playback.web.registry.answer_formats import scoped
 from playback.web.registry.registry_lists import (
     FoundLinks,
     PatternFound,
@@ -44,7 +46,7 @@ from playback.web.registry.registry_lists import (
 from playback.web.registry.registry_reader import RegistryReader, UnknownWikiError, capitalize_title
 from playback.web.registry.registry_values import (
     LinkRecord,
-    PageAnswer,
+    LinkScope,
     PageQuestion,
     RegistryAnswer,
     UrlUses,
@@ -53,6 +55,8 @@ from playback.web.registry.registry_values import (
 )
 
 RETRY_S = 5.0
+_PATIENCE_S = 5.0
+_LOG = logging.getLogger(__name__)
 
 
 class RegistrySource(Protocol):
@@ -125,6 +129,41 @@ class ReportOptions:
     archives: ArchiveCopySink | None = None  # receives addresses of archives; None: none
 
 
+class NoRegistryError(Exception):
+    """Collection without a registry."""
+
+
+def open_registry(source: RegistrySource) -> RegistryStore:
+    """Return the registry; raise NoRegistryError without one."""
+    store = source.store()
+    if store is None:
+        raise NoRegistryError
+    return store
+
+
+class RegistryWriters:
+    """Limit of the requests that wait to write to the registry, so that others are not blocked."""
+
+    def __init__(self, most: int) -> None:
+        self.places = threading.BoundedSemaphore(most)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Take a place; raise TransientError when none becomes free."""
+        if not self.places.acquire(timeout=_PATIENCE_S):
+            raise TransientError("The link registry is being written to.")
+        try:
+            yield
+        finally:
+            self.places.release()
+
+    @contextmanager
+    def writing(self, store: RegistryStore) -> Iterator[Connection]:
+        """Open a write transaction in a place of its own."""
+        with self.waiting(), store.writing() as rows:
+            yield rows
+
+
 def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None:
     """Record that pages of a disclosed wiki were requested today.
 
@@ -146,7 +185,11 @@ def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None
             or row.asked_day < day
             or (question.is_ping and not row.is_stale)
         }
-        late = _outdated(connection, question, [*known.values(), *rows])
+        late: set[int] = set()
+        if question.revision:
+            fresh = [row for row in (*known.values(), *rows) if not row.is_stale]
+            read = revisions_of(connection, [row.id for row in fresh])
+            late = {row.page_id for row in fresh if read.get(row.id) != question.revision}
         news |= late
         ids = [each for each in question.page_ids if each not in known]
         titles = [title for title, two in titled.items() if there.isdisjoint(two)]
@@ -163,20 +206,6 @@ def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None
             page_requests.put_page_requests(connection, wiki.id, ids, titles, day=day)
 
 
-def _outdated(reader: Reader, question: PageQuestion, rows: Sequence[WikiPageRow]) -> set[int]:
-    """Return the number of the page if its links were read from another revision."""
-    if not question.revision:
-        return set()
-    read = revisions_of(reader, [row.id for row in rows if not row.is_stale])
-    return {
-        row.page_id for row in rows if not row.is_stale and read.get(row.id) != question.revision
-    }
-
-
-_LOG = logging.getLogger(__name__)
-_PATIENCE_S = 5.0
-
-
 @dataclass(frozen=True, slots=True)
 class LinkRegistry:
     """Components of a front with a registry."""
@@ -188,12 +217,8 @@ class LinkRegistry:
     layout: Layout | None = None
 
 
-class NoRegistryError(Exception):
-    """Collection without a registry."""
-
-
 class RegistryService:
-    """Queries on the registry. Thread-safe.
+    """Queries on the registry, with the caller's permissions. Thread-safe.
 
     Raises NoRegistryError without a registry, UnknownWikiError for a wiki that it does not know.
     """
@@ -202,45 +227,44 @@ class RegistryService:
         self._source = source
         self._own = own
         self._clock = clock
-        self._writing = threading.Lock()
+        self._writers = RegistryWriters(1)
 
     @property
     def day(self) -> int:
         """Return today's day number."""
         return day_of(self._clock.now())
 
+    @contextmanager
+    def _snapshot(self, is_internal: bool) -> Iterator[RegistryReader]:  # noqa: FBT001
+        with open_registry(self._source).snapshot() as reader:
+            yield RegistryReader(reader, self.day, is_internal=is_internal)
+
     def answer(self, question: PageQuestion, *, is_internal: bool = False) -> RegistryAnswer:
         """Return the records of the pages, with the links selected by the scope."""
-        with self._store().snapshot() as reader:
-            found = RegistryReader(reader, self.day, is_internal=is_internal).pages(question)
-        told = [scoped(each, question.scope) for each in found]
-        return RegistryAnswer(
-            question.wiki, question.scope, self.day, tuple(self._with_copies(told))
-        )
+        with self._snapshot(is_internal) as reading:
+            found = reading.pages(question)
+        if question.scope is not LinkScope.ALL:
+            found = tuple(
+                replace(page, links=tuple(each for each in page.links if each.has_findings))
+                for page in found
+            )
+        links = iter(self._with_captures([link for page in found for link in page.links]))
+        pages = [replace(page, links=tuple(islice(links, len(page.links)))) for page in found]
+        return RegistryAnswer(question.wiki, question.scope, self.day, tuple(pages))
 
-    def link(self, identity: str, *, is_internal: bool = False) -> tuple[int, LinkRecord] | None:
-        """Return a URL's row number and record; None when it is on no watched page."""
-        with self._store().snapshot() as reader:
-            found = RegistryReader(reader, self.day, is_internal=is_internal).link(identity)
-        if found is None:
-            return None
-        captures = self._own.newest([identity])
-        return found[0], replace(found[1], capture=captures.get(identity, ""))
+    def link(
+        self, identity: str, wiki: WikiName | None, *, farm_wide: bool, is_internal: bool = False
+    ) -> tuple[LinkRecord | None, UrlUses | None]:
+        """Return a URL's record, and the pages of the wiki, or of its farm, that contain it.
 
-    def spam(
-        self, identity: str, wiki: WikiName, *, is_internal: bool = False
-    ) -> tuple[LinkRecord, UrlUses] | None:
-        """Return a URL on a spam list of the wiki, with its pages; None when it is on none."""
-        with self._store().snapshot() as reader:
-            return RegistryReader(reader, self.day, is_internal=is_internal).spam(identity, wiki)
-
-    def uses(
-        self, url_id: int, wiki: WikiName, *, farm_wide: bool, is_internal: bool = False
-    ) -> UrlUses | None:
-        """Return pages of the wiki, or of its farm, that contain the URL."""
-        with self._store().snapshot() as reader:
-            reading = RegistryReader(reader, self.day, is_internal=is_internal)
-            return reading.uses(url_id, wiki, farm_wide=farm_wide)
+        The record is None when the URL is on no watched page, and on no spam list of the wiki.
+        """
+        with self._snapshot(is_internal) as reading:
+            found = reading.link(identity)
+            if found is None:
+                return (reading.spam(identity, wiki) if wiki else None) or (None, None)
+            uses = reading.uses(found[0], wiki, farm_wide=farm_wide) if wiki else None
+        return self._with_captures([found[1]])[0], uses
 
     def listed(
         self,
@@ -251,59 +275,44 @@ class RegistryService:
         domain: str = "",
         is_internal: bool = False,
     ) -> WikiListPart | None:
-        """Return a part of a wiki's list."""
-        with self._store().reading() as connection:
+        """Return a part of a wiki's list; None for an unknown wiki."""
+        with open_registry(self._source).reading() as connection:
             reading = RegistryReader(connection, self.day, is_internal=is_internal)
             return read_list(connection, reading, wiki, kind, after=after, domain=domain)
 
     def links(self, question: WikiQuestion, *, is_internal: bool = False) -> FoundLinks:
         """Return a part of a wiki's links by their state."""
-        with self._store().snapshot() as reader:
-            found = find_links(RegistryReader(reader, self.day, is_internal=is_internal), question)
-        captures = self._own.newest([each.link.url for each in found.links])
-        links = tuple(
-            replace(each, link=replace(each.link, capture=captures.get(each.link.url, "")))
-            for each in found.links
-        )
-        return replace(found, links=links)
+        with self._snapshot(is_internal) as reading:
+            found = find_links(reading, question)
+        links = self._with_captures([each.link for each in found.links])
+        pairs = zip(found.links, links, strict=True)
+        return replace(found, links=tuple(replace(each, link=link) for each, link in pairs))
 
     def search(self, question: PatternQuestion, *, is_internal: bool = False) -> PatternFound:
         """Return a part of the links that match a pattern."""
-        with self._store().reading() as connection:
+        with open_registry(self._source).reading() as connection:
             reading = RegistryReader(connection, self.day, is_internal=is_internal)
             found = find_by_pattern(connection, reading, question)
-        captures = self._own.newest([use.link.url for use in found.uses])
-        uses = [
-            replace(use, link=replace(use.link, capture=captures.get(use.link.url, "")))
-            for use in found.uses
-        ]
-        return replace(found, uses=tuple(uses))
+        links = self._with_captures([use.link for use in found.uses])
+        pairs = zip(found.uses, links, strict=True)
+        return replace(found, uses=tuple(replace(use, link=link) for use, link in pairs))
 
     def kept_out(self, question: PatternQuestion, *, is_internal: bool = False) -> list[str] | None:
         """Return exclusion list entries that remove links from the result (X06, X10).
 
         None for an unknown wiki.
         """
-        with self._store().reading() as connection:
-            return exclusions_for(
-                RegistryReader(connection, self.day, is_internal=is_internal), question
-            )
+        with open_registry(self._source).reading() as connection:
+            reading = RegistryReader(connection, self.day, is_internal=is_internal)
+            return exclusions_for(reading, question)
 
     def ping(self, question: PageQuestion, *, is_internal: bool = False) -> None:
         """Record a request for the pages, and mark them to be read again (W22)."""
-        store = self._store()
-        with store.snapshot() as reader:
-            if (
-                RegistryReader(reader, self.day, is_internal=is_internal).wiki(question.wiki)
-                is None
-            ):
+        with self._snapshot(is_internal) as reading:
+            if reading.wiki(question.wiki) is None:
                 raise UnknownWikiError
-        if not self._writing.acquire(timeout=_PATIENCE_S):
-            raise TransientError("The link registry is being written to.")
-        try:
-            note_request(store, question, self.day)
-        finally:
-            self._writing.release()
+        with self._writers.waiting():
+            note_request(open_registry(self._source), question, self.day)
 
     def note(self, question: PageQuestion) -> None:
         """Record a request for the pages, if the registry can be written without delay (W34).
@@ -311,39 +320,19 @@ class RegistryService:
         One request at a time may wait for a writer; others are dropped, and recorded when the page
         is requested again.
         """
-        if not self._writing.acquire(blocking=False):
+        if not self._writers.places.acquire(blocking=False):
             return
         try:
-            note_request(self._store(), question, self.day)
+            note_request(open_registry(self._source), question, self.day)
         except (TransientError, NoRegistryError) as error:
             _LOG.warning("front.registry_not_noted: %s", error)
         finally:
-            self._writing.release()
+            self._writers.places.release()
 
     def has_registry(self) -> bool:
         """Return True when there is a registry, available or not."""
         return self._source.is_there()
 
-    def store(self) -> RegistryStore:
-        """Return the registry."""
-        return self._store()
-
-    def _store(self) -> RegistryStore:
-        store = self._source.store()
-        if store is None:
-            raise NoRegistryError
-        return store
-
-    def _with_copies(self, pages: Sequence[PageAnswer]) -> list[PageAnswer]:
-        captures = self._own.newest([link.url for page in pages for link in page.links])
-        if not captures:
-            return list(pages)
-        return [
-            replace(
-                page,
-                links=tuple(
-                    replace(link, capture=captures.get(link.url, "")) for link in page.links
-                ),
-            )
-            for page in pages
-        ]
+    def _with_captures(self, links: Sequence[LinkRecord]) -> list[LinkRecord]:
+        captures = self._own.newest([link.url for link in links])
+        return [replace(link, capture=captures.get(link.url, "")) for link in links]

@@ -10,13 +10,11 @@ package, with the reason as text.
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlencode
 
-from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -59,10 +57,9 @@ from links.feedback.reports import (
 from links.registry.database import RegistryStore
 from links.registry.urls import NotObservedError, ObservedUrl, find_observed, matcher
 from links.url_parts import split_identity
-from net.address_policy import rate_limit_prefix
 from playback.web.i18n import localized_path, noop, translate
 from playback.web.page_renderer import WebContext
-from playback.web.rate_limits import RateLimiter
+from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry import link_messages
 from playback.web.registry.link_messages import FAULTS
 from playback.web.registry.registry_forms import FormTokens, check_sender, read_form_post
@@ -70,7 +67,9 @@ from playback.web.registry.registry_service import (
     LinkRegistry,
     NoRegistryError,
     RegistrySource,
+    RegistryWriters,
     ReportOptions,
+    open_registry,
 )
 
 REPORT_PATH = "/links/say"
@@ -92,7 +91,6 @@ def report_addresses(registry: LinkRegistry | None, origin: str) -> Callable[[st
     return (lambda url: origin + report_path(url)) if has_voice else lambda _url: ""
 
 
-_PATIENCE_S = 5.0
 _WRITERS = 2
 
 
@@ -144,7 +142,7 @@ class ReportService:
         self._voice = voice
         self._clock = clock
         self._lock = threading.Lock()
-        self._writers = threading.BoundedSemaphore(_WRITERS)
+        self._writers = RegistryWriters(_WRITERS)
         self._reporters: ReporterDigests | None = None
         self._marks: tuple[RegistryStore, LiveMarks] | None = None
         self._forgot_day = -1
@@ -160,7 +158,7 @@ class ReportService:
     def said(self, url: str) -> UrlReports:
         """Return the reports about the URL."""
         day = day_of(self._clock.now())
-        with self._store().reading() as rows:
+        with open_registry(self._source).reading() as rows:
             observed = find_observed(rows, url)
             if observed is None:
                 return UrlReports(identity_key(fetch_key(url)), None, day=day)
@@ -185,7 +183,7 @@ class ReportService:
         """
         reporter = self.reporters.of_range(addresses)
         now, limits = self._clock.now(), self._voice.limits
-        store = self._store()
+        store = open_registry(self._source)
         if reach is ReportReach.PREFIX:
             named = [_prefix_of(url, address)]
         else:
@@ -194,7 +192,7 @@ class ReportService:
         # Conditions in other tables are read before waiting for the write lock.
         around = self._surroundings(store) if act is ReportAction.REPLACE else None
         self._forget(store)
-        with self._writing(store) as rows:
+        with self._writers.writing(store) as rows:
             if act is ReportAction.REPORT:
                 add_report(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)
             elif act is ReportAction.WITHDRAW:
@@ -210,19 +208,8 @@ class ReportService:
         with self._lock:
             is_due, self._forgot_day = self._forgot_day != day, day
         if is_due:
-            with self._writing(store) as rows:
+            with self._writers.writing(store) as rows:
                 forget_acts(rows, self._clock.now())
-
-    @contextmanager
-    def _writing(self, store: RegistryStore) -> Iterator[Connection]:
-        """Open a write transaction; wait only briefly when others are waiting."""
-        if not self._writers.acquire(timeout=_PATIENCE_S):
-            raise TransientError("The link registry is being written to.")
-        try:
-            with store.writing() as rows:
-                yield rows
-        finally:
-            self._writers.release()
 
     def _surroundings(self, store: RegistryStore) -> ProposalContext:
         with self._lock:
@@ -230,12 +217,6 @@ class ReportService:
                 self._marks = (store, LiveMarks(store, self._clock))
             marks = self._marks[1].current()
         return ProposalContext(marks.refuses, self._voice.archives, self._voice.limits)
-
-    def _store(self) -> RegistryStore:
-        store = self._source.store()
-        if store is None:
-            raise NoRegistryError
-        return store
 
 
 def _prefix_of(url: str, prefix: str) -> str:
@@ -366,7 +347,7 @@ class ReportPages:
             said = self._found(request, wanted.url)
             if said.observed is None:
                 raise NotObservedError("")
-            addresses = rate_limit_prefix(self._door.address_of(request))
+            addresses = self._door.range_of(request)
             now = self._means.clock.now().timestamp()
             tokens = FormTokens(self._acts.reporters)
             if not tokens.holds(wanted.token, wanted.purpose, addresses, now):
@@ -383,11 +364,11 @@ class ReportPages:
 
     def _found(self, request: Request, url: str) -> UrlReports:
         """Return the reports about the URL, subject to the rate limit."""
-        wait = self._door.form_wait_s(request, self._means.clock.monotonic())
-        if wait:
-            raise TooOftenError("", retry_after_s=wait, is_everybodys=False)
         try:
+            self._door.count(request, is_form=True)
             return self._acts.said(url)
+        except BusyError as error:
+            raise TooOftenError("", retry_after_s=error.seconds, is_everybodys=False) from None
         except NoRegistryError:
             raise HTTPException(404) from None
 
@@ -399,7 +380,7 @@ class ReportPages:
         code: int = 200,
         error: str = "",
     ) -> Response:
-        addresses = rate_limit_prefix(self._door.address_of(request))
+        addresses = self._door.range_of(request)
         now = self._means.clock.now().timestamp()
         try:
             tokens = FormTokens(self._acts.reporters)
