@@ -8,55 +8,50 @@ Verification compares every row with every record, one file after the other. It 
 taken in one transaction, which is both faster and consistent while a crawl is running.
 """
 
+# ruff: noqa: S608 only names of ours and marks go into the statements
+
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
-from core.captures import Capture
 from core.config.database_urls import IndexAddress, parse_index_url
 from core.errors import CollectionVersionError, WeboidError
-from core.page_manifest import PageInfo, VisitOutcome
+from core.page_manifest import VisitOutcome
 from net.postgres_client import LOCK_NAME, PostgresConnection
-from warc.dedup.payloads import PayloadKey
-from warc.index.protocol import CaptureRow, PageIndexRow, QualityRow, capture_row, columns, page_row
+from warc.index.protocol import (
+    ROW_TYPES,
+    CaptureIndex,
+    CaptureRow,
+    PageIndexRow,
+    PayloadRow,
+    QualityRow,
+    RowType,
+    columns,
+)
 from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, POSTGRES_DDL, SCHEMA_VERSION
 from warc.record_builder import OriginalRecord
 
-_ORIGINAL = 'spelled, url, captured_ms, filename, "offset", length'  # in the order of `Original`
 
+def _insertion(table: str, row: RowType) -> str:
+    """Return SQL that adds rows given as one array per column: one plan for any number.
 
-def _unnested(row: type[CaptureRow | PageIndexRow | QualityRow]) -> str:
-    """Return SQL for the rows as a table, from one array per column: one plan for any number."""
+    A record that is there already stays. One that another transaction, of a connection that was
+    lost, is about to add is waited for (ON CONFLICT), so none is ever there twice.
+    """
     hints = map(str, row.__annotations__.values())
     kinds = ("text" if "str" in h else "float8" if "float" in h else "bigint" for h in hints)
-    marks = (f"%s::{kind}[]" for kind in kinds)
-    return f"SELECT * FROM unnest({', '.join(marks)})"  # noqa: S608 constants
+    marks = ", ".join(f"%s::{kind}[]" for kind in kinds)
+    return (
+        f"INSERT INTO {table} ({columns(row)}) SELECT * FROM unnest({marks}) ON CONFLICT DO NOTHING"
+    )
 
 
-# A record that is there already stays. One that another transaction, of a connection that was lost,
-# is about to add is waited for (ON CONFLICT), so none is ever there twice.
-_ADD_CAPTURES = (
-    f"INSERT INTO captures ({columns(CaptureRow)}) {_unnested(CaptureRow)} ON CONFLICT DO NOTHING"
-)
-_ADD_PAGE = (
-    f"INSERT INTO pages ({columns(PageIndexRow)}) {_unnested(PageIndexRow)}"
-    " ON CONFLICT (page_id) DO UPDATE SET "
-    + ", ".join(f'"{name}" = excluded."{name}"' for name in PageIndexRow._fields[1:])
-    + " WHERE excluded.captured_ms >= pages.captured_ms"
-)
-_ADD_QUALITIES = (
-    f"INSERT INTO qualities ({columns(QualityRow)}) {_unnested(QualityRow)} ON CONFLICT DO NOTHING"
-)
-_ADD_PAYLOADS = (
-    'INSERT INTO payloads (digest, bucket, spelled, filename, "offset", length, url, captured_ms)'
-    " SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[],"
-    " %s::bigint[], %s::text[], %s::bigint[]) ON CONFLICT DO NOTHING"
-)
+_INSERTIONS = {table: _insertion(table, row) for table, row in ROW_TYPES.items()}
 
 
-class PostgresCaptureIndex:
+class PostgresCaptureIndex(CaptureIndex):
     """Captures index in a PostgreSQL database. Thread-safe; `close` it."""
 
     shared = True
@@ -86,7 +81,7 @@ class PostgresCaptureIndex:
                 if self._version(schema) is None:  # no other process was faster
                     # A role without the right to create schemas may use an existing one.
                     if not self._one(
-                        "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %s)", (schema,)
+                        "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = ?)", (schema,)
                     ):
                         self._server.execute(f'CREATE SCHEMA "{schema}"')
                     self._server.execute(POSTGRES_DDL)
@@ -101,7 +96,7 @@ class PostgresCaptureIndex:
         """Return the version of the tables; None when there are none."""
         # The catalogue is read as it is now; a name would be looked up in what was seen before.
         query = (
-            "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = %s AND tablename = 'version')"
+            "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = ? AND tablename = 'version')"
         )
         if not self._one(query, (schema,)):
             return None
@@ -119,75 +114,17 @@ class PostgresCaptureIndex:
         """Commit at the end of the block, or roll back on any error."""
         return self._server.transaction()
 
-    def add_rows(self, rows: Sequence[CaptureRow]) -> None:
-        """Add the rows; an existing record is not changed."""
-        self._add(_ADD_CAPTURES, rows)
+    def _run(self, query: str, values: Sequence[Any] = (), *, patient: bool = False) -> Any:
+        given = [_storable(value) for value in values] or None
+        return self._server.execute(query.replace("?", "%s"), given, patient=patient)
 
-    def add_captures(self, captures: Iterable[Capture]) -> None:
-        """Add captures; see `add_rows`."""
-        self.add_rows([capture_row(each) for each in captures])
-
-    def add_page(self, page: PageInfo) -> None:
-        """Add or replace the page's row; remove rows of interrupted attempts at it.
-
-        For a skipped page all rows but the manifest are removed, too.
-        """
-        row = page_row(page)
-        if page.outcome is VisitOutcome.SKIPPED:
-            self._server.execute(
-                "DELETE FROM captures WHERE page_id = %s AND NOT starts_with(url, 'urn:pageinfo:')",
-                (_storable(row.page_id),),
-            )
-        self._server.execute(
-            "DELETE FROM captures WHERE page_id = %s AND captured_ms < %s",
-            (_storable(row.page_id), row.captured_ms),
-        )
-        self._add(_ADD_PAGE, [row])
-        if row.login:
-            self._server.execute(
-                "UPDATE captures SET login = %s WHERE page_id = %s AND login IS NULL",
-                (_storable(row.login), _storable(row.page_id)),
-            )
-
-    def add_qualities(self, rows: Sequence[QualityRow]) -> None:
-        """Add check results; an existing record is not changed."""
-        self._add(_ADD_QUALITIES, sorted(rows))  # in one order, as below
-
-    def add_payloads(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
-        """Add the records of payloads; the first one of each payload stays."""
-        rows = (
-            (*key, each.digest, each.filename, each.offset, each.length, each.url, each.captured_ms)
-            for key, each in originals.items()
-        )
-        self._add(_ADD_PAYLOADS, sorted(rows))  # in one order, so that no two wait for each other
+    def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self._add(_INSERTIONS[table], rows)
 
     def _add(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         if rows:
             values = [[_storable(value) for value in column] for column in zip(*rows, strict=True)]
             self._server.execute(statement, values)
-
-    def payloads_of(self, filename: str) -> dict[PayloadKey, OriginalRecord]:
-        """Return the payloads whose records are in that WARC."""
-        query = f"SELECT digest, bucket, {_ORIGINAL} FROM payloads WHERE filename = %s"  # noqa: S608 constants
-        return {
-            PayloadKey(digest, bucket): OriginalRecord(*original)
-            for digest, bucket, *original in self._server.execute(query, (filename,))
-        }
-
-    def original_spelled(self, spelled: str, bucket: str) -> OriginalRecord | None:
-        """Find a record by its WARC-Payload-Digest; None when the bucket has none."""
-        query = f"SELECT {_ORIGINAL} FROM payloads WHERE spelled = %s AND bucket = %s"  # noqa: S608 constants
-        values = (_storable(spelled), bucket)
-        row = self._server.execute(query, values).fetchone()
-        return None if row is None else OriginalRecord(*row)
-
-    def orphans(self) -> dict[int, str]:
-        """Return revisits whose payload is in no local WARC: row id -> WARC-Payload-Digest."""
-        query = (
-            "SELECT id, digest FROM captures"
-            " WHERE record_type = 'revisit' AND orig_filename IS NULL"
-        )
-        return dict(self._server.execute(query, patient=True).fetchall())
 
     def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
         """Set the payload locations of those revisits."""
@@ -198,83 +135,6 @@ class PostgresCaptureIndex:
             " AS f (id, name, at, long) WHERE captures.id = f.id",
             rows,
         )
-
-    def page_outcome(self, page_id: str) -> VisitOutcome | None:
-        """Return the outcome of the page's visit; None when its manifest is not in the index."""
-        found = self._one("SELECT outcome FROM pages WHERE page_id = %s", (_storable(page_id),))
-        return None if found is None else VisitOutcome(found)
-
-    def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
-        """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
-        query = (
-            'SELECT filename, "offset", length FROM captures WHERE page_id = %s'
-            " AND starts_with(url, 'urn:pageinfo:') ORDER BY captured_ms DESC LIMIT 1"
-        )
-        found = self._server.execute(query, (_storable(page_id),), patient=True).fetchone()
-        return None if found is None else (found[0], found[1], found[2])
-
-    def outcomes(self) -> dict[str, int]:
-        """Count pages by outcome."""
-        query = "SELECT outcome, count(*) FROM pages GROUP BY outcome"
-        return dict(self._server.execute(query, patient=True).fetchall())
-
-    def classes(self) -> dict[str, int]:
-        """Count pages by class; the empty name counts pages without one."""
-        query = "SELECT page_class, count(*) FROM pages GROUP BY page_class"
-        return dict(self._server.execute(query, patient=True).fetchall())
-
-    def counts(self) -> dict[str, int]:
-        """Count rows by table, and captures by record type."""
-        found = {}
-        for table in ("captures", "pages", "payloads", "qualities", "files"):
-            query = f"SELECT count(*) FROM {table}"  # noqa: S608 constants
-            found[table] = int(self._one(query, patient=True))
-        query = "SELECT record_type, count(*) FROM captures GROUP BY record_type"
-        kinds = self._server.execute(query, patient=True).fetchall()
-        return found | {f"captures.{kind}": count for kind, count in kinds}
-
-    def indexed_to(self, filename: str) -> int:
-        """Return the number of bytes of the WARC that the index covers."""
-        query = "SELECT indexed_to FROM files WHERE filename = %s"
-        return int(self._one(query, (filename,)) or 0)
-
-    def cover(self, filename: str, end: int) -> None:
-        """Set the number of bytes of the WARC that the index covers; 0 removes the file's row."""
-        if not end:
-            self._server.execute("DELETE FROM files WHERE filename = %s", (filename,))
-            return
-        self._server.execute(
-            "INSERT INTO files (filename, indexed_to) VALUES (%s, %s)"
-            " ON CONFLICT (filename) DO UPDATE SET indexed_to = excluded.indexed_to",
-            (filename, end),
-        )
-
-    def close_file(self, filename: str, *, size: int, sha256: str, closed_ms: int) -> None:
-        """Store size, checksum and time of the closed WARC; an unknown file is ignored."""
-        self._server.execute(
-            "UPDATE files SET size = %s, sha256 = %s, closed_ms = %s WHERE filename = %s",
-            (size, sha256, closed_ms, filename),
-        )
-
-    def forget(self, filename: str, start: int, end: int = 1 << 62) -> int:
-        """Remove rows that refer to lost records of the WARC; return the number of captures."""
-        lost = (filename, start, end)
-        with self.transaction():
-            for statement in (
-                "DELETE FROM pages WHERE page_id IN (SELECT page_id FROM captures WHERE"
-                ' filename = %s AND "offset" >= %s AND "offset" < %s'
-                " AND starts_with(url, 'urn:pageinfo:'))",
-                'DELETE FROM payloads WHERE filename = %s AND "offset" >= %s AND "offset" < %s',
-                'DELETE FROM qualities WHERE filename = %s AND "offset" >= %s AND "offset" < %s',
-                "UPDATE captures SET orig_filename = NULL, orig_offset = NULL, orig_length = NULL"
-                " WHERE orig_filename = %s AND orig_offset >= %s AND orig_offset < %s",
-            ):
-                self._server.execute(statement, lost, patient=True)
-            query = 'DELETE FROM captures WHERE filename = %s AND "offset" >= %s AND "offset" < %s'
-            count = self._server.execute(query, lost, patient=True).rowcount
-            if start == 0 and end == 1 << 62:
-                self._server.execute("DELETE FROM files WHERE filename = %s", (filename,))
-        return count
 
     def settle(self, filenames: Collection[str] | None = None) -> None:
         """Resolve references between files added one by one; other processes may be writing."""
@@ -305,13 +165,6 @@ class PostgresCaptureIndex:
             )
             self._server.execute(MARK_LOGINS, patient=True)
 
-    def _one(
-        self, query: str, values: Sequence[Any] | None = None, *, patient: bool = False
-    ) -> Any:
-        """Return the first value of the answer; None when it has no row."""
-        row = self._server.execute(query, values, patient=patient).fetchone()
-        return None if row is None else row[0]
-
 
 def _storable(value: Any) -> Any:
     """Convert the value for PostgreSQL, whose text type allows no NUL; page titles may have one."""
@@ -321,7 +174,7 @@ def _storable(value: Any) -> Any:
 _COLUMNS = {
     "captures": f'"id", {columns(CaptureRow)}',
     "pages": columns(PageIndexRow),
-    "payloads": 'digest, bucket, spelled, filename, "offset", length, url, captured_ms',
+    "payloads": columns(PayloadRow),
     "qualities": columns(QualityRow),
     "files": "filename, indexed_to, size, sha256, closed_ms",
 }
@@ -351,8 +204,8 @@ def take_snapshot(url: str, path: Path) -> None:
             for table, names in _COLUMNS.items():
                 marks = ", ".join("?" * (names.count(",") + 1))
                 file.executemany(
-                    f"INSERT INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 constants
-                    server.copy_out(f"SELECT {names} FROM {table}"),  # noqa: S608 constants
+                    f"INSERT INTO {table} ({names}) VALUES ({marks})",
+                    server.copy_out(f"SELECT {names} FROM {table}"),
                 )
         file.execute("COMMIT")
 

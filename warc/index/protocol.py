@@ -1,4 +1,4 @@
-"""Interface and rows of a captures index for its writers.
+"""Rows of a captures index, and what its two databases have in common for writers.
 
 A batch of records is one transaction: its rows, its pages, the covered size of its files. Writing a
 batch again, as after a lost answer, is idempotent: a record is identified by file and offset, and a
@@ -7,9 +7,12 @@ WARC's name is never used twice on any machine.
 `tests/proxy/test_index.py` tests every implementation against these rules.
 """
 
+# ruff: noqa: S608 only names of ours and marks go into the statements
+
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from core.captures import Capture, RecordLocation
 from core.errors import InputError
@@ -79,7 +82,29 @@ class QualityRow(NamedTuple):
     quality: int
 
 
-def columns(row: type[CaptureRow | PageIndexRow | QualityRow]) -> str:
+class PayloadRow(NamedTuple):
+    """Row of `payloads`: the record that holds a payload, by its dedup key."""
+
+    digest: str
+    bucket: str
+    spelled: str
+    filename: str
+    offset: int
+    length: int
+    url: str
+    captured_ms: int
+
+
+RowType = type[CaptureRow | PageIndexRow | QualityRow | PayloadRow]
+# Of the tables to which many rows are added at once.
+ROW_TYPES: Mapping[str, RowType] = {
+    "captures": CaptureRow,
+    "qualities": QualityRow,
+    "payloads": PayloadRow,
+}
+
+
+def columns(row: RowType) -> str:
     """Return the row's columns for SQL; `offset` is quoted, being a keyword of PostgreSQL."""
     return ", ".join(f'"{name}"' for name in row._fields)
 
@@ -159,43 +184,79 @@ def quality_row(check: PlaybackCheck, at: RecordLocation) -> QualityRow:
     )
 
 
-class CaptureIndex(Protocol):
+_ORIGINAL = 'spelled, url, captured_ms, filename, "offset", length'  # as `OriginalRecord`
+_IS_MANIFEST = "substr(url, 1, 13) = 'urn:pageinfo:'"
+_ADD_PAGE = (
+    f"INSERT INTO pages ({columns(PageIndexRow)}) VALUES ({', '.join('?' * len(PageIndexRow._fields))})"
+    " ON CONFLICT (page_id) DO UPDATE SET "
+    + ", ".join(f'"{name}" = excluded."{name}"' for name in PageIndexRow._fields[1:])
+    + " WHERE excluded.captured_ms >= pages.captured_ms"
+)
+_SPAN = 'filename = ? AND "offset" >= ? AND "offset" < ?'
+_FORGET = (
+    "DELETE FROM pages WHERE page_id IN"
+    f" (SELECT page_id FROM captures WHERE {_SPAN} AND {_IS_MANIFEST})",
+    f"DELETE FROM payloads WHERE {_SPAN}",
+    f"DELETE FROM qualities WHERE {_SPAN}",
+    "UPDATE captures SET orig_filename = NULL, orig_offset = NULL, orig_length = NULL"
+    " WHERE orig_filename = ? AND orig_offset >= ? AND orig_offset < ?",
+)
+_END = 1 << 62
+
+
+class CaptureIndex(ABC):
     """Captures index as seen by one process; `close` it.
 
-    Queries are thread-safe; a transaction belongs to one thread.
-
-    Every method of a `shared` index raises IndexUnavailableError while its server does not answer.
-    Outside of `transaction` each method is a transaction of its own.
+    Queries are thread-safe; a transaction belongs to one thread. Outside of `transaction` each
+    method is a transaction of its own. Every method of a `shared` index raises
+    IndexUnavailableError while its server does not answer.
 
     Attributes:
         shared: whether several machines write it, through a server. Its transactions do not block
             others, so they claim nothing, and a commit may report failure although it was done.
     """
 
-    shared: bool
+    shared: ClassVar[bool]
 
+    @abstractmethod
     def close(self) -> None:
         """Close the index."""
-        ...
 
+    @abstractmethod
     def check(self) -> None:
-        """Check that the index answers. Raises IndexUnavailableError if it does not."""
-        ...
+        """Check that the index answers; IndexUnavailableError otherwise."""
 
+    @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
         """Commit at the end of the block, or roll back on any error."""
-        ...
+
+    @abstractmethod
+    def _run(self, query: str, values: Sequence[Any] = (), *, patient: bool = False) -> Any:
+        """Return the cursor of a query with ``?`` for values; `patient`: without a time limit."""
+
+    @abstractmethod
+    def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Add rows to one of `ROW_TYPES`; a row that is there already stays."""
+
+    @abstractmethod
+    def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
+        """Set the payload locations of those revisits."""
+
+    @abstractmethod
+    def settle(self, filenames: Collection[str] | None = None) -> None:
+        """Resolve references between files (None: all) that were added one by one.
+
+        Revisits are joined to their payloads; rows of interrupted attempts at pages are removed
+        (see `add_page`).
+        """
 
     def add_rows(self, rows: Sequence[CaptureRow]) -> None:
-        """Add the rows; an existing record is not changed.
-
-        Raises InputError if the index cannot hold one of them.
-        """
-        ...
+        """Add captures; an existing record stays. Raises InputError if one cannot be held."""
+        self._insert("captures", rows)
 
     def add_captures(self, captures: Iterable[Capture]) -> None:
         """Add captures; see `add_rows`."""
-        ...
+        self.add_rows([capture_row(each) for each in captures])
 
     def add_page(self, page: PageInfo) -> None:
         """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
@@ -207,78 +268,120 @@ class CaptureIndex(Protocol):
         reason, stays in the index, so that content that its site excludes from archiving is never
         offered.
         """
-        ...
+        row = page_row(page)
+        if page.outcome is VisitOutcome.SKIPPED:
+            query = f"DELETE FROM captures WHERE page_id = ? AND NOT {_IS_MANIFEST}"
+            self._run(query, (row.page_id,))
+        values = (row.page_id, row.captured_ms)
+        self._run("DELETE FROM captures WHERE page_id = ? AND captured_ms < ?", values)
+        self._run(_ADD_PAGE, row)
+        if row.login:
+            mark = "UPDATE captures SET login = ? WHERE page_id = ? AND login IS NULL"
+            self._run(mark, (row.login, row.page_id))
 
     def add_qualities(self, rows: Sequence[QualityRow]) -> None:
-        """Add check results; an existing record is not changed.
-
-        The newest check of a page counts, in any order of addition.
-        """
-        ...
+        """Add check results; an existing record stays, and the newest check of a page counts."""
+        self._insert("qualities", sorted(rows))  # in one order, so that no two writers wait
 
     def add_payloads(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
         """Add the records of payloads; the first one of each payload stays."""
-        ...
+        rows = (
+            (*key, each.digest, each.filename, each.offset, each.length, each.url, each.captured_ms)
+            for key, each in originals.items()
+        )
+        self._insert("payloads", sorted(rows))
 
     def payloads_of(self, filename: str) -> dict[PayloadKey, OriginalRecord]:
         """Return the payloads whose records are in that WARC."""
-        ...
+        query = f"SELECT digest, bucket, {_ORIGINAL} FROM payloads WHERE filename = ?"
+        return {
+            PayloadKey(digest, bucket): OriginalRecord(*original)
+            for digest, bucket, *original in self._run(query, (filename,))
+        }
 
     def original_spelled(self, spelled: str, bucket: str) -> OriginalRecord | None:
         """Find a record by its WARC-Payload-Digest; None when the bucket has none."""
-        ...
+        query = f"SELECT {_ORIGINAL} FROM payloads WHERE spelled = ? AND bucket = ?"
+        row = self._run(query, (spelled, bucket)).fetchone()
+        return None if row is None else OriginalRecord(*row)
 
     def orphans(self) -> dict[int, str]:
         """Return revisits whose payload is in no local WARC: row id -> WARC-Payload-Digest."""
-        ...
-
-    def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
-        """Set the payload locations of those revisits."""
-        ...
+        return self._pairs(
+            "SELECT id, digest FROM captures"
+            " WHERE record_type = 'revisit' AND orig_filename IS NULL"
+        )
 
     def page_outcome(self, page_id: str) -> VisitOutcome | None:
         """Return the outcome of the page's visit; None when its manifest is not in the index."""
-        ...
+        found = self._one("SELECT outcome FROM pages WHERE page_id = ?", (page_id,))
+        return None if found is None else VisitOutcome(found)
 
     def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
         """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
-        ...
+        query = (
+            'SELECT filename, "offset", length FROM captures'
+            f" WHERE page_id = ? AND {_IS_MANIFEST} ORDER BY captured_ms DESC LIMIT 1"
+        )
+        row = self._run(query, (page_id,), patient=True).fetchone()
+        return None if row is None else (row[0], row[1], row[2])
 
     def outcomes(self) -> dict[str, int]:
         """Count pages by outcome."""
-        ...
+        return self._pairs("SELECT outcome, count(*) FROM pages GROUP BY outcome")
 
     def classes(self) -> dict[str, int]:
         """Count pages by class; the empty name counts pages without one."""
-        ...
+        return self._pairs("SELECT page_class, count(*) FROM pages GROUP BY page_class")
 
     def counts(self) -> dict[str, int]:
         """Count rows by table, and captures by record type."""
-        ...
+        found = {
+            table: int(self._one(f"SELECT count(*) FROM {table}", patient=True))
+            for table in ("captures", "pages", "payloads", "qualities", "files")
+        }
+        kinds = self._pairs("SELECT record_type, count(*) FROM captures GROUP BY record_type")
+        return found | {f"captures.{kind}": count for kind, count in kinds.items()}
 
     def indexed_to(self, filename: str) -> int:
         """Return the number of bytes of the WARC that the index covers."""
-        ...
+        return int(self._one("SELECT indexed_to FROM files WHERE filename = ?", (filename,)) or 0)
 
     def cover(self, filename: str, end: int) -> None:
         """Set the number of bytes of the WARC that the index covers; 0 removes the file's row."""
-        ...
+        if not end:
+            self._run("DELETE FROM files WHERE filename = ?", (filename,))
+            return
+        self._run(
+            "INSERT INTO files (filename, indexed_to) VALUES (?, ?)"
+            " ON CONFLICT (filename) DO UPDATE SET indexed_to = excluded.indexed_to",
+            (filename, end),
+        )
 
     def close_file(self, filename: str, *, size: int, sha256: str, closed_ms: int) -> None:
         """Store size, checksum and time of the closed WARC; an unknown file is ignored."""
-        ...
+        query = "UPDATE files SET size = ?, sha256 = ?, closed_ms = ? WHERE filename = ?"
+        self._run(query, (size, sha256, closed_ms, filename))
 
-    def forget(self, filename: str, start: int, end: int = 1 << 62) -> int:
+    def forget(self, filename: str, start: int, end: int = _END) -> int:
         """Remove rows that refer to lost records of the WARC; return the number of captures.
 
         A page whose manifest is among them no longer counts as finished.
         """
-        ...
+        lost = (filename, start, end)
+        with self.transaction():
+            for statement in _FORGET:
+                self._run(statement, lost, patient=True)
+            query = f"DELETE FROM captures WHERE {_SPAN}"
+            count = int(self._run(query, lost, patient=True).rowcount)
+            if start == 0 and end == _END:
+                self._run("DELETE FROM files WHERE filename = ?", (filename,))
+        return count
 
-    def settle(self, filenames: Collection[str] | None = None) -> None:
-        """Resolve references between files that were added one by one.
+    def _one(self, query: str, values: Sequence[Any] = (), *, patient: bool = False) -> Any:
+        """Return the first value of the answer; None when it has no row."""
+        row = self._run(query, values, patient=patient).fetchone()
+        return None if row is None else row[0]
 
-        Revisits are joined to their payloads; rows of interrupted attempts at pages are removed
-        (see `add_page`). None as `filenames` means all.
-        """
-        ...
+    def _pairs(self, query: str) -> dict[Any, Any]:
+        return dict(self._run(query, patient=True).fetchall())

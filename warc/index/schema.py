@@ -119,92 +119,34 @@ CREATE TABLE IF NOT EXISTS files (
 # looked up, then all of it is compared. A character has at most four bytes.
 KEY_CHARACTERS = 500
 
-POSTGRES_DDL = """
-CREATE TABLE captures (
-    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    urlkey TEXT COLLATE "C" NOT NULL,
-    timestamp TEXT COLLATE "C" NOT NULL,
-    captured_ms BIGINT NOT NULL,
-    url TEXT COLLATE "C" NOT NULL,
-    record_type TEXT COLLATE "C" NOT NULL,
-    mime TEXT COLLATE "C" NOT NULL,
-    status BIGINT,
-    digest TEXT COLLATE "C" NOT NULL,
-    filename TEXT COLLATE "C" NOT NULL,
-    "offset" BIGINT NOT NULL,
-    length BIGINT NOT NULL,
-    orig_filename TEXT COLLATE "C",
-    orig_offset BIGINT,
-    orig_length BIGINT,
-    page_id TEXT COLLATE "C",
-    truncated TEXT COLLATE "C",
-    login TEXT COLLATE "C",
-    UNIQUE (filename, "offset")
-);
-CREATE INDEX captures_by_key ON captures (left(urlkey, WIDTH), captured_ms);
-CREATE INDEX captures_by_page ON captures (page_id) WHERE page_id IS NOT NULL;
-CREATE INDEX captures_by_digest ON captures (digest);
-CREATE INDEX captures_by_login ON captures (page_id, login) WHERE login IS NOT NULL;
-CREATE INDEX captures_orphaned ON captures (digest)
-    WHERE record_type = 'revisit' AND orig_filename IS NULL;
-CREATE TABLE pages (
-    page_id TEXT COLLATE "C" PRIMARY KEY,
-    url TEXT COLLATE "C" NOT NULL,
-    urlkey TEXT COLLATE "C" NOT NULL,
-    timestamp TEXT COLLATE "C" NOT NULL,
-    captured_ms BIGINT NOT NULL,
-    final_url TEXT COLLATE "C" NOT NULL,
-    outcome TEXT COLLATE "C" NOT NULL,
-    reason TEXT COLLATE "C" NOT NULL,
-    status BIGINT,
-    mime TEXT COLLATE "C" NOT NULL,
-    title TEXT COLLATE "C" NOT NULL,
-    records BIGINT NOT NULL,
-    stored_bytes BIGINT NOT NULL,
-    seconds DOUBLE PRECISION NOT NULL,
-    page_class TEXT COLLATE "C" NOT NULL,
-    class_score DOUBLE PRECISION NOT NULL,
-    class_evidence TEXT COLLATE "C" NOT NULL,
-    device TEXT COLLATE "C" NOT NULL DEFAULT '',
-    language TEXT COLLATE "C" NOT NULL DEFAULT '',
-    login TEXT COLLATE "C" NOT NULL DEFAULT ''
-);
-CREATE INDEX pages_by_key ON pages (left(urlkey, WIDTH), captured_ms);
-CREATE INDEX pages_by_time ON pages (captured_ms);
-CREATE INDEX pages_by_login ON pages (page_id, login) WHERE login <> '';
-CREATE TABLE payloads (
-    digest TEXT COLLATE "C" NOT NULL,
-    bucket TEXT COLLATE "C" NOT NULL,
-    spelled TEXT COLLATE "C" NOT NULL,
-    filename TEXT COLLATE "C" NOT NULL,
-    "offset" BIGINT NOT NULL,
-    length BIGINT NOT NULL,
-    url TEXT COLLATE "C" NOT NULL,
-    captured_ms BIGINT NOT NULL,
-    PRIMARY KEY (digest, bucket)
-);
-CREATE INDEX payloads_by_spelling ON payloads (spelled);
-CREATE INDEX payloads_by_file ON payloads (filename);
-CREATE TABLE qualities (
-    filename TEXT COLLATE "C" NOT NULL,
-    "offset" BIGINT NOT NULL,
-    page_id TEXT COLLATE "C" NOT NULL,
-    level TEXT COLLATE "C" NOT NULL,
-    checked_ms BIGINT NOT NULL,
-    quality BIGINT NOT NULL,
-    PRIMARY KEY (filename, "offset")
-);
-CREATE INDEX qualities_by_page ON qualities (page_id, level, checked_ms, quality);
-CREATE TABLE files (
-    filename TEXT COLLATE "C" PRIMARY KEY,
-    indexed_to BIGINT NOT NULL,
-    size BIGINT,
-    sha256 TEXT COLLATE "C",
-    closed_ms BIGINT
-);
-CREATE TABLE version (number BIGINT NOT NULL);
-INSERT INTO version (number) VALUES (VERSION);
-""".replace("WIDTH", str(KEY_CHARACTERS)).replace("VERSION", str(SCHEMA_VERSION))
+# What PostgreSQL spells differently. Its integers and texts are as wide and as ordered as SQLite's.
+_POSTGRES = (
+    (" IF NOT EXISTS", ""),
+    (" WITHOUT ROWID", ""),
+    ("id INTEGER PRIMARY KEY", "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+    ("INTEGER", "BIGINT"),
+    ("REAL", "DOUBLE PRECISION"),
+    (" TEXT", ' TEXT COLLATE "C"'),
+    (" offset ", ' "offset" '),
+    ("(filename, offset)", '(filename, "offset")'),
+    ("(urlkey, captured_ms)", f"(left(urlkey, {KEY_CHARACTERS}), captured_ms)"),
+)
+
+
+def _postgres_ddl() -> str:
+    text = CAPTURES_DDL
+    for sqlite, postgres in _POSTGRES:
+        text = text.replace(sqlite, postgres)
+    return (
+        f"{text}CREATE INDEX captures_orphaned ON captures (digest)\n"
+        "    WHERE record_type = 'revisit' AND orig_filename IS NULL;\n"
+        "CREATE INDEX payloads_by_file ON payloads (filename);\n"
+        "CREATE TABLE version (number BIGINT NOT NULL);\n"
+        f"INSERT INTO version (number) VALUES ({SCHEMA_VERSION});\n"
+    )
+
+
+POSTGRES_DDL = _postgres_ddl()
 
 # Artifacts of earlier releases do not name their visit's login; its page or one of its exchanges does.
 MARK_LOGINS = """

@@ -6,46 +6,37 @@ of many equal payloads one becomes a `response`, no process ever sees another's 
 leaves none (docs/decisions/004-one-lock.md).
 """
 
+# ruff: noqa: S608 only names of ours and marks go into the statements
+
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from core.captures import Capture
 from core.config.database_urls import is_frozen, read_only_uri
 from core.errors import CollectionVersionError
-from core.page_manifest import PageInfo, VisitOutcome
+from core.page_manifest import VisitOutcome
 from warc.dedup.payloads import Claim, PayloadKey
-from warc.index.protocol import CaptureRow, PageIndexRow, QualityRow, capture_row, columns, page_row
+from warc.index.protocol import ROW_TYPES, CaptureIndex, columns
 from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
 from warc.record_builder import OriginalRecord
 
 BUSY_TIMEOUT_MS = 60_000
 
-_PAYLOADS = (
-    "INSERT OR IGNORE INTO payloads (digest, bucket, spelled, filename, offset, length, url,"
-    " captured_ms) VALUES "
-)
-_ORIGINAL = "spelled, url, captured_ms, filename, offset, length"  # in the order of `Original`
 # A statement a row costs more than the row: so many rows go into one.
 _ROWS_AT_ONCE = (64, 8, 1)
+_INSERTIONS = {
+    table: (
+        f"INSERT OR IGNORE INTO {table} ({columns(row)}) VALUES ",
+        f"({','.join('?' * len(row._fields))})",
+    )
+    for table, row in ROW_TYPES.items()
+}
 
 
-_CAPTURES = f"INSERT OR IGNORE INTO captures ({columns(CaptureRow)}) VALUES "  # noqa: S608 constants
-_PAGES = f"INSERT INTO pages ({columns(PageIndexRow)}) VALUES "  # noqa: S608 constants
-_QUALITIES = f"INSERT OR IGNORE INTO qualities ({columns(QualityRow)}) VALUES "  # noqa: S608 constants
-_LATEST_PAGE = (
-    " ON CONFLICT (page_id) DO UPDATE SET "
-    + ", ".join(f"{name} = excluded.{name}" for name in PageIndexRow._fields[1:])
-    + " WHERE excluded.captured_ms >= pages.captured_ms"
-)
-
-
-_MARK_LOGIN = "UPDATE captures SET login = ? WHERE page_id = ? AND login IS NULL"
-
-
-class SqliteCaptureIndex:
+class SqliteCaptureIndex(CaptureIndex):
     """Captures index of one collection. For use from one thread; `close` it."""
 
     shared = False
@@ -136,30 +127,14 @@ class SqliteCaptureIndex:
             some = wanted[start : start + 500]
             values = ",".join(["(?,?)"] * len(some))
             query = (  # the join's order is fixed: a look-up for each, never a scan of payloads
-                f"WITH wanted (digest, bucket) AS (VALUES {values})"  # noqa: S608 marks only
-                f" SELECT digest, bucket, {_ORIGINAL}"
+                f"WITH wanted (digest, bucket) AS (VALUES {values})"
+                f" SELECT digest, bucket, spelled, url, captured_ms, filename, offset, length"
                 " FROM wanted CROSS JOIN payloads USING (digest, bucket)"
             )
             arguments = [text for key in some for text in key]
             for digest, bucket, *original in self._db.execute(query, arguments):
                 found[PayloadKey(digest, bucket)] = OriginalRecord(*original)
         return found
-
-    def payloads_of(self, filename: str) -> dict[PayloadKey, OriginalRecord]:
-        """Return the payloads whose records are in that WARC."""
-        query = f"SELECT digest, bucket, {_ORIGINAL} FROM payloads WHERE filename = ?"  # noqa: S608 constants
-        return {
-            PayloadKey(digest, bucket): OriginalRecord(*original)
-            for digest, bucket, *original in self._db.execute(query, (filename,))
-        }
-
-    def orphans(self) -> dict[int, str]:
-        """Return revisits whose payload is in no local WARC: row id -> WARC-Payload-Digest."""
-        query = (
-            "SELECT id, digest FROM captures"
-            " WHERE record_type = 'revisit' AND orig_filename IS NULL"
-        )
-        return dict(self._db.execute(query))
 
     def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
         """Set the payload locations of those revisits."""
@@ -168,146 +143,18 @@ class SqliteCaptureIndex:
             ((each.filename, each.offset, each.length, row) for row, each in originals.items()),
         )
 
-    def original_spelled(self, spelled: str, bucket: str) -> OriginalRecord | None:
-        """Find a record by its WARC-Payload-Digest; None when the bucket has none."""
-        query = f"SELECT {_ORIGINAL} FROM payloads WHERE spelled = ? AND bucket = ?"  # noqa: S608 constants
-        row = self._db.execute(query, (spelled, bucket)).fetchone()
-        return None if row is None else OriginalRecord(*row)
+    def _run(self, query: str, values: Sequence[Any] = (), *, patient: bool = False) -> Any:
+        del patient
+        return self._db.execute(query, values)
 
-    def add_payloads(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
-        """Add the records of payloads; the first one of each payload stays."""
-        rows = [
-            (*key, each.digest, each.filename, each.offset, each.length, each.url, each.captured_ms)
-            for key, each in originals.items()
-        ]
-        self._insert(_PAYLOADS, rows)
-
-    def add_captures(self, captures: Iterable[Capture]) -> None:
-        """Add captures; an existing record is not changed."""
-        self.add_rows([capture_row(each) for each in captures])
-
-    def add_rows(self, rows: Sequence[CaptureRow]) -> None:
-        """Add captures that are rows already; see `add_captures`."""
-        self._insert(_CAPTURES, rows)
-
-    def _insert(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+    def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        statement, marks = _INSERTIONS[table]
         start = 0
         for size in _ROWS_AT_ONCE:
             while len(rows) - start >= size:
-                some = rows[start : start + size]
+                values = [value for row in rows[start : start + size] for value in row]
                 start += size
-                marks = f"({','.join('?' * len(some[0]))})"
-                values = [value for row in some for value in row]
                 self._db.execute(statement + ",".join([marks] * size), values)
-
-    def add_page(self, page: PageInfo) -> None:
-        """Add or replace the page's row; an earlier visit's manifest never replaces a later one's.
-
-        Rows of interrupted attempts and of skipped pages are removed: see `CaptureIndex.add_page`.
-        """
-        row = page_row(page)
-        if page.outcome is VisitOutcome.SKIPPED:
-            self._db.execute(
-                "DELETE FROM captures WHERE page_id = ? AND url NOT LIKE 'urn:pageinfo:%'",
-                (row.page_id,),
-            )
-        self._db.execute(
-            "DELETE FROM captures WHERE page_id = ? AND captured_ms < ?",
-            (row.page_id, row.captured_ms),
-        )
-        self._db.execute(f"{_PAGES}({','.join('?' * len(row))}){_LATEST_PAGE}", row)
-        if row.login:
-            self._db.execute(_MARK_LOGIN, (row.login, row.page_id))
-
-    def add_qualities(self, rows: Sequence[QualityRow]) -> None:
-        """Add check results; an existing record is not changed."""
-        self._insert(_QUALITIES, sorted(rows))  # in the order in which PostgreSQL takes them
-
-    def page_outcome(self, page_id: str) -> VisitOutcome | None:
-        """Return the outcome of the page's visit; None when its manifest is not in the index."""
-        query = "SELECT outcome FROM pages WHERE page_id = ?"
-        row = self._db.execute(query, (page_id,)).fetchone()
-        return None if row is None else VisitOutcome(row[0])
-
-    def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
-        """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
-        query = (
-            "SELECT filename, offset, length FROM captures WHERE page_id = ?"
-            " AND url LIKE 'urn:pageinfo:%' ORDER BY captured_ms DESC LIMIT 1"
-        )
-        found: tuple[str, int, int] | None = self._db.execute(query, (page_id,)).fetchone()
-        return found
-
-    def outcomes(self) -> dict[str, int]:
-        """Count pages by outcome."""
-        query = "SELECT outcome, count(*) FROM pages GROUP BY outcome"
-        return {str(outcome): int(count) for outcome, count in self._db.execute(query)}
-
-    def classes(self) -> dict[str, int]:
-        """Count pages by class; the empty name counts pages without one."""
-        query = "SELECT page_class, count(*) FROM pages GROUP BY page_class"
-        return {str(name): int(count) for name, count in self._db.execute(query)}
-
-    def indexed_to(self, filename: str) -> int:
-        """Return the number of bytes of the WARC that the index covers."""
-        query = "SELECT indexed_to FROM files WHERE filename = ?"
-        row = self._db.execute(query, (filename,)).fetchone()
-        return 0 if row is None else int(row[0])
-
-    def cover(self, filename: str, end: int) -> None:
-        """Set the number of bytes of the WARC that the index covers; 0 removes the file's row."""
-        if not end:
-            self._db.execute("DELETE FROM files WHERE filename = ?", (filename,))
-            return
-        self._db.execute(
-            "INSERT INTO files (filename, indexed_to) VALUES (?, ?)"
-            " ON CONFLICT (filename) DO UPDATE SET indexed_to = excluded.indexed_to",
-            (filename, end),
-        )
-
-    def close_file(self, filename: str, *, size: int, sha256: str, closed_ms: int) -> None:
-        """Store size, checksum and time of the closed WARC; an unknown file is ignored."""
-        self._db.execute(
-            "UPDATE files SET size = ?, sha256 = ?, closed_ms = ? WHERE filename = ?",
-            (size, sha256, closed_ms, filename),
-        )
-
-    def forget(self, filename: str, start: int, end: int = 1 << 62) -> int:
-        """Remove rows that refer to lost records of the WARC; return the number of captures.
-
-        A page whose manifest is among them no longer counts as finished.
-        """
-        lost = (filename, start, end)
-        with self.transaction():
-            self._db.execute(
-                "DELETE FROM pages WHERE page_id IN (SELECT page_id FROM captures"
-                " WHERE filename = ? AND offset >= ? AND offset < ? AND url LIKE 'urn:pageinfo:%')",
-                lost,
-            )
-            self._db.execute(
-                "DELETE FROM payloads WHERE filename = ? AND offset >= ? AND offset < ?", lost
-            )
-            self._db.execute(
-                "DELETE FROM qualities WHERE filename = ? AND offset >= ? AND offset < ?", lost
-            )
-            self._db.execute(
-                "UPDATE captures SET (orig_filename, orig_offset, orig_length) = (NULL, NULL, NULL)"
-                " WHERE orig_filename = ? AND orig_offset >= ? AND orig_offset < ?",
-                lost,
-            )
-            query = "DELETE FROM captures WHERE filename = ? AND offset >= ? AND offset < ?"
-            count = self._db.execute(query, lost).rowcount
-            if start == 0 and end == 1 << 62:
-                self._db.execute("DELETE FROM files WHERE filename = ?", (filename,))
-        return count
-
-    def counts(self) -> dict[str, int]:
-        """Count rows by table, and captures by record type."""
-        found = {}
-        for table in ("captures", "pages", "payloads", "qualities", "files"):
-            (found[table],) = self._db.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 constants
-        query = "SELECT record_type, count(*) FROM captures GROUP BY record_type"
-        return found | {f"captures.{kind}": count for kind, count in self._db.execute(query)}
 
 
 def covered_by_file(database: Path) -> dict[str, int]:
