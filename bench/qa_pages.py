@@ -32,7 +32,7 @@ from core.layout import Layout
 from core.page_manifest import VisitOutcome
 from core.playback_check import QaVerdict
 from crawler.capture.page_capture import store_everything
-from crawler.run.crawl_run import ArchiveOptions, archive_urls
+from crawler.run.crawl_run import RunConfig, archive_urls
 from links.registry.database import RegistryStore, open_registry_store
 from playback.access.levels import DEFAULT_LEVEL
 from qa.check_run import CheckRunTally, check_pages, store_check
@@ -84,9 +84,9 @@ async def _archived(urls: Sequence[str], web: TestWeb, layout: Layout) -> None:
         politeness=PolitenessSettings(min_delay_s=0.0, max_delay_s=0.0, visits_per_host=JOBS),
     )
     done = await archive_urls(
-        ArchiveOptions(urls, layout.root, settings, JOBS, stored_level_of=store_everything),
+        RunConfig(layout.root, settings, JOBS, stored_level_of=store_everything),
+        urls,
         clock=CLOCK,
-        started=lambda _added, _left: None,
         report=lambda _event: None,
     )
     assert done.outcomes[VisitOutcome.COMPLETE] == len(urls), done

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from core.clock import Clock
 from core.errors import UnavailableError
+from net.stop_signals import wait_for_any
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
@@ -104,7 +105,7 @@ class ProcessSupervisor:
 
     async def _keep(self, part: ManagedProcess, stopping: asyncio.Event) -> None:
         pause_s = FIRST_PAUSE_S
-        if await _paused(part.first_s, stopping):
+        if await wait_for_any(stopping, timeout_s=part.first_s):
             return
         while not stopping.is_set():
             begun = self._clock.monotonic()
@@ -117,7 +118,7 @@ class ProcessSupervisor:
                 pause_s = FIRST_PAUSE_S
             if code or not part.every_s:
                 self._report(ProcessExit(part.name, code, pause_s))
-            if await _paused(pause_s, stopping):
+            if await wait_for_any(stopping, timeout_s=pause_s):
                 return
             if not part.every_s:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -155,15 +156,6 @@ class ProcessSupervisor:
             text = line.decode("utf-8", "replace").rstrip()
             if text:
                 self._report(ProcessOutput(name, text))
-
-
-async def _paused(seconds: float, stopping: asyncio.Event) -> bool:
-    """Wait; return True if stopped before the time had passed."""
-    try:
-        await asyncio.wait_for(stopping.wait(), seconds)
-    except TimeoutError:
-        return False
-    return True
 
 
 def describe_exit(code: int) -> str:

@@ -60,6 +60,19 @@ class StopSignals:
             self._task.cancel()
 
 
+async def wait_for_any(*events: asyncio.Event, timeout_s: float) -> bool:
+    """Wait at most so long until one of the events is set; return True when one is."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        done, _ = await asyncio.wait(
+            waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        for task in waiting:
+            task.cancel()
+    return bool(done)
+
+
 def first_error(group: BaseException) -> BaseException:
     """Return the first error of a group: the others are its consequences."""
     while isinstance(group, BaseExceptionGroup):

@@ -184,13 +184,7 @@ def import_items(
 
 
 def _add(frontier: Frontier, batch: list[NewItem], taken: FrontierImport, now: datetime) -> None:
-    told = frontier.add(batch, now=now)
-    before = taken.added
-    taken.added = AddResult(
-        added=before.added + told.added,
-        duplicates=before.duplicates + told.duplicates,
-        requeued=before.requeued + told.requeued,
-    )
+    taken.added += frontier.add(batch, now=now)
     batch.clear()
 
 

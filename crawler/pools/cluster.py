@@ -34,6 +34,7 @@ from core.hosts import join_host_port, split_host_port
 from crawler.frontier.base import Frontier
 from crawler.pools.proxy_pool import ProxyAccess
 from net.backoff import WaitEnded, WaitStarted
+from net.stop_signals import wait_for_any
 from proxy.control.client import ProxyClient
 from proxy.control.frames import ClusterSecret
 
@@ -354,17 +355,7 @@ class RemoteProxyPool:
             if self._stopping.is_set():
                 raise ProxyUnavailableError("No proxy is there, and the worker is to stop.")
             # Return when something may have changed.
-            waiting = {
-                asyncio.create_task(self._changed.wait()),
-                asyncio.create_task(self._stopping.wait()),
-            }
-            try:
-                await asyncio.wait(
-                    waiting, timeout=PROXIES_POLL_S, return_when=asyncio.FIRST_COMPLETED
-                )
-            finally:
-                for task in waiting:
-                    task.cancel()
+            await wait_for_any(self._changed, self._stopping, timeout_s=PROXIES_POLL_S)
 
     def _load(self, proxy: AnnouncedProxy) -> int:
         """Return its visits: those of its note, and ours that began or ended since."""

@@ -161,13 +161,8 @@ async def perform_run(
 ) -> RunSummary:
     """Run the prepared work and the rest of earlier runs; finished pages are not visited again.
 
-    Args:
-        run: the configuration.
-        prepare: adds to the frontier.
-        clock: the time.
-        started: called before the first visit with the added URLs and the number of unfinished pages.
-        report: called with each event.
-        stopping: called when the first signal asked to stop.
+    `started` is called before the first visit with the added URLs and the number of unfinished pages,
+    `stopping` when the first signal asked to stop.
 
     Raises:
         CollectionInUseError, CollectionVersionError, UnavailableError: the collection.
@@ -176,52 +171,45 @@ async def perform_run(
             the next run continues.
         LimitReachedError: the run has received all that it may.
     """
-    begun, account = clock.monotonic(), RunSummary()
-    if run.settings.frontier.url:
+    begun, account, settings = clock.monotonic(), RunSummary(), run.settings
+
+    async def begin(frontier: Frontier) -> None:
+        for key in frontier.orders(STOP_ORDER):  # starting a run overrides them
+            frontier.take_back(STOP_ORDER, key)
+        account.added = await prepare(frontier)
+        account.left = frontier.unfinished(clock.now())
+        started(account.added, account.left)
+
+    def note(event: Event) -> None:
+        account.note(event)
+        log_of(event)
+        report(event)
+        if run.companion is not None:
+            run.companion.note(event)
+
+    if settings.frontier.url:
         # Add to a frontier that others work on.
         account.handed_over = True
-        settings = run.settings
         with open_frontier(Layout(run.root), settings.frontier, settings.politeness) as frontier:
-            _take_back_stop(frontier)
-            account.added = await prepare(frontier)
-            account.left = frontier.unfinished(clock.now())
-            started(account.added, account.left)
-    else:
-        await _perform_here(run, prepare, account, clock, started, report, stopping)
-    account.seconds = clock.monotonic() - begun
-    return account
-
-
-async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
-    run: RunConfig,
-    prepare: Prepare,
-    account: RunSummary,
-    clock: Clock,
-    started: Callable[[AddResult, int], None],
-    report: Callable[[Event], None],
-    stopping: Callable[[], None],
-) -> None:
-    """Add to the collection's own frontier, and work until nothing is left."""
+            await begin(frontier)
+        account.seconds = clock.monotonic() - begun
+        return account
     with StopSignals(stopping) as stop:
         with stop.cut_short():
             async with open_collection(run.root, clock=clock) as collection:
-                layout, settings = collection.layout, run.settings
+                layout = collection.layout
                 with (
-                    closing(CrawlLog(layout.crawl_log, clock=clock)) as log,
+                    closing(CrawlLog(layout.crawl_log, clock=clock)) as crawl_log,
                     open_frontier(layout, settings.frontier, settings.politeness) as frontier,
                 ):
-
-                    def note(event: Event) -> None:
-                        account.note(event)
-                        log.note(event)
-                        report(event)
-                        if run.companion is not None:
-                            run.companion.note(event)
-
-                    _take_over(frontier, clock)
-                    account.added = await prepare(frontier)
-                    account.left = frontier.unfinished(clock.now())
-                    started(account.added, account.left)
+                    log_of = crawl_log.note
+                    # This process holds the collection's lock: the claims are a killed run's.
+                    while claimed := frontier.ls(ItemState.CLAIMED, limit=1000):
+                        for record in claimed:
+                            frontier.release(
+                                record.item, now=clock.now(), reason="the worker is gone"
+                            )
+                    await begin(frontier)
                     telling = asyncio.create_task(_tell(frontier, clock, report))
                     try:
                         await _work(run, collection, frontier, clock, note, stop)
@@ -229,6 +217,8 @@ async def _perform_here(  # noqa: PLR0913, PLR0917 each is a hand of its own
                         telling.cancel()
                         account.left = frontier.unfinished(clock.now())
         account.stopped = stop.event.is_set()
+    account.seconds = clock.monotonic() - begun
+    return account
 
 
 async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None]) -> None:
@@ -329,33 +319,29 @@ async def _work(
                 endless=run.endless,
                 stopping=stop.event,
             )
-            desk = RunContext(
-                layout,
-                settings,
-                frontier,
-                supervisor,
-                index,
-                run.logins,
-                clock,
-                note,
-                endless=run.endless,
-            )
+            companion = run.companion
             try:
-                await _accompanied(crew, run, desk)
+                if companion is None:
+                    await crew.run(run.workers)
+                    return
+                desk = RunContext(
+                    layout,
+                    settings,
+                    frontier,
+                    supervisor,
+                    index,
+                    run.logins,
+                    clock,
+                    note,
+                    endless=run.endless,
+                )
+                async with companion.beside(desk):
+                    await crew.run(run.workers)
+                    # Again as long as the extension has queued more items.
+                    while not crew.stopping.is_set() and await companion.settle():
+                        await crew.run(run.workers)
             except BaseExceptionGroup as group:
                 raise first_error(group) from group
-
-
-async def _accompanied(crew: WorkerPool, run: RunConfig, desk: RunContext) -> None:
-    """Run the workers, again as long as the extension has queued more items."""
-    companion = run.companion
-    if companion is None:
-        await crew.run(run.workers)
-        return
-    async with companion.beside(desk):
-        await crew.run(run.workers)
-        while not crew.stopping.is_set() and await companion.settle():
-            await crew.run(run.workers)
 
 
 def _put_in_order(
@@ -371,51 +357,7 @@ def _put_in_order(
         add_missing_sums(collection.layout, index)
 
 
-def _take_over(frontier: Frontier, clock: Clock) -> None:
-    """Release the claims of a killed run, and delete the stop order that was for it.
-
-    This process holds the collection's lock, so no other worker has claims.
-    """
-    while claimed := frontier.ls(ItemState.CLAIMED, limit=1000):
-        for record in claimed:
-            frontier.release(record.item, now=clock.now(), reason="the worker is gone")
-    _take_back_stop(frontier)
-
-
-def _take_back_stop(frontier: Frontier) -> None:
-    """Delete earlier stop orders: starting a run overrides them."""
-    for key in frontier.orders(STOP_ORDER):
-        frontier.take_back(STOP_ORDER, key)
-
-
 ADD_BATCH = 5_000  # URLs of a commit: lists are read as streams
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveOptions:
-    """Options for archiving a URL list.
-
-    Attributes:
-        urls: fetch keys.
-        root: the collection's folder.
-        settings: the profile.
-        workers: visits at the same time.
-        again: also archive URLs that ended at least this long ago (zero: all; A02); None: none.
-        endless: when nothing is left, wait for additions to the collection's frontier.
-        logins: opened.
-        companion: run extension; None: none.
-        stored_level_of: looks up decisions on stored levels.
-    """
-
-    urls: Iterable[str]
-    root: Path
-    settings: Settings
-    workers: int
-    again: timedelta | None = None
-    endless: bool = False
-    logins: SiteLogins = NO_LOGINS
-    companion: RunExtension | None = None
-    stored_level_of: StoredLevelOf = field(kw_only=True)
 
 
 async def add_in_batches(
@@ -433,30 +375,25 @@ async def add_in_batches(
     return result
 
 
-async def archive_urls(
-    order: ArchiveOptions,
+async def archive_urls(  # noqa: PLR0913 dependencies
+    run: RunConfig,
+    urls: Iterable[str],
     *,
+    again: timedelta | None = None,
     clock: Clock,
-    started: Callable[[AddResult, int], None],
+    started: Callable[[AddResult, int], None] = lambda _added, _left: None,
     report: Callable[[Event], None],
     stopping: Callable[[], None] = lambda: None,
 ) -> RunSummary:
-    """Archive the URLs; arguments and errors are those of `crawler.run.crawl_run.perform_run`."""
+    """Archive the URLs (fetch keys); other arguments and errors are those of `perform_run`.
+
+    `again`: also those that ended at least this long ago (zero: all; A02).
+    """
 
     async def prepare(frontier: Frontier) -> AddResult:
-        turns = make_slot_assigner(order.settings)
-        items = map(NewItem, order.urls)
-        return await add_in_batches(frontier, turns, items, now=clock.now, again=order.again)
+        turns = make_slot_assigner(run.settings)
+        return await add_in_batches(frontier, turns, map(NewItem, urls), now=clock.now, again=again)
 
-    run = RunConfig(
-        order.root,
-        order.settings,
-        order.workers,
-        endless=order.endless,
-        logins=order.logins,
-        companion=order.companion,
-        stored_level_of=order.stored_level_of,
-    )
     return await perform_run(
         run, prepare, clock=clock, started=started, report=report, stopping=stopping
     )

@@ -6,7 +6,7 @@ longer belong to it are skipped, and items skipped by a budget or an exclude pat
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,6 +19,7 @@ from core.page_manifest import PageInfo
 from core.timestamps import format_duration
 from core.urls import identity_key
 from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemRecord, ItemState, NewItem
+from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.frontier.politeness import SlotAssigner
 from crawler.jobs.crawl_job import JOB_ORDER, SEEDS_LIMIT, Job, parse_job
 from crawler.jobs.job_settings import JobSettings
@@ -41,7 +42,7 @@ ManifestOf = Callable[[FrontierItem], PageInfo | None]
 def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> int:
     """Skip queued items that no longer belong to the crawl."""
     dropped = 0
-    for records in _scanned(frontier, ItemState.QUEUED, name):
+    for records in select_items(frontier, ItemState.QUEUED, ItemSelection(job=name)):
         by_reason: dict[str, list[str]] = {}
         for record in records:
             reason = _exclusion_reason(jobs, record.item)
@@ -55,11 +56,19 @@ def skip_excluded(jobs: JobSettings, frontier: Frontier, name: str, now: datetim
 def requeue_given_up(jobs: JobSettings, frontier: Frontier, name: str, now: datetime) -> int:
     """Queue items again that a rule of the crawl had skipped, unless they are still out of scope."""
     revived = 0
-    for records in _scanned(frontier, ItemState.SKIPPED, name):
+    for records in select_items(frontier, ItemState.SKIPPED, ItemSelection(job=name)):
         items = [
-            _as_new(record.item)
-            for record in records
-            if record.outcome.startswith(_GIVEN_UP) and not _exclusion_reason(jobs, record.item)
+            NewItem(
+                item.url,
+                lane=item.lane,
+                hops=item.hops,
+                via=item.via,
+                job=item.job,
+                hops_off=item.hops_off,
+                host=item.host,
+            )
+            for item in (each.item for each in records if each.outcome.startswith(_GIVEN_UP))
+            if not _exclusion_reason(jobs, item)
         ]
         revived += frontier.add(items, now=now, again=timedelta(0)).requeued
     return revived
@@ -108,7 +117,7 @@ async def redecide_links(
             items += decide_links(jobs, record.item, page).items
         return items, lacking
 
-    for records in _scanned(frontier, ItemState.DONE, name):
+    for records in select_items(frontier, ItemState.DONE, ItemSelection(job=name)):
         items, lacking = await asyncio.to_thread(links_of, records)
         unread += lacking
         assigned = await turns.assign(items)
@@ -116,28 +125,6 @@ async def redecide_links(
             some = assigned[start : start + AT_ONCE]
             joined += frontier.add(some, now=clock.now()).added
     return joined, unread
-
-
-def _scanned(frontier: Frontier, state: ItemState, job: str) -> Iterator[list[ItemRecord]]:
-    """Yield the job's items in that state, in batches."""
-    cursor = ""
-    while True:
-        records, cursor = frontier.scan(state, cursor=cursor, limit=AT_ONCE)
-        yield [record for record in records if record.item.job == job]
-        if not cursor:
-            return
-
-
-def _as_new(item: FrontierItem) -> NewItem:
-    return NewItem(
-        item.url,
-        lane=item.lane,
-        hops=item.hops,
-        via=item.via,
-        job=item.job,
-        hops_off=item.hops_off,
-        host=item.host,
-    )
 
 
 log = logging.getLogger(__name__)
@@ -221,7 +208,10 @@ async def submit_job(
     """
     text = frontier.orders(JOB_ORDER).get(job.name)
     known = None if text is None else parse_job(job.name, text)
-    whole = job if known is None else _with_seeds_of(known, job)
+    whole = job
+    if known is not None:
+        seeds = {identity_key(seed): seed for seed in (*known.seeds, *job.seeds)}
+        whole = replace(job, seeds=tuple(seeds.values()), made_at=known.made_at)
     if len(whole.seeds) > SEEDS_LIMIT:
         raise ConfigError(f"A crawl of {len(whole.seeds)} seeds; at most {SEEDS_LIMIT}.")
     if whole.to_json() != text:
@@ -234,31 +224,19 @@ async def submit_job(
         whole, known is None, known is not None and whole.to_json() != text, added
     )
     if known is not None and note != whole.to_json():
-        given = await _apply_settings(given, followed, frontier, local, clock, manifest_of)
+        # Apply the settings to its known items.
+        jobs, name = JobSettings(frontier, local, clock=clock), whole.name
+        dropped = await asyncio.to_thread(skip_excluded, jobs, frontier, name, clock.now())
+        revived = await asyncio.to_thread(requeue_given_up, jobs, frontier, name, clock.now())
+        given = replace(given, dropped=dropped, revived=revived)
+        if manifest_of is not None and (followed is None or _may_hold_more(followed, whole)):
+            turns = make_slot_assigner(local)
+            joined, unread = await redecide_links(
+                jobs, frontier, name, manifest_of=manifest_of, turns=turns, clock=clock
+            )
+            given = replace(given, joined=joined, unread=unread)
     frontier.put_note(APPLIED_JOB_NOTE, whole.name, whole.to_json(), now=clock.now())
     return given
-
-
-async def _apply_settings(
-    given: JobSubmission,
-    before: Job | None,
-    frontier: Frontier,
-    local: Settings,
-    clock: Clock,
-    manifest_of: ManifestOf | None,
-) -> JobSubmission:
-    """Apply the job's settings to its known items."""
-    jobs, name = JobSettings(frontier, local, clock=clock), given.job.name
-    dropped = await asyncio.to_thread(skip_excluded, jobs, frontier, name, clock.now())
-    revived = await asyncio.to_thread(requeue_given_up, jobs, frontier, name, clock.now())
-    given = replace(given, dropped=dropped, revived=revived)
-    if manifest_of is None or (before is not None and not _may_hold_more(before, given.job)):
-        return given
-    turns = make_slot_assigner(local)
-    joined, unread = await redecide_links(
-        jobs, frontier, name, manifest_of=manifest_of, turns=turns, clock=clock
-    )
-    return replace(given, joined=joined, unread=unread)
 
 
 def _may_hold_more(before: Job, after: Job) -> bool:
@@ -301,12 +279,6 @@ class ManifestReader:
             self._index.close()
 
 
-def _with_seeds_of(known: Job, job: Job) -> Job:
-    """Return the job with its earlier seeds added."""
-    seeds = {identity_key(seed): seed for seed in (*known.seeds, *job.seeds)}
-    return replace(job, seeds=tuple(seeds.values()), made_at=known.made_at)
-
-
 async def _add_seeds(
     job: Job, followed: Job | None, frontier: Frontier, local: Settings, clock: Clock
 ) -> AddResult:
@@ -315,38 +287,20 @@ async def _add_seeds(
     items = await turns.assign(NewItem(seed, lane=job.lane, job=job.name) for seed in job.seeds)
     before = set(followed.seeds) if followed is not None else set()
     total = AddResult()
-    for some in _batches(items):
+    for start in range(0, len(items), AT_ONCE):
+        some = items[start : start + AT_ONCE]
         result = frontier.add(some, now=clock.now())
-        total = _sum(total, result)
+        total += result
         if result.added == len(some):
             continue
-        others = [
-            each for each in some if each.url not in before and _is_of_another(frontier, each)
-        ]
-        urls = [each.url for each in others]
+        urls = [each.url for each in some if each.url not in before]
+        known = zip(urls, frontier.find_all(urls), strict=True)
+        urls = [url for url, there in known if there is not None and there.item.job != job.name]
+        others = [each for each in some if each.url in urls]
         frontier.discard(urls, now=clock.now(), reason=f"moved to the crawl {job.name}")
         taken = frontier.add(others, now=clock.now(), again=timedelta(0))
-        total = _sum(total, AddResult(duplicates=-taken.requeued, requeued=taken.requeued))
+        total += AddResult(duplicates=-taken.requeued, requeued=taken.requeued)
     return total
-
-
-def _is_of_another(frontier: Frontier, item: NewItem) -> bool:
-    known = frontier.find(item.url)
-    return known is not None and known.item.job != item.job
-
-
-def _batches(items: Iterable[NewItem]) -> Iterator[list[NewItem]]:
-    whole = list(items)
-    for start in range(0, len(whole), AT_ONCE):
-        yield whole[start : start + AT_ONCE]
-
-
-def _sum(one: AddResult, other: AddResult) -> AddResult:
-    return AddResult(
-        one.added + other.added,
-        one.duplicates + other.duplicates,
-        one.requeued + other.requeued,
-    )
 
 
 def describe_budgets(scope: ScopeSettings, size: Callable[[float], str]) -> list[str]:

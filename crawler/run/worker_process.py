@@ -37,8 +37,8 @@ from crawler.pools.resource_pool import open_resource_pool
 from crawler.run.context_builder import CrawlResources, build_crawl_context
 from crawler.worker.crawl_events import CrawlLog, Event, PageDone
 from crawler.worker.worker_pool import WorkerPool
-from net.backoff import StoreRetry, WaitStarted
-from net.stop_signals import StopSignals, first_error
+from net.backoff import ExponentialBackoff, StoreRetry, WaitStarted
+from net.stop_signals import StopSignals, first_error, wait_for_any
 from proxy.control.frames import ClusterSecret
 from warc.index.opener import open_index
 from warc.local_storage import ScratchKind, scratch_folder
@@ -102,12 +102,23 @@ async def run_worker(
     ended = 0
 
     with ExitStack() as stack:
-        log_of = _crawl_log(order.reports, clock, stack)
+        crawl_log = None
+        if order.reports is not None:
+            try:
+                order.reports.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UnavailableError(
+                    f"{order.reports} cannot be made: {error.strerror or error}."
+                ) from error
+            crawl_log = stack.enter_context(
+                closing(CrawlLog(order.reports / CRAWL_LOG, clock=clock))
+            )
 
         def note(event: Event) -> None:
             nonlocal ended
             ended += isinstance(event, PageDone)
-            log_of(event)
+            if crawl_log is not None:
+                crawl_log.note(event)
             report(event)
 
         stop = stack.enter_context(StopSignals(stopping))
@@ -120,17 +131,6 @@ async def run_worker(
         finally:
             hurrying.cancel()
     return ended
-
-
-def _crawl_log(reports: Path | None, clock: Clock, stack: ExitStack) -> Callable[[Event], None]:
-    """Return a function that writes events into the crawl log; it does nothing without a folder."""
-    if reports is None:
-        return lambda _event: None
-    try:
-        reports.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnavailableError(f"{reports} cannot be made: {error.strerror or error}.") from error
-    return stack.enter_context(closing(CrawlLog(reports / CRAWL_LOG, clock=clock))).note
 
 
 @dataclass
@@ -149,7 +149,7 @@ class _WorkerProcess:
     async def run(self) -> None:
         """Open the stores and work; start over after a store or pool became unusable."""
         self._since = warc_date(self.clock.now())
-        pause_s = RESTART_BACKOFF_INITIAL_S
+        backoff = ExponentialBackoff(RESTART_BACKOFF_INITIAL_S, RESTART_BACKOFF_MAX_S)
         while not self.stop.event.is_set():
             begun = self.clock.monotonic()
             try:
@@ -159,9 +159,8 @@ class _WorkerProcess:
             except WeboidError as error:
                 self._take(error)
             if self.clock.monotonic() - begun > RESTART_BACKOFF_MAX_S:
-                pause_s = RESTART_BACKOFF_INITIAL_S
-            await self._pause(pause_s)
-            pause_s = min(2 * pause_s, RESTART_BACKOFF_MAX_S)
+                backoff.reset()
+            await wait_for_any(self.stop.event, timeout_s=backoff.next_s())
 
     def _take(self, error: BaseException) -> None:
         """Report the missing resource; raise errors that are not transient."""
@@ -171,13 +170,6 @@ class _WorkerProcess:
             return
         log.warning("worker.interrupted error=%s", error)
         self.note(WaitStarted("service", f"{error} The worker tries again."))
-
-    async def _pause(self, pause_s: float) -> None:
-        if not self.stop.event.is_set():
-            try:
-                await asyncio.wait_for(self.stop.event.wait(), pause_s)
-            except TimeoutError:
-                return
 
     async def _once(self) -> None:
         settings, layout = self.order.settings, self.order.layout

@@ -13,7 +13,7 @@ answered there is nothing to compare with, and failures count.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,6 +23,7 @@ from core.errors import TransientError
 from core.page_manifest import PageInfo, VisitOutcome
 from net.backoff import WaitEnded, WaitStarted
 from net.connect_errors import UNREACHABLE
+from net.stop_signals import wait_for_any
 from warc.local_storage import DiskReserve
 
 PROC_FOLDER = Path("/proc")
@@ -40,19 +41,10 @@ def free_bytes(proc: Path = PROC_FOLDER, groups: Path = CGROUP_FOLDER) -> int | 
         proc: mount point of procfs.
         groups: mount point of cgroup v2.
     """
-    known = [
-        _machine_bytes(proc),
-        *(_cgroup_bytes(folder) for folder in _cgroup_folders(proc, groups)),
-    ]
+    machine_kib = _field(proc / "meminfo", "MemAvailable:")
+    known = [_cgroup_bytes(folder) for folder in _cgroup_folders(proc, groups)]
+    known += [None if machine_kib is None else machine_kib * 1024]
     return min((each for each in known if each is not None), default=None)
-
-
-def _machine_bytes(proc: Path) -> int | None:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in (proc / "meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return None
 
 
 def _cgroup_folders(proc: Path, groups: Path) -> list[Path]:
@@ -71,16 +63,19 @@ def _cgroup_bytes(folder: Path) -> int | None:
         limit = (folder / "memory.max").read_text().strip()
         if limit != "max":
             current = int((folder / "memory.current").read_text())
-            return max(0, int(limit) - current + _reclaimable_bytes(folder))
+            return max(
+                0, int(limit) - current + (_field(folder / "memory.stat", "inactive_file") or 0)
+            )
     return None
 
 
-def _reclaimable_bytes(folder: Path) -> int:
-    with contextlib.suppress(OSError, ValueError):
-        for line in (folder / "memory.stat").read_text().splitlines():
-            if line.startswith("inactive_file "):
+def _field(file: Path, name: str) -> int | None:
+    """Return the number behind a name in a file of such lines; None when there is none."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in file.read_text().splitlines():
+            if line.startswith(f"{name} "):
                 return int(line.split()[1])
-    return 0
+    return None
 
 
 MEMORY_POLL_S = 0.5
@@ -143,8 +138,7 @@ class MemoryLimit:
                 )
             # Until a visit ends, or another process may have freed memory.
             self._ended.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), MEMORY_POLL_S)
+            await wait_for_any(self._ended, timeout_s=MEMORY_POLL_S)
         began = self._clock.monotonic()
         if self._short_since is not None and began - self._short_last > CALM_S:
             since, self._short_since = self._short_since, None
@@ -235,8 +229,7 @@ class DiskLimit:
             while self._disk.free_bytes < wanted:
                 if self._clock.monotonic() - since >= self._patience_s:
                     self._disk.require_reserve(DISK_MARGIN)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(stopping.wait(), DISK_POLL_S)
+                if await wait_for_any(stopping, timeout_s=DISK_POLL_S):
                     return
             self._report(DiskSpaceRestored(self._clock.monotonic() - since))
 
@@ -277,9 +270,13 @@ class NetworkMonitor:
         if not (page.outcome is VisitOutcome.FAILED and page.reason.startswith(UNREACHABLE)):
             if page.status is not None:
                 self._remember(page.final_url)
-            return
-        if self._answered and not await self._is_there():
-            raise NetworkAwayError(f"The network cannot be reached: {page.reason}")
+        elif self._answered:
+            async with self._looking:
+                if self._clock.monotonic() - self._seen_at > BELIEVED_S:
+                    await self._look()
+                is_there = self._there
+            if not is_there:
+                raise NetworkAwayError(f"The network cannot be reached: {page.reason}")
 
     async def wait(self, stopping: asyncio.Event) -> None:
         """Wait until the network is reachable, as far as known, or `stopping` is set."""
@@ -291,21 +288,12 @@ class NetworkMonitor:
             since = self._clock.monotonic()
             self._report(WaitStarted("network", NETWORK_AWAY))
             while not stopping.is_set() and not await self._look():
-                try:
-                    await asyncio.wait_for(stopping.wait(), NETWORK_POLL_S)
-                except TimeoutError:
-                    continue
+                await wait_for_any(stopping, timeout_s=NETWORK_POLL_S)
             if not self._is_away():
                 self._report(WaitEnded("network", self._clock.monotonic() - since))
 
     def _is_away(self) -> bool:
         return not self._there
-
-    async def _is_there(self) -> bool:
-        async with self._looking:
-            if self._clock.monotonic() - self._seen_at > BELIEVED_S:
-                await self._look()
-            return self._there
 
     async def _look(self) -> bool:
         self._there = False

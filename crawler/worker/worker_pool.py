@@ -19,6 +19,7 @@ from crawler.worker.page_task import (
     release_item,
 )
 from net.backoff import ExponentialBackoff, WaitStarted
+from net.stop_signals import wait_for_any
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,14 @@ class WorkerPool:
             BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
             InvariantError: consecutive internal errors, in pages or outside of any page.
         """
-        await self._begin()
+        # Delete an old stop order; an endless pool waits for its end.
+        means = self.means
+        if not self.endless:
+            await means.patience.ask(lambda: means.frontier.take_back(STOP_ORDER, ""))
+        while self.endless and not self.stopping.is_set():
+            if not await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER)):
+                break
+            await asyncio.sleep(ORDERS_POLL_S)
         watching = asyncio.create_task(self._watch())
         try:
             async with asyncio.TaskGroup() as group:
@@ -76,16 +84,6 @@ class WorkerPool:
                     group.create_task(self._work(f"{self.name}.{number}"))
         finally:
             watching.cancel()
-
-    async def _begin(self) -> None:
-        """Delete an old stop order at the start of a run; an endless pool waits for its end."""
-        means = self.means
-        while self.endless and not self.stopping.is_set():
-            if not await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER)):
-                return
-            await asyncio.sleep(ORDERS_POLL_S)
-        if not self.endless:
-            await means.patience.ask(lambda: means.frontier.take_back(STOP_ORDER, ""))
 
     async def _watch(self) -> None:
         """Poll the frontier for orders."""
@@ -108,22 +106,19 @@ class WorkerPool:
         orders = await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER))
         snapshots = await means.patience.ask(lambda: means.frontier.orders(SNAPSHOT_ORDER))
         self._version = stats.version
-        self._tell_of(snapshots.get("", ""))
+        snapshot = snapshots.get("", "")
+        if snapshot and snapshot != self._snapshot:
+            # Report it once, also one that was made before this process began.
+            self._snapshot = snapshot
+            try:
+                means.report(SnapshotMade(parse_warc_date(snapshot)))
+            except InputError:
+                log.warning("snapshot.unreadable moment=%r", snapshot[:50])
         if orders:
             self.stopping.set()
             if "now" in orders.values():
                 self.at_once.set()
         self._tell_others()
-
-    def _tell_of(self, snapshot: str) -> None:
-        """Report a snapshot once, also one that was made before this process began."""
-        if snapshot == self._snapshot or not snapshot:
-            return
-        self._snapshot = snapshot
-        try:
-            self.means.report(SnapshotMade(parse_warc_date(snapshot)))
-        except InputError:
-            log.warning("snapshot.unreadable moment=%r", snapshot[:50])
 
     async def _work(self, worker: str) -> None:
         """Process items one after the other; an internal error stops neither this worker nor the others."""
@@ -152,8 +147,7 @@ class WorkerPool:
                 f"{error}. The log has each with its traceback: please report it. Nothing that was "
                 "archived is lost, and the same command goes on with the rest."
             ) from error
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.stopping.wait(), pause_s)
+        await wait_for_any(self.stopping, timeout_s=pause_s)
 
     async def _work_once(self, worker: str) -> bool:
         """Process one item, or wait for one; return False when nothing is left to do."""
@@ -163,8 +157,14 @@ class WorkerPool:
         await means.network.wait(self.stopping)
         if self.stopping.is_set():
             return False
+        claimed: list[FrontierItem] = []
         async with means.room.take(self.stopping):
-            claimed = not self.stopping.is_set() and await self._claim_one(worker)
+            if not self.stopping.is_set():
+                claimed = await means.patience.ask(
+                    lambda: means.frontier.claim(now=means.clock.now(), worker=worker)
+                )
+            for item in claimed:
+                await self._handle(item)
         if claimed:
             self._tell_others()
         elif not self.endless and not await self._unfinished():
@@ -172,16 +172,6 @@ class WorkerPool:
         else:
             await self._wait()
         return True
-
-    async def _claim_one(self, worker: str) -> bool:
-        """Claim and process an item; return False when there was none."""
-        means = self.means
-        claimed = await means.patience.ask(
-            lambda: means.frontier.claim(now=means.clock.now(), worker=worker)
-        )
-        if claimed:
-            await self._handle(claimed[0])
-        return bool(claimed)
 
     async def _unfinished(self) -> int:
         """Count the items that this run waits for, without those whose wait is long."""
@@ -205,19 +195,7 @@ class WorkerPool:
         now = means.clock.now()
         wakeup = await means.patience.ask(lambda: means.frontier.next_wakeup(now))
         left = WAIT_LIMIT_S if wakeup is None else (wakeup - now).total_seconds()
-        waiting = {
-            asyncio.create_task(changed.wait()),
-            asyncio.create_task(self.stopping.wait()),
-        }
-        try:
-            await asyncio.wait(
-                waiting,
-                timeout=min(max(left, 0.01), WAIT_LIMIT_S),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-        finally:
-            for task in waiting:
-                task.cancel()
+        await wait_for_any(changed, self.stopping, timeout_s=min(max(left, 0.01), WAIT_LIMIT_S))
 
     def _tell_others(self) -> None:
         """Notify waiting workers of a finished item or an order."""
@@ -259,8 +237,7 @@ class WorkerPool:
             if not self.endless:
                 raise
             self.means.report(WaitStarted("archive", str(error)))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.stopping.wait(), BLOCKED_PAUSE_S)
+            await wait_for_any(self.stopping, timeout_s=BLOCKED_PAUSE_S)
 
     def _give_back(self, item: FrontierItem) -> None:
         """Release the item; when that fails, its lease expires."""

@@ -10,7 +10,7 @@ from core.clock import SystemClock
 from crawler.capture.page_capture import store_everything
 from crawler.frontier.base import NewItem
 from crawler.profiles import load_profile
-from crawler.run.crawl_run import ArchiveOptions, archive_urls
+from crawler.run.crawl_run import RunConfig, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, RunContext
 from tests.crawler.linked_site import LinkedSite, page, weboid_for
 from tests.sites.web import TestWeb
@@ -61,8 +61,7 @@ async def test_a_crew_works_on_until_its_companion_has_nothing_more(
     with LinkedSite({"site.example/": page(), "site.example/second": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
-        order = ArchiveOptions(
-            [FIRST],
+        run = RunConfig(
             weboid.collection,
             settings,
             2,
@@ -70,9 +69,7 @@ async def test_a_crew_works_on_until_its_companion_has_nothing_more(
             stored_level_of=store_everything,
         )
 
-        account = await archive_urls(
-            order, clock=CLOCK, started=lambda *_: None, report=lambda _event: None
-        )
+        account = await archive_urls(run, [FIRST], clock=CLOCK, report=lambda _event: None)
 
     assert companion.lived == ["begins", FIRST, "settles", SECOND, "settles", "ends"]
     assert sum(account.outcomes.values()) == 2
@@ -84,8 +81,7 @@ async def test_a_companion_with_nothing_to_do_is_not_begun(web: TestWeb, tmp_pat
     with LinkedSite({"site.example/": page()}) as site:
         weboid = weboid_for(site, web, tmp_path)
         settings = load_profile(str(weboid.profile))
-        order = ArchiveOptions(
-            [],
+        run = RunConfig(
             weboid.collection,
             settings,
             1,
@@ -93,6 +89,6 @@ async def test_a_companion_with_nothing_to_do_is_not_begun(web: TestWeb, tmp_pat
             stored_level_of=store_everything,
         )
 
-        await archive_urls(order, clock=CLOCK, started=lambda *_: None, report=lambda _event: None)
+        await archive_urls(run, [], clock=CLOCK, report=lambda _event: None)
 
     assert companion.lived == []

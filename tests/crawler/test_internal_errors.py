@@ -17,7 +17,7 @@ from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.profiles import load_profile
 from crawler.rules.after_visit import PolitenessRule
 from crawler.rules.scope_rule import ScopeRule
-from crawler.run.crawl_run import ArchiveOptions, RunSummary, archive_urls
+from crawler.run.crawl_run import RunConfig, RunSummary, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, PageRetried
 from proxy.control.client import ProxyClient, ProxyVisit
 from tests.crawler.conftest import profile_for
@@ -94,9 +94,9 @@ async def run(web: TestWeb, folder: Path) -> Outcome:
     events: list[Event] = []
     root = folder / "collection"
     account = await archive_urls(
-        ArchiveOptions(URLS, root, settings, 2, stored_level_of=store_everything),
+        RunConfig(root, settings, 2, stored_level_of=store_everything),
+        URLS,
         clock=SystemClock(),
-        started=lambda _added, _left: None,
         report=events.append,
     )
     states, attempts = {}, {}
