@@ -58,8 +58,7 @@ class PictureComparison:
         largest: size of the largest connected damaged region as a share of the page.
         blank: True when `shown` has no content, or next to none of that of `seen`.
         seen_blank: True when `seen` has no content.
-        size_seen: width and height of `seen` in pixels.
-        size_shown: width and height of `shown` in pixels.
+        size_seen, size_shown: width and height in pixels.
         regions: differing regions, the worst first; at most 50.
         faults: faults that a picture alone shows.
         verdict: verdict by the picture alone.
@@ -67,24 +66,24 @@ class PictureComparison:
             requested.
     """
 
-    score: float
-    structure: float
-    same: float
-    lost: float
-    changed: float
-    added: float
-    covered: float
-    recoloured: float
-    rewritten: float
-    moved: float
-    largest: float
-    blank: bool
-    seen_blank: bool
-    size_seen: tuple[int, int]
-    size_shown: tuple[int, int]
-    regions: tuple[DamageRegion, ...]
-    faults: tuple[PlaybackFault, ...]
-    verdict: QaVerdict
+    score: float = 1.0
+    structure: float = 1.0
+    same: float = 1.0
+    lost: float = 0.0
+    changed: float = 0.0
+    added: float = 0.0
+    covered: float = 0.0
+    recoloured: float = 0.0
+    rewritten: float = 0.0
+    moved: float = 0.0
+    largest: float = 0.0
+    blank: bool = False
+    seen_blank: bool = False
+    size_seen: tuple[int, int] = (1280, 800)
+    size_shown: tuple[int, int] = (1280, 800)
+    regions: tuple[DamageRegion, ...] = ()
+    faults: tuple[PlaybackFault, ...] = ()
+    verdict: QaVerdict = QaVerdict.UNCHECKED
     heat: bytes | None = field(default=None, repr=False)
 
 
@@ -117,13 +116,15 @@ def compare_pictures(
     blank, seen_blank = _blanks(tiles, other)
     weight_seen = float(damage.weight_seen.sum())
     whole = float(damage.weight.sum()) + ADDED_WEIGHT * put_in
+    shown_whole = float(damage.weight_shown.sum()) + put_in
+    added = damage.weight_shown * (1 - damage.alike) * (damage.kinds == ADDED)
     found_so_far = PictureComparison(
-        score=round((float((damage.weight * damage.alike).sum()) / whole), 4),
+        score=round(float((damage.weight * damage.alike).sum()) / whole, 4),
         structure=round(_structure(tiles, beside, damage), 4),
-        same=round(_same(tiles), 4),
+        same=round(1 - float(np.maximum(tiles.missed, tiles.hued).mean()), 4),
         lost=round(damage.share(LOST), 4),
         changed=round(damage.share(CHANGED, DIMMED), 4),
-        added=round(_added(damage, put_in), 4),
+        added=round((float(added.sum()) + put_in) / shown_whole if shown_whole else 0.0, 4),
         covered=round(float(damage.weight_seen[found.covered].sum()) / max(weight_seen, 1.0), 4),
         recoloured=round(damage.within(find_recoloured(tiles, damage)), 4),
         rewritten=round(rewritten_share(one.rows.grey, tiles, damage), 4),
@@ -134,8 +135,6 @@ def compare_pictures(
         size_seen=(pixels[0].shape[1], pixels[0].shape[0]),
         size_shown=(pixels[1].shape[1], pixels[1].shape[0]),
         regions=found.boxes,
-        faults=(),
-        verdict=QaVerdict.UNCHECKED,
     )
     judgement = judge_copy(found_so_far)
     comparison = replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
@@ -150,17 +149,6 @@ def _structure(tiles: TileMetrics, beside: Floats, damage: TileDamage) -> float:
         return 1.0
     best = np.maximum(np.maximum(tiles.alike, beside), damage.alike)
     return float(best[drawn].mean())
-
-
-def _added(damage: TileDamage, put_in: float) -> float:
-    """Return the share of the shown content that was added."""
-    whole = float(damage.weight_shown.sum()) + put_in
-    part = damage.weight_shown * (1 - damage.alike) * (damage.kinds == ADDED)
-    return (float(part.sum()) + put_in) / whole if whole else 0.0
-
-
-def _same(tiles: TileMetrics) -> float:
-    return 1 - float(np.maximum(tiles.missed, tiles.hued).mean())
 
 
 def _blanks(tiles: TileMetrics, shown: TiledPicture) -> tuple[bool, bool]:
@@ -196,31 +184,22 @@ def describe_differences(found: PictureComparison) -> str:
         return "The first picture is blank, and the second is another one."
     if found.blank:
         return "The second picture is blank: next to nothing of the page is drawn."
-    parts = [
-        text
-        for weight, text in sorted(_difference_phrases(found), key=lambda each: -each[0])
-        if text
-    ]
-    if not parts:
-        return "Nothing differs." if found.score == 1 else "Hardly anything differs."
-    return f"{'; '.join(parts)}."[:1].upper() + f"{'; '.join(parts)}."[1:]
-
-
-def _difference_phrases(found: PictureComparison) -> list[tuple[float, str]]:
-    """Return a phrase for each relevant difference, with its weight."""
     parts = []
     if found.covered > _SOME:
         parts.append((2.0, f"something lies over {found.covered:.0%} of what was drawn"))
-    if found.lost > _SOME:
-        parts.append((found.lost, f"{_percentage(found.lost)} of what was drawn is missing"))
-    if found.changed > _SOME:
-        other = "something else is drawn in place of" if found.changed > _MUCH else "changed is"
-        parts.append((found.changed, f"{other} {_percentage(found.changed)} of what was drawn"))
-    if found.added > _SOME:
-        parts.append((found.added / 2, f"{_percentage(found.added)} of what is shown was added"))
-    if found.moved > _SOME:
-        parts.append((found.moved / 100, f"{_percentage(found.moved)} of the rows stand elsewhere"))
-    return parts
+    other = "something else is drawn in place of" if found.changed > _MUCH else "changed is"
+    for weight, share, words in (
+        (1.0, found.lost, "{} of what was drawn is missing"),
+        (1.0, found.changed, f"{other} {{}} of what was drawn"),
+        (0.5, found.added, "{} of what is shown was added"),
+        (0.01, found.moved, "{} of the rows stand elsewhere"),
+    ):
+        if share > _SOME:
+            parts.append((weight * share, words.format(_percentage(share))))
+    if not parts:
+        return "Nothing differs." if found.score == 1 else "Hardly anything differs."
+    told = "; ".join(text for _, text in sorted(parts, key=lambda each: -each[0]))
+    return f"{told[0].upper()}{told[1:]}."
 
 
 def _percentage(value: float) -> str:

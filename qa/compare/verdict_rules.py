@@ -7,13 +7,16 @@ widest gap between broken pages and others: docs/decisions/025-what-counts-as-br
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.playback_check import PlaybackFault, QaVerdict
 from qa.compare.damage_regions import SCREEN_SHAPE, DamageRegion, RegionKind
 from qa.compare.resource_comparison import ResourceComparison
 from qa.compare.text_comparison import TextComparison
+
+if TYPE_CHECKING:  # which asks for a judgement of itself
+    from qa.compare.picture_comparison import PictureComparison
 
 # Of advertisements, in CSS pixels (IAB's fixed sizes): what is in such a box is another at every visit.
 _ADVERTISEMENTS = (
@@ -83,51 +86,7 @@ class CopyJudgement:
     reason: str
 
 
-class PictureFigures(Protocol):
-    """Figures of a `qa.compare.picture_comparison.PictureComparison` that a judgement uses."""
-
-    @property
-    def score(self) -> float:
-        """Return the share of the drawn content that is unchanged."""
-
-    @property
-    def lost(self) -> float:
-        """Return the share of the drawn content that is not drawn any more."""
-
-    @property
-    def changed(self) -> float:
-        """Return the share of the drawn content that has other content in its place."""
-
-    @property
-    def recoloured(self) -> float:
-        """Return the share of the drawn content with the same lines in other colours.
-
-        It is part of `changed`.
-        """
-
-    @property
-    def rewritten(self) -> float:
-        """Return the share of the text that has other text in its place."""
-
-    @property
-    def blank(self) -> bool:
-        """Return whether only the shown picture is blank."""
-
-    @property
-    def seen_blank(self) -> bool:
-        """Return whether the picture of the capture is blank."""
-
-    @property
-    def size_seen(self) -> tuple[int, int]:
-        """Return width and height in pixels."""
-
-    @property
-    def regions(self) -> tuple[DamageRegion, ...]:
-        """Return the differing regions, the worst first."""
-
-
-@dataclass(frozen=True, slots=True)
-class _RuleFinding:
+class _RuleFinding(NamedTuple):
     """Rule that was violated, or nearly; `weight` is 1 at the bound."""
 
     fault: PlaybackFault
@@ -136,7 +95,7 @@ class _RuleFinding:
 
 
 def judge_copy(
-    picture: PictureFigures | None,
+    picture: "PictureComparison | None",
     text: TextComparison | None = None,
     resources: ResourceComparison | None = None,
     *,
@@ -148,7 +107,11 @@ def judge_copy(
         return CopyJudgement(QaVerdict.UNCHECKED, None, (), "Nothing could be compared.")
     findings = list(_findings(picture, text, resources, bounds))
     if picture is not None and text is not None and _is_slide(picture, text):
-        findings = [_doubted(each) for each in findings]
+        of_picture = (PlaybackFault.OTHER, PlaybackFault.LAYOUT, PlaybackFault.LOST)
+        findings = [
+            each._replace(weight=min(each.weight, _NOT_QUITE)) if each.fault in of_picture else each
+            for each in findings
+        ]
     broken = [each for each in findings if each.weight >= 1]
     reported = broken or [each for each in findings if each.weight >= bounds.doubt]
     reported.sort(key=lambda each: -each.weight)
@@ -162,7 +125,7 @@ def judge_copy(
 
 
 def _findings(
-    picture: PictureFigures | None,
+    picture: "PictureComparison | None",
     text: TextComparison | None,
     resources: ResourceComparison | None,
     bounds: VerdictThresholds,
@@ -188,9 +151,8 @@ def _findings(
 
 
 def _of_picture(
-    picture: PictureFigures, bounds: VerdictThresholds, *, words_known: bool
+    picture: "PictureComparison", bounds: VerdictThresholds, *, words_known: bool
 ) -> Iterator[_RuleFinding]:
-    """Yield the findings of the picture."""
     if picture.blank:
         yield _RuleFinding(PlaybackFault.BLANK, 2.0, "Nothing is drawn where the page was.")
         return
@@ -203,13 +165,27 @@ def _of_picture(
         return
     excused = _excused(picture)
     regions = [each for each in picture.regions if each not in excused]
-    rest = _rest(picture, excused)
-    lost, changed = picture.lost * rest, picture.changed * rest
+    # The share of the harm outside the excused regions.
+    harm = picture.lost + picture.changed
+    rest = 1 - min(sum(each.share for each in excused) / harm, 1.0) if harm > _NOTHING else 0.0
+    lost, changed, recoloured = (
+        share * rest for share in (picture.lost, picture.changed, picture.recoloured)
+    )
     screen = _screen(picture.size_seen)
     yield _RuleFinding(
         PlaybackFault.LOST, _weight(lost, bounds.lost), f"{lost:.0%} of what was drawn is gone."
     )
-    yield from _of_changes(picture, lost, changed, picture.recoloured * rest, bounds)
+
+    def weight(changed: float) -> float:
+        return max(_weight(changed, bounds.changed), _weight(lost + changed, bounds.harm))
+
+    other = max(changed - recoloured, 0.0)
+    fault = PlaybackFault.OTHER if picture.changed >= picture.lost else PlaybackFault.LAYOUT
+    words = f"{lost + other:.0%} of what was drawn is gone or is something else."
+    yield _RuleFinding(fault, weight(other), words)
+    if recoloured > _NOTHING:  # it is readable, so only doubtful
+        words = f"{recoloured:.0%} of what was drawn has other colours."
+        yield _RuleFinding(PlaybackFault.LAYOUT, min(weight(changed), _NOT_QUITE), words)
     if not words_known:
         share = picture.rewritten * rest
         words = f"{share:.0%} of the text is another."
@@ -221,7 +197,14 @@ def _of_picture(
         yield _RuleFinding(
             PlaybackFault.COVERED, _weight(_area(widest) / screen, bounds.wall), words
         )
-    places = [each for each in regions if _emptied(each, screen)]
+    places = [
+        each
+        for each in regions
+        if each.empty >= _EMPTY
+        and each.drawn >= _DRAWN
+        and each.kind is not RegionKind.ADDED
+        and _area(each) >= _LEAST_PLACE * screen
+    ]
     if places:
         area = sum(map(_area, places)) / screen
         largest = max(places, key=_area)
@@ -230,31 +213,7 @@ def _of_picture(
         yield _RuleFinding(PlaybackFault.LOST, _weight(area, bounds.emptied), words)
 
 
-def _of_changes(
-    picture: PictureFigures,
-    lost: float,
-    changed: float,
-    recoloured: float,
-    bounds: VerdictThresholds,
-) -> Iterator[_RuleFinding]:
-    """Yield the findings of changed content; recoloured content is readable, so only doubtful."""
-
-    def weight(changed: float) -> float:
-        return max(_weight(changed, bounds.changed), _weight(lost + changed, bounds.harm))
-
-    other = max(changed - recoloured, 0.0)
-    words = f"{lost + other:.0%} of what was drawn is gone or is something else."
-    yield _RuleFinding(
-        PlaybackFault.OTHER if picture.changed >= picture.lost else PlaybackFault.LAYOUT,
-        weight(other),
-        words,
-    )
-    if recoloured > _NOTHING:
-        words = f"{recoloured:.0%} of what was drawn has other colours."
-        yield _RuleFinding(PlaybackFault.LAYOUT, min(weight(changed), _NOT_QUITE), words)
-
-
-def _is_slide(picture: PictureFigures, text: TextComparison) -> bool:
+def _is_slide(picture: "PictureComparison", text: TextComparison) -> bool:
     """Return whether the only difference is one place with another picture, with every word kept.
 
     This is typical of a carousel or a film; pictures alone cannot distinguish it from another page.
@@ -271,27 +230,14 @@ def _is_slide(picture: PictureFigures, text: TextComparison) -> bool:
     )
 
 
-def _doubted(finding: _RuleFinding) -> _RuleFinding:
-    of_picture = finding.fault in (PlaybackFault.OTHER, PlaybackFault.LAYOUT, PlaybackFault.LOST)
-    return replace(finding, weight=min(finding.weight, _NOT_QUITE)) if of_picture else finding
-
-
-def _rest(picture: PictureFigures, excused: list[DamageRegion]) -> float:
-    """Return the share of the harm outside the excused regions."""
-    harm = picture.lost + picture.changed
-    return 1 - min(sum(each.share for each in excused) / harm, 1.0) if harm > _NOTHING else 0.0
-
-
-def _excused(picture: PictureFigures) -> list[DamageRegion]:
+def _excused(picture: "PictureComparison") -> list[DamageRegion]:
     """Return regions that have the shape of a page's own changes: advertisements, edge strips."""
     ads = [
         each
         for each in picture.regions
-        if (
-            any(
-                abs(each.w - width) <= _BOX_SLACK_PX and abs(each.h - height) <= _BOX_SLACK_PX
-                for width, height in _ADVERTISEMENTS
-            )
+        if any(
+            abs(each.w - width) <= _BOX_SLACK_PX and abs(each.h - height) <= _BOX_SLACK_PX
+            for width, height in _ADVERTISEMENTS
         )
     ]
     if len(ads) > _MOST_ADVERTISEMENTS:
@@ -311,22 +257,12 @@ def _excused(picture: PictureFigures) -> list[DamageRegion]:
     return ads + edges
 
 
-def _emptied(region: DamageRegion, screen: float) -> bool:
-    return (
-        region.empty >= _EMPTY
-        and region.drawn >= _DRAWN
-        and region.kind is not RegionKind.ADDED
-        and _area(region) >= _LEAST_PLACE * screen
-    )
-
-
 def _screen(size: tuple[int, int]) -> float:
-    """Return the area of a screen in pixels of the picture."""
     return max(size[0] * _screen_height(size), 1.0)
 
 
 def _screen_height(size: tuple[int, int]) -> int:
-    """Return the height of a screen in rows of the picture."""
+    """Return the height of a screen in rows of the picture; a phone's is narrow and high."""
     shape = SCREEN_SHAPE if size[0] > _PHONE_PX else _PHONE_SHAPE
     return min(size[1], round(size[0] * shape))
 

@@ -1,6 +1,6 @@
 """The judge: each rule alone, what a page changes by itself, and what could not be compared."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from core.playback_check import LostPart, PlaybackFault, QaVerdict
 from qa.compare.damage_regions import DamageRegion, RegionKind
+from qa.compare.picture_comparison import PictureComparison as Picture
 from qa.compare.resource_comparison import ResourceComparison
 from qa.compare.text_comparison import TextComparison
 from qa.compare.verdict_rules import THRESHOLDS, judge_copy
@@ -15,21 +16,6 @@ from qa.compare.verdict_rules import THRESHOLDS, judge_copy
 SCREEN = (1280, 800)
 WHOLE = ResourceComparison(score=1.0, seen=9, shown=9, lost=())
 SAME_WORDS = TextComparison(score=1.0, kept=1.0, added=0.0, words_seen=400, words_shown=400)
-
-
-@dataclass(frozen=True)
-class Picture:
-    """The figures of a page that is as it was."""
-
-    score: float = 1.0
-    lost: float = 0.0
-    changed: float = 0.0
-    recoloured: float = 0.0
-    rewritten: float = 0.0
-    blank: bool = False
-    seen_blank: bool = False
-    size_seen: tuple[int, int] = SCREEN
-    regions: tuple[DamageRegion, ...] = field(default=())
 
 
 FINE = Picture()
@@ -197,6 +183,8 @@ def test_more_harm_never_makes_a_better_verdict(
 ), max_size=50), st.tuples(st.integers(1, 5000), st.integers(1, 30_000)))  # fmt: skip
 def test_any_regions_make_a_verdict(regions: list[DamageRegion], size: tuple[int, int]) -> None:
     """A judge never fails, whatever it is told."""
-    found = judge_copy(Picture(0.5, 0.1, 0.1, size_seen=size, regions=tuple(regions)))
+    found = judge_copy(
+        Picture(score=0.5, lost=0.1, changed=0.1, size_seen=size, regions=tuple(regions))
+    )
 
     assert found.verdict in (QaVerdict.GOOD, QaVerdict.DOUBTFUL, QaVerdict.BROKEN)
