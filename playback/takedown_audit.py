@@ -5,41 +5,40 @@ parameters cannot be filled in is reported as not proved. Conditional requests r
 were issued before the take-down: `HeldValidators` stores them if it was recorded then.
 """
 
+import base64
 import contextlib
+import hashlib
+import html
 import http.client
 import json
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from email.utils import format_datetime
 from http import HTTPStatus
+from itertools import islice, product
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from starlette.applications import Starlette
+from starlette.routing import Mount, Route
 
 from core.captures import ArtifactKind, Capture, artifact_uri
-from core.errors import UnavailableError
+from core.errors import PermanentError, UnavailableError
 from core.layout import Layout
+from core.timestamps import parse_timestamp14, timestamp14
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, url_within
 from playback.full_origins import FullOrigins, FullPermission
+from playback.replay.archive import CaptureArchive
 from playback.replay.capture_lookup import CAPTURE_COLUMNS, capture_of
-from playback.takedown_coverage import TakedownCoverage
-from playback.takedown_probes import (
-    AuditCase,
-    AuditRequest,
-    LeakTraces,
-    front_probes,
-    leak_traces,
-    read_payload,
-    replay_probes,
-    request_variants,
-)
-from playback.url_paths import escape_url
+from playback.takedown_coverage import COVERED_PAGE, CoveredPage, TakedownCoverage
+from playback.url_paths import MementoModifier, escape_url
 from playback.web.asgi_app import WebOptions, create_app
 from playback.web.copy_levels import FullCopyAccess
 from warc.index.database import IndexDatabase, escape_like
@@ -47,21 +46,67 @@ from warc.index.database import IndexDatabase, escape_like
 _TIMEOUT_S = 60.0
 _MOST_WAITS = 20  # for one rate-limited request
 _LONGEST_WAIT_S = 10
-HELD = "held addresses"
+_HELD = "held addresses"
 _MOST_CAPTURES = 500
 _MOST_LISTED = 200  # other pages with a title like this one's
+_MOST_BYTES = 64_000_000  # of one payload
+_SHORTEST_SLICE = 16  # bytes of a payload that no other is likely to hold
+_SHORTEST_TEXT = 12  # characters
+_LONGEST_TEXT = 48
+_MOST_TEXTS = 24
 _ADDRESS = re.compile(rb"https?://[^\s\"'<>\\]+")
+_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_BREAKS = re.compile(r"[\r\n\t\x00]+")
+_STATIC = "/static"  # files of ours
+_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+# Of pywb and of other archives: none may be answered with what was captured, known or not.
+_FOREIGN = ("id_", "if_", "im_", "js_", "cs_", "fr_", "oe_", "mp_", "wkr_", "wkrf_", "vi_", "bn_")
+_INCONCLUSIVE = (429, 500, 502, 503, 504)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCase:
+    """Capture to request; `effect` None: it may be shown, and is requested as a control."""
+
+    capture: Capture
+    effect: TakedownEffect | None
+
+    @property
+    def timestamp(self) -> str:
+        """Return the capture time, 14 digits."""
+        return timestamp14(self.capture.captured_at)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """HTTP request of an audit."""
+
+    server: str  # front, replay, or full
+    route: str  # the route that handles it
+    target: str
+    method: str = "GET"
+    headers: tuple[tuple[str, str], ...] = ()
+    host: str = ""  # Host header, if it differs from the server's
+    is_plain: bool = False  # one request variant suffices
+
+    @property
+    def key(self) -> str:
+        """Return the identity of the request, independent of validators."""
+        return f"{self.server} {self.host}{self.target}"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """Result of an audit request."""
+    """Result of an audit request; `leak` describes leaked content, or is empty."""
 
     probe: AuditRequest
     status: int
-    leak: str = ""  # description of leaked content; empty: none
-    # False when the server could not answer, so that the result is inconclusive
-    is_answer: bool = True
+    leak: str = ""
+
+    @property
+    def is_answer(self) -> bool:
+        """Return False when the server could not answer, so that the result is inconclusive."""
+        return self.status not in _INCONCLUSIVE
 
 
 @dataclass(slots=True)
@@ -77,14 +122,8 @@ class HeldValidators:
 
     @classmethod
     def from_json(cls, text: str) -> "HeldValidators":
-        """Parse the output of `to_json`.
-
-        Raises:
-            ValueError: the text has another format.
-        """
+        """Parse the output of `to_json`; raise ValueError, KeyError or TypeError for other text."""
         document = json.loads(text)
-        if not isinstance(document, dict):
-            raise ValueError("no JSON object")  # noqa: TRY004 one error for all that is wrong
         return cls(dict(document["etags"]), list(document["addresses"]))
 
 
@@ -114,9 +153,7 @@ class AuditReport:
         for each in self.findings:
             rows.setdefault((each.probe.server, each.probe.route), []).append(each)
         for (server, route), found in rows.items():
-            counts: dict[int, int] = {}
-            for each in found:
-                counts[each.status] = counts.get(each.status, 0) + 1
+            counts = Counter(each.status for each in found)
             answers = ", ".join(f"{status} x{count}" for status, count in sorted(counts.items()))
             leaks = sum(1 for each in found if each.leak)
             silent = sum(1 for each in found if not each.is_answer)
@@ -126,13 +163,79 @@ class AuditReport:
             yield "front", route, "", "not proved"
 
 
-class TakedownAuditor:
-    """HTTP client that audits a running archive. `close` after use.
+class LeakTraces:
+    """Byte strings to search responses for: decoded payloads, and text of them and titles.
 
     Args:
-        front: the origin of the reader pages.
-        replay: the origin of the copies.
+        payloads: payloads that must not be shown.
+        titles: titles that must not be shown.
+        shown: content that may be shown; what occurs in it is no trace.
+        manifests: page manifests, searched as a whole only: the index holds their lines, too.
     """
+
+    def __init__(
+        self,
+        payloads: Iterable[bytes],
+        titles: Iterable[str],
+        shown: Iterable[bytes],
+        manifests: Iterable[bytes],
+    ) -> None:
+        kept, others = tuple(dict.fromkeys(payloads)), tuple(shown)
+        texts = dict.fromkeys(title.strip() for title in titles if len(title.strip()) > 3)
+        for payload in kept:
+            texts |= dict.fromkeys(_texts(payload))
+        own = [text for text in texts if not any(text.encode() in other for other in others)]
+        self.texts = tuple(own[:_MOST_TEXTS])
+        self._payloads = [each for each in (*kept, *manifests) if each and each not in others]
+        self._spelled = {
+            text: {
+                text.encode(),
+                html.escape(text).encode(),
+                html.escape(text, quote=False).encode(),
+                json.dumps(text)[1:-1].encode(),
+                quote(text).encode(),
+            }
+            for text in self.texts
+        }
+
+    def found_in(self, body: bytes) -> str:
+        """Return a description of the trace found in the body; empty: none."""
+        for each in self._payloads:
+            if body == each:
+                return f"It is a payload: sha256:{hashlib.sha256(body).hexdigest()}."
+            if len(body) >= _SHORTEST_SLICE and body in each:
+                return "It is a part of a payload."
+            # As it is, or its start as in a data URL.
+            start = base64.b64encode(each[:45])
+            in_base64 = len(start) >= _SHORTEST_SLICE and start.rstrip(b"=") in body
+            if len(each) >= _SHORTEST_SLICE and (each in body or in_base64):
+                return "It holds a payload."
+        for text, spellings in self._spelled.items():
+            if any(spelled in body for spelled in spellings):
+                return f"It says {text!r}."
+        return ""
+
+
+def _texts(payload: bytes) -> Iterator[str]:
+    """Yield the longest runs of text, cut to pieces that survive sanitising."""
+    if b"\0" in payload[:1000]:
+        return
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return
+    runs = {
+        " ".join(line.split())
+        for part in _TAGS.sub("\n", text).split("\n")
+        for line in _BREAKS.split(html.unescape(part))
+    }
+    longest = sorted((run for run in runs if len(run) >= _SHORTEST_TEXT), key=len, reverse=True)
+    for run in longest[:_MOST_TEXTS]:
+        yield run[:_LONGEST_TEXT].strip()
+
+
+class TakedownAuditor:
+    """HTTP client that audits a running archive, by its two origins. `close` after use."""
 
     def __init__(self, front: str, replay: str) -> None:
         self._origins = {"front": front, "replay": replay}
@@ -156,26 +259,18 @@ class TakedownAuditor:
             UnavailableError: an origin does not answer.
         """
         proof = AuditReport(cases=cases)
-        # Names of hidden captures in lists, TimeMaps and CDX.
-        marks = set()
-        for case in cases:
-            if case.effect is TakedownEffect.HIDE:
-                url, at = case.capture.url, case.timestamp
-                for spelled in {url, escape_url(url)}:
-                    marks.add(f"{at}(?:[a-z]{{2}}_)?/{re.escape(spelled)}(?![A-Za-z0-9?&=/_-])")
-                key = re.escape(case.capture.urlkey)
-                marks.add(f'(?:^|["\\s]){key}[", ]+{at}')
-        hidden = re.compile("|".join(sorted(marks)).encode(), re.MULTILINE) if marks else None
-        probes = dict.fromkeys(
-            (*front_probes(app, cases, proof.unproved), *replay_probes(cases), *self._again(warm))
-        )
+        warm = warm or HeldValidators()
+        hidden = _hidden_entries(cases)
+        probes = dict.fromkeys((*front_probes(app, cases, proof.unproved), *_replay_probes(cases)))
+        for address in warm.addresses:
+            server, _, rest = address.partition(" ")
+            host, slash, target = rest.partition("/")
+            probes[AuditRequest(server, _HELD, slash + target, host=host)] = None
         for probe in probes:
-            for each in request_variants(probe, cases, {} if warm is None else warm.etags):
+            for each in _variants(probe, cases, warm.etags):
                 status, headers, body = self._ask(each)
                 leak = _leak(each, status, headers, body, sought, hidden)
-                proof.findings.append(
-                    AuditFinding(each, status, leak, status not in (429, 500, 502, 503, 504))
-                )
+                proof.findings.append(AuditFinding(each, status, leak))
                 if "etag" in headers:
                     proof.warm.etags.setdefault(each.key, headers["etag"])
                 if each.method == "GET" and probe.server == "front":
@@ -183,16 +278,8 @@ class TakedownAuditor:
         proof.warm.addresses = sorted(set(proof.warm.addresses))
         return proof
 
-    def _again(self, warm: HeldValidators | None) -> Iterator[AuditRequest]:
-        """Yield requests for addresses found in earlier responses."""
-        for address in warm.addresses if warm is not None else ():
-            server, _, rest = address.partition(" ")
-            host, slash, target = rest.partition("/")
-            yield AuditRequest(server, HELD, slash + target, host=host)
-
-    def _addresses(self, body: bytes) -> list[str]:
-        """Return addresses of this archive in the body, including full copies."""
-        found = []
+    def _addresses(self, body: bytes) -> Iterator[str]:
+        """Yield addresses of this archive in the body, including full copies."""
         for match in _ADDRESS.finditer(body):
             address = match[0].decode("latin-1").replace("&amp;", "&")
             with contextlib.suppress(ValueError):
@@ -200,215 +287,59 @@ class TakedownAuditor:
                 target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                 for server, origin in self._origins.items():
                     if address == origin or address.startswith(f"{origin}/"):
-                        found.append(f"{server} {target}")
+                        yield f"{server} {target}"
                         break
                 else:
                     if (parts.hostname or "").endswith(".localhost"):
-                        found.append(f"full {parts.netloc}{target}")
-        return found
+                        yield f"full {parts.netloc}{target}"
 
     def _ask(self, probe: AuditRequest) -> tuple[int, dict[str, str], bytes]:
-        origin = f"http://{probe.host}" if probe.host else self._origins[probe.server]
-        netloc = urlsplit(origin).netloc
-        attempt = waited = 0
+        origin = urlsplit(f"http://{probe.host}" if probe.host else self._origins[probe.server])
+        failed = waited = 0
         while True:
-            connection = self._connection(origin)
+            connection = self._connections.get(origin.netloc)
+            if connection is None:
+                is_tls = origin.scheme == "https"
+                kind = http.client.HTTPSConnection if is_tls else http.client.HTTPConnection
+                host = origin.hostname or ""
+                host = "127.0.0.1" if host.endswith(".localhost") else host  # RFC 6761, 6.3
+                connection = kind(host, origin.port, timeout=_TIMEOUT_S)
+                self._connections[origin.netloc] = connection
             try:
                 connection.putrequest(
                     probe.method, probe.target, skip_host=True, skip_accept_encoding=True
                 )
-                for name, value in (("Host", netloc), *probe.headers):
+                for name, value in (("Host", origin.netloc), *probe.headers):
                     connection.putheader(name, value)
                 connection.endheaders()
                 response = connection.getresponse()
                 headers = {name.lower(): value for name, value in response.getheaders()}
                 body = response.read()
-                if response.status != HTTPStatus.TOO_MANY_REQUESTS or waited >= _MOST_WAITS:
-                    return response.status, headers, body
-                waited += 1
-                wait_s = int(headers.get("retry-after", "1"))
-                threading.Event().wait(min(_LONGEST_WAIT_S, wait_s))
             except (OSError, http.client.HTTPException) as error:
-                self._connections.pop(origin).close()
-                attempt += 1
-                if attempt == 2:
-                    if probe.route == HELD:
+                self._connections.pop(origin.netloc).close()
+                failed += 1
+                if failed == 2:
+                    if probe.route == _HELD:
                         return 0, {}, b""  # of an archive that is no more
-                    raise UnavailableError(f"{origin} does not answer: {error}.") from error
-
-    def _connection(self, origin: str) -> http.client.HTTPConnection:
-        if origin not in self._connections:
-            parts = urlsplit(origin)
-            host = parts.hostname or ""
-            kind = (
-                http.client.HTTPSConnection
-                if parts.scheme == "https"
-                else http.client.HTTPConnection
-            )
-            if host.endswith(".localhost"):
-                host = "127.0.0.1"  # RFC 6761, 6.3
-            self._connections[origin] = kind(host, parts.port, timeout=_TIMEOUT_S)
-        return self._connections[origin]
+                    text = f"{origin.geturl()} does not answer: {error}."
+                    raise UnavailableError(text) from error
+                continue
+            if response.status != HTTPStatus.TOO_MANY_REQUESTS or waited >= _MOST_WAITS:
+                return response.status, headers, body
+            waited += 1
+            threading.Event().wait(min(_LONGEST_WAIT_S, int(headers.get("retry-after", "1"))))
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedPage:
-    """Fields of a page used to build cases."""
-
-    page_id: str
-    url: str
-    timestamp: str
-    final_url: str
-    title: str
-    login: str
-
-
-_LISTED = ", ".join(AuditedPage.__slots__)
-
-
-def cases_of(
-    database: IndexDatabase, permits: AccessControl | None, url: str, now: datetime
-) -> list[AuditCase]:
-    """Return the captures of a URL, its pages' artifacts, and captures with the same payloads.
-
-    Args:
-        database: the captures index.
-        permits: access control, to select only items that must not be shown; None: select all.
-        url: canonical URL.
-        now: current time.
-    """
-    named = _imagined(TakedownKind.URL, url, now)
-    found = list(_first(TakedownCoverage(database, named, now).captures()))
-    for digest in dict.fromkeys(each.digest for each in found if url_within(each.url) == each.url):
-        if digest and ":" in digest:
-            with contextlib.suppress(ValueError, KeyError):
-                same = _imagined(TakedownKind.DIGEST, digest, now)
-                found += _first(TakedownCoverage(database, same, now).captures())
-    unique = {(each.location.filename, each.location.offset): each for each in found}
-    if permits is None:
-        return [AuditCase(each, None) for each in unique.values()]
-    judged = [(each, permits.capture(each)) for each in unique.values()]
-    return [AuditCase(each, why.effect) for each, why in judged if why is not None]
-
-
-def traces_of(
-    layout: Layout,
-    database: IndexDatabase,
-    cases: Iterable[AuditCase],
-    permits: AccessControl,
-    now: datetime,
-) -> LeakTraces:
-    """Return the traces of taken-down content that occur in no permitted capture of the URLs."""
-    covered = [each.capture for each in cases]
-    places = {each.location for each in covered}
-    urls = {url_within(each.url) for each in covered}
-    shown = [
-        case.capture
-        for url in sorted(urls)
-        for case in cases_of(database, None, url, now)
-        if case.capture.location not in places and permits.capture(case.capture) is None
-    ]
-    titles = [
-        each.title for each in _pages_of(database, covered) if urls & {each.url, each.final_url}
-    ]
-    may = [read_payload(layout, each) for each in shown]
-    may += [title.encode() for title in _titles(database, {e.page_id for e in shown if e.page_id})]
-    may += [url.encode() for url in urls]
-    may += [title.encode() for title in _lists(database, titles, covered, permits)]
-    told = artifact_uri(ArtifactKind.PAGEINFO, "")
-    return leak_traces(
-        (read_payload(layout, each) for each in covered if not each.url.startswith(told)),
-        titles,
-        may,
-        manifests=[read_payload(layout, each) for each in covered if each.url.startswith(told)],
-    )
-
-
-def embedding_cases(
-    database: IndexDatabase, permits: AccessControl, cases: Iterable[AuditCase]
-) -> list[AuditCase]:
-    """Return captures of pages that frame a covered document; they may be shown without it."""
-    pages = _pages_of(database, [each.capture for each in cases])
-    refused = permits.pages(pages)
-    embedded = permits.embedded([each.page_id for each in pages])
-    found = []
-    for page in pages:
-        if page.page_id in refused or page.page_id not in embedded:
-            continue
-        query = (
-            f"SELECT {CAPTURE_COLUMNS} FROM captures WHERE page_id = :page"  # noqa: S608 constants of ours
-            " AND (url = :url OR url = :final OR substr(url, 1, 4) = 'urn:')"
-        )
-        values = {"page": page.page_id, "url": page.url, "final": page.final_url}
-        captures = (capture_of(row) for row in database.rows(query, values))
-        artifacts = [each for each in captures if each is not None]
-        found += [AuditCase(each, None) for each in artifacts]
-        found += [AuditCase(replace(each, url=page.url), None) for each in artifacts[:1]]
-    return found
-
-
-def every_route(database: IndexDatabase, decisions: DecisionStore, replay: str) -> Starlette:
-    """Create a front with all optional parts, for its list of routes only."""
-    full = FullCopyAccess(
-        FullOrigins("http://*.localhost:1", b"\0" * 32), FullPermission(LevelStore(decisions))
-    )
-    return create_app(database, decisions, replay_origin=replay, around=WebOptions(full=full))
-
-
-def _imagined(kind: TakedownKind, what: str, now: datetime) -> Takedown:
-    return Takedown(0, kind, what, "", TakedownEffect.BLOCK, "", "", "", now, None)
-
-
-def _first(captures: Iterable[Capture]) -> Iterator[Capture]:
-    for _, each in zip(range(_MOST_CAPTURES), captures, strict=False):
-        yield each
-
-
-def _pages_of(database: IndexDatabase, captures: Iterable[Capture]) -> list[AuditedPage]:
-    """Return the pages that the captures were made for."""
-    return [
-        AuditedPage(**dict(row))
-        for page_id in sorted({each.page_id for each in captures if each.page_id})
-        for row in database.rows(
-            f"SELECT {_LISTED} FROM pages WHERE page_id = :page",  # noqa: S608 constants of ours
-            {"page": page_id},
-        )
-    ]
-
-
-def _titles(database: IndexDatabase, page_ids: set[str]) -> list[str]:
-    return [
-        row["title"]
-        for page_id in sorted(page_ids)
-        for row in database.rows("SELECT title FROM pages WHERE page_id = :page", {"page": page_id})
-    ]
-
-
-def _lists(
-    database: IndexDatabase,
-    titles: Iterable[str],
-    covered: Iterable[Capture],
-    permits: AccessControl,
-) -> list[str]:
-    """Return titles of permitted pages that contain one of these titles, e.g. a site's name."""
-    own = {each.page_id for each in covered}
-    found: list[str] = []
-    for title in dict.fromkeys(titles):
-        pages = [
-            AuditedPage(**row)
-            for row in map(
-                dict,
-                database.rows(
-                    f"SELECT {_LISTED} FROM pages"  # noqa: S608 constants of ours
-                    f" WHERE title {database.contains} :pattern ESCAPE '\\' LIMIT {_MOST_LISTED}",
-                    {"pattern": f"%{escape_like(title.strip())}%"},
-                ),
-            )
-            if row["page_id"] not in own
-        ]
-        refused = permits.pages(pages)
-        found += [each.title for each in pages if each.page_id not in refused]
-    return found
+def _hidden_entries(cases: list[AuditCase]) -> re.Pattern[bytes] | None:
+    """Return a pattern of hidden captures in lists, TimeMaps and CDX; None without any."""
+    marks = set()
+    for case in cases:
+        if case.effect is TakedownEffect.HIDE:
+            url, at = case.capture.url, case.timestamp
+            for spelled in {url, escape_url(url)}:
+                marks.add(f"{at}(?:[a-z]{{2}}_)?/{re.escape(spelled)}(?![A-Za-z0-9?&=/_-])")
+            marks.add(f'(?:^|["\\s]){re.escape(case.capture.urlkey)}[", ]+{at}')
+    return re.compile("|".join(sorted(marks)).encode(), re.MULTILINE) if marks else None
 
 
 def _leak(
@@ -433,3 +364,215 @@ def _leak(
     elif status == HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS:
         return "It tells that something is hidden."
     return ""
+
+
+def front_paths(app: Starlette) -> list[str]:
+    """Return the path patterns of the front's routes."""
+    return [each.path for each in app.routes if isinstance(each, Route | Mount)]
+
+
+def front_probes(
+    app: Starlette, cases: list[AuditCase], unproved: list[str]
+) -> Iterator[AuditRequest]:
+    """Yield requests to every front route for every capture; collect patterns that cannot be filled."""
+    facts = {
+        (url_within(each.capture.url), each.timestamp, each.capture.page_id or "") for each in cases
+    }
+    digests = sorted({each.capture.digest for each in cases})
+    moments = sorted({timestamp for _, timestamp, _ in facts})
+    for path in front_paths(app):
+        if path == _STATIC:
+            continue
+        names = _PARAMETER.findall(path)
+        form = _PARAMETER.sub("{}", path)
+        for url, timestamp, page_id in sorted(facts):
+            values = _parameter_values(url, timestamp, page_id, moments) | {"digest": digests}
+            if any(name not in values for name in names):
+                unproved.append(path)
+                break
+            # Intended parameter values are requested in all variants, other values in one.
+            usual = {tuple(values[name][:2][place] for name in names) for place in (0, -1)}
+            for chosen in product(*(values[name] for name in names)):
+                target = form.format(*chosen)
+                for place, query in enumerate(("",) if names else _queries(url, timestamp)):
+                    is_plain = bool(place) or chosen not in usual
+                    yield AuditRequest("front", path, target + query, is_plain=is_plain)
+
+
+def _parameter_values(
+    url: str, timestamp: str, page_id: str, moments: list[str]
+) -> dict[str, list[str]]:
+    """Return candidate values for route parameters, by name."""
+    escaped = escape_url(url)
+    first, last, year = moments[0], moments[-1], timestamp[:4]
+    before = ["", f"{timestamp}/", f"{timestamp}tx_/", "*/", f"{year}/", f"{first}/{last}/"]
+    before += [f"{first}..{last}/", f"{first}-{last}/", "1/", "link/", "json/"]
+    rest = [each + escaped for each in before]
+    return {
+        "rest": rest,
+        "path": rest,
+        "url": [escaped],
+        "timestamp": [timestamp],
+        "moment": [timestamp],
+        "page_id": [page_id or "none"],
+        "number": ["1"],
+        "page": ["1"],
+        "year": [year],
+        "format": ["link", "json", "cdxj"],
+        "language": ["en", "de"],
+        "wiki": ["any"],
+    }
+
+
+def _queries(url: str, timestamp: str) -> Iterator[str]:
+    quoted = quote(url, safe="")
+    yield from ("", "?page=2", f"?q={quoted}", f"?q={urlsplit(url).hostname or ''}")
+    for more in ("", f"&timestamp={timestamp}", "&output=json"):
+        yield f"?url={quoted}{more}"
+    yield from (f"?url={quoted}&matchType={each}" for each in ("prefix", "host", "domain"))
+    yield f"?q={quoted}&page=1&year={timestamp[:4]}"
+
+
+def _replay_probes(cases: list[AuditCase]) -> Iterator[AuditRequest]:
+    """Yield every modifier for every address, at the capture's time and a day later."""
+    for case in {(each.capture.url, each.timestamp): each for each in cases}.values():
+        later = timestamp14(parse_timestamp14(case.timestamp) + timedelta(days=1))
+        scheme, colon, rest = case.capture.url.partition("://")
+        other = {"http": "https", "https": "http"}.get(scheme, scheme)
+        for url in map(escape_url, dict.fromkeys((case.capture.url, f"{other}{colon}{rest}"))):
+            for modifier in MementoModifier:
+                route, path = f"/c/…{modifier}/…", f"/c/{case.timestamp}{modifier}/{url}"
+                yield AuditRequest("replay", route, path)
+                yield AuditRequest("replay", route, f"/c/{later}{modifier}/{url}", is_plain=True)
+                yield AuditRequest("replay", route, f"/w/any{path}", is_plain=True)
+            for foreign in _FOREIGN:
+                if foreign not in set(MementoModifier):
+                    target = f"/c/{case.timestamp}{foreign}/{url}"
+                    yield AuditRequest("replay", "/c/…??_/…", target, is_plain=True)
+
+
+def _variants(
+    probe: AuditRequest, cases: list[AuditCase], etags: Mapping[str, str]
+) -> Iterator[AuditRequest]:
+    """Yield the request as sent by a browser, cache, downloader and Memento client."""
+    yield probe
+    named = replace(probe, is_plain=False)
+    if probe.key in etags:
+        yield replace(named, headers=(("If-None-Match", etags[probe.key]),))
+    if probe.is_plain:
+        return
+    yield replace(named, method="HEAD")
+    yield replace(named, headers=(("Range", "bytes=0-1023"),))
+    if probe.server == "front" and cases:
+        moment = format_datetime(cases[0].capture.captured_at, usegmt=True)
+        yield replace(named, headers=(("Accept-Datetime", moment),))
+
+
+def cases_of(
+    database: IndexDatabase, permits: AccessControl | None, url: str, now: datetime
+) -> list[AuditCase]:
+    """Return the captures of a canonical URL, its pages' artifacts, and captures of the same payloads.
+
+    With `permits`, only those that must not be shown.
+    """
+
+    def covered(kind: TakedownKind, what: str) -> Iterator[Capture]:
+        imagined = Takedown(0, kind, what, "", TakedownEffect.BLOCK, "", "", "", now, None)
+        return islice(TakedownCoverage(database, imagined, now).captures(), _MOST_CAPTURES)
+
+    found = list(covered(TakedownKind.URL, url))
+    for digest in dict.fromkeys(each.digest for each in found if url_within(each.url) == each.url):
+        if ":" in digest:
+            with contextlib.suppress(ValueError, KeyError):
+                found += covered(TakedownKind.DIGEST, digest)
+    unique = {(each.location.filename, each.location.offset): each for each in found}
+    if permits is None:
+        return [AuditCase(each, None) for each in unique.values()]
+    judged = [(each, permits.capture(each)) for each in unique.values()]
+    return [AuditCase(each, why.effect) for each, why in judged if why is not None]
+
+
+def traces_of(
+    layout: Layout,
+    database: IndexDatabase,
+    cases: Iterable[AuditCase],
+    permits: AccessControl,
+    now: datetime,
+) -> LeakTraces:
+    """Return the traces of taken-down content that occur in no permitted capture of the URLs."""
+
+    def payload(capture: Capture) -> bytes:
+        try:
+            return CaptureArchive(layout).load(capture, limit=_MOST_BYTES).body
+        except PermanentError:
+            return b""
+
+    covered = [each.capture for each in cases]
+    places = {each.location for each in covered}
+    urls = {url_within(each.url) for each in covered}
+    shown = [
+        case.capture
+        for url in sorted(urls)
+        for case in cases_of(database, None, url, now)
+        if case.capture.location not in places and permits.capture(case.capture) is None
+    ]
+    own = _pages_of(database, covered)
+    titles = [each.title for each in own if urls & {each.url, each.final_url}]
+    may = [payload(each) for each in shown]
+    may += [each.title.encode() for each in _pages_of(database, shown)]
+    may += [url.encode() for url in urls]
+    # Permitted pages whose titles contain one of these, e.g. a site's name.
+    for title in dict.fromkeys(titles):
+        query = (
+            f"SELECT {COVERED_PAGE} FROM pages"  # noqa: S608 constants of ours
+            f" WHERE title {database.contains} :pattern ESCAPE '\\' LIMIT {_MOST_LISTED}"
+        )
+        rows = database.rows(query, {"pattern": f"%{escape_like(title.strip())}%"})
+        pages = [CoveredPage(**dict(row)) for row in rows]
+        refused = {*permits.pages(pages), *(each.page_id for each in own)}
+        may += [each.title.encode() for each in pages if each.page_id not in refused]
+    is_manifest = artifact_uri(ArtifactKind.PAGEINFO, "")
+    manifests = [each for each in covered if each.url.startswith(is_manifest)]
+    others = [each for each in covered if not each.url.startswith(is_manifest)]
+    return LeakTraces(map(payload, others), titles, may, map(payload, manifests))
+
+
+def _pages_of(database: IndexDatabase, captures: Iterable[Capture]) -> list[CoveredPage]:
+    """Return the pages that the captures were made for."""
+    query = f"SELECT {COVERED_PAGE} FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
+    return [
+        CoveredPage(**dict(row))
+        for page_id in sorted({each.page_id for each in captures if each.page_id})
+        for row in database.rows(query, {"page": page_id})
+    ]
+
+
+def embedding_cases(
+    database: IndexDatabase, permits: AccessControl, cases: Iterable[AuditCase]
+) -> list[AuditCase]:
+    """Return captures of pages that frame a covered document; they may be shown without it."""
+    pages = _pages_of(database, [each.capture for each in cases])
+    refused = permits.pages(pages)
+    embedded = permits.embedded([each.page_id for each in pages])
+    query = (
+        f"SELECT {CAPTURE_COLUMNS} FROM captures WHERE page_id = :page"  # noqa: S608 constants of ours
+        " AND (url = :url OR url = :final OR substr(url, 1, 4) = 'urn:')"
+    )
+    found = []
+    for page in pages:
+        if page.page_id in refused or page.page_id not in embedded:
+            continue
+        values = {"page": page.page_id, "url": page.url, "final": page.final_url}
+        captures = (capture_of(row) for row in database.rows(query, values))
+        artifacts = [each for each in captures if each is not None]
+        found += [AuditCase(each, None) for each in artifacts]
+        found += [AuditCase(replace(each, url=page.url), None) for each in artifacts[:1]]
+    return found
+
+
+def every_route(database: IndexDatabase, decisions: DecisionStore, replay: str) -> Starlette:
+    """Create a front with all optional parts, for its list of routes only."""
+    full = FullCopyAccess(
+        FullOrigins("http://*.localhost:1", b"\0" * 32), FullPermission(LevelStore(decisions))
+    )
+    return create_app(database, decisions, replay_origin=replay, around=WebOptions(full=full))

@@ -13,8 +13,7 @@ from core.page_classes import PageClass
 from core.page_manifest import PageScreen, VisitOutcome
 from core.timestamps import timestamp14
 from playback.access.decision_store import open_decisions
-from playback.takedown_audit import every_route
-from playback.takedown_probes import front_paths
+from playback.takedown_audit import every_route, front_paths
 from playback.url_paths import escape_url
 from tests.playback.conftest import (
     NOW,

@@ -27,9 +27,10 @@ from playback.takedown_audit import (
     cases_of,
     embedding_cases,
     every_route,
+    front_paths,
+    front_probes,
     traces_of,
 )
-from playback.takedown_probes import front_paths, front_probes
 from tests.playback.conftest import NOW, CollectionBuilder, Reply, Served, fetch, png, serving
 from tests.playback.test_index_contract import copy
 from warc.index.database import open_database
