@@ -36,7 +36,10 @@ Hashes = NDArray[np.uint64]
 def find_offsets(seen: Grey, shown: Grey, bounds: list[int]) -> list[int]:
     """Return candidate offsets, 0 first: row `y` of `seen` may be row ``y + offset`` of `shown`."""
     one, other = row_hashes(seen, bounds), row_hashes(shown, bounds)
-    apart = _in_place(one, other)
+    # The rows of the first, by strips, that the second lacks at the same place.
+    apart = np.ones(one.shape, np.bool_)
+    both = min(len(one), len(other))
+    apart[:both] = one[:both] != other[:both]
     if not apart.any():
         return [0]
     votes: dict[int, int] = {}
@@ -66,14 +69,6 @@ def row_hashes(grey: Grey, bounds: list[int]) -> Hashes:
         factor = np.uint64((0x9E3779B97F4A7C15 * (2 * step + 1)) % (1 << 64))
         mixed[: len(single) - step] += single[step:] * factor
     return mixed
-
-
-def _in_place(one: Hashes, other: Hashes) -> Flags:
-    """Return the rows of the first, by strips, that the second lacks at the same place."""
-    apart = np.ones(one.shape, np.bool_)
-    both = min(len(one), len(other))
-    apart[:both] = one[:both] != other[:both]
-    return apart
 
 
 def _votes(one: Hashes, other: Hashes, voting: Flags) -> dict[int, int]:
@@ -142,14 +137,16 @@ def find_moves(
     `likely` are the candidate offsets, the first of them 0; `bounds` the strips' left edges.
     """
     band = _BAND_PX if len(seen) <= _TALL_PX else _TALL_BAND_PX
-    profiles = _tile_means(seen), _tile_means(shown)
+    # Horizontal means of a tile's width in each row.
+    profiles = tuple(
+        np.asarray(Image.fromarray(grey).reduce((TILE_PX, 1))) for grey in (seen, shown)
+    )
     parts = [bound // TILE_PX for bound in bounds]
     costs = np.stack([_costs(*profiles, offset, parts, band) for offset in likely])
     # Which offsets fit some bands that do not fit where they were; the first always.
     mended = ((costs < _FITS) & (costs[0] > 2 * _FITS)).sum((1, 2))
-    helpful: NDArray[np.bool_] = mended >= _FEW_BANDS
-    helpful[0] = True
-    helps = helpful
+    helps: NDArray[np.bool_] = mended >= _FEW_BANDS
+    helps[0] = True
     offsets = np.array(likely, np.int32)[helps]
     chosen = _cheapest(costs[helps])
     fits = np.take_along_axis(costs[helps], chosen[None], 0)[0]
@@ -157,11 +154,6 @@ def find_moves(
     if len(offsets) > 1:
         _refine(moves, profiles, parts, band)
     return moves.T, np.repeat(fits, band, axis=0)[: len(seen)].T
-
-
-def _tile_means(grey: Grey) -> Grey:
-    """Compute horizontal means of a tile's width in each row."""
-    return np.asarray(Image.fromarray(grey).reduce((TILE_PX, 1)))
 
 
 def _costs(seen: Grey, shown: Grey, offset: int, parts: list[int], band: int) -> Floats:
@@ -257,7 +249,6 @@ class RowAlignment:
     rows: Places
     free: NDArray[np.bool_]
     bounds: tuple[int, ...]
-
     moved: float
 
 

@@ -33,6 +33,14 @@ class RegionKind(StrEnum):
     COVERED = "covered"  # something lies over what was drawn, or dims it
 
 
+_KINDS = {
+    LOST: RegionKind.LOST,
+    CHANGED: RegionKind.CHANGED,
+    ADDED: RegionKind.ADDED,
+    DIMMED: RegionKind.COVERED,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class DamageRegion:
     """Box of the page in which the pictures differ, in pixels of the seen picture.
@@ -95,50 +103,30 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
     gone = tallies[:, LOST] >= 0.1 * sizes
     instead = tallies[:, ADDED] + tallies[:, CHANGED] >= 0.1 * sizes
     dimmed = tallies[:, DIMMED] >= 0.2 * sizes
-    found: Flags = large & ((gone & instead) | dimmed)
-    covering = found
+    covering = large & ((gone & instead) | dimmed)
     order = np.argsort(-weights, kind="stable")[:MOST_REGIONS]
     harm = damage.weight_seen[damaged] * (1 - damage.alike[damaged])
     shares = np.bincount(own, harm, count) / max(float(damage.weight_seen.sum()), 1.0)
-    boxes = tuple(
-        _region(
-            edges[at], tallies[at], float(shares[at]), tiles, damage, covered=bool(covering[at])
+    boxes = []
+    for at in order.tolist():
+        first, end, left, right = map(int, edges[at])
+        box = slice(first, end), slice(left, right)
+        unfilled = (damage.weight_seen[box] > 0) & (damage.weight_shown[box] == 0)
+        most = max(_KINDS, key=lambda kind: tallies[at][kind])
+        boxes.append(
+            DamageRegion(
+                left * TILE_PX,
+                first * TILE_PX,
+                (right - left) * TILE_PX,
+                (end - first) * TILE_PX,
+                RegionKind.COVERED if covering[at] else _KINDS[most],
+                round(float(shares[at]), 4),
+                round(float(((tiles.range_seen[box] >= DRAWN) | unfilled).mean()), 2),
+                round(_empty(tiles.range_shown[box], tiles.colour_shown[box]), 2),
+            )
         )
-        for at in order.tolist()
-    )
     covered = damaged & np.concatenate(([False], covering))[labels]
-    return DamageRegions(boxes, float(sizes.max()) / damaged.size, covered)
-
-
-def _region(
-    edges: NDArray[np.intp],
-    tally: NDArray[np.intp],
-    share: float,
-    tiles: TileMetrics,
-    damage: TileDamage,
-    *,
-    covered: bool,
-) -> DamageRegion:
-    first, end, left, right = (int(each) for each in edges)
-    kinds = {
-        LOST: RegionKind.LOST,
-        CHANGED: RegionKind.CHANGED,
-        ADDED: RegionKind.ADDED,
-        DIMMED: RegionKind.COVERED,
-    }
-    most = max(kinds, key=lambda kind: tally[kind])
-    box = slice(first, end), slice(left, right)
-    unfilled = (damage.weight_seen[box] > 0) & (damage.weight_shown[box] == 0)
-    return DamageRegion(
-        left * TILE_PX,
-        first * TILE_PX,
-        (right - left) * TILE_PX,
-        (end - first) * TILE_PX,
-        RegionKind.COVERED if covered else kinds[most],
-        round(share, 4),
-        round(float(((tiles.range_seen[box] >= DRAWN) | unfilled).mean()), 2),
-        round(_empty(tiles.range_shown[box], tiles.colour_shown[box]), 2),
-    )
+    return DamageRegions(tuple(boxes), float(sizes.max()) / damaged.size, covered)
 
 
 def _empty(spans: Floats, colours: Floats) -> float:
@@ -212,12 +200,7 @@ _COLOURS = {
     ADDED: (30, 100, 220),
     DIMMED: (130, 60, 190),
 }
-_BOXES = {
-    RegionKind.LOST: _COLOURS[LOST],
-    RegionKind.CHANGED: _COLOURS[CHANGED],
-    RegionKind.ADDED: _COLOURS[ADDED],
-    RegionKind.COVERED: _COLOURS[DIMMED],
-}
+_BOXES = {_KINDS[kind]: colour for kind, colour in _COLOURS.items()}
 _MOST_MARKS = 100  # of a strip
 _LEAST_BOX_TILES = 2  # smaller ones are seen by their tint
 
@@ -250,11 +233,19 @@ def draw_heat_map(
             canvas.paste(piece, (0, top))
     pen = ImageDraw.Draw(canvas)
     for box in boxes:
-        if min(box.w, box.h) >= _LEAST_BOX_TILES * TILE_PX:
-            _draw_box(pen, box, scale, size)
-    for left, right, row in _put_in(alignment):
-        place = [left * scale, row * scale - 1, right * scale, row * scale + 1]
-        pen.rectangle(place, fill=_COLOURS[ADDED])
+        left, top = round(box.x * scale), round(box.y * scale)
+        right = min(round((box.x + box.w) * scale), size[0]) - 1
+        bottom = min(round((box.y + box.h) * scale), size[1]) - 1
+        is_large = min(box.w, box.h) >= _LEAST_BOX_TILES * TILE_PX
+        if is_large and right > left and bottom > top:
+            pen.rectangle([left, top, right, bottom], outline=_BOXES[box.kind], width=2)
+    for strip, free in enumerate(alignment.free):  # a line before the rows that were put in
+        rows_of = alignment.rows[strip]
+        known = np.flatnonzero(rows_of > 0)
+        edges = (alignment.bounds[strip] * scale, alignment.bounds[strip + 1] * scale)
+        for row in known[free[rows_of[known] - 1]][:_MOST_MARKS].tolist():
+            line = [edges[0], row * scale - 1, edges[1], row * scale + 1]
+            pen.rectangle(line, fill=_COLOURS[ADDED])
     out = io.BytesIO()
     canvas.save(out, "PNG", compress_level=3)
     return out.getvalue()
@@ -270,25 +261,3 @@ def _tinted(seen: Grey, shown: Grey, kinds: Grey) -> Pixels:
         there = by_pixel == kind
         page[there] = page[there] * (1 - _TINT) + np.array(colour, np.float32) * _TINT
     return page.astype(np.uint8)
-
-
-def _draw_box(
-    pen: ImageDraw.ImageDraw, box: DamageRegion, scale: float, size: tuple[int, int]
-) -> None:
-    left, top = round(box.x * scale), round(box.y * scale)
-    right = min(round((box.x + box.w) * scale), size[0]) - 1
-    bottom = min(round((box.y + box.h) * scale), size[1]) - 1
-    if right > left and bottom > top:
-        pen.rectangle([left, top, right, bottom], outline=_BOXES[box.kind], width=2)
-
-
-def _put_in(alignment: RowAlignment) -> list[tuple[int, int, int]]:
-    """Return (left, right, row) of each insertion: edges in pixels, and the seen row after it."""
-    found = []
-    for strip, free in enumerate(alignment.free):
-        rows = alignment.rows[strip]
-        left, right = alignment.bounds[strip], alignment.bounds[strip + 1]
-        known = np.flatnonzero(rows > 0)
-        after = known[free[rows[known] - 1]]
-        found += [(left, right, int(row)) for row in after[:_MOST_MARKS]]
-    return found

@@ -128,7 +128,11 @@ def compare_resources(
     for key, part in _unasked(had, requested, RESOURCE_KINDS.get(level, frozenset())):
         needed[key] = _OF_UNASKED * _weight(part)
         reasons[key] = "unasked"
-    _hold_down(needed, [key for key in needed if _is_tiny(had[key])])
+    tiny = [key for key in needed if _is_tiny(had[key])]
+    of_tiny = sum(needed[key] for key in tiny)
+    if of_tiny > _MOST_OF_TINY:
+        for key in tiny:
+            needed[key] *= _MOST_OF_TINY / of_tiny
     lost = sorted(reasons, key=lambda key: -needed[key])
     mains = _mains([part for part in had.values() if part.came])
     weight = sum(needed.values())
@@ -157,14 +161,6 @@ def _mains(parts: Sequence[PartRequest]) -> frozenset[PartRequest]:
     return frozenset(part for part in parts if is_main(part))
 
 
-def _hold_down(weights: dict[str, float], keys: Sequence[str]) -> None:
-    """Limit the total weight of tiny parts."""
-    whole = sum(weights[key] for key in keys)
-    if whole > _MOST_OF_TINY:
-        for key in keys:
-            weights[key] *= _MOST_OF_TINY / whole
-
-
 def _is_tiny(part: PartRequest) -> bool:
     return part.kind == "Image" and bool(part.size) and (part.size or 0) <= TINY_BYTES
 
@@ -173,17 +169,13 @@ def _by_url(parts: Iterable[PartRequest]) -> dict[str, PartRequest]:
     """Map the parts by normalized URL; of repeated requests the best is used."""
     found: dict[str, PartRequest] = {}
     for part in parts:
-        key = _key(part.url)
+        try:
+            key = identity_key(part.url)
+        except BadUrlError:
+            key = part.url
         if key not in found or (part.came and not found[key].came):
             found[key] = part
     return found
-
-
-def _key(url: str) -> str:
-    try:
-        return identity_key(url)
-    except BadUrlError:
-        return url
 
 
 def _weight(part: PartRequest) -> float:
@@ -230,10 +222,13 @@ def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) ->
     tiny = {
         each.url
         for each in parts
-        if (each.resource_type == "Image" and 0 < (each.wire_bytes or 0) <= TINY_BYTES)
+        if each.resource_type == "Image" and 0 < (each.wire_bytes or 0) <= TINY_BYTES
     }
     needed = {each.url for each in parts if each.resource_type in shown} - tiny
-    if any(each.url in needed or _is_copy(each.url) for each in lost):
+    # The final document is what copies are made of.
+    artifacts = (parse_artifact_uri(each.url) for each in lost)
+    is_dom_lost = any(artifact and artifact[0] is ArtifactKind.DOM for artifact in artifacts)
+    if is_dom_lost or any(each.url in needed for each in lost):
         return QaVerdict.BROKEN
     return QaVerdict.GOOD if all(each.url in tiny for each in lost) else QaVerdict.DOUBTFUL
 
@@ -243,9 +238,3 @@ def describe_losses(lost: Sequence[LostPart]) -> str:
     first = lost[0]
     more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
     return f"The archive does not hold what was captured: {first.url} ({first.reason}){more}."
-
-
-def _is_copy(url: str) -> bool:
-    """Return whether the part is the final document, of which copies are made."""
-    artifact = parse_artifact_uri(url)
-    return artifact is not None and artifact[0] is ArtifactKind.DOM

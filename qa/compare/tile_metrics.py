@@ -52,7 +52,9 @@ class TileMetrics:
 def measure_tiles(seen: PictureRows, shown: Callable[[int, int], PictureRows]) -> TileMetrics:
     """Measure every tile; `shown` returns the shown rows of a half-open range."""
     rows, columns = seen.grey.shape[0] // TILE_PX, seen.grey.shape[1] // TILE_PX
-    made = _empty(rows, columns)
+    made = TileMetrics(
+        *(np.empty((rows, columns, *more), np.float32) for more in [()] * 8 + [(3,)] * 2)
+    )
     for first, end in chunks(rows):
         one = seen.part(first * TILE_PX, end * TILE_PX)
         other = shown(first * TILE_PX, end * TILE_PX)
@@ -76,24 +78,6 @@ def similarity(seen: Floats, shown: Floats) -> tuple[Floats, Floats]:
     return _index((mean_seen, mean_shown), (square_seen, square_shown), product)[:2]
 
 
-def _empty(rows: int, columns: int) -> TileMetrics:
-    def plane(*more: int) -> Floats:
-        return np.empty((rows, columns, *more), np.float32)
-
-    return TileMetrics(
-        plane(),
-        plane(),
-        plane(),
-        plane(),
-        plane(),
-        plane(),
-        plane(),
-        plane(),
-        plane(3),
-        plane(3),
-    )
-
-
 def _same(rows: PictureRows) -> TileMetrics:
     """Return the metrics of a part that is equal in both pictures."""
     span = _range(rows.grey)
@@ -115,16 +99,10 @@ def _measured(seen: PictureRows, shown: PictureRows) -> TileMetrics:
     by_rows = np.add.reduce(flags.view(np.uint8).reshape(-1, TILE_PX, width), 1, dtype=np.uint8)
     shape = (height // TILE_PX, -1, TILE_PX)
     found: Floats = by_rows.reshape(shape).sum(-1, dtype=np.uint16).astype(np.float32)
+    colours = _colours(blocks[0]), _colours(blocks[1])
+    ranges = _range(seen.grey), _range(shown.grey)
     return TileMetrics(
-        found / np.float32(256),
-        _hued(*blocks),
-        alike,
-        follows,
-        _range(seen.grey),
-        _range(shown.grey),
-        *spreads,
-        _colours(blocks[0]),
-        _colours(blocks[1]),
+        found / np.float32(256), _hued(*blocks), alike, follows, *ranges, *spreads, *colours
     )
 
 
@@ -180,7 +158,6 @@ def _index(
 
 
 def _means(values: Floats) -> Floats:
-    """Return the mean of each tile."""
     height, width = values.shape
     by_rows = values.reshape(-1, TILE_PX, width).sum(1)
     found: Floats = by_rows.reshape(height // TILE_PX, -1, TILE_PX).sum(-1, dtype=np.float32)
