@@ -113,7 +113,7 @@ def api_answer(data: bytes) -> None:
     """A wiki's answer is an error of the one tree, or rows that are changes or are refused."""
     text = data.decode("latin-1")[:200]
     reply = ApiResponse(200, "https://w.test/api.php", {"retry-after": text, "date": text}, data)
-    assert 0.0 <= retry_after(reply) <= LIMIT.total_seconds()
+    assert 0.0 <= retry_after(reply.headers) <= LIMIT.total_seconds()
     told = parse_response(reply)
     if told is None:
         return

@@ -65,7 +65,3 @@ class WikiMovedError(InputError):
             f"The wiki has moved to {address}; run `weboid wiki add {address}` if that is meant."
         )
         self.address = address
-
-
-class HistoryGapError(InputError):
-    """Gap in recent changes: the wiki no longer has them, and every page must be read again."""

@@ -227,11 +227,14 @@ def parse_rc_change(found: Mapping[str, Any]) -> PageChange | None:
         return None
     revs, params = object_field(found, "revision"), object_field(found, "log_params")
     at = found.get("timestamp")  # seconds since 1970
-    is_number = isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < 2**36
     return PageChange(
         rc_id=count_field(found, "id"),
         kind=kind_of(type_, text_field(found, "log_type"), text_field(found, "log_action")),
-        moment=datetime.fromtimestamp(int(at), UTC) if is_number else parse_moment(at),
+        moment=(
+            datetime.fromtimestamp(int(at), UTC)
+            if isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < 2**36
+            else parse_moment(at)
+        ),
         page_id=count_field(found, "page_id"),
         namespace=count_field(found, "namespace"),
         title=text_field(found, "title"),

@@ -1,23 +1,22 @@
-"""Queries for current pages: links, categories, templates, text, and lists of pages.
+"""Queries for current pages: links, categories, templates, text, and missing names.
 
     pages = await read_pages(api, page_ids=[7, 9], with_text=True)   # in that order, one each
-    async for part in all_pages(api, 0, start): …                    # part.go_on: the next start
 
 Continued answers are merged: a result is complete, or an error is raised. Redirects are not followed:
 a redirect is a page of its own, with its few links.
 """
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.errors import BodyTooLargeError
 from wiki.api.client import ParamValue, WikiApi
 from wiki.api.models import (
+    PAGES_AT_ONCE,
     SiteFacts,
     WikiPage,
     bool_field,
-    continuation,
     count_field,
     json_rows,
     normalized_titles,
@@ -29,27 +28,9 @@ from wiki.api.models import (
 )
 from wiki.settings import FeedSettings
 
-TITLES_AT_ONCE: Final = 50  # titles or page ids in one question; 500 for accounts with high limits
-TITLES_AT_ONCE_HIGH: Final = 500
+PAGES_AT_ONCE_HIGH: Final = 500
 PAGE_LINKS_LIMIT: Final = 200_000  # of one page
 PAGE_PARTS_LIMIT: Final = 2_000  # answers to one question
-
-
-@dataclass(frozen=True, slots=True)
-class WikiPageRef:
-    """Reference to a page, without its content."""
-
-    page_id: int
-    namespace: int
-    title: str
-
-
-@dataclass(frozen=True)
-class PageListPart:
-    """Part of a list of pages."""
-
-    pages: tuple[WikiPageRef, ...]  # in the wiki's order
-    go_on: str = ""  # the `start` for the following parts; empty: this is the last
 
 
 @dataclass
@@ -146,7 +127,7 @@ async def read_pages(  # noqa: PLR0913 what is read of them
     params["prop"] = props
     by = "pageids" if page_ids else "titles"
     asked: list[str] = [str(each) for each in page_ids or titles]
-    at_once = TITLES_AT_ONCE if with_text else await titles_at_once(api)
+    at_once = PAGES_AT_ONCE if with_text else await titles_at_once(api)
     found: dict[str, _PageBuilder] = {}
     for some in split_batches(list(dict.fromkeys(asked)), at_once):
         found.update(await _read_some(api, by, some, params))
@@ -166,7 +147,7 @@ async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
         as `read_pages`.
     """
     found: set[str] = set()
-    for some in split_batches(list(dict.fromkeys(titles)), TITLES_AT_ONCE):
+    for some in split_batches(dict.fromkeys(titles)):
         query = query_result(await api.get(action="query", titles=some))
         names = normalized_titles(query)
         missing = {
@@ -181,8 +162,8 @@ async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
 async def titles_at_once(api: WikiApi) -> int:
     """Return the number of titles per request; higher for accounts with ``apihighlimits``."""
     if api.account.is_anybody and await api.has_right("apihighlimits"):
-        return TITLES_AT_ONCE_HIGH
-    return TITLES_AT_ONCE
+        return PAGES_AT_ONCE_HIGH
+    return PAGES_AT_ONCE
 
 
 async def _read_some(
@@ -222,30 +203,6 @@ def revision_content(revision: Mapping[str, Any]) -> str | None:
     return None
 
 
-async def all_pages(
-    api: WikiApi, namespace: int, start: str = "", *, with_redirects: bool = True
-) -> AsyncIterator[PageListPart]:
-    """Yield all pages of a namespace in title order, one part per answer (B01).
-
-    `start`: a `PageListPart.go_on` to resume from; empty: all.
-    """
-    params: dict[str, ParamValue] = {
-        "list": "allpages",
-        "apnamespace": namespace,
-        "aplimit": "max",
-        "apfilterredir": "all" if with_redirects else "nonredirects",
-        "apfrom": start or None,
-    }
-    async for told in api.query(**params):
-        pages = tuple(
-            WikiPageRef(
-                count_field(row, "pageid"), count_field(row, "ns"), text_field(row, "title")
-            )
-            for row in json_rows(query_result(told), "allpages")
-        )
-        yield PageListPart(pages, continuation(told).get("apcontinue", ""))
-
-
 async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> list[str]:
     """Return categories and templates in the settings that the wiki does not have: likely misspelt.
 
@@ -256,7 +213,7 @@ async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> l
         **{facts.title_in(each, 10, 828): None for each in (*feed.templates, *feed.not_templates)},
     }
     unknown: list[str] = []
-    for titles in split_batches(list(wanted), TITLES_AT_ONCE):
+    for titles in split_batches(wanted):
         told = await api.get(action="query", prop="categoryinfo", titles=titles)
         unknown.extend(
             text_field(row, "title")

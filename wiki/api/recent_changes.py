@@ -40,7 +40,6 @@ RECENT_DAYS: Final = 90  # MediaWiki's $wgRCMaxAge; a wiki does not tell its own
 _YOUNG: Final = timedelta(hours=12)  # nobody keeps recent changes for less
 _PROPS: Final = "ids|title|timestamp|loginfo|user|flags"
 _TYPES: Final = "edit|new|log"  # never categorize: it follows an edit that is there, too
-_RESOLVED_AT_ONCE: Final = 50
 
 _LOGS: Final[Mapping[ChangeKind, str]] = {
     ChangeKind.MOVE: "move/move move/move_redir",
@@ -266,7 +265,7 @@ async def _resolved(api: WikiApi, changes: list[PageChange]) -> list[PageChange]
     """
     wanted = {_title_now(each) for each in changes if _lacks_id(each)}
     ids: dict[str, int] = {}
-    for titles in split_batches(sorted(wanted), _RESOLVED_AT_ONCE):
+    for titles in split_batches(sorted(wanted)):
         told = await api.get(action="query", titles=titles)
         query = query_result(told)
         for page in json_rows(query, "pages"):

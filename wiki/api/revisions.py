@@ -14,6 +14,7 @@ from typing import Any, Final
 from wiki.api.client import ApiAnswer, ParamValue, WikiApi
 from wiki.api.errors import WikiRefusedError
 from wiki.api.models import (
+    PAGES_AT_ONCE,
     Revision,
     bool_field,
     count_field,
@@ -25,7 +26,7 @@ from wiki.api.models import (
     split_batches,
     text_field,
 )
-from wiki.api.page_query import TITLES_AT_ONCE, revision_content
+from wiki.api.page_query import revision_content
 
 HISTORY_LIMIT: Final = 500  # revisions after an edit that are looked at
 COMMENT_LIMIT: Final = 1_000
@@ -104,7 +105,7 @@ async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]
     Redirects count: a template that redirects to another one works.
     """
     found: set[str] = set()
-    for batch in split_batches(list(dict.fromkeys(titles)), TITLES_AT_ONCE):
+    for batch in split_batches(dict.fromkeys(titles)):
         query = query_result(await api.get(action="query", titles=batch, prop="info"))
         names = normalized_titles(query)
         pages = json_rows(query, "pages")
@@ -116,7 +117,7 @@ async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]
 async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, PageHead]:
     """Return the newest revision of each page, including missing ones."""
     found: dict[int, PageHead] = {}
-    for batch in split_batches(list(dict.fromkeys(page_ids)), TITLES_AT_ONCE):
+    for batch in split_batches(dict.fromkeys(page_ids)):
         told = await api.get(action="query", pageids=batch, prop="info")
         for page in json_rows(query_result(told), "pages"):
             number = count_field(page, "pageid")
@@ -154,7 +155,7 @@ async def history_after(
 
 
 async def earlier_digests(
-    api: WikiApi, page_id: int, rev_id: int, *, limit: int = TITLES_AT_ONCE
+    api: WikiApi, page_id: int, rev_id: int, *, limit: int = PAGES_AT_ONCE
 ) -> frozenset[str]:
     """Return the SHA-1 of the revision's text and of earlier ones; hidden revisions are left out."""
     try:

@@ -213,9 +213,9 @@ def _by_scripts(url: str, text: str) -> list[str]:
     found = []
     for _, href in _links(text):
         address = absolute_address(url, href).partition("?")[0]
-        for script in ("load.php", "opensearch_desc.php", "rest.php", "index.php"):
-            if address.endswith(f"/{script}"):
-                found.append(address.removesuffix(script) + "api.php")
+        folder, _, script = address.rpartition("/")
+        if script in {"load.php", "opensearch_desc.php", "rest.php", "index.php"}:
+            found.append(f"{folder}/api.php")
     return found[:_CANDIDATES_MOST]
 
 

@@ -33,7 +33,6 @@ from wiki.api.models import (
     split_batches,
     text_field,
 )
-from wiki.api.page_query import TITLES_AT_ONCE
 from wiki.api.transport import absolute_address
 from wiki.settings import TEXT_CHARS
 
@@ -79,7 +78,7 @@ async def read_statements(
         WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
     """
     found: dict[str, Statements | None] = {}
-    for some in split_batches(list(dict.fromkeys(items)), TITLES_AT_ONCE):
+    for some in split_batches(dict.fromkeys(items)):
         found.update(await _read_some(repository, some))
     return found
 
@@ -94,7 +93,7 @@ async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[
     parts = (part.strip() for each in entries for part in each.split("=", 1))
     named = dict.fromkeys(part for part in parts if ENTITY.fullmatch(part))
     unknown: list[str] = []
-    for some in split_batches(list(named), TITLES_AT_ONCE):
+    for some in split_batches(named):
         told = await repository.get(action="wbgetentities", ids=some, props="info")
         rows = {text_field(row, "id"): row for row in json_rows(told, "entities")}
         unknown.extend(each for each in some if bool_field(rows.get(each, {}), "missing"))

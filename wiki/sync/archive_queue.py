@@ -177,7 +177,7 @@ class HandOver:
         return HandOverResult(len(asked), len(wanted) - len(asked), len(gone), copies)
 
     async def offer_again(
-        self, page_ids: Sequence[int], *, now: datetime, own: Collection[str] = ()
+        self, page_ids: Sequence[int], now: datetime, own: Collection[str]
     ) -> int:
         """Queue links of swept pages without a good copy again; return their number.
 

@@ -13,11 +13,12 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from core.clock import Clock
-from core.errors import ConfigError, InputError, WeboidError
+from core.errors import InputError, WeboidError
 from links.check_history import day_of
 from links.registry.archive_backlog import ArchivePriority
 from links.registry.database import RegistryStore
@@ -75,11 +76,6 @@ class WikiRenamedError(InputError):
 CitingFactory = Callable[[SiteFacts, WikiSettings], Cite]
 
 
-def no_citing(_facts: SiteFacts, _settings: WikiSettings) -> Cite:
-    """Return a citation reader without results; links come from the wiki's link table anyway."""
-    return no_citations
-
-
 @dataclass(frozen=True)
 class SyncServices:
     """Services shared by the feeds of several wikis."""
@@ -88,7 +84,7 @@ class SyncServices:
     archive: LinkArchiver  # receiver of links to archive
     clock: Clock  # current time
     holder: str  # this process's unique name
-    citing: CitingFactory = no_citing  # creates citation readers
+    citing: CitingFactory = lambda _facts, _settings: no_citations  # creates citation readers
     rules: RuleBook = field(default_factory=RuleBook)  # URL rules of wikis
     is_gone: Callable[[str], bool] = lambda _holder: False  # a named process has certainly ended
 
@@ -184,7 +180,9 @@ class FeedContext:
         await asyncio.to_thread(self._refresh_books, now)
         if self._facts is None or self._facts_at is None or now - self._facts_at >= _FACTS_KEPT:
             facts = await self.source.facts()
-            site, known = site_identity(facts), self.cursor(SITE)
+            text = f"{facts.dbname} {facts.server}"
+            site = text.encode("ascii", "backslashreplace").decode().replace("\0", "")
+            known = self.cursor(SITE)
             if known and known != site:
                 raise WikiRenamedError(
                     f"At the address of {self.wiki.name} there is another wiki now: {site}, where {known} "
@@ -206,14 +204,8 @@ class FeedContext:
     async def read(self, *, ids: Collection[int] = (), titles: Collection[str] = ()) -> PageBatch:
         """Read a batch of pages from the wiki."""
         assert self._cite is not None, "refresh first"
-        criteria = self.criteria()
         read = await read_page_batch(
-            self.source,
-            self._cite,
-            ids=ids,
-            titles=titles,
-            is_classed=criteria.is_classed,
-            items_at=criteria.items_at,
+            self.source, self._cite, self.criteria(), ids=ids, titles=titles
         )
         farm = FarmPages(self._farm, self.wiki, self.facts.pages_url)
         missing = await missing_targets(self.source, read.pages, self.facts.interwikis, farm)
@@ -290,12 +282,12 @@ class FeedContext:
             self._cursors = {kind: feed.cursor for kind, feed in found.items()}
             lists = read_lists(self._cursors.get(ORDERED_LISTS, ""))
             if lists:
-                tasks = page_criteria.add_ordered_tasks(self.tasks(), lists, now=now)
+                tasks = page_criteria.add_tasks(self.tasks(), lists, now=now)
                 taken = {SPREAD_TASKS: page_criteria.tasks_text(tasks), ORDERED_LISTS: ""}
                 for kind, cursor in taken.items():
                     put_cursor(connection, self.wiki.id, kind, cursor, now=now)
                 self._cursors.update(taken)
-        settings = parse_settings(self.wiki.settings)
+        settings = WikiSettings.parse(self.wiki.settings)
         if settings != self._settings:
             self._settings, self._cite = settings, None
 
@@ -310,16 +302,10 @@ class FeedContext:
         if trees.inside is None or trees.inside == before:
             return
         new = [] if before is None else sorted(trees.inside - before)
-        titles = [category_title(name, self.facts) for name in new]
-        tasks = page_criteria.begin_tasks(self.tasks(), (), titles, now=now)
+        lists = [("category", category_title(name, self.facts)) for name in new]
+        tasks = page_criteria.add_tasks(self.tasks(), lists, now=now)
         text = json.dumps(sorted(trees.inside))
         await self.note({TREE: text, SPREAD_TASKS: page_criteria.tasks_text(tasks)})
-
-
-def site_identity(facts: SiteFacts) -> str:
-    """Return the unique identity of a wiki: its database and its server."""
-    text = f"{facts.dbname} {facts.server}"
-    return text.encode("ascii", "backslashreplace").decode().replace("\0", "")
 
 
 def order_lists(
@@ -350,18 +336,6 @@ def read_lists(text: str) -> list[tuple[str, str]]:
         return []
 
 
-def parse_settings(text: str) -> WikiSettings:
-    """Parse the settings in the registry's JSON.
-
-    Raises:
-        ConfigError: they are invalid.
-    """
-    try:
-        return WikiSettings.parse(text)
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(f"The wiki's settings are no JSON object: {error}.") from error
-
-
 def _names_in(text: str) -> frozenset[str] | None:
     try:
         return frozenset(json.loads(text))
@@ -388,7 +362,10 @@ class SpamListFetcher:
         """
         desk = self._desk
         now = desk.now()
-        if now.timestamp() - _fetched_at(desk.cursor(SPAM_CURSOR)) < SPAM_INTERVAL.total_seconds():
+        fetched_at = 0.0
+        with suppress(ValueError, TypeError, AttributeError):
+            fetched_at = float(json.loads(desk.cursor(SPAM_CURSOR) or "{}").get("at", 0))
+        if now.timestamp() - fetched_at < SPAM_INTERVAL.total_seconds():
             return 0
         changed = await self._refresh(desk.feed.spam_lists, "", desk.wiki.id)
         if desk.feed.farm_spam_api:
@@ -401,13 +378,12 @@ class SpamListFetcher:
     async def _refresh(self, titles: tuple[str, ...], address: str, wiki_id: int) -> int:
         if not titles:
             return 0
+        name = self._desk.wiki.name
         try:
             texts = await self._desk.source.texts(titles, address)
         except WeboidError as error:
             log.warning(
-                "%s: its spam lists cannot be fetched, and stay as they are: %s",
-                self._desk.wiki.name,
-                error,
+                "%s: its spam lists cannot be fetched, and stay as they are: %s", name, error
             )
             return 0
         return await asyncio.to_thread(self._put, texts, wiki_id)
@@ -429,13 +405,6 @@ class SpamListFetcher:
                 except InputError as error:
                     log.warning("%s: %s", self._desk.wiki.name, error)
         return changed
-
-
-def _fetched_at(cursor: str) -> float:
-    try:
-        return float(json.loads(cursor or "{}").get("at", 0))
-    except (ValueError, TypeError, AttributeError):
-        return 0.0
 
 
 def citation_readers(clock: Clock) -> CitingFactory:

@@ -83,33 +83,35 @@ class PageCriteria:
             return ExclusionReason.NAMED
         if page.is_redirect and not page.links:
             return ExclusionReason.REDIRECT
-        return self._not_included(page, is_known=is_known) or self._excluded(page)
-
-    def _not_included(self, page: WikiPage, *, is_known: bool) -> ExclusionReason | None:
-        kinds = (
-            (ExclusionReason.UNCATEGORISED, self.inside, _bare_names(page.categories)),
-            (ExclusionReason.UNUSED, self.using, _plain_titles(page.templates)),
+        categories = templates = None
+        if page.categories is not None:
+            categories = _plain_names(map(after_colon, page.categories))
+        if page.templates is not None:
+            templates = frozenset(map(_plain_title, page.templates))
+        required = (
+            (ExclusionReason.UNCATEGORISED, self.inside, categories),
+            (ExclusionReason.UNUSED, self.using, templates),
             (ExclusionReason.UNSAID, self.saying, page.statements),
         )
         holds = {
             refusal: has is not None and bool(has & wanted)
-            for refusal, wanted, has in kinds
+            for refusal, wanted, has in required
             if wanted is not None
         }
-        if is_known and any(holds.values()) and page.categories is not None:
+        if is_known and any(holds.values()) and categories is not None:
             holds.pop(ExclusionReason.UNCATEGORISED, None)
-        return next((refusal for refusal, is_met in holds.items() if not is_met), None)
-
-    def _excluded(self, page: WikiPage) -> ExclusionReason | None:
-        kinds = (
-            (ExclusionReason.CATEGORY, self.outside, _bare_names(page.categories)),
-            (ExclusionReason.TEMPLATE, self.not_using, _plain_titles(page.templates)),
+        excluding = (
+            (ExclusionReason.CATEGORY, self.outside, categories),
+            (ExclusionReason.TEMPLATE, self.not_using, templates),
             (ExclusionReason.PROPERTY, self.not_saying, page.statements),
         )
-        for refusal, unwanted, has in kinds:
-            if unwanted and (has is None or has & unwanted):
-                return refusal
-        return None
+        reasons = [refusal for refusal, is_met in holds.items() if not is_met]
+        reasons += [
+            refusal
+            for refusal, unwanted, has in excluding
+            if unwanted and (has is None or has & unwanted)
+        ]
+        return reasons[0] if reasons else None
 
 
 def compile_criteria(
@@ -128,10 +130,10 @@ def compile_criteria(
         namespaces=frozenset(settings.namespaces),
         inside=_plain_names(inside or ()) if settings.categories else None,
         outside=_plain_names(outside),
-        using=frozenset(map(_plain_title, using)) if using else None,
+        using=frozenset(map(_plain_title, using)) or None,
         not_using=frozenset(map(_plain_title, _template_titles(settings.not_templates, facts))),
-        saying=_entries(settings.properties) if settings.properties else None,
-        not_saying=_entries(settings.not_properties),
+        saying=frozenset(map(parse_statement, settings.properties)) or None,
+        not_saying=frozenset(map(parse_statement, settings.not_properties)),
         titles=frozenset(plain_name(each) for each in settings.not_pages),
         item_api=settings.item_api,
         listed=(inside or frozenset()) if settings.categories else using,
@@ -169,20 +171,12 @@ def after_colon(title: str) -> str:
     return _spaced(title.partition(":")[2])
 
 
-def _bare_names(titles: tuple[str, ...] | None) -> frozenset[str] | None:
-    return None if titles is None else _plain_names(map(after_colon, titles))
-
-
 def _plain_names(names: Iterable[str]) -> frozenset[str]:
     return frozenset(map(plain_name, names))
 
 
 def _spaced(title: str) -> str:
     return " ".join(title.replace("_", " ").split())
-
-
-def _plain_titles(titles: tuple[str, ...] | None) -> frozenset[str] | None:
-    return None if titles is None else frozenset(map(_plain_title, titles))
 
 
 def _plain_title(title: str) -> str:
@@ -192,10 +186,6 @@ def _plain_title(title: str) -> str:
 
 def _template_titles(names: Iterable[str], facts: SiteFacts) -> frozenset[str]:
     return frozenset(_spaced(facts.title_in(each, *TEMPLATES)) for each in names)
-
-
-def _entries(texts: Iterable[str]) -> frozenset[str]:
-    return frozenset(map(parse_statement, texts))
 
 
 TREE_LIMIT = 20_000  # categories
@@ -239,14 +229,10 @@ async def read_trees(
     Raises:
         WeboidError: the wiki is unavailable; the known trees stay.
     """
-    inside, is_whole = frozenset[str](), True
-    outside, is_other_whole = frozenset[str](), True
-    if settings.categories:
-        inside, is_whole = await categories_below(source, settings.categories, settings, facts)
-    if settings.not_categories:
-        outside, is_other_whole = await categories_below(
-            source, settings.not_categories, settings, facts
-        )
+    inside, is_whole = await categories_below(source, settings.categories, settings, facts)
+    outside, is_other_whole = await categories_below(
+        source, settings.not_categories, settings, facts
+    )
     return CategoryTrees(
         inside if settings.categories else None,
         outside,
@@ -271,17 +257,13 @@ async def categories_below(
     for _ in range(max(settings.category_depth, 0)):
         below: set[str] = set()
         for name in sorted(level):
-            resume = ""
-            while True:
-                part = await source.members(
-                    category_title(name, facts), resume, are_categories=True
-                )
+            title, resume, is_more = category_title(name, facts), "", True
+            while is_more:
+                part = await source.members(title, resume, are_categories=True)
                 below.update(after_colon(each.title) for each in part.pages)
                 if len(found) + len(below) > TREE_LIMIT:
                     return frozenset(sorted(found | below)[:TREE_LIMIT]), False
-                resume = part.resume
-                if not resume:
-                    break
+                resume, is_more = part.resume, bool(part.resume)
         level = below - found
         found |= level
         if not level:
@@ -324,31 +306,18 @@ def tasks_text(tasks: Iterable[ListTask]) -> str:
     return json.dumps([asdict(task) for task in tasks])
 
 
-def begin_tasks(
-    tasks: Iterable[ListTask], templates: Iterable[str], categories: Iterable[str], *, now: datetime
-) -> tuple[ListTask, ...]:
-    """Add tasks for changed templates and categories; a repeated change restarts its task."""
-    moment = int(now.timestamp())
-    found = {(task.kind, task.title): task for task in tasks}
-    for title in templates:
-        first = int((now + REPEAT_DELAYS[0]).timestamp())
-        found.pop(("template", title), None)
-        found["template", title] = ListTask("template", title[:_TITLE_LIMIT], moment, first)
-    for title in categories:
-        found.setdefault(
-            ("category", title), ListTask("category", title[:_TITLE_LIMIT], moment, moment)
-        )
-    return tuple(found.values())[-TASKS_LIMIT:]
-
-
-def add_ordered_tasks(
+def add_tasks(
     tasks: Iterable[ListTask], lists: Iterable[tuple[str, str]], *, now: datetime
 ) -> tuple[ListTask, ...]:
-    """Add a task for each list that was requested, by kind and title."""
+    """Add a task for each list (kind, title); a repeated change of a template restarts its task."""
     moment = int(now.timestamp())
     found = {(task.kind, task.title): task for task in tasks}
     for kind, title in lists:
-        found.setdefault((kind, title), ListTask(kind, title[:_TITLE_LIMIT], moment, moment))
+        due = moment
+        if kind == "template":
+            found.pop((kind, title), None)
+            due = int((now + REPEAT_DELAYS[0]).timestamp())
+        found.setdefault((kind, title), ListTask(kind, title[:_TITLE_LIMIT], moment, due))
     return tuple(found.values())[-TASKS_LIMIT:]
 
 

@@ -9,12 +9,13 @@ import the page's history is queried instead: only on demand, since it takes a f
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import partial
-from itertools import islice
+from functools import reduce
+from operator import or_
 
 from sqlalchemy import Connection
 
@@ -64,10 +65,10 @@ from links.rules.link_class import (
 )
 from links.rules.wiki_rules import RuleBook
 from wiki.api.client import WikiApi
-from wiki.api.models import WikiPage
+from wiki.api.models import WikiPage, split_batches
 from wiki.api.revisions import first_revision_with
 from wiki.sync.page_criteria import ExclusionReason, PageCriteria
-from wiki.sync.wiki_source import PAGES_AT_ONCE, WikiSource
+from wiki.sync.wiki_source import WikiSource
 from wiki.wikitext.citation_model import Citation
 
 LINKS_LIMIT = 50_000  # of one page; MediaWiki's own limits make that a page of some megabytes
@@ -181,7 +182,17 @@ class PageImporter:
         rules = self._rules.rules_of(connection, self.wiki_id)
         put = [_put_page(page, order.interwikis, rules, read.missing_targets) for page in observed]
         written = write_pages(connection, self.wiki_id, put, day=day)
-        note_additions(connection, self._revisions(observed, day), written.new, day=day)
+        revisions = [
+            PageRevision(
+                number_of(self.wiki_id, page.page_id),
+                page.rev_id,
+                page.parent_id,
+                page.account,
+                day_of(page.touched) if page.touched is not None else day,
+            )
+            for page in observed
+        ]
+        note_additions(connection, revisions, written.new, day=day)
         self._want(connection, observed, written, order, now)
         self._cite(connection, observed, read, written, rules, day)
         self._release(connection, [page for page, _ in refused], now)
@@ -196,18 +207,6 @@ class PageImporter:
             dropped=dropped,
             refused={reason: reasons.count(reason) for reason in set(reasons)},
         )
-
-    def _revisions(self, observed: Sequence[WikiPage], day: int) -> list[PageRevision]:
-        return [
-            PageRevision(
-                number_of(self.wiki_id, page.page_id),
-                page.rev_id,
-                page.parent_id,
-                page.account,
-                day_of(page.touched) if page.touched is not None else day,
-            )
-            for page in observed
-        ]
 
     def _want(
         self,
@@ -243,7 +242,9 @@ class PageImporter:
             if (row := self._citing_row(page, citation, written, rules)) is not None
         ]
         numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
-        put_citations(connection, numbers, _rows_with_links(connection, rows, numbers), day=day)
+        # Wikitext may contain URLs that render as text: only links that the page has are cited.
+        has = set(current_links(connection, numbers)) if rows else set()
+        put_citations(connection, numbers, [row for row in rows if row.link in has], day=day)
 
     def _citing_row(
         self, page: WikiPage, citation: Citation, written: WrittenLinks, rules: WikiRules
@@ -328,27 +329,16 @@ def _put_page(
     return PutPage(name, (*links, *lost))
 
 
-def _rows_with_links(
-    connection: Connection, rows: Sequence[CitationRow], numbers: Sequence[int]
-) -> list[CitationRow]:
-    """Return the rows whose pages have the link; wikitext may contain URLs that render as text."""
-    has = set(current_links(connection, numbers)) if rows else set()
-    return [row for row in rows if row.link in has]
-
-
 def _citation_fields(citation: Citation) -> CitationFlag:
-    bits = (
-        (citation.is_said_dead, CitationFlag.DEAD),
-        (citation.is_paywalled, CitationFlag.PAYWALL),
-        (citation.is_malformed, CitationFlag.MALFORMED),
-        (citation.reference is not None, CitationFlag.REFERENCE),
-        (citation.is_held, CitationFlag.HELD),
-        (citation.status == "live", CitationFlag.LIVE),
-    )
-    said = CitationFlag(0)
-    for is_so, bit in bits:
-        said |= bit if is_so else CitationFlag(0)
-    return said
+    flags = {
+        CitationFlag.DEAD: citation.is_said_dead,
+        CitationFlag.PAYWALL: citation.is_paywalled,
+        CitationFlag.MALFORMED: citation.is_malformed,
+        CitationFlag.REFERENCE: citation.reference is not None,
+        CitationFlag.HELD: citation.is_held,
+        CitationFlag.LIVE: citation.status == "live",
+    }
+    return reduce(or_, (flag for flag, is_set in flags.items() if is_set), CitationFlag(0))
 
 
 Cite = Callable[[str], Sequence[Citation]]
@@ -362,13 +352,12 @@ def no_citations(_text: str) -> Sequence[Citation]:
 async def read_page_batch(
     source: WikiSource,
     cite: Cite,
+    criteria: PageCriteria,
     *,
     ids: Collection[int] = (),
     titles: Collection[str] = (),
-    is_classed: bool = False,
-    items_at: str | None = None,
 ) -> PageBatch:
-    """Read pages from the wiki, at most `PAGES_AT_ONCE` ids or titles.
+    """Read pages from the wiki, at most `PAGES_AT_ONCE`, with what the criteria need of them.
 
     An oversized batch is read page by page; an oversized page is skipped until the next sweep.
 
@@ -376,56 +365,34 @@ async def read_page_batch(
         WeboidError: the wiki, or the repository of its items, is unavailable.
     """
     try:
-        pages = await source.pages(ids, titles, is_classed=is_classed, items_at=items_at)
+        pages = await source.pages(
+            ids, titles, is_classed=criteria.is_classed, items_at=criteria.items_at
+        )
     except BodyTooLargeError:
-        if len(ids) + len(titles) <= 1:
+        count = len(ids) + len(titles)
+        if count <= 1:
             log.warning("page %s is too large to be read", next(iter([*ids, *titles]), "?"))
             return PageBatch(asked=frozenset(ids))
-        again = partial(read_page_batch, source, cite, is_classed=is_classed, items_at=items_at)
-        halves = _halves(list(ids), list(titles))
-        return join_batches([await again(ids=some, titles=named) for some, named in halves])
+        half = (count + 1) // 2
+        parts = [
+            await read_page_batch(source, cite, criteria, ids=some)
+            for some in split_batches(ids, half)
+        ] + [
+            await read_page_batch(source, cite, criteria, titles=some)
+            for some in split_batches(titles, half)
+        ]
+        there = tuple(page for each in parts for page in each.pages)
+        missing = frozenset().union(*(each.missing for each in parts))
+        return PageBatch(
+            there,
+            missing - {page.page_id for page in there},
+            dict(ChainMap(*(dict(each.citations) for each in parts))),
+            frozenset(ids),
+        )
     there = tuple(page for page in pages if not page.is_missing and page.page_id)
-    missing = {page.page_id for page in pages if page.is_missing and page.page_id}
+    gone = frozenset(page.page_id for page in pages if page.is_missing and page.page_id)
     citations = await asyncio.to_thread(_cite_pages, there, cite)
-    return PageBatch(there, frozenset(missing), citations, frozenset(ids))
-
-
-def join_batches(parts: Iterable[PageBatch]) -> PageBatch:
-    """Merge batches into one."""
-    found = list(parts)
-    citations: dict[int, Sequence[Citation]] = {}
-    for each in found:
-        citations |= each.citations
-    pages = tuple(page for each in found for page in each.pages)
-    there = {page.page_id for page in pages}
-    return PageBatch(
-        pages,
-        frozenset().union(*(each.missing for each in found)) - there,
-        citations,
-        frozenset().union(*(each.asked for each in found)),
-    )
-
-
-def split_ids(values: Iterable[int], size: int = PAGES_AT_ONCE) -> Iterator[list[int]]:
-    """Split ids into batches of one request."""
-    rest = iter(values)
-    while part := list(islice(rest, size)):
-        yield part
-
-
-def split_titles(values: Iterable[str], size: int = PAGES_AT_ONCE) -> Iterator[list[str]]:
-    """Split titles into batches of one request."""
-    rest = iter(values)
-    while part := list(islice(rest, size)):
-        yield part
-
-
-def _halves(ids: list[int], titles: list[str]) -> list[tuple[list[int], list[str]]]:
-    if titles:
-        middle = (len(titles) + 1) // 2
-        return [(ids, titles[:middle]), ([], titles[middle:])]
-    middle = (len(ids) + 1) // 2
-    return [(ids[:middle], []), (ids[middle:], [])]
+    return PageBatch(there, gone, citations, frozenset(ids))
 
 
 def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Citation]]:
@@ -484,6 +451,5 @@ def _registered_day(store: RegistryStore, link: LinkRef) -> tuple[CitedDay, str]
     if day is None or link.url_id not in urls:
         return None
     is_written = row is not None and row.access_day is not None
-    return CitedDay(day, CitedDaySource.WRITTEN if is_written else CitedDaySource.SEEN), urls[
-        link.url_id
-    ].url
+    how = CitedDaySource.WRITTEN if is_written else CitedDaySource.SEEN
+    return CitedDay(day, how), urls[link.url_id].url

@@ -11,10 +11,9 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from core.clock import Clock
 from core.errors import WeboidError
@@ -26,8 +25,9 @@ from links.registry.pages import WikiPageRow, untouched
 from links.registry.wikis import Wiki
 from links.rules.link_class import LinkClass, WikiRules
 from links.rules.wiki_rules import RuleBook
-from wiki.api.models import SiteFacts
-from wiki.sync.feed_context import SWEEP, FeedContext, parse_settings
+from wiki.api.models import PAGES_AT_ONCE, SiteFacts, split_batches
+from wiki.settings import WikiSettings
+from wiki.sync.feed_context import SWEEP, FeedContext
 from wiki.sync.page_criteria import (
     ExclusionReason,
     PageCriteria,
@@ -35,8 +35,8 @@ from wiki.sync.page_criteria import (
     compile_criteria,
     read_trees,
 )
-from wiki.sync.page_import import ImportResult, no_citations, page_urls, read_page_batch, split_ids
-from wiki.sync.wiki_source import PAGES_AT_ONCE, ListingPage, ListingPart, WikiSource
+from wiki.sync.page_import import ImportResult, no_citations, page_urls, read_page_batch
+from wiki.sync.wiki_source import ListingPage, ListingPart, WikiSource
 
 REST = "rest"
 DONE = "done"
@@ -141,9 +141,8 @@ def current_list(sweep: SweepCursor, lists: Sequence[SweepList]) -> tuple[SweepL
     at = SweepList(sweep.kind, sweep.name)
     if at in lists:
         return at, sweep.resume
-    place = _place(at)
-    later = [each for each in lists if _place(each) > place]
-    return (later[0], "") if later else None
+    later = _list_after(at, lists)
+    return (later, "") if later else None
 
 
 def after_part(
@@ -152,35 +151,31 @@ def after_part(
     """Return the sweep after a part of the list was written; `resume` is empty at the list's end."""
     if resume:
         return replace(sweep, kind=at.kind, name=at.name, resume=resume)
-    place = _place(at)
-    later = [each for each in lists if _place(each) > place]
+    later = _list_after(at, lists)
     if later:
-        return replace(sweep, kind=later[0].kind, name=later[0].name, resume="")
+        return replace(sweep, kind=later.kind, name=later.name, resume="")
     return replace(sweep, kind=REST, name="", resume="", after=0)
 
 
-def _place(each: SweepList) -> tuple[str, int, str]:
-    number = int(each.name) if each.kind == NAMESPACE and each.name.lstrip("-").isdigit() else 0
-    return each.kind, number, each.name
+def _list_after(at: SweepList, lists: Sequence[SweepList]) -> SweepList | None:
+    def place(each: SweepList) -> tuple[str, int, str]:
+        is_number = each.kind == NAMESPACE and each.name.lstrip("-").isdigit()
+        return each.kind, int(each.name) if is_number else 0, each.name
+
+    return next((each for each in lists if place(each) > place(at)), None)
 
 
 log = logging.getLogger(__name__)
 
 
-class OfferCallback(Protocol):
-    """Callback type of `wiki.sync.archive_queue.HandOver.offer_again`."""
-
-    async def __call__(
-        self, page_ids: Sequence[int], *, now: datetime, own: Collection[str] = ()
-    ) -> int:
-        """Queue the pages' links without a good copy again."""
-        ...
+# `HandOver.offer_again`
+OfferLinks = Callable[[Sequence[int], datetime, Collection[str]], Awaitable[int]]
 
 
 class PageSweeper:
     """Sweeper of one wiki; keeps the current part of a list in memory."""
 
-    def __init__(self, desk: FeedContext, offer_again: OfferCallback) -> None:
+    def __init__(self, desk: FeedContext, offer_again: OfferLinks) -> None:
         self._desk = desk
         self._offer_again = offer_again
         self._at: tuple[SweepList, str] | None = None
@@ -250,7 +245,7 @@ class PageSweeper:
             )
             if not sweep.is_first and desk.feed.archive:
                 try:
-                    await self._offer_again(ids, now=self._desk.now(), own=self._desk.own_origins)
+                    await self._offer_again(ids, desk.now(), desk.own_origins)
                 except WeboidError:
                     raise
                 except Exception:
@@ -266,7 +261,19 @@ class PageSweeper:
 
     async def _rest(self, sweep: SweepCursor) -> ImportResult:
         """Read registered pages that were in no list: deleted, or no longer observed (W27, W37)."""
-        rows = await asyncio.to_thread(self._untouched, sweep)
+        desk = self._desk
+
+        def untouched_rows() -> list[WikiPageRow]:
+            with desk.store.snapshot() as reader:
+                return untouched(
+                    reader,
+                    desk.wiki.id,
+                    before=sweep.began_day,
+                    after=sweep.after,
+                    limit=PAGES_AT_ONCE,
+                )
+
+        rows = await asyncio.to_thread(untouched_rows)
         outcome = ImportResult()
         if rows:
             read = await self._desk.read(ids=[row.page_id for row in rows])
@@ -279,17 +286,6 @@ class PageSweeper:
             await self._desk.note({SWEEP: replace(sweep, kind=DONE, name="", resume="").text()})
             log.info("%s: swept, %s pages", self._desk.wiki.name, sweep.pages)
         return outcome
-
-    def _untouched(self, sweep: SweepCursor) -> list[WikiPageRow]:
-        desk = self._desk
-        with desk.store.snapshot() as reader:
-            return untouched(
-                reader,
-                desk.wiki.id,
-                before=sweep.began_day,
-                after=sweep.after,
-                limit=PAGES_AT_ONCE,
-            )
 
     def _counted(self, sweep: SweepCursor) -> SweepCursor:
         done = self._gone_through
@@ -307,15 +303,6 @@ async def list_part(source: WikiSource, at: SweepList, resume: str) -> ListingPa
     if at.kind == TEMPLATE:
         return await source.using(at.name, resume)
     return await source.members(at.name, resume, are_categories=False)
-
-
-@dataclass(frozen=True)
-class SurveyRules:
-    """Rules for pages and links in a dry run."""
-
-    criteria: PageCriteria
-    facts: SiteFacts
-    links: WikiRules
 
 
 @dataclass
@@ -342,46 +329,32 @@ async def survey_wiki(
         ConfigError: the wiki's settings are invalid.
         WeboidError: the wiki or the registry is unavailable.
     """
-    settings = parse_settings(wiki.settings).feed
+    settings = WikiSettings.parse(wiki.settings).feed
     facts = await source.facts()
     trees = await read_trees(source, settings, facts, now=clock.now())
     criteria = compile_criteria(settings, facts, inside=trees.inside, outside=trees.outside)
-    rules = await asyncio.to_thread(_rules, store, wiki)
+
+    def read_rules() -> WikiRules:
+        with store.reading() as connection:
+            return RuleBook().rules_of(connection, wiki.id)
+
+    rules = await asyncio.to_thread(read_rules)
     found = SweepSurvey(expected=await source.size(criteria.namespaces))
     yield found
     for at in sweep_lists(criteria, facts):
-        resume = ""
-        while True:
+        resume, is_more = "", True
+        while is_more:
             listing = await list_part(source, at, resume)
+            resume, is_more = listing.resume, bool(listing.resume)
             ids = [each.page_id for each in listing.pages if each.namespace in criteria.namespaces]
-            for some in split_ids(ids):
-                await _survey_pages(source, some, SurveyRules(criteria, facts, rules), found)
+            for some in split_batches(ids):
+                read = await read_page_batch(source, no_citations, criteria, ids=some)
+                for page in read.pages:
+                    reason = criteria.refusal(page)
+                    if reason is not None:
+                        found.refused[reason] += 1
+                        continue
+                    found.pages += 1
+                    links = sorted_links(page_urls(page, facts.interwikis), rules)
+                    found.links.update(link.sort for link in links)
                 yield found
-            resume = listing.resume
-            if not resume:
-                break
-
-
-async def _survey_pages(
-    source: WikiSource, ids: list[int], by: SurveyRules, found: SweepSurvey
-) -> None:
-    read = await read_page_batch(
-        source,
-        no_citations,
-        ids=ids,
-        is_classed=by.criteria.is_classed,
-        items_at=by.criteria.items_at,
-    )
-    for page in read.pages:
-        reason = by.criteria.refusal(page)
-        if reason is not None:
-            found.refused[reason] += 1
-            continue
-        found.pages += 1
-        urls = page_urls(page, by.facts.interwikis)
-        found.links.update(link.sort for link in sorted_links(urls, by.links))
-
-
-def _rules(store: RegistryStore, wiki: Wiki) -> WikiRules:
-    with store.reading() as connection:
-        return RuleBook().rules_of(connection, wiki.id)

@@ -27,7 +27,7 @@ from links.registry.link_import import sorted_links
 from links.registry.pages import WikiPageRow, find_pages, find_titled, next_stale
 from links.registry.wikis import Wiki
 from links.url_parts import key_of
-from wiki.api.models import ChangeKind, PageChange, WikiPage
+from wiki.api.models import PAGES_AT_ONCE, ChangeKind, PageChange, WikiPage, split_batches
 from wiki.api.recent_changes import ChangeBatch
 from wiki.sync import page_criteria, sweep
 from wiki.sync.archive_queue import BATCH, HandOver, HandOverResult
@@ -42,9 +42,9 @@ from wiki.sync.feed_context import (
     SyncServices,
 )
 from wiki.sync.page_criteria import CATEGORIES, TEMPLATES
-from wiki.sync.page_import import ImportResult, PageBatch, page_urls, split_ids, split_titles
+from wiki.sync.page_import import ImportResult, PageBatch, page_urls
 from wiki.sync.sweep import PageSweeper, SweepCursor
-from wiki.sync.wiki_source import PAGES_AT_ONCE, WikiSource
+from wiki.sync.wiki_source import WikiSource
 
 SETTLING_DELAY = timedelta(seconds=20)
 YOUNG_AGE = timedelta(minutes=10)  # what changed before that has settled
@@ -92,11 +92,6 @@ def pages_changed(changes: Iterable[PageChange], namespaces: frozenset[int]) -> 
     return ChangedPages(frozenset(ids), frozenset(titles), tuple(templates), has_categories)
 
 
-def young_changes(changes: Iterable[PageChange], *, now: datetime) -> list[PageChange]:
-    """Return the changes whose links the wiki may not have stored yet, by the wiki's clock."""
-    return [change for change in changes if now - change.moment < YOUNG_AGE]
-
-
 def read_settling(text: str) -> dict[int, int]:
     """Parse the cursor of second reads: page id to due time (seconds since 1970)."""
     try:
@@ -109,20 +104,6 @@ def read_settling(text: str) -> dict[int, int]:
 def settling_text(settling: Mapping[int, int]) -> str:
     """Format the list as a cursor."""
     return json.dumps({str(page): due for page, due in settling.items()})
-
-
-def with_settling(
-    settling: Mapping[int, int], page_ids: Iterable[int], *, now: datetime
-) -> dict[int, int]:
-    """Add these pages to the list; pages read again anyway are removed from it."""
-    due = int((now + SETTLING_DELAY).timestamp())
-    found = {**settling, **dict.fromkeys(page_ids, due)}
-    return dict(list(found.items())[-SETTLING_LIMIT:])
-
-
-def settled_pages(settling: Mapping[int, int], *, now: datetime) -> list[int]:
-    """Return the pages whose second read is due."""
-    return [page for page, due in settling.items() if due <= now.timestamp()]
 
 
 BATCHES = 10  # of changes in one round
@@ -163,9 +144,10 @@ async def follow_changes(desk: FeedContext, hinted: Collection[int] = ()) -> Fol
 async def read_settling_pages(desk: FeedContext) -> ImportResult:
     """Read recently saved pages a second time: their links may have been stored only now."""
     settling = read_settling(desk.cursor(SETTLING))
-    due = settled_pages(settling, now=desk.now())[: 4 * PAGES_AT_ONCE]
+    now = desk.now().timestamp()
+    due = [page for page, due in settling.items() if due <= now][: 4 * PAGES_AT_ONCE]
     outcome = ImportResult()
-    for some in split_ids(due):
+    for some in split_batches(due):
         read = await desk.read(ids=some)
         for page_id in some:
             settling.pop(page_id, None)
@@ -179,9 +161,14 @@ async def read_stale_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
     Returns:
         Counts of what was written, and whether there may be more.
     """
-    rows = await asyncio.to_thread(_stale, desk)
+
+    def stale() -> list[WikiPageRow]:
+        with desk.store.snapshot() as reader:
+            return next_stale(reader, desk.wiki.id, limit=STALE_AT_ONCE)
+
+    rows = await asyncio.to_thread(stale)
     outcome = ImportResult()
-    for some in split_ids(row.page_id for row in rows):
+    for some in split_batches(row.page_id for row in rows):
         outcome = outcome.plus(await desk.write(await desk.read(ids=some), {}))
     return outcome, len(rows) == STALE_AT_ONCE
 
@@ -192,12 +179,17 @@ async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
     Returns:
         Counts of what was written, and whether there may be more.
     """
-    rows = await asyncio.to_thread(_requested_pages, desk)
+
+    def requested() -> list[RequestedPage]:
+        with desk.store.reading() as connection:
+            return page_requests.waiting_pages(connection, desk.wiki.id, limit=STALE_AT_ONCE)
+
+    rows = await asyncio.to_thread(requested)
     outcome, pages = ImportResult(), list[WikiPage]()
-    for some in split_ids(row.page_id for row in rows if row.page_id):
+    for some in split_batches(row.page_id for row in rows if row.page_id):
         read = await desk.read(ids=some)
         outcome, pages = outcome.plus(await desk.write(read, {})), [*pages, *read.pages]
-    for titles in split_titles(row.title for row in rows if not row.page_id):
+    for titles in split_batches(row.title for row in rows if not row.page_id):
         read = await desk.read(titles=titles)
         outcome, pages = outcome.plus(await desk.write(read, {})), [*pages, *read.pages]
     if rows:
@@ -216,12 +208,8 @@ async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
         task = page_criteria.next_task(desk.tasks(), now=desk.now())
         if task is None:
             return outcome, False
-        if task.kind == "template":
-            listing = await desk.source.using(task.title, task.resume)
-        elif task.kind == "namespace":
-            listing = await desk.source.listed(int(task.title), task.resume)
-        else:
-            listing = await desk.source.members(task.title, task.resume, are_categories=False)
+        at = sweep.SweepList(task.kind, task.title)
+        listing = await sweep.list_part(desk.source, at, task.resume)
         namespaces = desk.criteria().namespaces
         ids = [each.page_id for each in listing.pages if each.namespace in namespaces]
         tasks = page_criteria.advance_task(desk.tasks(), task, listing.resume, len(listing.pages))
@@ -231,7 +219,7 @@ async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
             continue
         # A whole namespace must not go before what people save.
         priority = ArchivePriority.SWEPT if task.kind == "namespace" else ArchivePriority.SAVED
-        for some in split_ids(ids):  # pages that nobody knew are among them
+        for some in split_batches(ids):  # pages that nobody knew are among them
             read = await desk.read(ids=some)
             outcome = outcome.plus(await desk.write(read, {}, priority=priority))
         await desk.note(cursors)
@@ -244,45 +232,42 @@ async def _take(
     """Read the pages of a batch of changes, and write its cursor with the last of them."""
     now, namespaces = desk.now(), desk.criteria().namespaces
     looks = pages_changed(batch.changes, namespaces)
-    recent = pages_changed(young_changes(batch.changes, now=batch.now), namespaces)
-    ids, titles = await asyncio.to_thread(_places, desk, looks)
-    cursors = {CHANGES: batch.cursor, **_spreading(desk, looks, now)}
+    # The wiki may not have stored the links of the youngest yet, by its own clock.
+    young = [change for change in batch.changes if batch.now - change.moment < YOUNG_AGE]
+    recent = pages_changed(young, namespaces)
+
+    def registered() -> Mapping[int, WikiPageRow]:
+        with desk.store.snapshot() as reader:
+            return {row.page_id: row for row in find_titled(reader, desk.wiki.id, looks.titles)}
+
+    ids = {*looks.ids, *await asyncio.to_thread(registered), *hinted}
+    cursors = {CHANGES: batch.cursor}
+    if looks.templates:
+        lists = [("template", title) for title in looks.templates]
+        tasks = page_criteria.add_tasks(desk.tasks(), lists, now=now)
+        cursors[SPREAD_TASKS] = page_criteria.tasks_text(tasks)
     if has_gap:
         # The wiki has forgotten changes: all of its pages must be read.
-        log.warning(
-            "%s: the wiki has forgotten changes since we asked last; sweeping", desk.wiki.name
-        )
-        cursors[SWEEP] = sweep.begin_sweep(
-            SweepCursor.parse(desk.cursor(SWEEP)), now=now, day=day_of(now)
-        ).text()
+        name, last = desk.wiki.name, SweepCursor.parse(desk.cursor(SWEEP))
+        log.warning("%s: the wiki has forgotten changes since we asked last; sweeping", name)
+        cursors[SWEEP] = sweep.begin_sweep(last, now=now, day=day_of(now)).text()
     outcome, again = ImportResult(), set[int]()
     read = PageBatch()
-    for some_titles in split_titles(sorted(titles)):
+    for some_titles in split_batches(sorted(looks.titles)):
         outcome = outcome.plus(await desk.write(read, {}))
         read = await desk.read(titles=some_titles)
         again.update(page.page_id for page in read.pages if page.title in recent.titles)
-    for some_ids in split_ids(sorted({*ids, *hinted})):
+    for some_ids in split_batches(sorted(ids)):
         outcome = outcome.plus(await desk.write(read, {}))
         read = await desk.read(ids=some_ids)
     again |= recent.ids | set(hinted)
     if again:
-        settling = with_settling(read_settling(desk.cursor(SETTLING)), again, now=now)
-        cursors[SETTLING] = settling_text(settling)
+        due = int((now + SETTLING_DELAY).timestamp())
+        settling = {**read_settling(desk.cursor(SETTLING)), **dict.fromkeys(again, due)}
+        cursors[SETTLING] = settling_text(dict(list(settling.items())[-SETTLING_LIMIT:]))
     if looks.has_categories:
         desk.doubt_trees()
     return outcome.plus(await desk.write(read, cursors))
-
-
-def _places(desk: FeedContext, looks: ChangedPages) -> tuple[set[int], frozenset[str]]:
-    """Return page ids and titles to read; registered pages with such a title are included."""
-    with desk.store.snapshot() as reader:
-        named = find_titled(reader, desk.wiki.id, looks.titles)
-    return {*looks.ids, *(row.page_id for row in named)}, looks.titles
-
-
-def _requested_pages(desk: FeedContext) -> list[RequestedPage]:
-    with desk.store.reading() as connection:
-        return page_requests.waiting_pages(connection, desk.wiki.id, limit=STALE_AT_ONCE)
 
 
 def _finish_requested(
@@ -304,18 +289,6 @@ def _finish_requested(
                 keys[row] = [key_of(link.identity) for link in links if link.is_watched]
         day = day_of(desk.now())
         page_requests.finish_page_requests(connection, desk.wiki.id, rows, day=day, keys=keys)
-
-
-def _stale(desk: FeedContext) -> list[WikiPageRow]:
-    with desk.store.snapshot() as reader:
-        return next_stale(reader, desk.wiki.id, limit=STALE_AT_ONCE)
-
-
-def _spreading(desk: FeedContext, looks: ChangedPages, now: datetime) -> Mapping[str, str]:
-    if not looks.templates:
-        return {}
-    tasks = page_criteria.begin_tasks(desk.tasks(), looks.templates, (), now=now)
-    return {SPREAD_TASKS: page_criteria.tasks_text(tasks)}
 
 
 HINTS_LIMIT = 10_000
@@ -404,8 +377,12 @@ class WikiFeed:
         if settling:
             first = min(settling.values()) - now.timestamp()
             moments.append(now + timedelta(seconds=max(first, 0.0)))
-        due = await asyncio.to_thread(self._next_due) if self.desk.feed.archive else None
-        if due is not None:
+
+        def next_link() -> datetime | None:
+            with self.desk.store.snapshot() as reader:
+                return next_due(reader, self.wiki.id)
+
+        if self.desk.feed.archive and (due := await asyncio.to_thread(next_link)) is not None:
             moments.append(due)
         longest = min(poll, LEASE_LENGTH / 2)
         return max(min(min(moments) - now, longest).total_seconds(), 0.0)
@@ -437,20 +414,13 @@ class WikiFeed:
         if self.desk.feed.grace_h > 0:
             page_ids = list(dict.fromkeys(row.page_id for row in rows))
             looked = page_ids[:SECOND_READS]
-            for some in split_ids(looked):
+            for some in split_batches(looked):
                 await self.desk.write(await self.desk.read(ids=some), {})
             chosen = {(row.page, row.url_id) for row in rows if row.page_id in set(looked)}
             there = await asyncio.to_thread(self._hand_over.due, now)
-            rows, is_cut = (
-                [row for row in there if (row.page, row.url_id) in chosen],
-                len(page_ids) > len(looked),
-            )
-            is_full = is_full or is_cut
+            rows = [row for row in there if (row.page, row.url_id) in chosen]
+            is_full = is_full or len(page_ids) > len(looked)
         handed = await self._hand_over.hand_on(
             rows, now=now, days=self.desk.feed.archived_days, own=self.desk.own_origins
         )
         return handed, is_full and not handed.put_off
-
-    def _next_due(self) -> datetime | None:
-        with self.desk.store.snapshot() as reader:
-            return next_due(reader, self.wiki.id)

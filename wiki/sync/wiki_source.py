@@ -12,7 +12,8 @@ external links and its interwiki links to registered wikis of the farm, as plain
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 from urllib.parse import unquote
@@ -21,14 +22,22 @@ from core.errors import BadUrlError, WeboidError
 from core.urls import fetch_key, identity_key
 from links.registry.wikis import InterwikiMap, Wiki
 from wiki.api.client import ParamValue, WikiApi
-from wiki.api.models import SiteFacts, WikiPage, count_field, json_rows, query_result, text_field
-from wiki.api.page_query import all_pages, missing_titles, read_pages
+from wiki.api.models import (
+    PAGES_AT_ONCE,
+    SiteFacts,
+    WikiPage,
+    continuation,
+    count_field,
+    json_rows,
+    object_field,
+    query_result,
+    text_field,
+)
+from wiki.api.page_query import missing_titles, read_pages
 from wiki.api.recent_changes import ChangeBatch, changes_since
 from wiki.api.revisions import read_text
 from wiki.api.site_info import read_site_facts
 from wiki.api.wikidata import WikibaseRepository
-
-PAGES_AT_ONCE = 50  # what every account may ask for in one question
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +149,10 @@ class ApiSource:
             with_templates=is_classed,
             with_item=items_at is not None,
         )
-        return pages if items_at is None else await self._with_statements(pages, items_at)
-
-    async def _with_statements(self, pages: Sequence[WikiPage], said: str) -> list[WikiPage]:
-        """Add the statements of the pages' items; invalid item ids are skipped."""
+        if items_at is None:
+            return pages
         asked = {page.item for page in pages if page.item and _ITEM.fullmatch(page.item)}
-        told = await self._items.statements(sorted(asked), said) if asked else {}
+        told = await self._items.statements(sorted(asked), items_at) if asked else {}
         return [
             replace(page, statements=told.get(page.item) if page.item else frozenset())
             for page in pages
@@ -153,33 +160,37 @@ class ApiSource:
 
     async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
         """Return page texts of the wiki, or of the one whose api.php is at that address."""
-        if not address or address == self._api.address:
-            return {title: await read_text(self._api, title) for title in titles}
-        async with self._items.opened(address) as other:
-            return {title: await read_text(other, title) for title in titles}
+        async with self._api_at(address) as api:
+            return {title: await read_text(api, title) for title in titles}
 
     async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
         """Return titles that have no page: in this wiki, or in the one at that address."""
+        async with self._api_at(address) as api:
+            return await missing_titles(api, titles)
+
+    @asynccontextmanager
+    async def _api_at(self, address: str) -> AsyncIterator[WikiApi]:
         if not address or address == self._api.address:
-            return await missing_titles(self._api, titles)
-        async with self._items.opened(address) as other:
-            return await missing_titles(other, titles)
+            yield self._api
+        else:
+            async with self._items.opened(address) as other:
+                yield other
 
     async def size(self, namespaces: Collection[int]) -> int:
         """Estimate the number of pages in these namespaces: articles, or all pages of the wiki."""
         told = await self._api.get(action="query", meta="siteinfo", siprop="statistics")
-        found = query_result(told).get("statistics")
-        counts = found if isinstance(found, dict) else {}
+        counts = object_field(query_result(told), "statistics")
         return count_field(counts, "articles" if set(namespaces) <= {0} else "pages")
 
     async def listed(self, namespace: int, start: str = "") -> ListingPart:
         """List pages of a namespace that are no redirects, by title."""
-        async for part in all_pages(self._api, namespace, start, with_redirects=False):
-            pages = tuple(
-                ListingPage(each.page_id, each.title, each.namespace) for each in part.pages
-            )
-            return ListingPart(pages, part.go_on)
-        return ListingPart(())
+        params: dict[str, ParamValue] = {
+            "apnamespace": namespace,
+            "apfilterredir": "nonredirects",
+            "aplimit": "max",
+            "apfrom": start or None,
+        }
+        return await self._list("allpages", "apcontinue", params)
 
     async def using(self, title: str, resume: str = "") -> ListingPart:
         """List pages that use a template."""
@@ -199,7 +210,7 @@ class ApiSource:
         return await self._list("categorymembers", "cmcontinue", params, resume)
 
     async def _list(
-        self, name: str, key: str, params: dict[str, ParamValue], resume: str
+        self, name: str, key: str, params: dict[str, ParamValue], resume: str = ""
     ) -> ListingPart:
         further: dict[str, ParamValue] = {key: resume, "continue": "-||"} if resume else {}
         told = await self._api.get(action="query", list=name, **{**params, **further})
@@ -209,8 +220,7 @@ class ApiSource:
             )
             for row in json_rows(query_result(told), name)
         )
-        found = told.get("continue")
-        go_on = text_field(found, key) if isinstance(found, dict) else ""
+        go_on = continuation(told).get(key, "")
         return ListingPart(pages, go_on if go_on != resume else "")
 
 
@@ -272,24 +282,17 @@ async def missing_targets(
             api, title = found
             count += title not in asked[api]
             asked[api][title].append(url)
-    return frozenset(
-        [
-            url
-            for api, titles in asked.items()
-            for title in await _missing(source, titles, api)
-            for url in titles[title]
-        ]
-    )
-
-
-async def _missing(source: WikiSource, titles: Mapping[str, object], api: str) -> frozenset[str]:
-    try:
-        return await source.missing(list(titles), api)
-    except WeboidError as error:
-        if not api:
-            raise
-        log.warning("%s is not asked whether pages are there: %s", api, error)
-        return frozenset()
+    lost: set[str] = set()
+    for api, titles in asked.items():
+        try:
+            missing = await source.missing(list(titles), api)
+        except WeboidError as error:
+            if not api:
+                raise
+            log.warning("%s is not asked whether pages are there: %s", api, error)
+            continue
+        lost.update(url for title in missing for url in titles[title])
+    return frozenset(lost)
 
 
 def _prefix(pages_url: str) -> str:

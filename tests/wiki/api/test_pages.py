@@ -13,7 +13,7 @@ from tests.wiki.api.fronting import Answer, Front
 from tests.wiki.writing import BOT_SECRET, Writer
 from wiki.api.credentials import WikiCredentials
 from wiki.api.errors import WikiAwayError
-from wiki.api.page_query import all_pages, missing_titles, read_pages, unknown_names
+from wiki.api.page_query import missing_titles, read_pages, unknown_names
 from wiki.api.revisions import (
     REVISIONS_AT_ONCE,
     first_revision_with,
@@ -23,7 +23,9 @@ from wiki.api.revisions import (
     spread_evenly,
 )
 from wiki.api.site_info import read_site_facts
+from wiki.api.wikidata import WikibaseRepository
 from wiki.settings import FeedSettings
+from wiki.sync.wiki_source import ApiSource
 
 slow = pytest.mark.slow
 ALL: dict[str, Any] = {"with_text": True, "with_categories": True, "with_templates": True}
@@ -211,21 +213,18 @@ async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
         writer.write(name, "x")
     writer.write("Help talk:Bb", "#REDIRECT [[Help talk:B]]")
     async with api_at(front.api) as api:
-        parts = [part async for part in all_pages(api, 13)]
-        from_b = [part async for part in all_pages(api, 13, "B")]
-        plain = [part async for part in all_pages(api, 13, with_redirects=False)]
-        none = [part async for part in all_pages(api, 2)]
-
+        source = ApiSource(api, WikibaseRepository(api, lambda _address: api))
+        whole, from_b = await source.listed(13), await source.listed(13, "B")
+        none = await source.listed(2)
         front.override["aplimit"] = "2"
-        places = [part.go_on async for part in all_pages(api, 13)]
-        rest = [part async for part in all_pages(api, 13, places[0])]
-    titles = [page.title for part in parts for page in part.pages]
-    assert titles == ["Help talk:A b", "Help talk:B", "Help talk:Bb", "Help talk:C", "Help talk:Ü"]
-    assert [page.title for part in from_b for page in part.pages] == titles[1:]
-    assert "Help talk:Bb" not in [page.title for part in plain for page in part.pages]
-    assert [len(part.pages) for part in none] == [0]
-    assert [page.title for part in rest for page in part.pages] == titles[2:]
-    assert places[-1] == ""
+        first = await source.listed(13)
+        rest = await source.listed(13, first.resume)
+    titles = [page.title for page in whole.pages]
+    assert titles == ["Help talk:A b", "Help talk:B", "Help talk:C", "Help talk:Ü"]
+    assert whole.resume == none.resume == rest.resume == ""
+    assert [page.title for page in from_b.pages] == titles[1:]
+    assert none.pages == ()
+    assert [page.title for page in (*first.pages, *rest.pages)] == titles
 
 
 @slow

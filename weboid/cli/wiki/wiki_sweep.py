@@ -109,15 +109,10 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class SweepLists:
-    """Selection of pages to read; empty: all.
-
-    Attributes:
-        namespaces: by their numbers.
-        categories: titles, each including its subcategories.
-    """
+    """Selection of pages to read; empty: all."""
 
     namespaces: tuple[int, ...] = ()
-    categories: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()  # titles, each including its subcategories
 
     def __bool__(self) -> bool:
         return bool(self.namespaces or self.categories)
@@ -126,13 +121,7 @@ class SweepLists:
 async def _begun(
     wiki: Wiki, lists: SweepLists, source: WikiSource, shared: SyncServices
 ) -> int | None:
-    """Request the lists from the wiki's watcher; return the number of pages to read, None: unknown.
-
-    Raises:
-        InputError: the wiki's pages of that namespace are not observed, or there are too many
-            lists.
-        WeboidError: the wiki or the registry does not answer.
-    """
+    """Request the lists from the wiki's watcher; return the number of pages to read, None: unknown."""
     feed = WikiSettings.parse(wiki.settings).feed
     if not lists:
         return await source.size(feed.namespaces) or None
