@@ -7,7 +7,7 @@ the archive has taken the link (at-least-once delivery). Archived copies are kep
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -16,13 +16,12 @@ from sqlalchemy import Connection, delete, func, literal_column, select, update
 
 from links.registry.pages import PAGE_BITS, LinkRef
 from links.registry.schema import pages, refs, wanted, wikis
-from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one
+from links.registry.statements import Reader, SqlStatement, insert_missing, many, one
 
 HELD = timedelta(days=200)  # longer than any page stays that is not observed
 MAX_ATTEMPTS = 32_000  # what the column holds
-AT_ONCE = (
-    20  # links of a page that its save may bring before those of others: more than most edits add
-)
+# Links of a page that its save may bring before those of others: more than most edits add.
+AT_ONCE = 20
 
 
 class ArchivePriority(IntEnum):
@@ -35,9 +34,8 @@ class ArchivePriority(IntEnum):
     LACKING = 4  # a sweep found it without a copy
 
 
-IF_LACKING = frozenset(
-    {ArchivePriority.REVIVED, ArchivePriority.LACKING}
-)  # what has any good copy is left alone
+# What has any good copy is left alone.
+IF_LACKING = frozenset({ArchivePriority.REVIVED, ArchivePriority.LACKING})
 
 
 class BacklogRow(NamedTuple):
@@ -62,13 +60,12 @@ class BacklogRow(NamedTuple):
         return self.page & ((1 << PAGE_BITS) - 1)
 
 
-_FOUND = (
-    *(wanted.c.page, wanted.c.url_id, wanted.c.since, wanted.c.due, wanted.c.attempts),
-    *(wanted.c.priority, pages.c.title, refs.c.gone_day, refs.c.first_day),
-    refs.c.spelling,
-)
+_IS_LINK = (wanted.c.page == one("of"), wanted.c.url_id == one("url"))
 DUE = SqlStatement(
-    select(*_FOUND)
+    select(
+        *(wanted.c.page, wanted.c.url_id, wanted.c.since, wanted.c.due, wanted.c.attempts),
+        *(wanted.c.priority, pages.c.title, refs.c.gone_day, refs.c.first_day, refs.c.spelling),
+    )
     .select_from(
         wanted.outerjoin(pages, pages.c.id == wanted.c.page).outerjoin(
             refs, (refs.c.page == wanted.c.page) & (refs.c.url_id == wanted.c.url_id)
@@ -87,18 +84,13 @@ NEXT_DUE = SqlStatement(
         wanted.c.wiki_id == one("wiki"), wanted.c.priority == one("which")
     )
 )
-FORGET = SqlStatement(
-    delete(wanted).where(wanted.c.page == one("of"), wanted.c.url_id == one("url"))
-)
+FORGET = SqlStatement(delete(wanted).where(*_IS_LINK))
 POSTPONE = SqlStatement(
-    update(wanted)
-    .where(wanted.c.page == one("of"), wanted.c.url_id == one("url"))
-    .values(due=one("later"), attempts=one("tries"))
+    update(wanted).where(*_IS_LINK).values(due=one("later"), attempts=one("tries"))
 )
 HURRY = SqlStatement(
     update(wanted)
-    .where(wanted.c.page == one("of"), wanted.c.url_id == one("url"))
-    .where(wanted.c.priority == one("before"))
+    .where(*_IS_LINK, wanted.c.priority == one("before"))
     .values(priority=one("which"), due=one("later"))
 )
 HOLD_BACK = SqlStatement(
@@ -117,18 +109,11 @@ FIRST_USES = SqlStatement(
     .group_by(refs.c.url_id),
     "urls",
 )
-STANDING = SqlStatement(
-    select(refs.c.page, refs.c.url_id).where(
-        refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None), refs.c.first_day < one("before")
-    ),
-    "pages",
+_CURRENT = select(refs.c.page, refs.c.url_id).where(
+    refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)
 )
-CURRENT = SqlStatement(
-    select(refs.c.page, refs.c.url_id).where(
-        refs.c.page.in_(many("pages")), refs.c.gone_day.is_(None)
-    ),
-    "pages",
-)
+CURRENT = SqlStatement(_CURRENT, "pages")
+STANDING = SqlStatement(_CURRENT.where(refs.c.first_day < one("before")), "pages")
 
 
 def want_links(
@@ -145,55 +130,29 @@ def want_links(
     saved get the highest one, so that a page with thousands of links does not delay all others.
     """
     moment, due = int(now.timestamp()), int((now + grace).timestamp())
-    rows = [
-        {
-            "page": link.page,
-            "url_id": link.url_id,
-            "since": moment,
-            "due": due,
-            "attempts": 0,
-            "wiki_id": link.page >> PAGE_BITS,
-            "priority": int(each),
-        }
-        for link, each in _in_turn(links, priority)
-    ]
+    counts: Counter[int] = Counter()
+    rows = []
+    for link in links:
+        counts[link.page] += 1
+        is_crowd = priority is ArchivePriority.SAVED and counts[link.page] > AT_ONCE
+        row = {"page": link.page, "url_id": link.url_id, "since": moment, "due": due, "attempts": 0}
+        which = ArchivePriority.CROWD if is_crowd else priority
+        rows.append(row | {"wiki_id": link.page >> PAGE_BITS, "priority": int(which)})
     insert_missing(connection, wanted, rows)
-    order = list(ArchivePriority)
-    for before in order[1:]:
-        HURRY.run(
-            connection,
-            [
-                {
-                    "of": row["page"],
-                    "url": row["url_id"],
-                    "which": row["priority"],
-                    "before": int(before),
-                    "later": due,
-                }
-                for row in rows
-                if order.index(ArchivePriority(row["priority"])) < order.index(before)
-            ],
-        )
+    order = list(map(int, ArchivePriority))
+    for place, before in enumerate(order):
+        hurried = [
+            {"of": row["page"], "url": row["url_id"], "which": row["priority"]}
+            for row in rows
+            if row["priority"] in order[:place]
+        ]
+        HURRY.run(connection, [each | {"before": before, "later": due} for each in hurried])
 
 
 def want_urls(connection: Connection, url_ids: Iterable[int], *, now: datetime) -> None:
     """Add these URLs to the backlog, for the first page that has each, on a wiki watched by its API."""
-    links = [
-        LinkRef(page, url_id)
-        for batch in batches(sorted(set(url_ids)))
-        for page, url_id in FIRST_USES.rows(connection, {"urls": batch})
-    ]
+    links = [LinkRef(*row) for row in FIRST_USES.each(connection, "urls", sorted(set(url_ids)))]
     want_links(connection, links, priority=ArchivePriority.REVIVED, now=now)
-
-
-def _in_turn(
-    links: Iterable[LinkRef], priority: ArchivePriority
-) -> Iterator[tuple[LinkRef, ArchivePriority]]:
-    counts: Counter[int] = Counter()
-    for link in links:
-        counts[link.page] += 1
-        is_crowd = priority is ArchivePriority.SAVED and counts[link.page] > AT_ONCE
-        yield link, ArchivePriority.CROWD if is_crowd else priority
 
 
 def forget_links(connection: Connection, links: Iterable[LinkRef]) -> None:
@@ -204,25 +163,17 @@ def forget_links(connection: Connection, links: Iterable[LinkRef]) -> None:
 def postpone_links(connection: Connection, rows: Iterable[BacklogRow], *, until: datetime) -> None:
     """Set the next attempt of links that could not be handed over."""
     later = int(until.timestamp())
-    POSTPONE.run(
-        connection,
-        [
-            {
-                "of": row.page,
-                "url": row.url_id,
-                "later": later,
-                "tries": min(row.attempts + 1, MAX_ATTEMPTS),
-            }
-            for row in rows
-        ],
+    given = (
+        {"of": row.page, "url": row.url_id, "tries": min(row.attempts + 1, MAX_ATTEMPTS)}
+        for row in rows
     )
+    POSTPONE.run(connection, [each | {"later": later} for each in given])
 
 
 def hold_back_pages(connection: Connection, numbers: Iterable[int], *, now: datetime) -> None:
     """Pause the backlog rows of these pages; they may be released later."""
     later = int((now + HELD).timestamp())
-    for batch in batches(sorted(numbers)):
-        HOLD_BACK.run(connection, {"pages": batch, "later": later})
+    HOLD_BACK.run_each(connection, "pages", sorted(numbers), later=later)
 
 
 def release_pages(
@@ -230,8 +181,7 @@ def release_pages(
 ) -> None:
     """Release the paused backlog rows of these pages."""
     times = {"far": int((now + HELD / 2).timestamp()), "later": int((now + grace).timestamp())}
-    for batch in batches(sorted(numbers)):
-        LET_GO.run(connection, {"pages": batch, **times})
+    LET_GO.run_each(connection, "pages", sorted(numbers), **times)
 
 
 def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> list[BacklogRow]:
@@ -241,7 +191,7 @@ def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> lis
         if len(found) < limit:
             asked = {"wiki": wiki_id, "which": int(priority), "now": int(now.timestamp())}
             rows = DUE.rows(reader, {**asked, "most": limit - len(found)})
-            found += map(_row, rows)
+            found += [_row(*row) for row in rows]
     return found
 
 
@@ -257,24 +207,17 @@ def next_due(reader: Reader, wiki_id: int) -> datetime | None:
 
 def current_links(reader: Reader, numbers: Sequence[int]) -> list[LinkRef]:
     """Return all links that these pages have, by the registry's numbers of the pages."""
-    return [
-        LinkRef(*row)
-        for batch in batches(sorted(numbers))
-        for row in CURRENT.rows(reader, {"pages": batch})
-    ]
+    return [LinkRef(*row) for row in CURRENT.each(reader, "pages", sorted(numbers))]
 
 
 def standing_links(reader: Reader, numbers: Sequence[int], *, before: int) -> list[LinkRef]:
     """Return the links that these pages have, and had before that day."""
-    return [
-        LinkRef(*row)
-        for batch in batches(sorted(numbers))
-        for row in STANDING.rows(reader, {"pages": batch, "before": before})
-    ]
+    found = STANDING.each(reader, "pages", sorted(numbers), before=before)
+    return [LinkRef(*row) for row in found]
 
 
-def _row(found: Sequence[Any]) -> BacklogRow:
-    page, url_id, since, due, attempts, priority, title, gone_day, first_day, spelling = found
+def _row(page: int, url_id: int, since: int, due: int, attempts: int, *rest: Any) -> BacklogRow:
+    priority, title, gone_day, first_day, spelling = rest
     return BacklogRow(
         page,
         url_id,

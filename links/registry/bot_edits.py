@@ -16,33 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from sqlalchemy import Connection, insert
 
 from core.errors import CollectionInUseError, InputError, InvariantError
-from links.registry.edit_statements import (
-    BY_ID,
-    CHANGES,
-    COUNTS,
-    END_TURN,
-    FORGET,
-    FORGET_CHANGES,
-    FORGET_NOTHING,
-    HELD,
-    IN_STATES,
-    LAST_MADE,
-    LATELY,
-    LOOK_AGAIN,
-    MOVE,
-    MOVED,
-    NAMES,
-    NEWEST,
-    OF_LINKS,
-    OF_PAGE,
-    REVIVED,
-    SET_CHECKED,
-    SET_REPORTED,
-    SET_UNDONE,
-    TAKE_TURN,
-    TO_WATCH,
-    TURN,
-)
+from links.registry import edit_statements as sql
 from links.registry.pages import LinkRef, number_of
 from links.registry.schema import edit_changes, edit_turns, edits
 from links.registry.statements import MOST, Reader, batches, insert_missing
@@ -88,11 +62,7 @@ MOVES: Final[Mapping[EditState, frozenset[EditState]]] = {
 }
 STANDING: Final = (_S.MADE, _S.KEPT)  # made, and as far as is known still there
 HOLDING: Final = (_S.REVERTED, _S.ACCEPTED)  # what was undone is not repeated
-PARTLY: Final = (
-    _S.REVERTED,
-    _S.ACCEPTED,
-    _S.DECLINED,
-)  # what was not undone stands, as far as is known
+PARTLY: Final = (_S.REVERTED, _S.ACCEPTED, _S.DECLINED)  # … what was not undone of it stands
 
 
 REVIVED_KIND: Final = "revived"  # of a change: the text no longer says that the link is dead
@@ -148,14 +118,6 @@ class BotEdit:
     changes: tuple[EditChange, ...] = ()
 
 
-class HeldLink(NamedTuple):
-    """Link of a page that the bot must not touch, and the edit that is the reason."""
-
-    page_id: int
-    url_id: int
-    edit_id: int
-
-
 class BotBusyError(CollectionInUseError):
     """Refusal of the edit lock because another run of the bot edits the wiki."""
 
@@ -177,20 +139,18 @@ class RevivedLink(NamedTuple):
     kind: str
 
 
+def _row(wiki_id: int, wanted: IntendedEdit, state: EditState, moment: int) -> dict[str, Any]:
+    return {
+        "wiki_id": wiki_id, "page_id": wanted.page_id, "kind": str(wanted.kind), "job": wanted.job,
+        "moment": moment, "base_rev": wanted.base_rev, "state": int(state),
+    }  # fmt: skip
+
+
 def record_intended_edit(
     connection: Connection, wiki_id: int, wanted: IntendedEdit, *, moment: int
 ) -> int:
     """Record an edit that is about to be sent; return its number."""
-    row = {
-        "wiki_id": wiki_id,
-        "page_id": wanted.page_id,
-        "kind": str(wanted.kind),
-        "job": wanted.job,
-        "moment": moment,
-        "base_rev": wanted.base_rev,
-        "digest": wanted.digest,
-        "state": int(EditState.INTENDED),
-    }
+    row = _row(wiki_id, wanted, EditState.INTENDED, moment) | {"digest": wanted.digest}
     number: int = connection.execute(insert(edits).values(row).returning(edits.c.id)).scalar_one()
     page = number_of(wiki_id, wanted.page_id)
     rows = [
@@ -227,9 +187,9 @@ def move_edit(
     if state not in MOVES[edit.state]:
         raise InvariantError(f"An edit that is {edit.state.name} cannot become {state.name}.")
     made = replace(edit, state=state, checked=moment, **facts)
-    values = {f"new_{name}": getattr(made, name) for name in MOVED}
+    values = {f"new_{name}": getattr(made, name) for name in sql.MOVED}
     values |= {"new_state": int(state), "new_note": made.note[:2_000]}
-    if not MOVE.run(connection, {**values, "of": edit.id, "was": int(edit.state)}):
+    if not sql.MOVE.run(connection, {**values, "of": edit.id, "was": int(edit.state)}):
         raise InputError(f"Edit {edit.id} was changed by somebody else meanwhile: look again.")
     if undone is None:
         return made
@@ -237,15 +197,15 @@ def move_edit(
     for place, change in enumerate(made.changes):
         now = place in undone
         if now != change.is_undone:
-            SET_UNDONE.run(connection, {"of": edit.id, "place": place, "undone": now})
+            sql.SET_UNDONE.run(connection, {"of": edit.id, "place": place, "undone": now})
         changes.append(replace(change, is_undone=now))
     return replace(made, changes=tuple(changes))
 
 
 def forget_edit(connection: Connection, edit_id: int) -> None:
     """Delete an edit that was certainly not made, such as one that met a conflict."""
-    if FORGET.run(connection, {"of": edit_id, "was": int(EditState.INTENDED)}):
-        FORGET_CHANGES.run(connection, {"of": edit_id})
+    if sql.FORGET.run(connection, {"of": edit_id, "was": int(EditState.INTENDED)}):
+        sql.FORGET_CHANGES.run(connection, {"of": edit_id})
 
 
 def note_nothing_to_do(
@@ -253,37 +213,24 @@ def note_nothing_to_do(
 ) -> None:
     """Record that there was nothing to do on a page, for that revision and state of knowledge."""
     of_page = {"wiki": wiki_id, "page": wanted.page_id}
-    FORGET_NOTHING.run(connection, {**of_page, "was": int(EditState.NOTHING)})
-    row = {
-        "wiki_id": wiki_id,
-        "page_id": wanted.page_id,
-        "kind": str(wanted.kind),
-        "job": wanted.job,
-        "moment": moment,
-        "base_rev": wanted.base_rev,
-        "basis": basis,
-        "state": int(EditState.NOTHING),
-    }
+    sql.FORGET_NOTHING.run(connection, {**of_page, "was": int(EditState.NOTHING)})
+    row = _row(wiki_id, wanted, EditState.NOTHING, moment) | {"basis": basis}
     connection.execute(insert(edits).values(row))
 
 
 def set_checked(connection: Connection, edit_ids: Collection[int], *, moment: int) -> None:
     """Record that the edits were still in place at that time."""
-    for batch in batches(sorted(edit_ids)):
-        SET_CHECKED.run(connection, {"ids": batch, "seen_at": moment})
+    sql.SET_CHECKED.run_each(connection, "ids", sorted(edit_ids), seen_at=moment)
 
 
 def set_reported(connection: Connection, edit_id: int) -> None:
     """Record that the revert of the edit was counted as a report."""
-    SET_REPORTED.run(connection, {"of": edit_id})
+    sql.SET_REPORTED.run(connection, {"of": edit_id})
 
 
 def make_urls_due(connection: Connection, url_ids: Collection[int], *, day: int) -> int:
     """Schedule the links for a check today (B14); return how many were due later."""
-    return sum(
-        LOOK_AGAIN.run(connection, {"ids": batch, "day_now": day})
-        for batch in batches(sorted(url_ids))
-    )
+    return sql.LOOK_AGAIN.run_each(connection, "ids", sorted(url_ids), day_now=day)
 
 
 def take_edit_lock(
@@ -292,9 +239,9 @@ def take_edit_lock(
     """Lock a wiki for the run of that unique name, or renew the lock; BotBusyError when another has it."""
     insert_missing(connection, edit_turns, [{"wiki_id": wiki_id, "holder": who, "until": 0}])
     given = {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}
-    if TAKE_TURN.run(connection, given):
+    if sql.TAKE_TURN.run(connection, given):
         return
-    holder, until = TURN.rows(connection, {"wiki": wiki_id})[0]
+    holder, until = sql.TURN.rows(connection, {"wiki": wiki_id})[0]
     raise BotBusyError(
         f"Another run ({holder}) edits this wiki: wait for its end. If it was killed, its turn ends by"
         f" itself in {max(until - now, 0)} s."
@@ -303,14 +250,12 @@ def take_edit_lock(
 
 def release_edit_lock(connection: Connection, wiki_id: int, who: str) -> None:
     """Release the lock of a wiki, unless another run holds it."""
-    END_TURN.run(connection, {"wiki": wiki_id, "who": who})
+    sql.END_TURN.run(connection, {"wiki": wiki_id, "who": who})
 
 
 def edits_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, BotEdit]:
     """Return the existing edits with these numbers."""
-    found: list[Any] = []
-    for batch in batches(dict.fromkeys(ids)):
-        found += BY_ID.rows(reader, {"ids": batch})
+    found = list(sql.BY_ID.each(reader, "ids", dict.fromkeys(ids)))
     return {edit.id: edit for edit in _whole(reader, found)}
 
 
@@ -333,14 +278,14 @@ def called_dead_by_us(reader: Reader, links: Iterable[LinkRef]) -> frozenset[Lin
     for batch in batches(asked):
         pages, ids = ({link[place] for link in batch} for place in (0, 1))
         given = {"pages": sorted(pages), "urls": sorted(ids), "states": states}
-        rows = OF_LINKS.rows(reader, {**given, "kind": str(EditKind.PAGE)})
+        rows = sql.OF_LINKS.rows(reader, {**given, "kind": str(EditKind.PAGE)})
         found += [(LinkRef(page, url_id), kind) for page, url_id, kind in rows]
     return called_dead(found) & frozenset(asked)
 
 
 def edits_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[BotEdit]:
     """Return all edits of the page, the oldest first."""
-    return _whole(reader, OF_PAGE.rows(reader, {"wiki": wiki_id, "page": page_id}))
+    return _whole(reader, sql.OF_PAGE.rows(reader, {"wiki": wiki_id, "page": page_id}))
 
 
 def edits_in(
@@ -354,7 +299,7 @@ def edits_in(
 ) -> list[BotEdit]:
     """Return edits in these states after the number `after`, the oldest first."""
     asked = {"states": list(map(int, states)), "since": since, "after": after, "most": limit}
-    return _whole(reader, IN_STATES.rows(reader, {"wiki": wiki_id, **asked}))
+    return _whole(reader, sql.IN_STATES.rows(reader, {"wiki": wiki_id, **asked}))
 
 
 def newest_edits(
@@ -367,7 +312,7 @@ def newest_edits(
 ) -> list[BotEdit]:
     """Return edits in these states before the number `before`, the newest first."""
     asked = {"states": list(map(int, states)), "before": before, "most": limit}
-    return _whole(reader, NEWEST.rows(reader, {"wiki": wiki_id, **asked}))
+    return _whole(reader, sql.NEWEST.rows(reader, {"wiki": wiki_id, **asked}))
 
 
 def edits_to_watch(
@@ -381,19 +326,19 @@ def edits_to_watch(
 ) -> list[BotEdit]:
     """Return edits made since `since` and last checked before `before`, the oldest first."""
     asked = {"states": list(map(int, states)), "since": since, "before": before, "most": limit}
-    return _whole(reader, TO_WATCH.rows(reader, {"wiki": wiki_id, **asked}))
+    return _whole(reader, sql.TO_WATCH.rows(reader, {"wiki": wiki_id, **asked}))
 
 
 def last_made(reader: Reader, wiki_id: int) -> int:
     """Return when the bot last edited the wiki, or intended to; 0: never."""
     states = [int(each) for each in EditState if each is not EditState.NOTHING]
-    found = LAST_MADE.rows(reader, {"wiki": wiki_id, "states": states})
+    found = sql.LAST_MADE.rows(reader, {"wiki": wiki_id, "states": states})
     return int(found[0][0] or 0)
 
 
 def count_edits(reader: Reader, wiki_id: int, kind: EditKind) -> dict[EditState, int]:
     """Count the wiki's edits by state."""
-    found = COUNTS.rows(reader, {"wiki": wiki_id, "kind": str(kind)})
+    found = sql.COUNTS.rows(reader, {"wiki": wiki_id, "kind": str(kind)})
     return {EditState(state): number for state, number in found}
 
 
@@ -401,9 +346,9 @@ def held_links(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
     """Return links that the bot must not touch, by page and link, with the edit that is the reason."""
     found: dict[int, dict[int, int]] = {}
     states = list(map(int, HOLDING))
-    for batch in batches({number_of(wiki_id, page_id) for page_id in page_ids}):
-        for row in map(HeldLink._make, HELD.rows(reader, {"pages": batch, "states": states})):
-            found.setdefault(row.page_id, {})[row.url_id] = row.edit_id
+    numbers = {number_of(wiki_id, page_id) for page_id in page_ids}
+    for page_id, url_id, edit_id in sql.HELD.each(reader, "pages", numbers, states=states):
+        found.setdefault(page_id, {})[url_id] = edit_id
     return found
 
 
@@ -412,10 +357,10 @@ def last_edits(
 ) -> dict[int, LastEdit]:
     """Return the last action on each of the pages."""
     found: dict[int, LastEdit] = {}
-    for batch in batches(dict.fromkeys(page_ids)):
-        for row in LATELY.rows(reader, {"wiki": wiki_id, "ids": batch, "kind": str(kind)}):
-            basis = None if row[3] is None else bytes(row[3])
-            found[row[0]] = LastEdit(EditState(row[1]), row[2], basis, row[4])
+    asked = {"wiki": wiki_id, "kind": str(kind)}
+    for row in sql.LATELY.each(reader, "ids", dict.fromkeys(page_ids), **asked):
+        basis = None if row[3] is None else bytes(row[3])
+        found[row[0]] = LastEdit(EditState(row[1]), row[2], basis, row[4])
     return found
 
 
@@ -424,24 +369,20 @@ def revived_links(
 ) -> list[RevivedLink]:
     """Return links in one of the states `living` that the bot changed, by page, after page `after`."""
     asked = {"states": list(map(int, STANDING)), "living": list(living)}
-    rows = REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": limit, **asked})
+    rows = sql.REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": limit, **asked})
     return [RevivedLink(*row) for row in rows]
 
 
 def _whole(reader: Reader, rows: Sequence[Any]) -> list[BotEdit]:
     """Load edits with their changes."""
     changes: dict[int, list[EditChange]] = {}
-    for batch in batches(row[0] for row in rows):
-        for number, url_id, kind, before, after, undone in CHANGES.rows(reader, {"ids": batch}):
-            changes.setdefault(number, []).append(
-                EditChange(url_id, kind, before, after, bool(undone))
-            )
-    return [_edit(row, tuple(changes.get(row[0], ()))) for row in rows]
-
-
-def _edit(row: Any, changes: tuple[EditChange, ...]) -> BotEdit:
-    facts = dict(zip(NAMES, row, strict=True))
-    facts["kind"] = EditKind(facts["kind"])
-    facts["state"] = EditState(facts["state"])
-    facts["is_reported"] = bool(facts["is_reported"])
-    return BotEdit(**facts, changes=changes)
+    ids = (row[0] for row in rows)
+    for number, *facts, is_undone in sql.CHANGES.each(reader, "ids", ids):
+        changes.setdefault(number, []).append(EditChange(*facts, bool(is_undone)))
+    found = []
+    for row in rows:
+        facts = dict(zip(sql.NAMES, row, strict=True))
+        facts |= {"kind": EditKind(facts["kind"]), "state": EditState(facts["state"])}
+        facts["is_reported"] = bool(facts["is_reported"])
+        found.append(BotEdit(**facts, changes=tuple(changes.get(row[0], ()))))
+    return found

@@ -5,10 +5,10 @@ the most informative citation is stored. Without an access date the day counts o
 first seen with the link (B06).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -16,7 +16,7 @@ from core.storable_text import storable
 from links.registry.bot_edits import called_dead_by_us
 from links.registry.pages import LinkRef
 from links.registry.schema import citations, copy_searches, refs, urls
-from links.registry.statements import Reader, SqlStatement, batches, many, one
+from links.registry.statements import Reader, SqlStatement, many, one
 from links.states import LinkState
 
 ARCHIVE_URL_LIMIT_CHARS = 8_192
@@ -115,11 +115,7 @@ FIRST_SEEN = SqlStatement(select(refs.c.url_id, refs.c.first_day).where(refs.c.p
 
 def links_tagged_dead(reader: Reader, url_ids: Iterable[int]) -> frozenset[int]:
     """Return those of the links that a page tags as dead, other than by the bot's own tags (B10)."""
-    said = [
-        LinkRef(*row)
-        for batch in batches(sorted(set(url_ids)))
-        for row in SAID_DEAD.rows(reader, {"urls": batch})
-    ]
+    said = [LinkRef(*row) for row in SAID_DEAD.each(reader, "urls", sorted(set(url_ids)))]
     ours = called_dead_by_us(reader, said)
     return frozenset(link.url_id for link in said if link not in ours)
 
@@ -136,37 +132,40 @@ def put_citations(
         there = best.get(row.link)
         if there is None or row.weight > there.weight:
             best[row.link] = row
-    wanted_rows = {link: _values(row) for link, row in best.items()}
+    wanted_rows = {link: tuple(_facts(row).values())[2:] for link, row in best.items()}
     there_rows = {
         LinkRef(found[0], found[1]): tuple(found[2:])
-        for batch in batches(sorted(set(numbers)))
-        for found in OF_PAGES.rows(connection, {"pages": batch})
+        for found in OF_PAGES.each(connection, "pages", sorted(set(numbers)))
     }
     changed = {
         link.page
         for link in wanted_rows.keys() | there_rows.keys()
         if wanted_rows.get(link) != there_rows.get(link)
     }
-    for batch in batches(sorted(changed)):
-        FORGET.run(connection, {"pages": batch})
+    FORGET.run_each(connection, "pages", sorted(changed))
     new = [_facts(row) for link, row in best.items() if link.page in changed]
     if new:
         connection.execute(insert(citations), new)
-    read = sorted({link.url_id for link in _newly_dated(best, there_rows)})
-    for batch in batches(read):
-        OUTDATE.run(connection, {"urls": batch})
+    # A new access date may ask for another version than those that are known.
+    place = [column.name for column in _COLUMNS[2:]].index("access_day")
+    dated = {
+        link.url_id
+        for link, row in best.items()
+        if row.access_day is not None
+        and (link not in there_rows or row.access_day != there_rows[link][place])
+    }
+    OUTDATE.run_each(connection, "urls", sorted(dated))
     tagged = sorted({link.url_id for link, row in best.items() if CitationFlag.DEAD in row.said})
-    for batch in batches(tagged):
-        LOOK_AT_MARKED.run(connection, {"ids": batch, "today": day})
+    LOOK_AT_MARKED.run_each(connection, "ids", tagged, today=day)
 
 
 def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[LinkRef, CitationRow]:
     """Return the citations of these pages."""
-    return {
-        row.link: row
-        for batch in batches(sorted(set(numbers)))
-        for row in map(_row, OF_PAGES.rows(reader, {"pages": batch}))
-    }
+    found: dict[LinkRef, CitationRow] = {}
+    for page, url_id, *facts, flags in OF_PAGES.each(reader, "pages", sorted(set(numbers))):
+        link = LinkRef(page, url_id)
+        found[link] = CitationRow(link, *facts, CitationFlag(flags))
+    return found
 
 
 def cited_uses(reader: Reader, url_id: int, *, limit: int = 100) -> list[CitingPageUse]:
@@ -190,21 +189,6 @@ def days_cited(reader: Reader, page: int) -> Mapping[int, int]:
     return days
 
 
-def _newly_dated(
-    rows: Mapping[LinkRef, CitationRow], before: Mapping[LinkRef, tuple[object, ...]]
-) -> Iterator[LinkRef]:
-    """Yield links with an access date that the page did not have before."""
-    place = [column.name for column in _COLUMNS[2:]].index("access_day")
-    for link, row in rows.items():
-        told = before[link][place] if link in before else None
-        if row.access_day is not None and row.access_day != told:
-            yield link
-
-
-def _values(row: CitationRow) -> tuple[object, ...]:
-    return tuple(_facts(row).values())[2:]
-
-
 def _facts(row: CitationRow) -> dict[str, object]:
     return {
         "page": row.link.page,
@@ -215,10 +199,3 @@ def _facts(row: CitationRow) -> dict[str, object]:
         "archive_timestamp": storable(row.archive_timestamp),
         "facts": int(row.said),
     }
-
-
-def _row(found: Sequence[Any]) -> CitationRow:
-    page, url_id, way, access_day, archive_url, timestamp, facts = found
-    return CitationRow(
-        LinkRef(page, url_id), way, access_day, archive_url, timestamp, CitationFlag(facts)
-    )

@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, ColumnElement, exists, func, literal_column, 
 
 from links.registry.pages import MAX_PAGE_ID, PAGE_BITS, number_of
 from links.registry.schema import copies, invalid, pages, refs, urls, wanted, wikis
-from links.registry.statements import Reader, SqlStatement, batches, many, one
+from links.registry.statements import Reader, SqlStatement, many, one
 from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows, urls_by_id
 from links.registry.wikis import Wiki
 from links.rules.link_class import MISSING_TARGET
@@ -152,26 +152,20 @@ def known_by_key(reader: Reader, wiki: Wiki, keys: Iterable[bytes]) -> dict[str,
     own: dict[str, UrlRow] = {}
     others: dict[int, UrlRow] = {}
     ends = {"low": number_of(wiki.id, 0), "high": number_of(wiki.id + 1, 0)}
-    for batch in batches(dict.fromkeys(keys)):
-        for found in BY_KEY.rows(reader, {"keys": list(batch), **ends}):
-            row = row_of(found)
-            if found[len(COLUMNS)]:
-                own[row.url] = row
-            else:
-                others[row.id] = row
-    for ids in batches(others):
-        for (number,) in IN_FARM.rows(reader, {"ids": ids, "farm": wiki.farm_id}):
-            own[others[number].url] = others[number]
+    for found in BY_KEY.each(reader, "keys", dict.fromkeys(keys), **ends):
+        row = row_of(found)
+        if found[len(COLUMNS)]:
+            own[row.url] = row
+        else:
+            others[row.id] = row
+    for (number,) in IN_FARM.each(reader, "ids", others, farm=wiki.farm_id):
+        own[others[number].url] = others[number]
     return own
 
 
 def wikis_having(reader: Reader, ids: Iterable[int]) -> list[tuple[int, int]]:
     """Return URLs with the wikis whose pages have them now, by their numbers, each pair once."""
-    return [
-        (row[0], row[1])
-        for batch in batches(dict.fromkeys(ids))
-        for row in HAVING.rows(reader, {"ids": batch})
-    ]
+    return [(row[0], row[1]) for row in HAVING.each(reader, "ids", dict.fromkeys(ids))]
 
 
 def on_page(reader: Reader, wiki_id: int, page_id: int, ids: Iterable[int]) -> dict[int, str]:
@@ -182,11 +176,8 @@ def on_page(reader: Reader, wiki_id: int, page_id: int, ids: Iterable[int]) -> d
     if not 0 < page_id <= MAX_PAGE_ID:
         return {}
     page = number_of(wiki_id, page_id)
-    return {
-        number: spelling or ""
-        for batch in batches(dict.fromkeys(ids))
-        for number, spelling in ON_PAGE.rows(reader, {"page": page, "ids": batch})
-    }
+    rows = ON_PAGE.each(reader, "ids", dict.fromkeys(ids), page=page)
+    return {number: spelling or "" for number, spelling in rows}
 
 
 def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, int]:
@@ -200,12 +191,10 @@ def missing_targets_on(reader: Reader, wiki_id: int, page_id: int) -> dict[str, 
 def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[ExternalCopy]]:
     """Return chosen copies in other archives (W30), by URL number: manual choices first, then the newest."""
     found: dict[int, list[ExternalCopy]] = {}
-    for batch in batches(dict.fromkeys(ids)):
-        for number, service, address, timestamp, chosen_by, is_locked in COPIES.rows(
-            reader, {"ids": batch}
-        ):
-            copy = ExternalCopy(service, address, timestamp, bool(chosen_by or is_locked))
-            found.setdefault(number, []).append(copy)
+    for row in COPIES.each(reader, "ids", dict.fromkeys(ids)):
+        number, service, address, timestamp, chosen_by, is_locked = row
+        copy = ExternalCopy(service, address, timestamp, bool(chosen_by or is_locked))
+        found.setdefault(number, []).append(copy)
     for each in found.values():
         each.sort(key=lambda copy: (copy.is_by_hand, copy.timestamp, copy.service), reverse=True)
     return found
@@ -213,8 +202,4 @@ def copies_elsewhere(reader: Reader, ids: Iterable[int]) -> dict[int, list[Exter
 
 def wanted_since(reader: Reader, ids: Iterable[int]) -> dict[int, int]:
     """Return the start of the wait, in Unix seconds, of those URLs that wait to be archived."""
-    return {
-        number: since
-        for batch in batches(dict.fromkeys(ids))
-        for number, since in WANTED.rows(reader, {"ids": batch})
-    }
+    return dict(WANTED.each(reader, "ids", dict.fromkeys(ids)))

@@ -16,15 +16,7 @@ from sqlalchemy import Connection, Select, delete, func, select
 
 from core.storable_text import storable
 from links.registry.schema import additions, farms, hosts, page_revisions, pages, urls, wikis
-from links.registry.statements import (
-    Reader,
-    SqlStatement,
-    batches,
-    insert_missing,
-    many,
-    one,
-    upsert,
-)
+from links.registry.statements import Reader, SqlStatement, insert_missing, many, one, upsert
 from links.url_parts import SCHEMES, UrlParts
 
 KEEP_DAYS = 90
@@ -81,8 +73,7 @@ def revisions_of(reader: Reader, numbers: Iterable[int]) -> dict[int, int]:
     """Return the revisions at which the pages were read, by the registry's numbers of pages."""
     return {
         page: abs(rev_id)  # below zero: it is not certain whose the links of that revision are
-        for batch in batches(sorted(set(numbers)))
-        for page, rev_id in REVISIONS.rows(reader, {"pages": batch})
+        for page, rev_id in REVISIONS.each(reader, "pages", sorted(set(numbers)))
     }
 
 
@@ -95,16 +86,17 @@ def note_additions(
 ) -> int:
     """Store the revisions read and the accounts that added `new` links; return the number of additions."""
     revisions = {each.page: each for each in read if each.rev_id > 0}
-    before: dict[int, int] = {}
-    for batch in batches(revisions):
-        before.update((page, rev) for page, rev in REVISIONS.rows(connection, {"pages": batch}))
-    certain = {page for page, each in revisions.items() if _is_certain(each, before.get(page))}
-    changed = [
+    before: dict[int, int] = dict(REVISIONS.each(connection, "pages", revisions))
+    certain, changed = set(), []
+    for page, each in revisions.items():
+        last = before.get(page)
+        follows = last is not None and (last == each.rev_id or abs(last) == each.parent_id)
+        if follows or (last is None and each.parent_id == 0):
+            certain.add(page)
         # Below zero: whose the links of that revision are is not certain.
-        {"page": page, "rev_id": each.rev_id if page in certain else -each.rev_id}
-        for page, each in revisions.items()
-    ]
-    changed = [row for row in changed if before.get(row["page"]) != row["rev_id"]]
+        rev_id = each.rev_id if page in certain else -each.rev_id
+        if last != rev_id:
+            changed.append({"page": page, "rev_id": rev_id})
     upsert(connection, page_revisions, ("page",), changed)
     rows = [
         {
@@ -112,7 +104,7 @@ def note_additions(
             "url_id": url_id,
             "day": revisions[page].day,
             "rev_id": revisions[page].rev_id,
-            "account": _plain(revisions[page].account),
+            "account": storable(revisions[page].account)[:ACCOUNT_LIMIT_CHARS],
         }
         for page, url_id in new
         if page in certain and revisions[page].account and revisions[page].day > day - KEEP_DAYS
@@ -120,12 +112,6 @@ def note_additions(
     if rows:
         insert_missing(connection, additions, rows)
     return len(rows)
-
-
-def _is_certain(revision: PageRevision, before: int | None) -> bool:
-    if before is None:
-        return revision.parent_id == 0
-    return before == revision.rev_id or abs(before) == revision.parent_id
 
 
 def additions_of(
@@ -193,8 +179,3 @@ def _since(day: int, *columns: Any) -> Select[Any]:
         .join(hosts, hosts.c.id == urls.c.host_id)
         .where(additions.c.day >= day)
     )
-
-
-def _plain(account: str) -> str:
-    """Return the account name in a form that both databases accept."""
-    return storable(account)[:ACCOUNT_LIMIT_CHARS]

@@ -223,11 +223,7 @@ def _wanted_of(
     if not wanted.names_pages:
         return set(good)
     statement = ON_PAGES[wanted.wiki_id is not None, bool(wanted.namespaces)]
-    return {
-        row[0]
-        for batch in batches(good)
-        for row in statement.rows(rows, {"ids": batch, **_named(wanted)})
-    }
+    return {row[0] for row in statement.each(rows, "ids", good, **_named(wanted))}
 
 
 def _named(wanted: LinkQuery) -> dict[str, Any]:

@@ -301,9 +301,9 @@ def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[
     """
     asked = {title: plain_title(title) for title in titles}
     rows: dict[str, WikiPageRow] = {}
-    for batch in batches(set(filter(None, asked.values()))):
-        for found in BY_TITLE.rows(reader, {"wiki": wiki_id, "titles": batch}):
-            rows[found[4]] = page_of(found)
+    wanted = set(filter(None, asked.values()))
+    for found in BY_TITLE.each(reader, "titles", wanted, wiki=wiki_id):
+        rows[found[4]] = page_of(found)
     return {title: rows[kept] for title, kept in asked.items() if kept in rows}
 
 
@@ -313,12 +313,10 @@ def page_facts(
     """Return the facts about the wiki's known pages and all their links, by the wiki's ids."""
     found = find_pages(reader, wiki_id, page_ids)
     by_number = {page.id: page for page in found.values()}
-    rows: list[tuple[UrlRow, int, int, str]] = []
-    for batch in batches(by_number):
-        rows += [
-            (row_of(each), each[_PAGE], each[_PAGE + 1], each[_PAGE + 2] or "")
-            for each in LINKS.rows(reader, {"pages": batch})
-        ]
+    rows = [
+        (row_of(each), each[_PAGE], each[_PAGE + 1], each[_PAGE + 2] or "")
+        for each in LINKS.each(reader, "pages", by_number)
+    ]
     facts, refused, spam = _with_all({row.id: row for row, *_ in rows}, by_number, reader, day)
     links: dict[int, list[PageLinkFacts]] = {number: [] for number in by_number}
     for row, page, first_day, spelling in rows:

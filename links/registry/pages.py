@@ -44,9 +44,8 @@ from links.rules.wiki_rules import hits_of, write_spam_hits
 PAGE_BITS = 40
 MAX_PAGE_ID = (1 << PAGE_BITS) - 1
 _NO_TITLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_NOTED = frozenset(
-    {LinkClass.INVALID, LinkClass.MISSING, LinkClass.NOT_CHECKED}
-)  # kept with the page, as they stand there
+# Kept with the page, as they stand there.
+_NOTED = frozenset({LinkClass.INVALID, LinkClass.MISSING, LinkClass.NOT_CHECKED})
 MAX_TITLE_LENGTH = 1024  # MediaWiki's are of 255 bytes at most, and the namespace's name
 
 
@@ -114,9 +113,9 @@ COLUMNS = (
 )  # what `page_of` takes
 # Feeders of one wiki take turns; on SQLite all writers do.
 LOCK_WIKI = SqlStatement(select(wikis.c.id).where(wikis.c.id == one("wiki")).with_for_update())
-FIND = SqlStatement(
-    select(*COLUMNS).where(pages.c.wiki_id == one("wiki"), pages.c.page_id.in_(many("ids"))), "ids"
-)
+_OF_WIKI = pages.c.wiki_id == one("wiki")
+_NAMED = (_OF_WIKI, pages.c.page_id.in_(many("ids")))
+FIND = SqlStatement(select(*COLUMNS).where(*_NAMED), "ids")
 CHANGE = SqlStatement(
     update(pages)
     .where(pages.c.id == one("of"))
@@ -128,56 +127,35 @@ CHANGE = SqlStatement(
         is_stale=one("stale"),
     )
 )
-MARK_STALE = SqlStatement(
-    update(pages)
-    .where(pages.c.wiki_id == one("wiki"), pages.c.page_id.in_(many("ids")))
-    .values(is_stale=True),
-    "ids",
-)
-CLEAR_STALE = SqlStatement(
-    update(pages)
-    .where(pages.c.wiki_id == one("wiki"), pages.c.page_id.in_(many("ids")))
-    .values(is_stale=False),
-    "ids",
-)
-TITLED = SqlStatement(
-    select(*COLUMNS).where(pages.c.wiki_id == one("wiki"), pages.c.title.in_(many("titles"))),
-    "titles",
-)
+MARK_STALE = SqlStatement(update(pages).where(*_NAMED).values(is_stale=True), "ids")
+CLEAR_STALE = SqlStatement(update(pages).where(*_NAMED).values(is_stale=False), "ids")
+TITLED = SqlStatement(select(*COLUMNS).where(_OF_WIKI, pages.c.title.in_(many("titles"))), "titles")
 UNTOUCHED = SqlStatement(
     select(*COLUMNS)
-    .where(
-        pages.c.wiki_id == one("wiki"),
-        pages.c.touched_day < one("before"),
-        pages.c.id > one("after"),
-    )
+    .where(_OF_WIKI, pages.c.touched_day < one("before"), pages.c.id > one("after"))
     .order_by(pages.c.id)
     .limit(one("most"))
 )
 ASK = SqlStatement(
     update(pages)
-    .where(
-        pages.c.wiki_id == one("wiki"),
-        pages.c.page_id.in_(many("ids")),
-        or_(pages.c.asked_day.is_(None), pages.c.asked_day < one("day")),
-    )
+    .where(*_NAMED, or_(pages.c.asked_day.is_(None), pages.c.asked_day < one("day")))
     .values(asked_day=one("day")),
     "ids",
 )
 MOVE = SqlStatement(
     update(pages)
-    .where(pages.c.wiki_id == one("wiki"), pages.c.page_id == one("page"))
+    .where(_OF_WIKI, pages.c.page_id == one("page"))
     .values(title=one("new_title"), namespace=one("new_namespace"))
 )
 NEVER_LISTED = SqlStatement(
     select(*COLUMNS)
-    .where(pages.c.is_stale, pages.c.wiki_id == one("wiki"), pages.c.listed_day.is_(None))
+    .where(pages.c.is_stale, _OF_WIKI, pages.c.listed_day.is_(None))
     .order_by(pages.c.id)
     .limit(one("most"))
 )
 LISTED_LONG_AGO = SqlStatement(
     select(*COLUMNS)
-    .where(pages.c.is_stale, pages.c.wiki_id == one("wiki"), pages.c.listed_day >= 0)
+    .where(pages.c.is_stale, _OF_WIKI, pages.c.listed_day >= 0)
     .order_by(pages.c.listed_day, pages.c.id)
     .limit(one("most"))
 )
@@ -187,16 +165,9 @@ REFS = SqlStatement(
     ),
     "pages",
 )
-SET_SPELLING = SqlStatement(
-    update(refs)
-    .where(refs.c.page == one("of"), refs.c.url_id == one("url"))
-    .values(spelling=one("said"))
-)
-SET_GONE = SqlStatement(
-    update(refs)
-    .where(refs.c.page == one("of"), refs.c.url_id == one("url"))
-    .values(gone_day=one("gone"))
-)
+_REF = update(refs).where(refs.c.page == one("of"), refs.c.url_id == one("url"))
+SET_SPELLING = SqlStatement(_REF.values(spelling=one("said")))
+SET_GONE = SqlStatement(_REF.values(gone_day=one("gone")))
 FORGET = {
     table.name: SqlStatement(delete(table).where(table.c.page.in_(many("pages"))), "pages")
     for table in (refs, invalid, spam_hits, wanted, citations, additions, page_revisions)
@@ -230,9 +201,8 @@ def page_of(found: Sequence[Any]) -> WikiPageRow:
 def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, WikiPageRow]:
     """Return those of the wiki's pages that the registry knows, by the wiki's ids."""
     rows: dict[int, WikiPageRow] = {}
-    for batch in batches(_ids(page_ids)):
-        for found in FIND.rows(reader, {"wiki": wiki_id, "ids": batch}):
-            rows[found[2]] = page_of(found)
+    for found in FIND.each(reader, "ids", _ids(page_ids), wiki=wiki_id):
+        rows[found[2]] = page_of(found)
     return rows
 
 
@@ -294,28 +264,19 @@ def write_pages(
 
 def mark_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
     """Mark these pages to be read again; return how many of them are known."""
-    return sum(
-        MARK_STALE.run(connection, {"wiki": wiki_id, "ids": batch})
-        for batch in batches(_ids(page_ids))
-    )
+    return MARK_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id)
 
 
 def clear_stale(connection: Connection, wiki_id: int, page_ids: Iterable[int]) -> int:
     """Remove the stale marks of these pages: they are no longer observed (W36)."""
-    return sum(
-        CLEAR_STALE.run(connection, {"wiki": wiki_id, "ids": batch})
-        for batch in batches(_ids(page_ids))
-    )
+    return CLEAR_STALE.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id)
 
 
 def find_titled(reader: Reader, wiki_id: int, titles: Iterable[str]) -> list[WikiPageRow]:
     """Return the wiki's pages that had these titles when last seen; several may share one."""
     wanted_titles = sorted({title for each in titles if (title := plain_title(each))})
-    return [
-        page_of(found)
-        for batch in batches(wanted_titles)
-        for found in TITLED.rows(reader, {"wiki": wiki_id, "titles": batch})
-    ]
+    found = TITLED.each(reader, "titles", wanted_titles, wiki=wiki_id)
+    return [page_of(row) for row in found]
 
 
 def untouched(
@@ -331,10 +292,7 @@ def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, da
 
     A request does not start the observation of an unknown page (W10).
     """
-    return sum(
-        ASK.run(connection, {"wiki": wiki_id, "ids": batch, "day": day})
-        for batch in batches(_ids(page_ids))
-    )
+    return ASK.run_each(connection, "ids", _ids(page_ids), wiki=wiki_id, day=day)
 
 
 def move_page(connection: Connection, wiki_id: int, name: PageName) -> bool:
@@ -400,31 +358,17 @@ def _write_names(connection: Connection, wiki_id: int, names: list[PageName], da
     there = find_pages(connection, wiki_id, titles)
     new, changed = [], []
     for name in names:
-        old = there.get(name.page_id)
+        old, title = there.get(name.page_id), titles[name.page_id]
+        facts = {"namespace": name.namespace, "title": title}
         if old is None:
-            new.append(
-                {
-                    "id": number_of(wiki_id, name.page_id),
-                    "wiki_id": wiki_id,
-                    "page_id": name.page_id,
-                    "namespace": name.namespace,
-                    "title": titles[name.page_id],
-                    "touched_day": day,
-                    "listed_day": day,
-                    "is_stale": False,
-                }
-            )
+            row = {"id": number_of(wiki_id, name.page_id), "wiki_id": wiki_id, **facts}
+            row |= {"page_id": name.page_id, "touched_day": day, "listed_day": day}
+            new.append(row | {"is_stale": False})
             continue
-        facts = {
-            "of": old.id,
-            # A dump of links says no titles.
-            "new_title": titles[name.page_id] or old.title,
-            "new_namespace": name.namespace if titles[name.page_id] else old.namespace,
-            "day": day,
-            "listed": day,
-            "stale": False,
-        }
-        changed.append(facts)
+        if not title:  # a dump of links says no titles
+            facts = {"namespace": old.namespace, "title": old.title}
+        given = {f"new_{column}": value for column, value in facts.items()}
+        changed.append({"of": old.id, **given, "day": day, "listed": day, "stale": False})
     if new:
         connection.execute(insert(pages), new)
     CHANGE.run(connection, changed)
@@ -452,10 +396,9 @@ def _write_refs(
     """Update the pages' references to the lists; return the new, restored and removed ones."""
     there: dict[int, dict[int, int | None]] = defaultdict(dict)
     said: dict[LinkRef, str | None] = {}
-    for batch in batches(lists):
-        for page, url_id, gone_day, spelling in REFS.rows(connection, {"pages": batch}):
-            there[page][url_id] = gone_day
-            said[LinkRef(page, url_id)] = spelling
+    for page, url_id, gone_day, spelling in REFS.each(connection, "pages", lists):
+        there[page][url_id] = gone_day
+        said[LinkRef(page, url_id)] = spelling
     new: list[dict[str, Any]] = []
     back, gone = [], []
     respelled = [
@@ -482,22 +425,16 @@ def _write_refs(
     SET_GONE.run(connection, back)
     SET_GONE.run(connection, gone)
     added = [LinkRef(row["page"], row["url_id"]) for row in new]
-    return added, list(map(_ref, back)), list(map(_ref, gone))
-
-
-def _ref(row: Mapping[str, Any]) -> LinkRef:
-    return LinkRef(row["of"], row["url"])
+    back, gone = ([LinkRef(row["of"], row["url"]) for row in rows] for rows in (back, gone))
+    return added, back, gone
 
 
 def _write_invalid(
     connection: Connection, lists: Mapping[int, Mapping[bytes, ClassifiedLink]], day: int
 ) -> None:
     """Update the pages' lists of invalid links."""
-    there = {
-        (page, bytes(digest))
-        for batch in batches(lists)
-        for page, digest in INVALID.rows(connection, {"pages": batch})
-    }
+    found = INVALID.each(connection, "pages", lists)
+    there = {(page, bytes(digest)) for page, digest in found}
     now = {(page, digest): link for page, has in lists.items() for digest, link in has.items()}
     gone = [{"of": page, "digest": digest} for page, digest in there - now.keys()]
     FORGET_INVALID.run(connection, gone)
@@ -512,18 +449,15 @@ def _write_invalid(
         for (page, digest), link in now.items()
         if (page, digest) not in there
     ]
-    if new:
-        insert_missing(connection, invalid, new)
+    insert_missing(connection, invalid, new)
 
 
 def _write_tallies(
     connection: Connection, wiki_id: int, now: Mapping[int, Mapping[str, int]], day: int
 ) -> None:
     """Update the counts of excluded links of each page (X05), and the wiki's sums."""
-    before: dict[int, dict[str, int]] = {}
-    for batch in batches(now):
-        for page, text in TALLIES.rows(connection, {"pages": batch}):
-            before[page] = parse_entry_counts(text)
+    found = TALLIES.each(connection, "pages", now)
+    before = {page: parse_entry_counts(text) for page, text in found}
     changed = [page for page, counts in now.items() if counts != before.get(page, {})]
     changes = ExclusionCounts()
     for page in changed:

@@ -84,7 +84,6 @@ def is_to_refresh(last_day: int, day: int) -> bool:
     return day - last_day >= REFRESH_DAYS
 
 
-_ROWS_AT_ONCE = 500
 _Key = tuple[int, int]  # a host's or a URL's row, and the quirk's kind
 
 
@@ -118,12 +117,11 @@ def believed_quirks(
     wanted = list(dict.fromkeys(names))
     above = dict.fromkeys(name for host in wanted for name in parents(host))
     held: dict[str, dict[HostQuirk, tuple[int, int]]] = {}
-    for batch in batches(above):
-        for name, number, first_day, last_day in QUIRKS.rows(reader, {"names": batch}):
-            if number in HostQuirk.__members__.values():  # one of a later version is passed over
-                kind = HostQuirk(number)
-                if not is_over(kind, first_day, last_day, day):
-                    held.setdefault(name, {})[kind] = (first_day, last_day)
+    for name, number, first_day, last_day in QUIRKS.each(reader, "names", above):
+        if number in HostQuirk.__members__.values():  # one of a later version is passed over
+            kind = HostQuirk(number)
+            if not is_over(kind, first_day, last_day, day):
+                held.setdefault(name, {})[kind] = (first_day, last_day)
     found: dict[str, dict[HostQuirk, tuple[int, int]]] = {}
     for host in wanted if held else ():
         for name in reversed(parents(host)):
@@ -248,16 +246,13 @@ def write_url_quirks(
 def _rows(
     connection: Connection, table: Table, column: ColumnElement[int], seen: Iterable[_Key]
 ) -> Iterator[Row[Any]]:
-    ids = sorted({number for number, _ in seen})
-    for start in range(0, len(ids), _ROWS_AT_ONCE):
-        some = ids[start : start + _ROWS_AT_ONCE]
+    for some in batches(sorted({number for number, _ in seen})):
         yield from connection.execute(select(table).where(column.in_(some)))
 
 
 def _remove(connection: Connection, table: Table, keys: Sequence[_Key]) -> None:
     first, second = table.primary_key.columns
-    for start in range(0, len(keys), _ROWS_AT_ONCE):
-        some = [tuple(key) for key in keys[start : start + _ROWS_AT_ONCE]]
+    for some in batches(keys):
         connection.execute(delete(table).where(tuple_(first, second).in_(some)))
 
 

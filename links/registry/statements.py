@@ -113,6 +113,19 @@ class SqlStatement:
             return 0
         return connection.execute(self.body, values).rowcount
 
+    def each(
+        self, reader: Reader, name: str, values: Iterable[Any], **others: Any
+    ) -> Iterator[Any]:
+        """Yield the rows for a list of any length, in batches; `name` is the list's."""
+        for batch in batches(values):
+            yield from self.rows(reader, {name: batch, **others})
+
+    def run_each(
+        self, connection: Connection, name: str, values: Iterable[Any], **others: Any
+    ) -> int:
+        """Run it for a list of any length, in batches; return the number of changed rows."""
+        return sum(self.run(connection, {name: batch, **others}) for batch in batches(values))
+
     def compiled(self, dialect: Dialect, sizes: Sequence[int]) -> StatementPlan:
         """Return its plan for a database, with lists of these sizes."""
         size = dict(zip(self.lists, sizes, strict=True))
@@ -158,14 +171,8 @@ def upsert(
 
     Rows have the same columns; `keys` are a primary key or a unique constraint, and no two rows' are equal.
     """
-    if not rows:
-        return
-    changed = [name for name in rows[0] if name not in keys]
-    put = insert_into(connection, table)
-    put = put.on_conflict_do_update(
-        index_elements=list(keys), set_={name: put.excluded[name] for name in changed}
-    )
-    connection.execute(put, rows)
+    changed = [name for name in rows[0] if name not in keys] if rows else []
+    merge(connection, table, keys, rows, lambda new: ({name: new[name] for name in changed}, None))
 
 
 def merge(
@@ -173,7 +180,7 @@ def merge(
     table: Table,
     keys: Sequence[str],
     rows: Sequence[dict[str, Any]],
-    change: Callable[[Any], tuple[dict[str, Any], ColumnElement[bool]]],
+    change: Callable[[Any], tuple[dict[str, Any], ColumnElement[bool] | None]],
 ) -> None:
     """Insert the rows as `upsert`; `change` maps the new row to the updated values and their condition."""
     if not rows:

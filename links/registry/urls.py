@@ -24,7 +24,7 @@ from core.url_patterns import PatternForm, PatternTable, UrlPattern, pattern_tar
 from core.urls import fetch_key
 from links.check_result import CheckMethod
 from links.registry.schema import PATH_HEAD, PATH_HEAD_CHARS, hosts, observations, urls
-from links.registry.statements import Reader, SqlStatement, batches, insert_missing, many, one
+from links.registry.statements import Reader, SqlStatement, insert_missing, many, one
 from links.states import FailureProof, LinkHealth, LinkState
 from links.url_parts import (
     SCHEMES,
@@ -37,9 +37,8 @@ from links.url_parts import (
 )
 from net.public_suffix import registrable
 
-FIRST_LOOKS_DAYS = (
-    7  # new URLs are looked at within a week, spread evenly: no burst after an import
-)
+# New URLs are looked at within a week, spread evenly: no burst after an import.
+FIRST_LOOKS_DAYS = 7
 
 
 class UrlRow(NamedTuple):
@@ -160,25 +159,18 @@ def ensure_urls(connection: Connection, identities: Iterable[str], *, day: int) 
 
 def find_urls(reader: Reader, identities: Iterable[str]) -> dict[str, UrlRow]:
     """Return those of the URLs that the registry knows, by their identity keys."""
-    rows: dict[str, UrlRow] = {}
-    for batch in batches(dict.fromkeys(identities)):
-        keys = [key_of(identity) for identity in batch]
-        for row in map(row_of, FIND.rows(reader, {"keys": keys})):
-            rows[row.url] = row
-    return rows
+    keys = map(key_of, dict.fromkeys(identities))
+    return {row.url: row for row in map(row_of, FIND.each(reader, "keys", keys))}
 
 
 def urls_by_id(reader: Reader, ids: Iterable[int]) -> dict[int, UrlRow]:
     """Return the existing URLs with these ids."""
-    rows: dict[int, UrlRow] = {}
-    for batch in batches(dict.fromkeys(ids)):
-        rows |= {found[0]: row_of(found) for found in FIND_IDS.rows(reader, {"ids": batch})}
-    return rows
+    return {found[0]: row_of(found) for found in FIND_IDS.each(reader, "ids", dict.fromkeys(ids))}
 
 
 def touch_urls(connection: Connection, ids: Iterable[int], *, day: int) -> int:
     """Record that a page that was read today has the URLs (W37); return the number of updates."""
-    return sum(TOUCH.run(connection, {"ids": batch, "day": day}) for batch in batches(sorted(ids)))
+    return TOUCH.run_each(connection, "ids", sorted(ids), day=day)
 
 
 def first_due_day(key: bytes, day: int) -> int:
@@ -192,16 +184,15 @@ def _known(
     """Return the ids of known URLs, and those that were last touched before today."""
     ids: dict[str, int] = {}
     old: list[int] = []
-    for batch in batches(wanted):
-        for found in FIND_KEYS.rows(reader, {"keys": batch}):
-            key, id_, touched, scheme, host, port, path = found
-            identity = wanted[bytes(key)]
-            there = UrlParts(SCHEMES[scheme], host, port, path).url
-            if there != identity:
-                raise _one_key(identity, there)
-            ids[identity] = id_
-            if touched < day:
-                old.append(id_)
+    for found in FIND_KEYS.each(reader, "keys", wanted):
+        key, id_, touched, scheme, host, port, path = found
+        identity = wanted[bytes(key)]
+        there = UrlParts(SCHEMES[scheme], host, port, path).url
+        if there != identity:
+            raise _one_key(identity, there)
+        ids[identity] = id_
+        if touched < day:
+            old.append(id_)
     return ids, old
 
 
@@ -232,28 +223,19 @@ def _write(connection: Connection, missing: Mapping[bytes, UrlParts], day: int) 
 
 
 def _ensure_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
-    found = _find_hosts(connection, names)
+    found: dict[str, int] = dict(FIND_HOSTS.each(connection, "names", names))
     missing = [name for name in names if name not in found]
-    if missing:
-        rows = [
-            {
-                "name": name,
-                "domain_index": domain_index(name),
-                "domain": registrable(name),
-                "bucket": bucket_of(name),
-            }
-            for name in missing
-        ]
-        insert_missing(connection, hosts, rows)
-        found |= _find_hosts(connection, missing)
-    return found
-
-
-def _find_hosts(reader: Reader, names: list[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for batch in batches(names):
-        found.update(FIND_HOSTS.rows(reader, {"names": batch}))
-    return found
+    rows = [
+        {
+            "name": name,
+            "domain_index": domain_index(name),
+            "domain": registrable(name),
+            "bucket": bucket_of(name),
+        }
+        for name in missing
+    ]
+    insert_missing(connection, hosts, rows)
+    return found | dict(FIND_HOSTS.each(connection, "names", missing))
 
 
 _HOSTS_AT_ONCE = 1_000
