@@ -23,8 +23,8 @@ from qa.baseline import (
     encode_picture,
 )
 from qa.check_run import check_pages
-from qa.checker import CheckOutcome
-from qa.local_replay import ENGINE, open_browsers, open_checkers
+from qa.checker import CheckOutcome, open_checkers
+from qa.local_replay import ENGINE, open_browsers
 from qa.sample import SampleCandidate, SampledPage
 
 # Libraries that decide what a copy looks like.
@@ -37,22 +37,12 @@ _LOOKED_AGAIN = {RegressionKind.WORSE, RegressionKind.CHANGED}
 
 @dataclass(frozen=True, slots=True)
 class BaselineOptions:
-    """Options of a baseline run.
-
-    Attributes:
-        layout: the collection.
-        database_url: its index, when that is on a server.
-        browser: settings of the browsers.
-        level: the level at which copies are checked.
-        jobs: pages checked concurrently.
-        clock: the time.
-        told: callback for each page that is done.
-    """
+    """Options of a baseline run."""
 
     layout: Layout
     database_url: str
     browser: BrowserSettings
-    level: Level
+    level: Level  # the level at which copies are checked
     jobs: int
     clock: Clock
     told: Callable[[CheckOutcome], None]
@@ -106,13 +96,7 @@ async def record_after(
 
 
 class _UpgradeViews:
-    """Checks after an upgrade.
-
-    Attributes:
-        found: result of each page so far, by its id.
-        todo: pages to check.
-        again: pages that differ and are checked a second time; it grows during the first turn.
-    """
+    """Checks after an upgrade."""
 
     def __init__(self, baseline: BaselineFolder, pages: Sequence[SampleCandidate]) -> None:
         self._baseline = baseline
@@ -124,7 +108,8 @@ class _UpgradeViews:
             for page_id in self._pages
             if page_id in done
         }
-        self.todo = [page for key, page in self._pages.items() if key not in done]
+        self.todo = [page for key, page in self._pages.items() if key not in done]  # pages to check
+        # pages that differ and are checked a second time; it grows during the first turn
         self.again = [
             self._pages[key] for key, each in self.found.items() if each.course in _LOOKED_AGAIN
         ]

@@ -38,17 +38,11 @@ _MARGIN = 1.1
 
 @dataclass(frozen=True, slots=True)
 class FrontierSnapshot:
-    """Result of a frontier snapshot.
+    """Result of a frontier snapshot."""
 
-    Attributes:
-        folder: a collection with the frontier's copy.
-        size_bytes: size of the copy.
-        log: the rotated crawl log; None when there was none.
-    """
-
-    folder: Path
-    size_bytes: int
-    log: Path | None
+    folder: Path  # a collection with the frontier's copy
+    size_bytes: int  # size of the copy
+    log: Path | None  # the rotated crawl log; None when there was none
 
 
 def snapshot_shared_frontier(frontier: RedisFrontier, *, now: datetime) -> str:

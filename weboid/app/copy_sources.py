@@ -77,16 +77,11 @@ async def open_archives(
 
 @dataclass
 class OwnCaptures:
-    """Own captures as copies, addressed by their page on the front.
-
-    Attributes:
-        store: the captures.
-        front: the public origin; empty: addresses are paths.
-        titles: titles of the copies found so far, by address.
-    """
+    """Own captures as copies, addressed by their page on the front."""
 
     store: PageStore
-    front: str
+    front: str  # the public origin; empty: addresses are paths
+    # titles of the copies found so far, by address
     titles: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, url: str, at: datetime | None) -> ArchiveMemento | None:
@@ -187,17 +182,11 @@ _HISTORIES_MOST: Final = 3  # pages whose history is asked for one link
 
 @dataclass
 class CitationDays:
-    """Citation dates of links; wikis are queried only for links without an access date.
-
-    Attributes:
-        store: the registry.
-        settings: how wikis are queried.
-        asks_wikis: whether they are queried.
-    """
+    """Citation dates of links; wikis are queried only for links without an access date."""
 
     store: RegistryStore
     settings: Settings
-    asks_wikis: bool
+    asks_wikis: bool  # whether they are queried
     _wikis: dict[int, Wiki] = field(default_factory=dict)
 
     async def of(self, url_id: int, now: datetime) -> Sequence[datetime]:

@@ -26,9 +26,9 @@ from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import DEFAULT_LEVEL, Level
 from playback.web.page_store import PageStore
-from qa.checker import LendBrowser
+from qa.checker import open_checkers
 from qa.live_checks import CheckTools, LiveChecks
-from qa.local_replay import ENGINE, is_checkable, open_browsers, open_checkers
+from qa.local_replay import ENGINE, LendBrowser, is_checkable, open_browsers
 from qa.page_changes import PageChanges, compare_snapshots
 from qa.snapshot_reader import SnapshotReader, open_snapshots
 from render.browser import Browser

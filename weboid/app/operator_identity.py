@@ -34,19 +34,12 @@ _GROUPS: Final = ("visit", "links")
 
 @dataclass(frozen=True, slots=True)
 class OperatorIdentity:
-    """Public identity of the operator; empty fields are not set.
+    """Public identity of the operator; empty fields are not set."""
 
-    Attributes:
-        contact: a page or mail address.
-        purpose_page: URL of a page that explains the visits.
-        addresses: IP addresses of visits, for the front's page about the crawler.
-        recrawl: interval after which unattended runs archive living pages again, e.g. "90d".
-    """
-
-    contact: str = ""
-    purpose_page: str = ""
-    addresses: str = ""
-    recrawl: str = ""
+    contact: str = ""  # a page or mail address
+    purpose_page: str = ""  # URL of a page that explains the visits
+    addresses: str = ""  # IP addresses of visits, for the front's page about the crawler
+    recrawl: str = ""  # interval after which unattended runs archive living pages again, e.g. "90d"
 
 
 def read_operator(root: Path) -> OperatorIdentity:

@@ -50,26 +50,17 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 compared with, not listened on
 
 @dataclass(frozen=True, slots=True)
 class ProxyServiceOptions:
-    """Options of a cluster proxy.
+    """Options of a cluster proxy."""
 
-    Attributes:
-        root: the collection's folder, shared by all proxies of the cluster.
-        settings: the profile.
-        listen: listening address for browsers.
-        control: listening address for workers.
-        advertise: host by which others reach it; empty: the listening host, or this machine's name
-            when that is every address.
-        secret: shared secret of workers and proxies.
-        drain_s: time limit for visits in progress at shutdown, in seconds.
-    """
-
-    root: Path
+    root: Path  # the collection's folder, shared by all proxies of the cluster
     settings: Settings
-    listen: tuple[str, int]
-    control: tuple[str, int]
+    listen: tuple[str, int]  # listening address for browsers
+    control: tuple[str, int]  # listening address for workers
+    # host by which others reach it; empty: the listening host, or this machine's name when that is
+    # every address
     advertise: str
     secret: ClusterSecret
-    drain_s: float
+    drain_s: float  # time limit for visits in progress at shutdown, in seconds
 
     @property
     def host(self) -> str:
@@ -122,11 +113,7 @@ async def serve_proxy(
 
 
 def _started(order: ProxyServiceOptions, layout: Layout, stack: ExitStack) -> RunningProxy:
-    """Start the proxy and register its closing with the stack.
-
-    Raises:
-        TransientError: a store does not answer, so leftover files cannot be recovered.
-    """
+    """Start the proxy and register its closing with the stack."""
     try:
         complete_index(layout, order.settings.proxy, index=order.settings.index, told=log.warning)
         return stack.enter_context(

@@ -129,11 +129,7 @@ def open_wiki_level_setter(
 
 
 def _follow_local_settings(book: LevelStore, asked: WikiLevelsRequest, clock: Clock) -> None:
-    """Apply the levels from LocalSettings.php to the wiki, within its rights.
-
-    Raises:
-        InputError: the level is invalid, or the wiki may not set it.
-    """
+    """Apply the levels from LocalSettings.php to the wiki, within its rights."""
     target = target_of(wiki=asked.wiki.in_levels)
     actor = LevelActor(LOCAL_SETTINGS, asked.wiki.in_levels)
     shown = _level(asked.shown, Level)
@@ -177,12 +173,7 @@ def stored_level_of_wiki(
 
 
 def _decide(book: LevelStore, asked: LevelRequest, clock: Clock) -> str:
-    """Set the requested level and return the effective one.
-
-    Raises:
-        RefusedRequestError: that user may not.
-        InputError: the level, the link or the user is invalid.
-    """
+    """Set the requested level and return the effective one."""
     wiki = asked.wiki.in_levels
     actor = parse_actor(f"{asked.user}@{wiki}")
     target = target_of(wiki=wiki, link=asked.url)
@@ -202,18 +193,12 @@ def _decide(book: LevelStore, asked: LevelRequest, clock: Clock) -> str:
 
 @dataclass(frozen=True)
 class WatchNote:
-    """Addresses of a running watcher, without secrets.
+    """Addresses of a running watcher, without secrets."""
 
-    Attributes:
-        front: the origin of the pages; empty: not served.
-        replay: the origin of the copies.
-        bell: the webhook, ``host:port``; empty: there is none.
-        secret_files: by the wiki that signs with each; "" for the only one.
-    """
-
-    front: str = ""
-    replay: str = ""
-    bell: str = ""
+    front: str = ""  # the origin of the pages; empty: not served
+    replay: str = ""  # the origin of the copies
+    bell: str = ""  # the webhook, `host:port`; empty: there is none
+    # by the wiki that signs with each; "" for the only one
     secret_files: dict[str, str] = field(default_factory=dict)
 
     def secret_of(self, wiki: str) -> str:

@@ -109,11 +109,7 @@ _MARKING_OPTIONS: dict[str, Any] = {**_FRONT_OPTIONS, **_RULE_OPTIONS}
 def marking_from_options(
     options: dict[str, Any], *, base: str = "", anew: bool = True
 ) -> MarkOptions:
-    """Return the mark options of the command line.
-
-    Raises:
-        InputError: one of them cannot be used.
-    """
+    """Return the mark options of the command line."""
     marking = MarkOptions(
         str(parse_wiki(options["wiki"])),
         CopyDisplay(options["show"]),
@@ -129,11 +125,7 @@ def marking_from_options(
 
 
 def rules_from_options(options: dict[str, Any]) -> MarkRules:
-    """Return the link selection of the command line.
-
-    Raises:
-        ConfigError: a selector is invalid.
-    """
+    """Return the link selection of the command line."""
     only, skip = (tuple(map(parse_selector, options[key])) for key in ("only", "skip"))
     return MarkRules(only, skip)
 
@@ -144,9 +136,6 @@ def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLin
     Args:
         options: the command's.
         is_patient: batch mode: wait for a front that asks for a retry later.
-
-    Raises:
-        ConfigError: the front's address is invalid, or its token file holds no token.
     """
     token = _token(options["token_file"])
     front = options["front"]
@@ -229,11 +218,7 @@ async def _closing(asked: HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int
 
 
 def _check_places(roots: Sequence[Path], out: Path | None, *, is_said: int) -> None:
-    """Check that input and output paths do not conflict.
-
-    Raises:
-        InputError: they do.
-    """
+    """Check that input and output paths do not conflict."""
     if is_said != 1:
         raise InputError("Use one of --in-place, --out DIR, or --check.")
     if Path("-") in roots:

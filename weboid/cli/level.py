@@ -196,11 +196,7 @@ command.add_command(rights_group)
 
 @contextmanager
 def open_level_book(collection: Path, database_url: str) -> Iterator[LevelStore]:
-    """Yield the level store of a collection.
-
-    Raises:
-        UnavailableError: there is no collection.
-    """
+    """Yield the level store of a collection."""
     store = open_decisions(read_collection(collection), database_url)
     try:
         yield LevelStore(store)
@@ -209,11 +205,7 @@ def open_level_book(collection: Path, database_url: str) -> Iterator[LevelStore]
 
 
 def level_actor(name: str | None) -> LevelActor:
-    """Return the actor of a change; the logged-in user when no name is given.
-
-    Raises:
-        InputError: the name is invalid.
-    """
+    """Return the actor of a change; the logged-in user when no name is given."""
     return LevelActor(getpass.getuser()) if name is None else parse_actor(name)
 
 

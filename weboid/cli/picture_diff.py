@@ -104,11 +104,7 @@ def _document(found: PictureComparison) -> dict[str, object]:
 
 
 def _read(path: Path) -> bytes:
-    """Return the file's bytes.
-
-    Raises:
-        InputError: they cannot be read; the text names the file, the cause and the remedy.
-    """
+    """Return the file's bytes."""
     name = clean(str(path))
     try:
         if path.is_dir():

@@ -81,12 +81,7 @@ SERVE_OPTIONS: dict[str, Any] = {
 
 
 def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
-    """Return the given options as validated words of a command line.
-
-    Raises:
-        ConfigError: a network or an origin is invalid; raised here, since the front is a restarted
-            child.
-    """
+    """Return the given options as validated words of a command line."""
     for name in _NETWORKS:
         parse_networks(options.get(name) or ())
     if options.get("origin") or options.get("replay_origin"):
@@ -99,11 +94,7 @@ def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def check_origins(front: str, replay: str) -> None:
-    """Check that both are origins.
-
-    Raises:
-        ConfigError: one is missing, or is something else.
-    """
+    """Check that both are origins."""
     for name, text in (("--origin", front), ("--replay-origin", replay)):
         parts = urlsplit(text)
         if parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:]):
@@ -274,11 +265,7 @@ def _require_index(layout: Layout) -> None:
 
 
 def _origins(front: str, replay: str, *, needed: bool) -> ServerOrigins | None:
-    """Return the public origins.
-
-    Raises:
-        ConfigError: one without the other, or something that is not an origin.
-    """
+    """Return the public origins."""
     if not front and not replay and not needed:
         return None
     check_origins(front, replay)

@@ -316,20 +316,14 @@ def prove_command(
 
 
 class _ProofOptions(NamedTuple):
-    """Options of a proof.
-
-    Attributes:
-        warm: cached state of readers before the take-down; None: unknown.
-        before: the take-down is not in force yet, so everything may be shown.
-        show_logins: captures made with a login may be shown.
-    """
+    """Options of a proof."""
 
     layout: Layout
     database_url: str
     url: str
-    warm: HeldValidators | None
-    before: bool
-    show_logins: bool
+    warm: HeldValidators | None  # cached state of readers before the take-down; None: unknown
+    before: bool  # the take-down is not in force yet, so everything may be shown
+    show_logins: bool  # captures made with a login may be shown
 
 
 def _prove(wanted: _ProofOptions, front: str, replay: str) -> AuditReport:

@@ -315,9 +315,6 @@ def settings_of(
 
     A crawl obeys robots.txt, and a continuous one visits again what is due, unless an option or the
     profile itself sets it otherwise.
-
-    Raises:
-        ConfigError: the profile cannot be used.
     """
     settings = collection_settings(profile, collection, unattended=True, robots=options.robots)
     changes: dict[str, Any] = {
@@ -378,11 +375,7 @@ def _preview(job: Job, collection: Path, *, as_json: bool) -> None:
 
 
 def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> ParsedUrlList:
-    """Return the URLs of the command line and of the list, without duplicates.
-
-    Raises:
-        InputError: neither was given, or the list cannot be read or is empty.
-    """
+    """Return the URLs of the command line and of the list, without duplicates."""
     if list_file is None:
         if not urls:
             raise InputError("Name what to crawl: seeds, or --list FILE.")

@@ -291,12 +291,7 @@ def status_command(
 
 @contextmanager
 def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
-    """Yield a status reader for the target; the frontier is opened if it exists.
-
-    Raises:
-        UnavailableError: there is no collection, and no frontier in Redis is named.
-        CollectionVersionError: the collection was made by another version.
-    """
+    """Yield a status reader for the target; the frontier is opened if it exists."""
     layout = where.layout
     if not where.is_shared or layout.marker.exists():
         read_collection(layout.root)

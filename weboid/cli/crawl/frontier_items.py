@@ -201,11 +201,7 @@ def show_command(
 
 
 def find_item(frontier: Frontier, url: str) -> ItemRecord:
-    """Return the URL's record; a URL without a scheme is looked up with both http and https.
-
-    Raises:
-        InputError: the frontier does not have it, or it is not a URL.
-    """
+    """Return the URL's record; a URL without a scheme is looked up with both http and https."""
     spellings = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
     for each in spellings:
         record = frontier.find(fetch_key(each))

@@ -69,15 +69,10 @@ _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
 
 @dataclass(slots=True)
 class CheckNotices:
-    """Notices printed at the end besides the figures.
-
-    Attributes:
-        warnings: sentences.
-        awaiting: links that wait for confirmation by a browser.
-    """
+    """Notices printed at the end besides the figures."""
 
     warnings: list[str] = field(default_factory=list)
-    awaiting: int = 0
+    awaiting: int = 0  # links that wait for confirmation by a browser
 
 
 class CheckReporter:
@@ -333,11 +328,7 @@ def check_command(
 
 @contextmanager
 def open_existing_registry(layout: Layout, settings: Settings) -> Iterator[RegistryStore]:
-    """Yield the collection's registry.
-
-    Raises:
-        UnavailableError: the collection has none.
-    """
+    """Yield the collection's registry."""
     if not settings.index.url and not layout.links_db.exists():
         raise UnavailableError(
             f"{layout.root} has no link registry yet: `weboid links import` or "
@@ -463,11 +454,7 @@ def _count(rows: Connection, part: HostShare) -> int:
 
 
 def _find(store: RegistryStore, texts: Sequence[str]) -> list[DueUrl]:
-    """Return the rows of the named URLs.
-
-    Raises:
-        InputError: the registry does not watch one of them.
-    """
+    """Return the rows of the named URLs."""
     keys = {url_parts_of(fetch_key(text)).key: text for text in texts}
     with store.reading() as rows:
         found = due_urls.watched_urls_by_key(rows, list(keys))

@@ -141,11 +141,7 @@ async def wait_unless_stopped(length: timedelta) -> bool:
 
 
 class _BrowserConfirmation:
-    """Writer of check results that are derived from captures.
-
-    Attributes:
-        booked: results that were stored.
-    """
+    """Writer of check results that are derived from captures."""
 
     def __init__(
         self,
@@ -160,7 +156,7 @@ class _BrowserConfirmation:
         self._queue = queue
         preset = preset_of(settings.links.preset, trusts_tags=settings.links.trust_tags)
         self._rules = CheckRules(preset, browser=True)
-        self.booked: list[RecordedResult] = []
+        self.booked: list[RecordedResult] = []  # results that were stored
 
     def round(
         self, crew: _ConfirmOptions | None, *, limit: int, lately: timedelta | None

@@ -237,11 +237,7 @@ class _BaselineProgress:
 
 
 def _begun(baseline: BaselineFolder, name: str) -> BaselineHeader | None:
-    """Return the header of an unfinished baseline; None when there is none of that name.
-
-    Raises:
-        InputError: there is a complete one of that name.
-    """
+    """Return the header of an unfinished baseline; None when there is none of that name."""
     if not any(each.name == name for each in list_baselines(baseline.folder.parent)):
         return None
     header = baseline.header()

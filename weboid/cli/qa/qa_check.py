@@ -26,8 +26,8 @@ from qa.check_records import RecordsSummary, write_checks
 from qa.check_run import CheckRunTally, check_pages, store_check
 from qa.check_store import already_checked, find_checks
 from qa.check_table import CheckedPage, RepairState
-from qa.checker import CheckOutcome
-from qa.local_replay import ENGINE, is_checkable, open_browsers, open_checkers
+from qa.checker import CheckOutcome, open_checkers
+from qa.local_replay import ENGINE, is_checkable, open_browsers
 from qa.repair import OPEN_REPAIRS_LIMIT
 from qa.sample import (
     CandidateFilter,
@@ -69,31 +69,18 @@ from weboid.cli.support.parameters import argument, cli_command, option
 
 @dataclass(frozen=True, slots=True)
 class QaOptions:
-    """Options of the command line.
+    """Options of the command line."""
 
-    Attributes:
-        urls: check the newest captures of these; empty: see the others.
-        sample: number of pages; 0: all.
-        wanted: filter of the candidates.
-        levels: levels at which copies are checked.
-        jobs: pages checked concurrently.
-        seed: of the random sample; None: a different one each time.
-        fonts: copies load their own fonts.
-        records: write the results into WARCs, too.
-        repairs: capture broken pages again.
-        rules: which pages are shown in full.
-    """
-
-    urls: tuple[str, ...]
-    sample: int
-    wanted: CandidateFilter
+    urls: tuple[str, ...]  # check the newest captures of these; empty: see the others
+    sample: int  # number of pages; 0: all
+    wanted: CandidateFilter  # filter of the candidates
     levels: tuple[Level, ...]
     jobs: int
-    seed: int | None
-    fonts: bool
-    records: bool
-    repairs: bool
-    rules: LevelRules
+    seed: int | None  # of the random sample; None: a different one each time
+    fonts: bool  # copies load their own fonts
+    records: bool  # write the results into WARCs, too
+    repairs: bool  # capture broken pages again
+    rules: LevelRules  # which pages are shown in full
 
 
 _CLOCK = SystemClock()

@@ -61,19 +61,12 @@ _URLS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class ComparedCaptures:
-    """Two captures of a page and their differences.
+    """Two captures of a page and their differences."""
 
-    Attributes:
-        then: the older.
-        now: the newer.
-        found: the changes.
-        difference: of the texts, by paragraphs; None when one is missing.
-    """
-
-    then: PageSnapshot
-    now: PageSnapshot
+    then: PageSnapshot  # the older
+    now: PageSnapshot  # the newer
     found: PageChanges
-    difference: TextDifference | None
+    difference: TextDifference | None  # of the texts, by paragraphs; None when one is missing
 
 
 @cli_command("compare")
@@ -287,15 +280,9 @@ def _row(row: DiffRow) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class DriftedPage:
-    """Page and its distance; the order is by distance.
+    """Page and its distance; the order is by distance."""
 
-    Attributes:
-        distance: as `qa.page_changes.PageChanges.distance`.
-        url: its newest capture's.
-        facts: as `qa.page_changes.changes_as_json`.
-    """
-
-    distance: float
+    distance: float  # as `qa.page_changes.PageChanges.distance`
     url: str
     facts: dict[str, Any] = field(compare=False)
 

@@ -62,38 +62,23 @@ _LEFT = {
 
 @dataclass(frozen=True, slots=True)
 class RepairRunOptions:
-    """Options of a repair run.
-
-    Attributes:
-        layout: the collection.
-        settings: the profile with the shared stores applied.
-        workers: concurrent visits.
-        limit: upper bound of recaptures.
-        secret: shared secret of a cluster's proxies; None: there is none.
-    """
+    """Options of a repair run."""
 
     layout: Layout
     settings: Settings
     workers: int
-    limit: int
-    secret: ClusterSecret | None = None
+    limit: int  # upper bound of recaptures
+    secret: ClusterSecret | None = None  # shared secret of a cluster's proxies; None: there is none
 
 
 @dataclass(slots=True)
 class RepairSummary:
-    """Summary of a run of repairs.
+    """Summary of a run of repairs."""
 
-    Attributes:
-        ended: number of repairs by outcome.
-        left: repairs that have begun and not ended.
-        why_left: key into `_LEFT` for who visits them; empty: none are left to others.
-        stopped: whether a stop was requested.
-    """
-
-    ended: Counter[str] = field(default_factory=Counter)
-    left: int = 0
-    why_left: str = ""
-    stopped: bool = False
+    ended: Counter[str] = field(default_factory=Counter)  # number of repairs by outcome
+    left: int = 0  # repairs that have begun and not ended
+    why_left: str = ""  # key into `_LEFT` for who visits them; empty: none are left to others
+    stopped: bool = False  # whether a stop was requested
 
     @property
     def is_well(self) -> bool:
@@ -195,12 +180,7 @@ class CollectionRepair:
             return repairs.wanted(self._home.limit)
 
     async def repair(self, tell: Callable[[Event], None]) -> RepairSummary:
-        """Repair the pages, and complete repairs in progress.
-
-        Raises:
-            WeboidError: as `crawler.run.crawl_run.perform_run`, but for a collection that is in
-                use.
-        """
+        """Repair the pages, and complete repairs in progress."""
         done = RepairSummary()
         with self._repairs() as repairs:
             todo = [*repairs.wanted(self._home.limit), *repairs.begun()]

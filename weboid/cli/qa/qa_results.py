@@ -67,11 +67,7 @@ _FILTER_OPTIONS: dict[str, Any] = {
 
 
 def filter_from_options(given: dict[str, Any]) -> CheckFilter:
-    """Return the filter that the options' values name.
-
-    Raises:
-        InputError: the host or the score is invalid.
-    """
+    """Return the filter that the options' values name."""
     named = {
         "verdict": given["verdict"],
         "host": given["host"],
@@ -228,12 +224,7 @@ def report_command(
 
 @contextmanager
 def open_report_source(layout: Layout, database_url: str) -> Iterator[ReportSource]:
-    """Yield a collection's publishable check results.
-
-    Raises:
-        UnavailableError: nothing was checked yet.
-        TransientError: index, decisions or registry do not answer.
-    """
+    """Yield a collection's publishable check results."""
     with ExitStack() as stack:
         database = stack.enter_context(closing(open_database(layout, database_url)))
         decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
@@ -252,11 +243,7 @@ def open_report_source(layout: Layout, database_url: str) -> Iterator[ReportSour
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces the path when the block succeeds.
-
-    Raises:
-        InputError: the path is not writable.
-    """
+    """Yield a temporary file that replaces the path when the block succeeds."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         try:
@@ -290,21 +277,13 @@ _ACTS = {
 
 @dataclass(frozen=True, slots=True)
 class ReviewMark:
-    """Reviewer's mark on one result.
+    """Reviewer's mark on one result."""
 
-    Attributes:
-        page_id: of the page that was checked.
-        level: of the check.
-        verdict: None: no verdict; UNCHECKED: withdraws an earlier verdict.
-        recrawl: whether the page is to be captured again.
-        note: the reviewer's note.
-    """
-
-    page_id: str
-    level: str
-    verdict: QaVerdict | None
-    recrawl: bool
-    note: str
+    page_id: str  # of the page that was checked
+    level: str  # of the check
+    verdict: QaVerdict | None  # None: no verdict; UNCHECKED: withdraws an earlier verdict
+    recrawl: bool  # whether the page is to be captured again
+    note: str  # the reviewer's note
 
     @property
     def acts(self) -> list[ReviewAction]:
@@ -341,11 +320,7 @@ def marks_command(
 
 
 def read_marks(path: Path) -> tuple[str, list[ReviewMark]]:
-    """Read (reviewer, marks) from a file.
-
-    Raises:
-        InputError: it cannot be read, or has another format.
-    """
+    """Read (reviewer, marks) from a file."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise InputError(f"{path} is too long for a file of marks.")

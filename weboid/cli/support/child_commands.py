@@ -43,33 +43,21 @@ WEBOID = (sys.executable, "-m", "weboid")
 
 @dataclass(frozen=True, slots=True)
 class ChildCommandOptions:
-    """Options of the child commands.
-
-    Attributes:
-        collection: the folder.
-        profile: its name or path.
-        frontier_url: of a shared frontier, whose workers archive; empty: a child archives.
-        database_url: of a shared index and registry; empty: the collection's own.
-        workers: concurrent visits.
-        serve: listening address of the front, (host, port); None: not served.
-        serve_options: further options of `weboid serve`, such as ``--replay-port=8081``.
-        as_json: children print JSON lines.
-        qa: check the copies of archived pages; None: as the profile sets it.
-        clamd: address of a virus scanner; empty: there is none.
-        without: names of children that run elsewhere, of `CHILD_NAMES`.
-    """
+    """Options of the child commands."""
 
     collection: Path
     profile: str
-    frontier_url: str = ""
-    database_url: str = ""
+    frontier_url: str = ""  # of a shared frontier, whose workers archive; empty: a child archives
+    database_url: str = ""  # of a shared index and registry; empty: the collection's own
     workers: int = 1
+    # listening address of the front, (host, port); None: not served
     serve: tuple[str, int] | None = None
+    # further options of `weboid serve`, such as `--replay-port=8081`
     serve_options: tuple[str, ...] = ()
     as_json: bool = False
-    qa: bool | None = None
-    clamd: str = ""
-    without: frozenset[str] = frozenset()
+    qa: bool | None = None  # check the copies of archived pages; None: as the profile sets it
+    clamd: str = ""  # address of a virus scanner; empty: there is none
+    without: frozenset[str] = frozenset()  # names of children that run elsewhere, of `CHILD_NAMES`
 
 
 def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[ManagedProcess]:

@@ -35,15 +35,9 @@ from weboid.cli.support.parameters import made_by, option
 
 @dataclass(frozen=True, slots=True)
 class CommandTarget:
-    """Values of `--collection`, `--frontier` and `--profile`.
+    """Values of `--collection`, `--frontier` and `--profile`."""
 
-    Attributes:
-        layout: the collection's folders; it need not exist when the frontier is shared.
-        settings: the profile, with the frontier's address.
-        profile: its name or path.
-    """
-
-    layout: Layout
+    layout: Layout  # the collection's folders; it need not exist when the frontier is shared
     settings: Settings
     profile: str = "default"
 
@@ -65,10 +59,6 @@ class CommandTarget:
 
         Args:
             make: create it when the collection has none.
-
-        Raises:
-            UnavailableError: there is no collection, it has no frontier, or that does not answer.
-            CollectionVersionError: it was made by another version.
         """
         if not self.is_shared:
             read_collection(self.layout.root)
@@ -95,11 +85,7 @@ def command_target(
     database_url: str = DATABASE,
     profile: str = PROFILE,
 ) -> CommandTarget:
-    """Return the target that the options name.
-
-    Raises:
-        ConfigError: the profile is missing or invalid, or an address is invalid.
-    """
+    """Return the target that the options name."""
     settings = with_frontier(collection_settings(profile, collection), frontier_url)
     return CommandTarget(Layout(collection), with_database(settings, database_url), profile)
 
@@ -127,11 +113,7 @@ DRY_RUN = option("Show what would be done.")
 def selection_of(
     host: str | None, job: str | None, reason: str, match: str | None
 ) -> ItemSelection:
-    """Return the item selection of the options.
-
-    Raises:
-        ConfigError: the pattern cannot be run.
-    """
+    """Return the item selection of the options."""
     pattern = None if match is None else compile_pattern(match, where="--match")
     return ItemSelection(host=host, job=job, reason=reason, pattern=pattern)
 

@@ -62,11 +62,7 @@ DURATION, SIZE = DurationType(), SizeType()
 
 
 def end_moment(text: str, *, now: datetime, option: str) -> datetime:
-    """Return the end time given as a duration from now or as a date; `option` is named in errors.
-
-    Raises:
-        InputError: it is invalid or past.
-    """
+    """Return the end time given as a duration from now or as a date; `option` is named in errors."""
     try:
         return now + parse_duration(text)
     except InputError:
@@ -77,11 +73,7 @@ def end_moment(text: str, *, now: datetime, option: str) -> datetime:
 
 
 def start_moment(text: str, *, now: datetime) -> datetime:
-    """Return the start time given as a duration before now or as a date.
-
-    Raises:
-        InputError: it is invalid.
-    """
+    """Return the start time given as a duration before now or as a date."""
     try:
         return now - parse_duration(text)
     except InputError:
@@ -97,9 +89,6 @@ def start_moment(text: str, *, now: datetime) -> datetime:
 
 def host_name(text: str) -> str:
     """Return a host's name as the frontier stores it; a URL means its host.
-
-    Raises:
-        InputError: it is neither.
 
     >>> host_name("WWW.Example.ORG"), host_name("https://a.example:8443/x"), host_name("[::1]")
     ('www.example.org', 'a.example', '[::1]')
@@ -214,11 +203,7 @@ CLUSTER_SECRET = _secret_file(
 def shared_settings(
     settings: Settings, *, frontier_url: str = "", database_url: str = "", dedup_url: str = ""
 ) -> Settings:
-    """Return the profile with the addresses from the options applied.
-
-    Raises:
-        ConfigError: one of them is invalid, or they conflict.
-    """
+    """Return the profile with the addresses from the options applied."""
     settings = with_database(with_frontier(settings, frontier_url), database_url)
     if dedup_url:
         settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
@@ -235,11 +220,7 @@ def warn_missing_contact(contact: str) -> None:
 
 
 def with_frontier(settings: Settings, url: str) -> Settings:
-    """Return the settings with the frontier of `--frontier`; unchanged without it.
-
-    Raises:
-        ConfigError: the address is invalid.
-    """
+    """Return the settings with the frontier of `--frontier`; unchanged without it."""
     if not url:
         return settings
     parse_redis_url(url, RedisUse.FRONTIER)
@@ -247,11 +228,7 @@ def with_frontier(settings: Settings, url: str) -> Settings:
 
 
 def with_database(settings: Settings, url: str) -> Settings:
-    """Return the settings with the index of `--database`; unchanged without it.
-
-    Raises:
-        ConfigError: the address is invalid, or the clock is moved.
-    """
+    """Return the settings with the index of `--database`; unchanged without it."""
     if url:
         parse_index_url(url)
         settings = replace(settings, index=replace(settings.index, url=url))

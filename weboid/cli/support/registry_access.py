@@ -32,10 +32,6 @@ def open_registry(
         database_url: the index's database, which also holds the registry; empty: the collection's
             own.
         make: create a missing collection.
-
-    Raises:
-        UnavailableError: there is no collection, and no database was named.
-        TransientError: the database does not answer.
     """
     if make and not database_url and not Layout(collection).marker.exists():
         asyncio.run(_make_collection(collection))
@@ -50,9 +46,6 @@ def registry_settings(
     """Return the profile with the registry's database applied, the checker's only shared store.
 
     The collection, if there is one, provides its operator (`weboid.app.operator_identity`).
-
-    Raises:
-        ConfigError: the profile is invalid, or the URL names no database.
     """
     settings = collection_settings(profile, collection, unattended=unattended)
     return with_database(settings, database_url)
@@ -77,11 +70,7 @@ class RegistrySession:
 
 @contextmanager
 def open_registry_session(collection: Path, database_url: str) -> Iterator[RegistrySession]:
-    """Yield the registry session of a collection.
-
-    Raises:
-        UnavailableError: there is no collection.
-    """
+    """Yield the registry session of a collection."""
     layout = read_collection(collection)
     with closing(open_registry_store(layout, database_url)) as store:
         yield RegistrySession(store, layout)
@@ -93,20 +82,12 @@ def actor_name(actor: str | None) -> str:
 
 
 def wiki_named(rows: Connection, name: str) -> Wiki:
-    """Return the wiki of that name.
-
-    Raises:
-        InputError: the name is invalid, or the registry does not know the wiki.
-    """
+    """Return the wiki of that name."""
     return known_wiki(rows, parse_wiki(name))
 
 
 def farm_named(rows: Connection, name: str) -> WikiFarm:
-    """Return the farm of that name.
-
-    Raises:
-        InputError: the registry does not know it.
-    """
+    """Return the farm of that name."""
     found = find_farm(rows, name)
     if found is None:
         known = ", ".join(farm.name for farm in all_farms(rows))

@@ -36,11 +36,7 @@ STORE = option(
 
 
 def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
-    """Return the background checks of the run; None, and nothing is imported, without them.
-
-    Raises:
-        InputError: they are requested where other machines archive.
-    """
+    """Return the background checks of the run; None, and nothing is imported, without them."""
     if qa and settings.frontier.url:
         raise InputError(
             "Pages of a shared frontier are archived elsewhere: check their copies with `weboid qa`."
@@ -82,10 +78,6 @@ def unlock_logins(settings: Settings, root: Path) -> SiteLogins:
     Args:
         settings: the profile.
         root: the collection's folder, which holds them.
-
-    Raises:
-        InputError: one of them is missing, or cannot be decrypted.
-        UnavailableError: the passphrase is needed, and there is no terminal.
     """
     if not settings.login.names:
         os.environ.pop(PASSPHRASE_VARIABLE, None)  # what we start need not know it
@@ -100,12 +92,7 @@ def unlock_logins(settings: Settings, root: Path) -> SiteLogins:
 
 
 def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
-    """Return the key from the environment's passphrase, which is then unset, or from a prompt.
-
-    Raises:
-        InputError: it is too short.
-        UnavailableError: there is none, and no terminal.
-    """
+    """Return the key from the environment's passphrase, which is then unset, or from a prompt."""
     text = os.environ.pop(PASSPHRASE_VARIABLE, "")
     if not text:
         if not sys.stdin.isatty():

@@ -37,11 +37,7 @@ _COUNTED: Final = 1_000  # lost links that are looked through for copies of ours
 
 
 def choose_wiki(store: RegistryStore, name: str) -> Wiki:
-    """Return the wiki of that name; without a name the only one whose API is known.
-
-    Raises:
-        InputError: there is none, or several and none was named.
-    """
+    """Return the wiki of that name; without a name the only one whose API is known."""
     with store.reading() as rows:
         if name:
             return known_wiki(rows, parse_wiki(name))
@@ -68,10 +64,6 @@ def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> Wi
         wiki: which.
         settings: of this machine.
         needs_account: if False, a wiki without a bot account is read with its feed's credentials.
-
-    Raises:
-        ConfigError: a setting or the password file cannot be used.
-        InputError: the wiki's address is unknown.
     """
     said = settings_of_wiki(wiki)
     if not wiki.url:
@@ -101,11 +93,7 @@ def own_captures(layout: Layout, url: str, bot: BotSettings) -> Iterator[OwnCapt
 
 
 def front_origin(front: str | None) -> str | None:
-    """Parse `--front`: an origin; empty for ``-``, no front; None when it was not given.
-
-    Raises:
-        InputError: it is not an origin.
-    """
+    """Parse `--front`: an origin; empty for ``-``, no front; None when it was not given."""
     if front is None or front == "-":
         return None if front is None else ""
     parts = urlsplit(front)
@@ -122,11 +110,7 @@ def front_origin(front: str | None) -> str | None:
 def source_warnings(
     store: RegistryStore, where: CommandTarget, wiki: Wiki, bot: BotSettings
 ) -> list[str]:
-    """Return warnings about the bot's sources of copies.
-
-    Raises:
-        InputError: there is no source: every edit would state that no copy exists.
-    """
+    """Return warnings about the bot's sources of copies."""
     if bot.front:
         return []
     here = _lost_with_copies(store, where, wiki)
@@ -249,11 +233,7 @@ def off_command(
 async def _look(
     wiki: Wiki, bot: BotSettings, settings: Settings, *, is_read: bool
 ) -> tuple[BotAccount, list[str]]:
-    """Query the account; return it and warnings about it.
-
-    Raises:
-        InputError: it may not edit.
-    """
+    """Query the account; return it and warnings about it."""
     async with bot_api(wiki, settings) as api:
         me = await read_bot_account(api)
         if is_read and me.has_messages:

@@ -187,11 +187,7 @@ def command(
 
 
 def _check_recrawl(every: str, archived_days: int) -> None:
-    """Refuse an interval shorter than the time for which a page counts as archived (A02).
-
-    Raises:
-        InputError: the interval is shorter.
-    """
+    """Refuse an interval shorter than the time for which a page counts as archived (A02)."""
     if every and parse_duration(every) < timedelta(days=archived_days):
         raise InputError(
             f"What was archived in the last {archived_days} days is not archived again: write "
@@ -202,11 +198,7 @@ def _check_recrawl(every: str, archived_days: int) -> None:
 def _operator(
     root: Path, profile: str, contact: str | None, recrawl: str | None, *, as_json: bool
 ) -> OperatorIdentity:
-    """Return the operator and the recrawl interval, from options or a prompt.
-
-    Raises:
-        ConfigError: the address is invalid.
-    """
+    """Return the operator and the recrawl interval, from options or a prompt."""
     there = read_operator(root)
     is_first = not Layout(root).links_db.exists()
     if contact is None and not as_json and sys.stdin.isatty():

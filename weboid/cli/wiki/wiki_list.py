@@ -58,19 +58,12 @@ _CLOCK = SystemClock()
 
 @dataclass(frozen=True)
 class WikiLinkCounts:
-    """Counts of a wiki's links, by what readers see.
+    """Counts of a wiki's links, by what readers see."""
 
-    Attributes:
-        looked_at: links counted; at most `JUDGED_MOST`.
-        queued: in the queue, or waiting for their site.
-        dead: the cited content is not at the URL any more.
-        bare: without a copy, here or elsewhere, and not queued.
-    """
-
-    looked_at: int = 0
-    queued: int = 0
-    dead: int = 0
-    bare: int = 0
+    looked_at: int = 0  # links counted; at most `JUDGED_MOST`
+    queued: int = 0  # in the queue, or waiting for their site
+    dead: int = 0  # the cited content is not at the URL any more
+    bare: int = 0  # without a copy, here or elsewhere, and not queued
 
 
 @dataclass(frozen=True)

@@ -57,15 +57,11 @@ _GONE = CheckResult(
 
 @dataclass
 class _LinkForecast:
-    """Simulated history of a link.
-
-    Attributes:
-        failed: failed checks until it reached its state.
-        events: times at which it reached each state.
-    """
+    """Simulated history of a link."""
 
     url: str
-    failed: int = 0
+    failed: int = 0  # failed checks until it reached its state
+    # times at which it reached each state
     events: list[dict[str, Any]] = field(default_factory=list)
 
 

@@ -386,12 +386,7 @@ def _note(
 def _check_secrets(
     secrets: dict[str, bytes], store: RegistryStore, names: Sequence[WikiName]
 ) -> None:
-    """Check that each secret is assigned to a wiki.
-
-    Raises:
-        ConfigError: one is for no wiki in particular, and several are watched without one of their
-            own.
-    """
+    """Check that each secret is assigned to a wiki."""
     if ANY_WIKI not in secrets:
         return
     known = [str(wiki.name) for wiki in select_wikis(store, names)]

@@ -60,11 +60,7 @@ def skip_reason_line(refused: UnrepairedCitation) -> str:
 
 
 def read_page_text(file: IO[bytes]) -> str:
-    """Read the text of a page.
-
-    Raises:
-        InputError: it is too large, or not UTF-8.
-    """
+    """Read the text of a page."""
     content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
         raise InputError(f"The page is larger than {_LARGEST // 1_000_000} MB: no wiki keeps such.")
@@ -77,11 +73,7 @@ def read_page_text(file: IO[bytes]) -> str:
 
 
 def read_template_map(path: Path | None) -> Mapping[str, Any] | None:
-    """Read the template map in a file; None without one.
-
-    Raises:
-        ConfigError: it cannot be read, or is not TOML.
-    """
+    """Read the template map in a file; None without one."""
     if path is None:
         return None
     try:
@@ -308,11 +300,7 @@ def _repair_document(done: RepairedText) -> dict[str, Any]:
 
 
 def _remedies(file: IO[bytes]) -> dict[str, LinkRemedy]:
-    """Read the remedies in a file.
-
-    Raises:
-        InputError: it has another format.
-    """
+    """Read the remedies in a file."""
     try:
         document = json.loads(file.read())
     except (ValueError, RecursionError) as error:
