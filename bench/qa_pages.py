@@ -36,8 +36,8 @@ from crawler.run.crawl_run import RunConfig, archive_urls
 from links.registry.database import RegistryStore, open_registry_store
 from playback.access.levels import DEFAULT_LEVEL
 from qa.check_run import CheckRunTally, check_pages, store_check
-from qa.checker import CheckOutcome
-from qa.local_replay import ENGINE, open_browsers, open_checkers
+from qa.checker import CheckOutcome, open_checkers
+from qa.local_replay import ENGINE, open_browsers
 from qa.sample import CandidateFilter, read_candidates, weigh_candidate
 from tests.sites.web import TestWeb
 from warc.index.database import open_database

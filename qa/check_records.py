@@ -23,10 +23,10 @@ from crawler.capture.proxy_fetcher import CA_FILE
 from crawler.collection import Collection, open_collection
 from crawler.frontier.backend import open_frontier
 from crawler.pools.cluster import RemoteProxyPool, living_proxies
-from crawler.pools.proxy_pool import LentProxy, LocalProxyPool
+from crawler.pools.proxy_pool import LocalProxyPool
 from links.registry.database import RegistryStore
 from net.stop_signals import first_error
-from proxy.control.client import NewArtifact
+from proxy.control.client import NewArtifact, ProxyClient
 from proxy.control.frames import ClusterSecret
 from qa.check_store import list_unrecorded, mark_recorded
 from qa.check_table import CheckedPage, CheckKey
@@ -35,7 +35,7 @@ from warc.local_storage import ScratchKind, scratch_folder
 AT_ONCE = 8  # visits at the same time: their records share a commit
 _CHUNK = 200
 
-LendProxy = Callable[[], AbstractAsyncContextManager[LentProxy]]
+LendProxy = Callable[[], AbstractAsyncContextManager[ProxyClient]]
 
 
 async def record_checks(
@@ -68,7 +68,7 @@ async def record_checks(
                     "application/json",
                     check_record(check, page_id),
                 )
-                async with lend() as proxy, proxy.client.visit(page_id, bucket=bucket) as visit:
+                async with lend() as proxy, proxy.visit(page_id, bucket=bucket) as visit:
                     await visit.write(
                         [artifact],
                         document=check.url,

@@ -1,7 +1,5 @@
 """Check of one page: its copy is rendered and compared with its capture.
 
-`PageSource` and `PlaybackSource` are the interfaces to playback (`qa.local_replay`).
-
     stored artifacts ──┐
                        ├─> picture, text, parts compared ─> verdict ─> check, and three pictures
     view of the copy ──┘
@@ -11,19 +9,21 @@ its parts. Withheld pages are not opened.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from core.captures import ArtifactKind, artifact_uri
 from core.clock import Clock
 from core.errors import BrowserUnavailableError, PermanentError, UnavailableError
+from core.layout import Layout
 from core.page_manifest import PageInfo, PageScreen, VisitOutcome
 from core.playback_check import MOST_CHARACTERS, LostPart, PlaybackCheck, PlaybackFault, QaVerdict
 from core.timestamps import warc_date
+from playback.access.levels import Level
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from qa.compare.resource_comparison import (
     PartRequest,
@@ -37,80 +37,21 @@ from qa.compare.resource_comparison import (
 from qa.compare.text_comparison import TextComparison, compare_texts
 from qa.compare.verdict_rules import CopyJudgement, judge_copy
 from qa.copy_view import (
-    COPY_TIMEOUTS,
     TALLEST_PX,
-    CopyAddress,
-    CopyTimeouts,
     CopyView,
     picture_height_limit,
     screen_at_capture,
     view_copy,
 )
+from qa.local_replay import (
+    CollectionReplay,
+    LendBrowser,
+    StoredPage,
+    open_collection_replay,
+    running_replay,
+)
 from qa.sample import SampleCandidate
-from render.browser import Browser
 
-
-class PageSource(Protocol):
-    """Stored artifacts of one page. Thread-safe; a damaged artifact raises PermanentError."""
-
-    @property
-    def withheld(self) -> str:
-        """Return why the page must not be shown at the level, as a sentence; empty: it may."""
-        ...
-
-    @property
-    def address(self) -> CopyAddress:
-        """Return the address of its copy at the level."""
-        ...
-
-    def manifest(self) -> PageInfo | None:
-        """Return its manifest; None when none was stored."""
-        ...
-
-    def artifact(self, kind: ArtifactKind) -> bytes | None:
-        """Return an artifact; None when none was stored."""
-        ...
-
-
-class PlaybackSource(Protocol):
-    """Collection and its playback at one level. Thread-safe; raises TransientError."""
-
-    @property
-    def level(self) -> str:
-        """Return the playback level (`playback.access.levels`)."""
-        ...
-
-    @property
-    def engine(self) -> str:
-        """Return the versions of the playback and comparison engines."""
-        ...
-
-    def page(self, page_id: str) -> PageSource | None:
-        """Return the stored page; None when it is hidden or missing."""
-        ...
-
-    def lost(self, page: PageInfo) -> Sequence[LostPart]:
-        """Return the parts of the page that the archive does not hold as captured."""
-        ...
-
-    def is_hidden(self, url: str, digest: str) -> bool:
-        """Return whether a part was taken down or is held back."""
-        ...
-
-    def original(self, url: str) -> str | None:
-        """Return the archived URL of a playback address; None when it has none."""
-        ...
-
-    def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
-        """Return the status and reason with which playback refuses a part of a CDP resource type."""
-        ...
-
-    async def answers(self) -> bool:
-        """Return whether the replay server answers; without it a missing response is no fault."""
-        ...
-
-
-COMPARISON_VERSION = 2
 _LONGEST_REASON = 200
 # The browser's reasons for blocking a cross-origin response.
 _KEPT_FROM_PAGE = frozenset({"corp-not-same-origin", "net::ERR_BLOCKED_BY_ORB"})
@@ -125,7 +66,6 @@ _MARKUP = frozenset({"text/html", "application/xhtml+xml"})
 _NO_COPY = frozenset({VisitOutcome.FAILED, VisitOutcome.SKIPPED})
 
 _T = TypeVar("_T")
-LendBrowser = Callable[[], AbstractAsyncContextManager[Browser]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,19 +103,12 @@ class PlaybackChecker:
     """Checker of pages, several at a time; `lend` lends a browser for one view, `pool` compares."""
 
     def __init__(
-        self,
-        playback: PlaybackSource,
-        lend: LendBrowser,
-        pool: Executor,
-        clock: Clock,
-        *,
-        patience: CopyTimeouts = COPY_TIMEOUTS,
+        self, playback: CollectionReplay, lend: LendBrowser, pool: Executor, clock: Clock
     ) -> None:
         self._playback = playback
         self._lend = lend
         self._pool = pool
         self._clock = clock
-        self._patience = patience
 
     async def check(self, page: SampleCandidate) -> CheckOutcome:
         """Check the page.
@@ -200,37 +133,34 @@ class PlaybackChecker:
             return self._withheld(page, there.withheld)
         kept = await self._in_pool(self._read, there, page.url)
         if page.mime not in _MARKUP and kept.picture is None and kept.text is None:
-            return self._judged(page, kept, _of_file(kept))
+            # A downloadable file: it is judged by whether the archive holds it.
+            judgement = CopyJudgement(QaVerdict.GOOD, 0.0 if kept.lost else 1.0, (), "")
+            if kept.manifest is None:
+                judgement = judge_copy(None)
+            return CheckOutcome(page, self._judged(page, kept, judgement))
         seen = await self._look(there, kept)
-        if seen.reason:
-            judgement = CopyJudgement(
-                QaVerdict.BROKEN, 0.0, (PlaybackFault.NOT_SHOWN,), seen.reason
-            )
-            pictures = {"seen": kept.picture} if kept.picture is not None else {}
-            found = self._judged(page, kept, judgement, pictures=pictures, timings=seen.timings)
-            return replace(found, look=seen)
-        return replace(await self._compared(page, kept, seen), look=seen)
+        if not seen.reason:
+            return await self._compared(page, kept, seen)
+        faults = (PlaybackFault.NOT_SHOWN,)
+        judgement = CopyJudgement(QaVerdict.BROKEN, 0.0, faults, seen.reason)
+        pictures = {"seen": kept.picture} if kept.picture is not None else {}
+        check = self._judged(page, kept, judgement)
+        return CheckOutcome(page, check, pictures, seen.timings, look=seen)
 
-    async def _look(self, there: PageSource, kept: _CaptureEvidence) -> CopyView:
+    async def _look(self, there: StoredPage, kept: _CaptureEvidence) -> CopyView:
         """View the copy; retry once when the browser died."""
-        screen = screen_at_capture(kept.manifest) if kept.manifest is not None else PageScreen()
-        tallest = (
-            picture_height_limit(kept.manifest, screen) if kept.manifest is not None else TALLEST_PX
-        )
+        screen, tallest = PageScreen(), TALLEST_PX
+        if kept.manifest is not None:
+            screen = screen_at_capture(kept.manifest)
+            tallest = picture_height_limit(kept.manifest, screen)
         if kept.kind is ArtifactKind.VIEW:
             tallest = 0
-        address = there.address
         died = ""
         for _ in range(VIEW_ATTEMPTS):
             async with self._lend() as browser:
                 try:
                     seen = await view_copy(
-                        browser,
-                        address,
-                        screen,
-                        clock=self._clock,
-                        tallest_px=tallest,
-                        patience=self._patience,
+                        browser, there.address, screen, clock=self._clock, tallest_px=tallest
                     )
                 except BrowserUnavailableError as error:
                     died = str(error)
@@ -245,25 +175,25 @@ class PlaybackChecker:
     ) -> CheckOutcome:
         began = self._clock.monotonic()
         picture, text, parts = await self._in_pool(self._compare, page, kept, seen)
-        judgement = judge_copy(picture, text, parts)
+        check = self._judged(page, kept, judge_copy(picture, text, parts))
         pictures = {}
         if picture is not None and kept.picture is not None and seen.picture is not None:
+            check = replace(check, picture=picture.score)
             pictures = {"seen": kept.picture, "shown": seen.picture}
             if picture.heat is not None:
                 pictures["heat"] = picture.heat
+        if text is not None:
+            check = replace(check, text=text.score)
+        if parts is not None:
+            check = replace(
+                check,
+                resources=parts.score,
+                lost=(*check.lost, *parts.lost),
+                parts_seen=parts.seen,
+                parts_shown=parts.shown,
+            )
         timings = {**seen.timings, "compare": self._clock.monotonic() - began}
-        found = self._judged(page, kept, judgement, pictures=pictures, timings=timings)
-        lost = (*found.check.lost, *(parts.lost if parts is not None else ()))
-        check = replace(
-            found.check,
-            picture=picture.score if picture is not None else None,
-            text=text.score if text is not None else None,
-            resources=parts.score if parts is not None else None,
-            lost=lost,
-            parts_seen=parts.seen if parts is not None else 0,
-            parts_shown=parts.shown if parts is not None else 0,
-        )
-        return replace(found, check=check)
+        return CheckOutcome(page, check, pictures, timings, look=seen)
 
     def _compare(
         self, page: SampleCandidate, kept: _CaptureEvidence, seen: CopyView
@@ -275,23 +205,16 @@ class PlaybackChecker:
         if kept.manifest is not None:
             # Requests of the page, except parts that were taken down since: these are not missing.
             is_hidden = self._playback.is_hidden
-            parts = compare_resources(
-                (
-                    [
-                        part_at_capture(each)
-                        for each in kept.manifest.resources
-                        if not is_hidden(each.url, each.digest)
-                    ]
-                ),
-                self._parts_shown(seen),
-                level=self._playback.level,
-            )
+            captured = [
+                part_at_capture(each)
+                for each in kept.manifest.resources
+                if not is_hidden(each.url, each.digest)
+            ]
+            parts = compare_resources(captured, self._parts_shown(seen), level=self._playback.level)
 
         def is_doubted(picture: PictureComparison) -> bool:
-            return judge_copy(picture, text, parts).verdict in (
-                QaVerdict.BROKEN,
-                QaVerdict.DOUBTFUL,
-            )
+            verdict = judge_copy(picture, text, parts).verdict
+            return verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL)
 
         picture = None
         if kept.picture is not None and seen.picture is not None:
@@ -323,39 +246,27 @@ class PlaybackChecker:
         return found
 
     def _judged(
-        self,
-        page: SampleCandidate,
-        kept: _CaptureEvidence,
-        judgement: CopyJudgement,
-        *,
-        pictures: Mapping[str, bytes] | None = None,
-        timings: Mapping[str, float] | None = None,
-    ) -> CheckOutcome:
+        self, page: SampleCandidate, kept: _CaptureEvidence, judgement: CopyJudgement
+    ) -> PlaybackCheck:
         verdict, faults, reason = judgement.verdict, judgement.faults, judgement.reason
         if kept.lost:
             faults = (*faults, PlaybackFault.DAMAGED)
             reason = f"{reason} {describe_losses(kept.lost)}".strip()
             by_loss = judge_losses(kept.lost, kept.manifest, self._playback.level)
-            verdict = (
-                by_loss
-                if by_loss is not QaVerdict.GOOD and verdict is not QaVerdict.BROKEN
-                else verdict
-            )
-        check = replace(
-            self._blank(page),
+            if by_loss is not QaVerdict.GOOD and verdict is not QaVerdict.BROKEN:
+                verdict = by_loss
+        return replace(
+            self._blank(page, reason),
             verdict=verdict,
             score=judgement.score,
             faults=faults,
             lost=tuple(kept.lost),
-            reason=reason[:MOST_CHARACTERS],
         )
-        return CheckOutcome(page, check, pictures or {}, timings or {})
 
     def _withheld(self, page: SampleCandidate, reason: str) -> CheckOutcome:
-        check = replace(self._blank(page), reason=reason[:MOST_CHARACTERS])
-        return CheckOutcome(page, check, is_withheld=True)
+        return CheckOutcome(page, self._blank(page, reason), is_withheld=True)
 
-    def _blank(self, page: SampleCandidate) -> PlaybackCheck:
+    def _blank(self, page: SampleCandidate, reason: str) -> PlaybackCheck:
         return PlaybackCheck(
             page_id=page.page_id,
             url=page.url,
@@ -364,10 +275,10 @@ class PlaybackChecker:
             checked_at=warc_date(self._clock.now()),
             engine=self._playback.engine,
             verdict=QaVerdict.UNCHECKED,
+            reason=reason[:MOST_CHARACTERS],
         )
 
-    def _read(self, there: PageSource, url: str) -> _CaptureEvidence:
-        """Read the stored artifacts of the page, as far as possible."""
+    def _read(self, there: StoredPage, url: str) -> _CaptureEvidence:
         kept = _CaptureEvidence()
         try:
             kept.manifest = there.manifest()
@@ -390,7 +301,7 @@ class PlaybackChecker:
 
 
 def _artifact(
-    there: PageSource, kind: ArtifactKind, url: str, kept: _CaptureEvidence
+    there: StoredPage, kind: ArtifactKind, url: str, kept: _CaptureEvidence
 ) -> bytes | None:
     try:
         return there.artifact(kind)
@@ -399,12 +310,37 @@ def _artifact(
         return None
 
 
-def _of_file(kept: _CaptureEvidence) -> CopyJudgement:
-    """Judge a page that is a downloadable file by whether the archive holds it."""
-    if kept.manifest is None:
-        return CopyJudgement(QaVerdict.UNCHECKED, None, (), "Nothing could be compared.")
-    return CopyJudgement(QaVerdict.GOOD, 0.0 if kept.lost else 1.0, (), "")
-
-
 def _damaged(kind: ArtifactKind, url: str, error: PermanentError) -> LostPart:
     return LostPart(artifact_uri(kind, url), f"damaged: {error}"[:_LONGEST_REASON])
+
+
+@asynccontextmanager
+async def open_checkers(  # noqa: PLR0913 independent options
+    layout: Layout,
+    database_url: str,
+    levels: Sequence[Level],
+    lend: LendBrowser,
+    *,
+    clock: Clock,
+    fonts: bool = True,
+    cached: bool = True,
+) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
+    """Open a checker per level, with their own replay server, until the end of the block.
+
+    Raises:
+        UnavailableError: the replay server does not start.
+        ConfigError: `database_url` is no database URL of an index.
+    """
+    async with AsyncExitStack() as stack:
+        is_full = Level.FULL in levels
+        origins = await stack.enter_async_context(
+            running_replay(layout, database_url, full=is_full, fonts=fonts, cached=cached)
+        )
+        pool = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="compare"))
+        checkers = {}
+        for level in levels:
+            playback = stack.enter_context(
+                open_collection_replay(layout, database_url, origins, level, clock=clock)
+            )
+            checkers[level] = PlaybackChecker(playback, lend, pool, clock)
+        yield checkers

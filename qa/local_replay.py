@@ -4,9 +4,8 @@ import asyncio
 import http.client
 import re
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -38,14 +37,16 @@ from playback.url_paths import (
     unescape_url,
 )
 from playback.web.page_store import CapturedPage, PageStore
-from qa.checker import COMPARISON_VERSION, LendBrowser, PlaybackChecker
 from qa.copy_view import CopyAddress
 from qa.holdings import ROWS_OF_PAGE, ROWS_OF_PAYLOAD, HoldingsRow, HoldingsVerifier
+from render.browser import Browser
 from render.chromium import find_browser
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase, open_database
 
+COMPARISON_VERSION = 2
 ENGINE = f"sanitiser {SANITISER_VERSION}, comparison {COMPARISON_VERSION}"
+LendBrowser = Callable[[], AbstractAsyncContextManager[Browser]]
 # Host names that the browser must resolve by itself for full copies.
 HOST_MAPPING = {"*.localhost": "127.0.0.1"}
 _ANSWER_S = 30.0
@@ -123,14 +124,15 @@ def open_collection_replay(
     layout: Layout, database_url: str, origins: ReplayOrigins, level: Level, *, clock: Clock
 ) -> Iterator["CollectionReplay"]:
     """Open the collection for a checker until the block ends."""
-    with ExitStack() as stack:
-        database = stack.enter_context(closing(open_database(layout, database_url)))
-        decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
+    with (
+        closing(open_database(layout, database_url)) as database,
+        closing(open_decisions(layout, database_url)) as decisions,
+    ):
         yield CollectionReplay(layout, database, decisions, origins, level, clock)
 
 
 class CollectionReplay:
-    """Collection and its playback at one level: a `qa.checker.PlaybackSource`."""
+    """Collection and its playback at one level. Thread-safe; raises TransientError."""
 
     def __init__(
         self,
@@ -255,7 +257,12 @@ class CollectionReplay:
 
 
 class StoredPage:
-    """Stored artifacts of one page: a `qa.checker.PageSource`."""
+    """Stored artifacts of one page. Thread-safe; a damaged artifact raises PermanentError.
+
+    Attributes:
+        withheld: reason for which it must not be shown at the level, a sentence; empty: it may.
+        address: address of its copy.
+    """
 
     def __init__(
         self,
@@ -308,35 +315,3 @@ async def open_browsers(settings: BrowserSettings, *, clock: Clock) -> AsyncIter
         yield browsers.lend
     finally:
         await browsers.stop()
-
-
-@asynccontextmanager
-async def open_checkers(  # noqa: PLR0913 independent options
-    layout: Layout,
-    database_url: str,
-    levels: Sequence[Level],
-    lend: LendBrowser,
-    *,
-    clock: Clock,
-    fonts: bool = True,
-    cached: bool = True,
-) -> AsyncIterator[Mapping[Level, PlaybackChecker]]:
-    """Open a checker per level, with their own replay server, until the end of the block.
-
-    Raises:
-        UnavailableError: the replay server does not start.
-        ConfigError: `database_url` is no database URL of an index.
-    """
-    async with AsyncExitStack() as stack:
-        is_full = Level.FULL in levels
-        origins = await stack.enter_async_context(
-            running_replay(layout, database_url, full=is_full, fonts=fonts, cached=cached)
-        )
-        pool = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="compare"))
-        checkers = {}
-        for level in levels:
-            playback = stack.enter_context(
-                open_collection_replay(layout, database_url, origins, level, clock=clock)
-            )
-            checkers[level] = PlaybackChecker(playback, lend, pool, clock)
-        yield checkers

@@ -138,9 +138,10 @@ def find_moves(
     """
     band = _BAND_PX if len(seen) <= _TALL_PX else _TALL_BAND_PX
     # Horizontal means of a tile's width in each row.
-    profiles = tuple(
+    first, second = (
         np.asarray(Image.fromarray(grey).reduce((TILE_PX, 1))) for grey in (seen, shown)
     )
+    profiles = first, second
     parts = [bound // TILE_PX for bound in bounds]
     costs = np.stack([_costs(*profiles, offset, parts, band) for offset in likely])
     # Which offsets fit some bands that do not fit where they were; the first always.

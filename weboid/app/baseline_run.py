@@ -67,11 +67,7 @@ def playback_fingerprint() -> str:
 async def record_before(
     looking: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
 ) -> bool:
-    """Record how the pages are played back; pages that are recorded already are skipped.
-
-    Returns:
-        False when the run was stopped.
-    """
+    """Record how the pages are played back, except those recorded already; False when it was stopped."""
     done = baseline.checks(BEFORE)
     todo = [page for page in pages if page.page_id not in done]
     return await _view_pages(
@@ -82,13 +78,10 @@ async def record_before(
 async def record_after(
     looking: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
 ) -> tuple[bool, list[PlaybackRegression]]:
-    """Record the pages again; check differing pages twice and keep the better result.
+    """Record the pages again; return whether the run was completed, and the result of every page.
 
-    So a moving animation or a slow machine is not reported as a change. Pages that were checked
-    already and were unchanged are skipped.
-
-    Returns:
-        False when the run was stopped; and the result of every page that was checked.
+    Pages that differ are checked twice and the better result is kept, so that a moving animation or a
+    slow machine is not reported as a change. Pages that were already found unchanged are skipped.
     """
     after = _UpgradeViews(baseline, pages)
     whole = await _view_pages(looking, [after.todo, after.again], after.keep)

@@ -90,12 +90,7 @@ def create_live_checks(
 async def open_check_tools(
     layout: Layout, settings: Settings, clock: Clock, levels: Sequence[Level]
 ) -> AsyncIterator[CheckTools]:
-    """Start the check tools and yield them.
-
-    Raises:
-        BrowserUnavailableError, UnavailableError: browser or playback do not start.
-        TransientError: the registry does not answer.
-    """
+    """Start the check tools and yield them."""
     url = settings.index.url
     with (
         closing(open_registry_store(layout, url)) as store,
@@ -135,7 +130,6 @@ def _changes_between(sights: SnapshotReader, old: str, new: str) -> PageChanges 
 
 
 def _low_priority(lend: LendBrowser) -> LendBrowser:
-    """Return the same browser source, whose browsers run at low priority."""
     told: set[int] = set()
 
     @asynccontextmanager
@@ -153,11 +147,7 @@ def _low_priority(lend: LendBrowser) -> LendBrowser:
 def open_withheld_lookup(
     layout: Layout, database_url: str, clock: Clock
 ) -> Iterator[Callable[[str], bool]]:
-    """Yield a predicate: True for captures that were taken down or erased entirely.
-
-    Raises:
-        TransientError: index or decisions cannot be read.
-    """
+    """Yield a predicate: True for captures that were taken down or erased entirely."""
     with (
         closing(open_database(layout, database_url)) as database,
         closing(open_decisions(layout, database_url)) as decisions,

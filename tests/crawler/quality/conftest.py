@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw
 
 from core.clock import SystemClock
 from core.config.settings import BrowserSettings
-from qa.checker import LendBrowser
+from qa.local_replay import LendBrowser
 from render.browser import Browser
 from render.chromium import find_browser
 from tests.playback.conftest import CollectionBuilder, archived, collection, full, site  # noqa: F401 fixtures

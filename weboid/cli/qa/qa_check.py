@@ -216,7 +216,6 @@ class _QaRun:
         self._broken: list[str] = []
 
     def chosen(self, level: Level) -> Iterable[SampledPage]:
-        """Return the pages to check at a level, in their order."""
         asked = self._asked
         wanted = replace(asked.wanted, level=str(level))
         if asked.urls:
@@ -237,7 +236,6 @@ class _QaRun:
         return is_checkable(Level(level), (page.url, page.final_url), self._asked.rules)
 
     def _named(self, urls: Sequence[str], wanted: CandidateFilter) -> list[SampledPage]:
-        """Return the newest captures of these URLs that are still to be checked."""
         found = list(newest_captures(self._database, urls))
         self.missing = [url for url, page in found if page is None]
         pages = [page for _, page in found if page is not None]
@@ -261,7 +259,6 @@ class _QaRun:
         return ExitCode.SOME_FAILED if self.missing else ExitCode.OK
 
     def _left_out(self) -> Iterator[str]:
-        """Yield sentences about pages that were named, or are known, and are not checked."""
         return left_out_lines(self.missing, self.forbidden, self.known, self.unlisted)
 
     def total(self) -> int:
@@ -273,7 +270,6 @@ class _QaRun:
         return int(rows[0]["many"]) * len(asked.levels) if rows else 0
 
     async def perform(self, *, as_json: bool) -> ExitCode:
-        """Run the checks, write the records and print the summary."""
         with (
             QaProgress(as_json=as_json, total=self.total()) as show,
             StopSignals(lambda: show.say("Stopping: what is begun is finished.")) as stop,
@@ -329,7 +325,6 @@ class _QaRun:
             return [each for each in found if not is_visit_pending(frontier, each)]
 
     def _stays_broken(self) -> bool:
-        """Return True if a copy is broken, and no better capture of its page is known."""
         broken = [each.check.page_id for each in self.known if each.verdict is QaVerdict.BROKEN]
         with self._store.reading() as reader:
             found = find_checks(reader, [*self._broken, *broken])
