@@ -41,9 +41,6 @@ class CaptureOpinions:
         """Return the result of the newest visit to the URL in that interval; None without a visit.
 
         A good result is compared with the oldest good copy.
-
-        Raises:
-            TransientError: the index cannot be read.
         """
         pages = self._store.captures(url, span=TimeSpan(since, until), limit=_CAPTURES_LOOKED_AT)
         for page in pages:
@@ -53,20 +50,12 @@ class CaptureOpinions:
         return None
 
     def verdicts(self, since: datetime) -> Iterator[tuple[str, CheckVerdict]]:
-        """Yield (URL, verdict) of each page visited since then, oldest first.
-
-        Raises:
-            TransientError: the index cannot be read.
-        """
+        """Yield (URL, verdict) of each page visited since then, oldest first."""
         for page in self._visited(since):
             yield page.url, result_of_visit(_seen(page)).verdict
 
     def compared(self, since: datetime) -> Iterator[tuple[str, CheckResult, datetime]]:
-        """Yield (URL, result, time) of each page visited since then.
-
-        Raises:
-            TransientError: the index cannot be read.
-        """
+        """Yield (URL, result, time) of each page visited since then."""
         for page in self._visited(since):
             finding = result_of_visit(_seen(page))
             if finding.verdict is not CheckVerdict.UNDECIDED:
@@ -106,7 +95,6 @@ class CaptureOpinions:
         return None
 
     def _visited(self, since: datetime) -> Iterator[CapturedPage]:
-        """Yield every page that was visited since then, in the order of the visits."""
         at, last = unix_milliseconds(since), ""
         while True:
             rows = self._database.rows(
@@ -120,7 +108,6 @@ class CaptureOpinions:
             at, last = rows[-1]["captured_ms"], rows[-1]["page_id"]
 
     def _oldest_face(self, page: CapturedPage) -> tuple[CapturedPage, PageText] | None:
-        """Return the oldest good copy that has a text, and that text."""
         older = self._store.captures(page.url, limit=_CAPTURES_LOOKED_AT, oldest_first=True)
         for each in older:
             if each.page_id == page.page_id or each.captured_at >= page.captured_at:

@@ -1,9 +1,8 @@
 """Consistent copies of a collection's databases: frontier snapshots and trial copies.
 
-A copy is made in one read transaction by SQLite's online backup: no worker waits, and later commits
-are not in it. Its folder is a collection without WARCs, so every command that reads a frontier
-accepts it as ``--collection``, and a crawl can continue from it. The crawl log is rotated with it:
-the new log holds what came at the time of the copy or later.
+A copy is made in one read transaction by SQLite's online backup. Its folder is a collection without
+WARCs, which every command accepts as ``--collection``. The crawl log is rotated with it: the new log
+holds what came at the time of the copy or later.
 """
 
 import json
@@ -48,14 +47,10 @@ class FrontierSnapshot:
 def snapshot_shared_frontier(frontier: RedisFrontier, *, now: datetime) -> str:
     """Start Redis's own copy of a shared frontier, and request crawl log rotation from its workers.
 
-    Each worker rotates within a second, or when it reconnects; its new log begins after the copy.
-
-    Returns:
-        The copy's file on the server; empty when the server does not report it.
+    Returns the copy's file on the server; empty when the server does not report it.
 
     Raises:
         UnavailableError: the user lacks permission, or Redis could not write the copy.
-        TransientError: the server does not answer.
     """
     file = frontier.save()
     frontier.give_order(SNAPSHOT_ORDER, "", warc_date(now))
@@ -63,13 +58,7 @@ def snapshot_shared_frontier(frontier: RedisFrontier, *, now: datetime) -> str:
 
 
 def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> FrontierSnapshot:
-    """Copy the frontier of the collection into a new folder, and rotate its crawl log.
-
-    Raises:
-        InputError: the folder exists and is not empty.
-        UnavailableError: the frontier cannot be read, or the folder cannot be created.
-        DiskFullError: the copy would not fit.
-    """
+    """Copy the frontier of the collection into a new folder, and rotate its crawl log."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already: name a new or empty folder.")
     copy = Layout(folder)
@@ -96,11 +85,7 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy an SQLite database that may be in use; an existing target is replaced.
-
-    Raises:
-        sqlite3.Error: one of them cannot be read or written.
-    """
+    """Copy an SQLite database that may be in use; an existing target is replaced."""
     target.unlink(missing_ok=True)
     with (
         closing(sqlite3.connect(read_only_uri(source), uri=True, timeout=60)) as opened,
@@ -136,18 +121,8 @@ _NAMES = ("links_db", "captures_db", "decisions_db")
 def make_trial_copy(layout: Layout, root: Path, database_url: str = "") -> Layout:
     """Copy registry, captures index and decisions into a new folder that is marked as a trial.
 
-    Frontier, WARCs, logins and keys are not copied. From PostgreSQL, registry and index are copied;
-    decisions are left to the caller, who may read them.
-
-    Args:
-        layout: the collection's.
-        root: the new folder.
-        database_url: of the PostgreSQL that holds the registry; empty: the collection's own files.
-
-    Raises:
-        UnavailableError: the collection has no registry.
-        ConfigError: the folder is not empty.
-        InputError: the registry is too large.
+    Frontier, WARCs, logins and keys are not copied. From the PostgreSQL at `database_url`, registry and
+    index are copied; decisions are left to the caller, who may read them.
     """
     if not database_url and not layout.links_db.exists():
         raise UnavailableError(f"{layout.root} has no link registry: `weboid wiki add` makes one.")

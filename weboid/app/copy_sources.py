@@ -47,11 +47,7 @@ COUNTED_MOST = 1_000  # upper bound of lost links examined
 async def open_archives(
     settings: Settings, own: OwnCopies = lambda _url, _at: None, origins: tuple[str, ...] = ()
 ) -> AsyncIterator[CopySources]:
-    """Yield the archives that the settings name.
-
-    Raises:
-        ConfigError: an archive is unknown, or the key cannot be read.
-    """
+    """Yield the archives that the settings name."""
     links = settings.links
     fetch = HttpFetch(
         settings.egress,
@@ -129,14 +125,7 @@ def open_own_captures(layout: Layout, url: str, front: str) -> Iterator[OwnCaptu
 
 
 def own_copy(layout: Layout, url: str, front: str, wanted: str) -> ArchiveMemento | None:
-    """Return our own copy of a URL as readers are offered it; None without one.
-
-    Args:
-        layout: the collection's.
-        url: of the captures index; empty: the collection's own file.
-        front: the public origin; empty: the address is a path.
-        wanted: the URL to find.
-    """
+    """Return our own copy of a URL as readers of the front's origin are offered it; None without one."""
     with open_own_captures(layout, url, front) as own:
         return own.newest(wanted)
 
@@ -148,10 +137,7 @@ def no_archives_notice(count: int) -> str:
 
 
 def count_without_copy(store: RegistryStore, layout: Layout, settings: Settings) -> int:
-    """Count lost links that have neither a copy in an archive nor one of ours.
-
-    At most `COUNTED_MOST` links are examined.
-    """
+    """Count lost links, of `COUNTED_MOST` at most, that have neither a copy in an archive nor one of ours."""
     with store.reading() as rows:
         found = urls_without_copy(rows, day_of(CLOCK.now()), COUNTED_MOST)
         lost = [
@@ -192,9 +178,8 @@ class CitationDays:
     async def of(self, url_id: int, now: datetime) -> Sequence[datetime]:
         """Return the relevant days; the first is the one for the link's readers in general.
 
-        The first is the earliest access date on a page, else the day on which the link was added to
-        a page, else the day on which it was first seen there. Then come differing days of other
-        pages.
+        It is the earliest access date on a page, else the day on which the link was added to a page, else
+        the day on which it was first seen there. Then come differing days of other pages.
         """
         with self.store.reading() as reader:
             uses = cited_uses(reader, url_id)
@@ -208,7 +193,6 @@ class CitationDays:
         return citation_days(written, added.values(), now)
 
     async def _from_histories(self, uses: Sequence[CitingPageUse]) -> Mapping[LinkRef, int]:
-        """Return the day on which each page got the link, for pages whose wiki answers."""
         found = {}
         for use in uses:
             wiki = self._wikis.get(use.link.page >> PAGE_BITS)

@@ -43,11 +43,7 @@ class OperatorIdentity:
 
 
 def read_operator(root: Path) -> OperatorIdentity:
-    """Return the operator from ``collection.toml``; an empty one without a collection.
-
-    Raises:
-        ConfigError: a value is not a string.
-    """
+    """Return the operator from ``collection.toml``; an empty one without a collection."""
     try:
         marker = tomllib.loads(Layout(root).marker.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # code that needs the collection reports the error
@@ -68,12 +64,7 @@ def _from_environment() -> dict[str, str]:
 
 
 def write_operator(root: Path, operator: OperatorIdentity) -> None:
-    """Write the operator of an existing collection into its ``collection.toml``.
-
-    Raises:
-        ConfigError: an address is invalid.
-        UnavailableError: the file cannot be read or written.
-    """
+    """Write the operator of an existing collection into its ``collection.toml``."""
     check_operator(operator)
     marker = Layout(root).marker
     if not marker.exists():
@@ -97,11 +88,7 @@ def write_operator(root: Path, operator: OperatorIdentity) -> None:
 
 
 def check_operator(operator: OperatorIdentity) -> None:
-    """Validate addresses for use in a User-Agent.
-
-    Raises:
-        ConfigError: an address is invalid; the text names it and a valid form.
-    """
+    """Validate addresses for use in a User-Agent."""
     settings = _completed(Settings(), operator_fields(operator))
     check_settings(settings, source="the operator's")
     user_agent(settings.links)
@@ -116,16 +103,10 @@ def operator_fields(operator: OperatorIdentity) -> dict[str, str]:
 def collection_settings(
     profile: str, root: Path | None = None, *, unattended: bool = False, robots: str | None = None
 ) -> Settings:
-    """Return the settings of a profile, completed by the collection's operator.
+    """Return the settings of a profile, completed by the operator of the collection, if there is one.
 
-    Args:
-        profile: its name or path.
-        root: the collection's folder; it need not exist. A trial's copy uses its own stores only.
-        unattended: the URLs to archive were not given by hand.
-        robots: "obey" or "ignore" where an option sets it.
-
-    Raises:
-        ConfigError: the profile or the operator's data cannot be used.
+    `unattended`: the URLs to archive were not given by hand. `robots`: "obey" or "ignore" where an
+    option sets it. A trial's copy uses its own stores only.
     """
     settings = load_profile(profile)
     said = operator_fields(read_operator(root)) if root is not None else {}
@@ -142,7 +123,6 @@ def collection_settings(
 def _completed(
     settings: Settings, said: Mapping[str, str], *, profile: str = "", unattended: bool = True
 ) -> Settings:
-    """Return the settings with the operator's values where the profile sets none."""
     for group in _GROUPS:
         changes: dict[str, Any] = {}
         for name in _ENVIRONMENT:

@@ -80,12 +80,8 @@ async def serve_proxy(
 ) -> None:
     """Serve until stopped; then finish the visits in progress and write everything.
 
-    Args:
-        order: options of the service.
-        clock: the time.
-        ready: called with the announcement once it serves.
-        report: called for each recovered file and each outage.
-        stopping: called at the first stop signal; a second signal cuts the visits.
+    `ready` gets the announcement, `report` each recovered file and each outage; `stopping` is called at
+    the first stop signal, and a second one cuts the visits.
 
     Raises:
         CollectionInUseError: a run that needs the collection exclusively holds it.
@@ -113,7 +109,6 @@ async def serve_proxy(
 
 
 def _started(order: ProxyServiceOptions, layout: Layout, stack: ExitStack) -> RunningProxy:
-    """Start the proxy and register its closing with the stack."""
     try:
         complete_index(layout, order.settings.proxy, index=order.settings.index, told=log.warning)
         return stack.enter_context(
@@ -150,7 +145,6 @@ class _ProxyService:
         check_same_collection(self.frontier, spki, self.name, self.clock, secret)
 
     async def serve(self, stop: StopSignals, ready: Callable[[dict[str, Any]], None]) -> None:
-        """Serve until stopped, and finish the visits in progress."""
         for each in self.started.recovered:
             self.report(FileRecovered.of(each.to_dict()))
         proxy = self.started.proxy
@@ -200,12 +194,7 @@ class _ProxyService:
 def check_same_collection(
     frontier: Frontier, spki: str, name: str, clock: Clock, secret: ClusterSecret
 ) -> None:
-    """Check that the live proxies of this frontier write the same collection.
-
-    Raises:
-        ConfigError: they have another certificate authority, so their folder is another one.
-        TransientError: the store does not answer.
-    """
+    """Check that the live proxies of this frontier write the same collection: have the same authority."""
     for each in living_proxies(frontier, clock, secret):
         if each.spki != spki and each.name != name:
             raise ConfigError(

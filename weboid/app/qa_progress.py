@@ -39,12 +39,7 @@ _NAMES = {
 
 
 class QaProgress:
-    """Progress output of a run. A context manager that removes the bar at its end.
-
-    Args:
-        as_json: JSON lines.
-        total: upper bound of pages to check.
-    """
+    """Progress output of a run over `total` pages at most. A context manager that removes the bar."""
 
     def __init__(self, *, as_json: bool, total: int) -> None:
         self._as_json = as_json
@@ -173,14 +168,7 @@ def left_out_lines(
     known: Iterable[CheckedPage],
     unlisted: Sequence[UnlistedVisit],
 ) -> Iterator[str]:
-    """Yield a sentence for each named URL not checked, and each page that cannot be checked.
-
-    Args:
-        missing: URLs without a copy.
-        forbidden: URLs that no level rule shows in full.
-        known: URLs that were checked already.
-        unlisted: visits without a manifest.
-    """
+    """Yield a sentence for each named URL not checked, and each page that cannot be checked."""
     for url in missing:
         yield f"{url}: there is no capture with a copy."
     for url in forbidden:

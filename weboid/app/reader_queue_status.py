@@ -32,13 +32,8 @@ _NO_ATTEMPT = "release"  # a claim that was given back unvisited
 class ReaderQueueStatus:
     """Queue status of URLs in one frontier. Thread-safe; `close` it.
 
-    The collection's own frontier is opened at the first query after it exists.
-
-    Args:
-        layout: the collection.
-        settings: which frontier it is.
-        clock: the time.
-        server_time: use the server's time for a shared frontier.
+    The collection's own frontier is opened at the first query after it exists. `server_time`: use the
+    server's time for a shared frontier.
     """
 
     def __init__(
@@ -54,11 +49,7 @@ class ReaderQueueStatus:
         self._version: int | None = None
 
     def standing(self, url: str) -> UrlQueueStatus | None:
-        """Return the URL's queue status; None when it was never added and no policy refuses it.
-
-        Raises:
-            TransientError: the frontier cannot be read at the moment.
-        """
+        """Return the URL's queue status; None when it was never added and no policy refuses it."""
         key = _key(url)
         if not key:
             return None
@@ -75,11 +66,7 @@ class ReaderQueueStatus:
             raise TransientError(str(error)) from error
 
     def standings(self, urls: Sequence[str]) -> Mapping[str, UrlQueueStatus]:
-        """Return the queue status of those URLs that were added or that a policy refuses.
-
-        Raises:
-            TransientError: the frontier cannot be read at the moment.
-        """
+        """Return the queue status of those URLs that were added or that a policy refuses."""
         keys = {url: key for url in urls if (key := _key(url))}
         now = self._clock.now()
         try:
@@ -118,7 +105,6 @@ class ReaderQueueStatus:
         return self._frontier
 
     def _current(self, frontier: Frontier, now: datetime) -> PolicyEntries:
-        """Return the current policy entries."""
         version = frontier.stats(now).version
         if version != self._version:
             self._entries = read_entries(frontier.orders(POLICY_ORDER), known=self._entries)
@@ -137,7 +123,6 @@ def _key(url: str) -> str:
 
 
 def _refusing(entries: PolicyEntries, url: str, now: datetime) -> PolicyEntry | None:
-    """Return the policy entry that forbids archiving the URL."""
     entry = entries.deciding(pattern_target(url), now=now)
     return None if entry is None or entry.allows else entry
 
@@ -189,7 +174,6 @@ def _public(reason: str) -> str:
 
 
 def _blocked(frontier: Frontier, host: str, now: datetime) -> tuple[datetime | None, str]:
-    """Return until when the host is blocked, and the reason."""
     report = frontier.host(host, now=now)
     if report is None or report.blocked_until is None:
         return None, ""

@@ -162,7 +162,6 @@ def _python() -> SetupFinding:
 
 
 async def _browser(settings: Settings) -> list[SetupFinding]:
-    """Find and start the browser, and check that its renderers are sandboxed."""
     try:
         executable = find_browser(settings.browser.executable)
         browser = await Browser.launch(settings.browser, executable, clock=SystemClock())

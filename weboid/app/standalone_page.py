@@ -87,14 +87,7 @@ def baseline_report_page(
     engine: str,
     found: Sequence[PlaybackRegression],
 ) -> str:
-    """Render the baseline report.
-
-    Args:
-        baseline: the baseline.
-        header: its header.
-        engine: the current playback engine.
-        found: the result of each page, worst first.
-    """
+    """Render the baseline report; `found` has the result of each page, worst first."""
     differing = [each for each in found if each.course is not RegressionKind.UNCHANGED]
     return render_standalone(
         "baseline.html",

@@ -18,11 +18,7 @@ from wiki.settings import FeedSettings, WikiSettings
 
 
 def settings_of_wiki(wiki: Wiki) -> WikiSettings:
-    """Return the wiki's settings, as stored in the registry.
-
-    Raises:
-        ConfigError: they are invalid; the text names the wiki and the remedy.
-    """
+    """Return the wiki's settings, as stored in the registry."""
     try:
         return WikiSettings.parse(wiki.settings)
     except ConfigError as error:
@@ -33,11 +29,7 @@ def settings_of_wiki(wiki: Wiki) -> WikiSettings:
 
 
 def wiki_credentials(feed: FeedSettings) -> WikiCredentials:
-    """Return the credentials with which the wiki is read.
-
-    Raises:
-        ConfigError: a file cannot be read, can be read by others, or holds no secret.
-    """
+    """Return the credentials with which the wiki is read."""
     return read_account(
         feed.account,
         Path(feed.password_file) if feed.password_file else None,
@@ -48,17 +40,9 @@ def wiki_credentials(feed: FeedSettings) -> WikiCredentials:
 def open_api(
     address: str, account: WikiCredentials, settings: Settings, **manners: float
 ) -> WikiApi:
-    """Create an API client for that address; nothing is sent yet.
+    """Create an API client for that address of api.php; nothing is sent yet.
 
-    Args:
-        address: of api.php.
-        account: the credentials.
-        settings: `[links]` for the User-Agent (`wiki_user_agent`), `[egress]` for the route
-            (`route_to`).
-        manners: of `wiki.api.client.Manners`, where they differ.
-
-    Raises:
-        ConfigError: a setting cannot be used.
+    `settings` provide the User-Agent (`[links]`) and the route (`[egress]`).
     """
     given: Mapping[str, float] = manners
     return WikiApi(
@@ -70,21 +54,13 @@ def open_api(
 
 
 def wiki_user_agent(settings: Settings) -> str:
-    """Return the User-Agent for requests to wikis.
-
-    Raises:
-        ConfigError: the contact or the purpose page cannot be part of one.
-    """
+    """Return the User-Agent for requests to wikis."""
     links = settings.links
     return user_agent(links.contact or settings.visit.contact, links.purpose_page)
 
 
 def route_to(url: str, settings: Settings) -> ServerRoute:
-    """Return the route to a server from `[egress]`: `ca_file` and `via`.
-
-    Raises:
-        ConfigError: the route's proxy cannot be used here.
-    """
+    """Return the route to a server from `[egress]`: `ca_file` and `via`."""
     proxies = HostPatterns(
         {host: (parse_upstream_proxy(text),) for host, text in settings.egress.via.items()}
     )
@@ -110,11 +86,7 @@ def route_to(url: str, settings: Settings) -> ServerRoute:
 
 
 def open_wiki_api(wiki: Wiki, settings: Settings) -> WikiApi:
-    """Create the API client of a wiki in the registry, with its own settings.
-
-    Raises:
-        ConfigError: its address is unknown, or a setting of it cannot be used.
-    """
+    """Create the API client of a wiki in the registry, with its own settings."""
     if not wiki.url:
         raise ConfigError(
             f"The address of {wiki.name} is unknown: run `weboid wiki add URL --name {wiki.name}`."
@@ -123,14 +95,9 @@ def open_wiki_api(wiki: Wiki, settings: Settings) -> WikiApi:
 
 
 def open_items(api: WikiApi, settings: Settings, **manners: float) -> WikibaseRepository:
-    """Create a client for the Wikidata repository; nothing is sent yet.
+    """Create a client for the Wikidata repository of a wiki; nothing is sent yet.
 
     Requests are anonymous, but carry the credentials of a server in front of both.
-
-    Args:
-        api: of the wiki whose pages have the items.
-        settings: as in `open_api`.
-        manners: as there.
     """
 
     def opened(address: str) -> WikiApi:

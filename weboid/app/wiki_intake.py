@@ -27,8 +27,14 @@ from crawler.run.context_builder import make_slot_assigner
 from links.registry.archive_backlog import ArchivePriority
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
-from playback.access.level_targets import target_of
-from playback.access.levels import Level, LevelActor, LevelDecision, RuleTable, parse_actor
+from playback.access.levels import (
+    Level,
+    LevelActor,
+    LevelDecision,
+    RuleTable,
+    parse_actor,
+    target_of,
+)
 from weboid.app.copy_sources import open_own_captures
 from wiki.sync.archive_queue import DueLink
 from wiki.sync.webhook import (
@@ -80,9 +86,6 @@ class FrontierArchive:
 
         Recently visited links are skipped whatever the outcome, except those that have just come
         back to life and those without any copy.
-
-        Raises:
-            WeboidError: the frontier does not answer.
         """
         addresses = {each.wiki.in_levels: each.pages_url for each in urls if each.pages_url}
         await asyncio.to_thread(announce_wikis, self._frontier, addresses)
@@ -129,7 +132,6 @@ def open_wiki_level_setter(
 
 
 def _follow_local_settings(book: LevelStore, asked: WikiLevelsRequest, clock: Clock) -> None:
-    """Apply the levels from LocalSettings.php to the wiki, within its rights."""
     target = target_of(wiki=asked.wiki.in_levels)
     actor = LevelActor(LOCAL_SETTINGS, asked.wiki.in_levels)
     shown = _level(asked.shown, Level)
@@ -173,7 +175,6 @@ def stored_level_of_wiki(
 
 
 def _decide(book: LevelStore, asked: LevelRequest, clock: Clock) -> str:
-    """Set the requested level and return the effective one."""
     wiki = asked.wiki.in_levels
     actor = parse_actor(f"{asked.user}@{wiki}")
     target = target_of(wiki=wiki, link=asked.url)

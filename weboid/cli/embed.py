@@ -131,12 +131,7 @@ def rules_from_options(options: dict[str, Any]) -> MarkRules:
 
 
 def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLinkLookup:
-    """Create the link lookup client; close it.
-
-    Args:
-        options: the command's.
-        is_patient: batch mode: wait for a front that asks for a retry later.
-    """
+    """Create the link lookup client; `is_patient`: wait for a front that asks for a retry later."""
     token = _token(options["token_file"])
     front = options["front"]
     if not front.startswith(("http://", "https://")):
@@ -218,7 +213,6 @@ async def _closing(asked: HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int
 
 
 def _check_places(roots: Sequence[Path], out: Path | None, *, is_said: int) -> None:
-    """Check that input and output paths do not conflict."""
     if is_said != 1:
         raise InputError("Use one of --in-place, --out DIR, or --check.")
     if Path("-") in roots:

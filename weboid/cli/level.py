@@ -16,7 +16,6 @@ from core.timestamps import warc_date
 from crawler.collection import read_collection
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
-from playback.access.level_targets import target_of
 from playback.access.levels import (
     DEFAULT_LEVEL,
     Level,
@@ -28,6 +27,7 @@ from playback.access.levels import (
     LevelTarget,
     check_wiki,
     parse_actor,
+    target_of,
 )
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode, GroupWithDefault
@@ -133,7 +133,6 @@ def _change(
 
 
 def _editor(text: str, wiki: str) -> str:
-    """Return the editor's name, with or without its wiki."""
     return parse_actor(f"{text.removesuffix(f'@{wiki}')}@{wiki}").name if text else ""
 
 
@@ -363,7 +362,6 @@ def show_command(
 def _explain(
     ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], without: str
 ) -> None:
-    """Print the deciding rule, and the rules it overrides."""
     click.echo(_because(ruling, without))
     if len(speaking) > 1:
         click.echo("Behind it stand:")

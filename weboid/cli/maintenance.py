@@ -228,7 +228,6 @@ def _known(layout: Layout) -> dict[str, int]:
 
 
 def _pushed(layout: Layout, address: str) -> int:
-    """Return the last row that was sent there."""
     return _known(layout).get(address, 0)
 
 

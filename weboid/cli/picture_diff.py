@@ -104,7 +104,6 @@ def _document(found: PictureComparison) -> dict[str, object]:
 
 
 def _read(path: Path) -> bytes:
-    """Return the file's bytes."""
     name = clean(str(path))
     try:
         if path.is_dir():

@@ -268,7 +268,6 @@ def _prefixes(source: Any, form: str, bytes_each: int) -> Iterable[bytes]:
 
 
 def _hashed(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the full hash of each URL, or of each host including its subdomains."""
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text.startswith(b"#"):

@@ -265,7 +265,6 @@ def _require_index(layout: Layout) -> None:
 
 
 def _origins(front: str, replay: str, *, needed: bool) -> ServerOrigins | None:
-    """Return the public origins."""
     if not front and not replay and not needed:
         return None
     check_origins(front, replay)

@@ -144,7 +144,6 @@ def profile_check(
 
 
 def _looked_at(file: str) -> tuple[list[ProfileFinding], list[ProfileFinding]]:
-    """Return (faults, warnings) of a profile."""
     try:
         chain = load_chain(file)
     except ConfigError as error:
@@ -158,7 +157,6 @@ def _profile_facts(finding: ProfileFinding) -> dict[str, Any]:
 
 
 def _purpose(name: str) -> str:
-    """Return the comment at the head of a profile, up to its first full stop."""
     head = []
     for line in load_chain(name)[0].text.splitlines():
         if not line.startswith("#"):
@@ -169,7 +167,6 @@ def _purpose(name: str) -> str:
 
 
 def _rows(settings: Settings, chain: Any) -> Any:
-    """Return the effective settings, key by key."""
     usual = Settings()
     for group in fields(settings):
         if group.name == "sheets":
@@ -357,7 +354,6 @@ async def _make_collection(root: Path) -> None:
 
 
 def _executable(settings: BrowserSettings) -> BrowserExecutable:
-    """Return the profile's browser, else the first that has a window."""
     if settings.executable:
         return find_browser(settings.executable)
     return find_window_browser()

@@ -225,7 +225,6 @@ def _lines_of(file: Any) -> list[str]:
 
 
 def _wanted(database: IndexDatabase, model: Takedown, words: list[str]) -> list[Takedown]:
-    """Return a take-down for each word and each other digest of its payload, no duplicates."""
     found: dict[tuple[str, ...], Takedown] = {}
     for place, word in enumerate(words, 1):
         try:
@@ -243,12 +242,10 @@ def _wanted(database: IndexDatabase, model: Takedown, words: list[str]) -> list[
 
 
 def _same(takedown: Takedown) -> tuple[str, ...]:
-    """Return a key that is equal for take-downs with the same effect."""
     return (takedown.kind, takedown.what, takedown.timestamp, takedown.effect)
 
 
 def _missing(store: DecisionStore, wanted: list[Takedown], now: datetime) -> list[Takedown]:
-    """Return those that are not already in force for as long."""
     held = {
         _same(each.takedown)
         for each in book.list_takedowns(store)

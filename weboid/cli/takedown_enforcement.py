@@ -234,7 +234,6 @@ def _after(  # what is left to do when the WARCs are as they should be
 def _announce(
     takedown: Takedown, captures: list[Capture], lost: list[Capture], *, quiet: bool
 ) -> None:
-    """Print what will be erased, unexpected items first."""
     if quiet:
         return
     for each in lost[:_MOST_SHOWN]:
@@ -350,7 +349,6 @@ def _prove(wanted: _ProofOptions, front: str, replay: str) -> AuditReport:
 
 
 async def _started(wanted: _ProofOptions) -> AuditReport:
-    """Run the proof on an archive that is started for it on this machine."""
     for attempt in range(1, _STARTS + 1):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = int(probe.getsockname()[1])

@@ -186,7 +186,6 @@ class _ProxyReporter:
         self._as_json = as_json
 
     def ready(self, about: dict[str, Any]) -> None:
-        """Report that it serves."""
         shown = {name: value for name, value in about.items() if name != "authority"}
         self._say(
             {"event": "ready", **shown},
@@ -194,7 +193,6 @@ class _ProxyReporter:
         )
 
     def event(self, event: FileRecovered | WaitStarted | WaitEnded) -> None:
-        """Report a recovered file, or an outage that is waited for."""
         match event:
             case FileRecovered():
                 self._say({"event": "recovered", **event.facts}, event.text)
@@ -205,7 +203,6 @@ class _ProxyReporter:
                 self._say(facts, f"Going on after {event.seconds:.0f} s.")
 
     def stopping(self) -> None:
-        """Report the first stop signal."""
         self._say({"event": "stopping"}, "Stopping when the visits under way are over.")
 
     def _say(self, facts: dict[str, Any], text: str) -> None:

@@ -313,8 +313,8 @@ def settings_of(
 ) -> Settings:
     """Return the profile as changed by the options; patterns are added to those of the profile.
 
-    A crawl obeys robots.txt, and a continuous one visits again what is due, unless an option or the
-    profile itself sets it otherwise.
+    Unless an option or the profile itself sets it otherwise, a crawl obeys robots.txt, and a continuous
+    one visits again what is due.
     """
     settings = collection_settings(profile, collection, unattended=True, robots=options.robots)
     changes: dict[str, Any] = {
@@ -339,7 +339,6 @@ def settings_of(
 
 
 def _preview(job: Job, collection: Path, *, as_json: bool) -> None:
-    """Print what would be crawled."""
     settings = job.settings.scope
     scope = Scope(SeedTerritory(settings.kind, job.seeds), settings)
     seeds = [

@@ -196,7 +196,6 @@ def _jobs(view: FrontierOverview, columns: int | None) -> list[str]:
 
 
 def _links(view: FrontierOverview) -> list[str]:
-    """Return the decisions on links, the most frequent reason first."""
     lines = []
     for job, counts in view.links.items():
         most = sorted(counts.items(), key=lambda pair: -pair[1])
@@ -243,7 +242,6 @@ def _groups(groups: Sequence[ReasonGroup], columns: int | None) -> list[str]:
 
 
 def _members(found: Mapping[str, Mapping[str, Any]], columns: int | None) -> list[str]:
-    """Return a line of self-reported facts for each member that reports any."""
     rows = []
     for name, facts in list(found.items())[:SHOWN]:
         address, visits = facts.get("address"), member_number(facts, "visits")

@@ -216,7 +216,6 @@ def _scan(frontier: Frontier, state: ItemState, selection: ItemSelection) -> Ite
 
 
 def _first(records: Iterable[ItemRecord], limit: int) -> Iterator[ItemRecord]:
-    """Yield the first `limit` records, each URL once."""
     seen: set[str] = set()
     for record in records:
         if record.item.url not in seen:
@@ -301,7 +300,6 @@ def purge_command(
 
 
 def _named(frontier: Frontier, urls: Sequence[str]) -> tuple[Iterable[list[ItemRecord]], list[str]]:
-    """Return the records of the URLs that can be retried, and the reasons for the others."""
     found, left = [], []
     for url in urls:
         record = frontier.find(fetch_key(url))

@@ -95,7 +95,6 @@ def explain_command(
 
 
 def _history(record: ItemRecord | None) -> str:
-    """Return the URL's frontier state in a sentence."""
     if record is None:
         return "The frontier does not know it."
     outcome = f": {record.outcome}" if record.outcome else ""
@@ -112,7 +111,6 @@ async def _opinions(
     *,
     fetch: bool,
 ) -> list[PolicyOpinion]:
-    """Return the opinion of the scope and then of every part of policy."""
     jobs = JobSettings(frontier, where.settings, clock=_CLOCK)
     jobs.look()
     item = FrontierItem("", url, host_of(url), Lane.STANDARD, 0, "", 0, job=job)
@@ -319,7 +317,6 @@ async def _make_collection(where: CommandTarget) -> None:
 
 
 def _lines(entries: dict[str, PolicyEntry]) -> list[str]:
-    """Return the entries as text, grouped by kind."""
     if not entries:
         return ["There is no entry."]
     ordered = sorted(entries.items(), key=lambda each: (each[1].kind, each[1].pattern))

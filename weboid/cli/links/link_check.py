@@ -454,7 +454,6 @@ def _count(rows: Connection, part: HostShare) -> int:
 
 
 def _find(store: RegistryStore, texts: Sequence[str]) -> list[DueUrl]:
-    """Return the rows of the named URLs."""
     keys = {url_parts_of(fetch_key(text)).key: text for text in texts}
     with store.reading() as rows:
         found = due_urls.watched_urls_by_key(rows, list(keys))

@@ -163,8 +163,7 @@ class _BrowserConfirmation:
     ) -> tuple[list[AwaitingLink], bool]:
         """Record known results, have the other links visited, and record the new results.
 
-        Returns:
-            the links that still wait, and False when a stop was requested.
+        Returns the links that still wait, and False when a stop was requested.
         """
         with self._store.reading() as rows:
             waiting = links_awaiting_browser(rows, limit=limit)
@@ -217,7 +216,6 @@ class _BrowserConfirmation:
         return [each for each in waiting if each.url_id not in found]
 
     def compare(self, since: datetime) -> None:
-        """Compare every watched page that was captured since then with its first copy."""
         batch: list[tuple[str, UrlCheckResult]] = []
         for url, finding, moment in self._copies.compared(since):
             batch.append((url, UrlCheckResult(0, finding, moment)))

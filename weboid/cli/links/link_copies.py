@@ -228,7 +228,6 @@ def _find(task: _CopiesOptions, accessed: str | None, *, is_thorough: bool) -> i
 
 
 def _nobody_to_ask(task: _CopiesOptions) -> int:
-    """Print the number of lost links when no archive is configured."""
     count = count_without_copy(task.store, task.layout, task.settings)
     if task.as_json:
         click.echo(json.dumps({"lacking": count, "archives": 0}))

@@ -131,7 +131,6 @@ def link_facts(link: FoundLink) -> dict[str, Any]:
 def _parts(
     store: RegistryStore, pattern: LinkPattern, wanted: LinkQuery, *, limit: int, after: str
 ) -> Iterator[LinkSearchResult]:
-    """Yield answers until the limit is reached or there are no more links."""
     left = limit
     while True:
         with store.reading() as rows:

@@ -104,7 +104,6 @@ async def _asked(
 
 
 async def _resolved(asker: ArchiveClient, found: ArchiveUrl | None) -> dict[str, Any]:
-    """Return the archived page and time as the archive itself reports them."""
     if found is None or not found.must_ask:
         return {}
     said = await resolve_address(asker, found)
@@ -259,7 +258,6 @@ class _CaptureMirror:
     wanted: MirrorMode
 
     def waiting(self, since: datetime) -> Iterator[tuple[ObservedUrl, CaptureOutcome]]:
-        """Yield watched links visited since then for which archives are to be queried."""
         visits = (
             (identity_key(url), visited)
             for url, verdict in self.seen.verdicts(since)

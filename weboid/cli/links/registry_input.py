@@ -409,7 +409,6 @@ def interwiki_command(
 
 
 def _converted(lines: Iterable[str], prefixes: InterwikiMap) -> Iterator[str | int]:
-    """Yield a JSON line for each link that has a URL, and the number of each invalid line."""
     for number, line in enumerate(lines, start=1):
         cells = line.rstrip("\r\n").split("\t")
         if cells == [""] or (number == 1 and cells[0].strip().lower() == _HEAD):

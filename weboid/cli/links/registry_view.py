@@ -271,7 +271,6 @@ def _identity(url: str) -> tuple[str, BadUrlError | None]:
 
 
 def _say_refused(url: str, uses: list[RefusedUse], names: dict[int, str], *, as_json: bool) -> None:
-    """Print a link that is on pages and not watched."""
     pages = [
         {
             "wiki": names.get(use.page.wiki_id, ""),

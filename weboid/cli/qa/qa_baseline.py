@@ -232,7 +232,6 @@ class _BaselineProgress:
         self._progress.stop()
 
     def told(self, _checked: CheckOutcome) -> None:
-        """Count a page."""
         self._progress.advance(self._task)
 
 

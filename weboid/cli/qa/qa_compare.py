@@ -333,12 +333,7 @@ def drift_command(
 
 
 def recaptured_urls(database: IndexDatabase, since: datetime | None = None) -> Iterator[str]:
-    """Yield each URL with two or more captures, in index order, in its newest spelling.
-
-    Args:
-        database: the captures index.
-        since: only those with a capture since then.
-    """
+    """Yield each URL with two or more captures, one of them after `since`, in its newest spelling."""
     start = None if since is None else unix_milliseconds(since)
     for rows in captures_of_pages(database, OFFERED):
         if len(rows) > 1 and (start is None or rows[-1]["captured_ms"] >= start):
@@ -358,7 +353,6 @@ def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
 def _drifted(
     sights: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int, quiet: bool
 ) -> list[DriftedPage]:
-    """Return the most changed pages first. At most `jobs` pages are in memory at a time."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     progress = Progress(
         *columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty()
@@ -380,7 +374,6 @@ def _drifted(
 def _done(
     threads: ThreadPoolExecutor, sights: SnapshotReader, urls: Iterable[str], jobs: int
 ) -> Iterator[DriftedPage | None]:
-    """Yield the result of each URL's comparison as it completes."""
     running: set[Future[DriftedPage | None]] = set()
     for url in urls:
         running.add(threads.submit(_compare_with_first, sights, url))

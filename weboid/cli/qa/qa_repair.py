@@ -235,7 +235,6 @@ class CollectionRepair:
         return done
 
     async def _with_others(self, report: Callable[[Event], None]) -> None:
-        """Queue recaptures for other workers, and compare their captures since the last run."""
         home = self._home
         with self._repairs() as repairs:
             over = repairs.over()
@@ -279,7 +278,6 @@ class CollectionRepair:
 
 
 def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
-    """Return the levels at which the copies were checked, the default one first."""
     found = [DEFAULT_LEVEL]
     for each in todo:
         with suppress(ValueError):
@@ -313,7 +311,6 @@ class RepairReporter:
 
 
 def _say(done: RepairSummary, written: RecordsSummary, *, as_json: bool) -> None:
-    """Print the summary."""
     if as_json:
         facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
         more = {"why_left": done.why_left, "stopped": done.stopped, "unrecorded": written.left}

@@ -243,7 +243,6 @@ def open_report_source(layout: Layout, database_url: str) -> Iterator[ReportSour
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces the path when the block succeeds."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         try:

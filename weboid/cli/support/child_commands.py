@@ -138,7 +138,6 @@ class _RetryDigest:
         self._told: OrderedDict[tuple[str, str], tuple[datetime, int]] = OrderedDict()
 
     def shown(self, line: str, now: datetime) -> str | None:
-        """Return the line to print; None: not now."""
         word, _, rest = line.partition(" ")
         if word not in _RETRY_WORDS:
             return line
@@ -184,7 +183,6 @@ def _part(
 def _bare(
     home: ChildCommandOptions, name: str, words: str, *, every_s: float = 0.0, first_s: float = 0.0
 ) -> ManagedProcess:
-    """Return a child command that takes no profile."""
     options = [f"--collection={home.collection}"]
     if home.as_json:
         options.append("--json")

@@ -55,11 +55,7 @@ class CommandTarget:
 
     @contextmanager
     def frontier(self, *, make: bool = False) -> Iterator[Frontier]:
-        """Yield the frontier.
-
-        Args:
-            make: create it when the collection has none.
-        """
+        """Yield the frontier; `make` it when the collection has none."""
         if not self.is_shared:
             read_collection(self.layout.root)
             if not make and not self.layout.frontier_db.exists():
@@ -96,7 +92,6 @@ def _wiki_target(
     database_url: str = DATABASE,
     profile: str = WIKI_PROFILE,
 ) -> CommandTarget:
-    """Return the target of an unattended wiki command."""
     settings = collection_settings(profile, collection, unattended=True)
     settings = with_database(with_frontier(settings, frontier_url), database_url)
     return CommandTarget(Layout(collection), settings, profile)

@@ -101,7 +101,6 @@ def host_name(text: str) -> str:
 
 
 def _check_trial_clock(_ctx: click.Context, _param: click.Parameter, root: Path) -> Path:
-    """Refuse a moved clock for a collection that is not a trial."""
     check_trial_clock(root)
     return root
 

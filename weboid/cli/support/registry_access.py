@@ -25,14 +25,7 @@ from weboid.cli.support.options import with_database
 def open_registry(
     collection: Path, database_url: str, *, make: bool = False
 ) -> Iterator[RegistryStore]:
-    """Yield the registry of a collection.
-
-    Args:
-        collection: its folder.
-        database_url: the index's database, which also holds the registry; empty: the collection's
-            own.
-        make: create a missing collection.
-    """
+    """Yield the registry of a collection, or of the index's database; `make` a missing collection."""
     if make and not database_url and not Layout(collection).marker.exists():
         asyncio.run(_make_collection(collection))
     layout = Layout(collection) if database_url else read_collection(collection)
@@ -43,10 +36,7 @@ def open_registry(
 def registry_settings(
     profile: str, database_url: str, collection: Path | None = None, *, unattended: bool = False
 ) -> Settings:
-    """Return the profile with the registry's database applied, the checker's only shared store.
-
-    The collection, if there is one, provides its operator (`weboid.app.operator_identity`).
-    """
+    """Return the profile with the registry's database, completed by the operator of the collection."""
     settings = collection_settings(profile, collection, unattended=unattended)
     return with_database(settings, database_url)
 

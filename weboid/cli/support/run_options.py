@@ -73,12 +73,7 @@ PASSPHRASE_VARIABLE = "WEBOID_LOGIN_PASSPHRASE"  # noqa: S105 its name
 
 
 def unlock_logins(settings: Settings, root: Path) -> SiteLogins:
-    """Unlock the logins that the settings name; no passphrase is requested when none are named.
-
-    Args:
-        settings: the profile.
-        root: the collection's folder, which holds them.
-    """
+    """Unlock the logins that the settings name; no passphrase is requested when none are named."""
     if not settings.login.names:
         os.environ.pop(PASSPHRASE_VARIABLE, None)  # what we start need not know it
         return NO_LOGINS

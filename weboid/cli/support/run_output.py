@@ -426,5 +426,4 @@ class _AboveBarHandler(logging.Handler):
 
 
 def _is_well(event: Event) -> bool:
-    """Return True if the event is a good copy, for which the counts suffice."""
     return isinstance(event, PageChecked) and event.verdict is QaVerdict.GOOD

@@ -72,11 +72,9 @@ class _BotRunOptions:
 
     @property
     def bot(self) -> BotSettings:
-        """Return the bot's settings, with the front of a dry run."""
         return self.adjusted(settings_of_wiki(self.wiki).bot)
 
     def adjusted(self, said: BotSettings) -> BotSettings:
-        """Return the settings with the front of a dry run."""
         return said if self.front is None else replace(said, front=self.front)
 
 
@@ -222,7 +220,6 @@ class _BotRunReporter:
         self.job = ""
 
     def progress(self) -> Progress:
-        """Return a progress bar for a terminal, as a context manager."""
         columns = (
             *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn()),
             *(TextColumn("{task.completed} pages"), TimeElapsedColumn()),
@@ -234,11 +231,9 @@ class _BotRunReporter:
         return self._progress
 
     def line(self, text: str) -> None:
-        """Print a notice between the results."""
         click.echo(text, err=True)
 
     def tell(self, each: PageEditResult | BotEdit) -> None:
-        """Print a page's outcome, or an edit that was undone."""
         if self._as_json:
             facts = edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)
             click.echo(json.dumps(facts, ensure_ascii=False))
@@ -263,7 +258,6 @@ class _BotRunReporter:
             self._console.print(Text("  " + skip_reason_line(link)))
 
     def end(self, task: _BotRunOptions, tally: BotRunSummary) -> None:
-        """Print the summary."""
         if self._as_json:
             click.echo(json.dumps(tally_facts(tally, self.job), ensure_ascii=False))
             return

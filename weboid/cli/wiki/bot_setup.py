@@ -60,10 +60,7 @@ def wikis_with_bot(store: RegistryStore) -> list[Wiki]:
 def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> WikiApi:
     """Create the wiki's API client with the bot's account.
 
-    Args:
-        wiki: which.
-        settings: of this machine.
-        needs_account: if False, a wiki without a bot account is read with its feed's credentials.
+    Unless it `needs_account`, a wiki without a bot account is read with its feed's credentials.
     """
     said = settings_of_wiki(wiki)
     if not wiki.url:
@@ -282,6 +279,5 @@ def _write(store: RegistryStore, wiki: Wiki, said: WikiSettings, bot: BotSetting
 
 
 def _with(wiki: Wiki, said: WikiSettings, bot: BotSettings) -> Wiki:
-    """Return a copy of the wiki with these settings."""
     merged = WikiSettings(said.feed, bot, said.templates).merged_into(wiki.settings)
     return wiki._replace(settings=json.dumps(merged, ensure_ascii=False))

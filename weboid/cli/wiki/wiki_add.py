@@ -198,7 +198,6 @@ def _check_recrawl(every: str, archived_days: int) -> None:
 def _operator(
     root: Path, profile: str, contact: str | None, recrawl: str | None, *, as_json: bool
 ) -> OperatorIdentity:
-    """Return the operator and the recrawl interval, from options or a prompt."""
     there = read_operator(root)
     is_first = not Layout(root).links_db.exists()
     if contact is None and not as_json and sys.stdin.isatty():
@@ -227,7 +226,6 @@ def _operator(
 
 
 async def _look(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
-    """Query the wiki's identity with the account that will read it."""
     account = wiki_credentials(feed)
 
     def opened(address: str) -> WikiApi:
@@ -259,7 +257,6 @@ async def _look(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
 async def _unknown(
     api: WikiApi, facts: SiteFacts, feed: FeedSettings, settings: Settings
 ) -> tuple[tuple[str, ...], str]:
-    """Return the criteria's unknown titles, and why some could not be checked, if any."""
     unknown = await unknown_names(api, facts, feed)
     entries = [*feed.properties, *feed.not_properties]
     if entries:
@@ -297,7 +294,6 @@ def _listed(given: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _place(given: str | None) -> str | None:
-    """Return the file's absolute path, since other commands have another working directory."""
     if given is None or given in {"", CLEARED}:
         return None if given is None else ""
     return str(Path(given).expanduser().absolute())

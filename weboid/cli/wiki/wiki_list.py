@@ -144,7 +144,6 @@ def _finder(
 
 
 def _counts(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None) -> WikiLinkCounts:
-    """Count the wiki's links by state."""
     known = links_of(reader, wiki.id, limit=JUDGED_MOST)
     if finder is None:
         dead = sum(row.state in STATES[Group.UNREACHABLE] for row in known)
@@ -202,7 +201,6 @@ def _many(count: int) -> str:
 
 
 def _feeds(line: WikiOverview, now: datetime) -> str:
-    """Return the ages of the last change and sweep positions, and whether a watcher runs."""
     said = []
     for kind in _SHOWN:
         feed = line.feeds.get(kind)

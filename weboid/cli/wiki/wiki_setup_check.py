@@ -96,7 +96,6 @@ class _WikiSetupCheck:
         self._secret = b""
 
     async def run(self) -> list[SetupFinding]:
-        """Run all checks and return the findings."""
         try:
             said = settings_of_wiki(self._wiki)
         except ConfigError as error:
@@ -136,7 +135,6 @@ class _WikiSetupCheck:
         return SetupFinding("watch", SetupHealth.GOOD, "a process watches the wiki")
 
     async def _front(self, client: httpx.AsyncClient) -> SetupFinding:
-        """Query the front as the extension does."""
         origin = self._note.front
         if not origin:
             remedy = "Run `weboid wiki watch --serve HOST:PORT`, or use --front ORIGIN."
@@ -174,7 +172,6 @@ class _WikiSetupCheck:
         return SetupFinding("front", SetupHealth.GOOD, f"{origin} answers")
 
     async def _replay(self, client: httpx.AsyncClient) -> SetupFinding:
-        """Request a copy that does not exist."""
         origin = self._note.replay
         if not origin:
             return SetupFinding(
@@ -193,7 +190,6 @@ class _WikiSetupCheck:
         return SetupFinding("replay", SetupHealth.GOOD, f"{origin} answers")
 
     async def _webhook(self, client: httpx.AsyncClient) -> AsyncIterator[SetupFinding]:
-        """Send a signed test request."""
         place = self._note.bell
         if not place:
             remedy = (
@@ -235,7 +231,6 @@ class _WikiSetupCheck:
         yield SetupFinding("webhook", SetupHealth.BAD, text, answer.text[:300])
 
     async def _site(self) -> AsyncIterator[SetupFinding]:
-        """Query the wiki's identity, its clock, and the extension's settings."""
         try:
             async with open_wiki_api(self._wiki, self._settings) as api:
                 told = await _site_info(api)
@@ -316,7 +311,6 @@ class _WikiSetupCheck:
         return SetupFinding("origins", SetupHealth.GOOD, ", ".join(sorted(known)))
 
     async def _archives(self) -> AsyncIterator[SetupFinding]:
-        """Query each archive for a URL that all have."""
         if not self._settings.links.archives:
             remedy = 'Set [links] archives = ["wayback"] in the profile: docs/archives.md.'
             text = "none is asked: a link that is dead already gets no copy"

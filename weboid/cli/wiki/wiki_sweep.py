@@ -187,7 +187,6 @@ def _swept(
 def _surveyed(
     wiki: Wiki, store: RegistryStore, settings: Settings, progress: Progress
 ) -> dict[str, Any]:
-    """Return what a sweep would find."""
     task = progress.add_task(clean(str(wiki.name)), total=None)
     found, trouble = SweepSurvey(), ""
     opener = wiki_opener(settings)

@@ -118,7 +118,6 @@ def command(
 
 
 def _released(store: RegistryStore, wiki: Wiki, front: str) -> Wiki:
-    """Return the copied wiki without lease and bot account, with the origin of copies set."""
     said = settings_of_wiki(wiki)
     bot = replace_settings(
         said.bot, "bot", enabled=False, account="", password_file="", front=said.bot.front or front
@@ -188,7 +187,6 @@ class _RegistryTrial:
         return found
 
     def _pass_day(self, now: datetime, found: dict[int, CheckResult]) -> None:
-        """Repeat the first results for the links that are due, and for browser confirmations."""
         with self._store.reading() as rows:
             known = urls_by_id(rows, list(found))
         today = day_of(now)
@@ -237,7 +235,6 @@ class _RegistryTrial:
 
 
 def _lines(told: Sequence[_LinkForecast], days: int) -> list[str]:
-    """Return the forecasts as text, the earliest ending first."""
     lines = []
     same = 0
     for each in told:
@@ -254,7 +251,6 @@ def _lines(told: Sequence[_LinkForecast], days: int) -> list[str]:
 
 
 def _bot(root: Path, wiki: Wiki, days: int, profile: str) -> int:
-    """Run the bot's dry run with the clock moved."""
     line = [
         sys.executable,
         "-m",

@@ -368,7 +368,6 @@ def _note(
     secret_files: Sequence[str],
     serving: dict[str, Any],
 ) -> WatchNote:
-    """Return the addresses of the front and of the webhook."""
     front, replay = serving["origin"], serving["replay_origin"]
     if home.serve is not None and not front:
         host, port = home.serve
@@ -386,7 +385,6 @@ def _note(
 def _check_secrets(
     secrets: dict[str, bytes], store: RegistryStore, names: Sequence[WikiName]
 ) -> None:
-    """Check that each secret is assigned to a wiki."""
     if ANY_WIKI not in secrets:
         return
     known = [str(wiki.name) for wiki in select_wikis(store, names)]

@@ -300,7 +300,6 @@ def _repair_document(done: RepairedText) -> dict[str, Any]:
 
 
 def _remedies(file: IO[bytes]) -> dict[str, LinkRemedy]:
-    """Read the remedies in a file."""
     try:
         document = json.loads(file.read())
     except (ValueError, RecursionError) as error:
