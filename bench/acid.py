@@ -15,10 +15,10 @@ import time
 import tomllib
 from typing import Any
 
-from tests.crawler.acid_run import Result, archive, play, served, table
-from tests.crawler.conftest import Weboid, profile_for
-from tests.sites.acid import CELLS
-from tests.sites.web import TestWeb
+from tests.support.acid_run import Result, archive, play, served, table
+from tests.support.commands import Weboid, profile_for
+from tests.support.sites.acid import CELLS
+from tests.support.sites.web import TestWeb
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from proxy.control.client import NewArtifact, ProxyVisit
 from proxy.request_log import RequestOutcome
-from tests.proxy.conftest import ROOT, Answer, Browser, Origin, Proxy, ok
+from tests.support.proxy_fixtures import ROOT, Answer, Browser, Origin, Proxy, ok
 from warc.rebuild import rebuild_index
 
 WORKERS = 4  # at each proxy

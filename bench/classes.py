@@ -1,7 +1,7 @@
 """How labelled pages are judged: ``python -m bench.classes``.
 
 A row is what a page is, a column what it was taken for. The pages are those of
-`tests.render.labelled`, judged without a browser. The last line is ``{"bench": "classes", "figures": {…}}``.
+`tests.support.labelled_pictures`, judged without a browser. The last line is ``{"bench": "classes", "figures": {…}}``.
 Exit code 1 when a page was taken for another class.
 """
 
@@ -16,7 +16,7 @@ if not __package__:  # run as a file: its folder must not hide our packages
 from bench import report
 from classify.page_classifier import classify
 from core.page_classes import PageClass
-from tests.render.labelled import LABELLED
+from tests.support.labelled_pictures import LABELLED
 
 _KINDS = tuple(each for each in PageClass if each is not PageClass.UNJUDGED)
 _WIDTH = 13

@@ -40,8 +40,8 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
 from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, FrontierStats, NewItem
-from tests.services.postgres import PostgresServer
-from tests.services.redis_server import RedisServer
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.redis_server import RedisServer
 
 ROOT = Path(__file__).resolve().parents[1]
 WEBOID = Path(sys.executable).with_name("weboid")

@@ -1,4 +1,4 @@
-"""The part of `bench.qa_labelled` that judges pairs which no rule was made with (`tests/heldout`).
+"""The part of `bench.qa_labelled` that judges pairs which no rule was made with (`tests/support/heldout`).
 
 Each has one of three labels: good; broken; either, when something beside the page's matter is missing or
 looks otherwise. Of the last it is wrong to say broken, and right to say good or doubtful; since people
@@ -24,8 +24,8 @@ from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from qa.compare.resource_comparison import ResourceComparison, compare_resources
 from qa.compare.text_comparison import TextComparison, compare_texts
 from qa.compare.verdict_rules import CopyJudgement, judge_copy
-from tests.heldout.kinds import Label
-from tests.heldout.pairs import HeldOut, read_held_out, sites
+from tests.support.heldout.kinds import Label
+from tests.support.heldout.pairs import HeldOut, read_held_out, sites
 
 _IN_A_HURRY = 8  # every so many-th design is compared
 

@@ -29,7 +29,7 @@ from core.timestamps import unix_milliseconds, warc_date
 from core.url_keys import replay_key
 from playback.replay.capture_lookup import CaptureLookup as Lookup
 from proxy.index_batch import IndexBatch
-from tests.services.postgres import PostgresServer
+from tests.support.services.postgres import PostgresServer
 from warc.dedup.payloads import PayloadKey
 from warc.index.database import IndexDatabase, PersistentSqliteDatabase
 from warc.index.postgres import PostgresCaptureIndex

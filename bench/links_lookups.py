@@ -34,7 +34,7 @@ from links.registry.lookups import page_facts
 from links.registry.pages import number_of
 from links.registry.wikis import ensure_wiki, parse_wiki
 from links.url_parts import bucket_of, domain_index, key_of
-from tests.services.postgres import PostgresServer
+from tests.support.services.postgres import PostgresServer
 
 DAY = 3_000
 URLS_A_PAGE = 3

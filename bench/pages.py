@@ -43,7 +43,7 @@ from render.behaviours.catalog import load_behaviours
 from render.browser import Browser
 from render.chromium import find_browser
 from render.visit import VisitRequest, visit
-from tests.sites.web import TestWeb
+from tests.support.sites.web import TestWeb
 
 CLOCK = SystemClock()
 AT_A_TIME = 4

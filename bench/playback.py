@@ -44,8 +44,8 @@ from bench.proxy import HOST, child, our_proxy, settings
 from bench.proxy_client import Client as ProxyClient
 from core.timestamps import timestamp14
 from playback.replay.full.pywb_environment import find_pywb_python
-from tests.playback.conftest import CollectionBuilder, png
-from tests.services.ports import free_port
+from tests.support.playback_fixtures import CollectionBuilder, png
+from tests.support.services.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)

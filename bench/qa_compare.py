@@ -25,7 +25,7 @@ from PIL import Image, ImageChops
 from bench import report
 from qa.compare.picture_comparison import compare_pictures
 from qa.compare.picture_decoder import decode_picture
-from tests.render.compare.drawing import Pixels, banner, browsers_png, noisy, packed, page, photo
+from tests.support.drawing import Pixels, banner, browsers_png, noisy, packed, page, photo
 
 TALL_PX = 10_000
 ROUNDS = {False: 9, True: 3}

@@ -1,6 +1,6 @@
 """Which labelled pairs are called broken: ours, by pictures alone and with texts, beside pixels alone.
 
-The pairs are those of `tests/labelled`: pages of made and of real sites, changed in the real browser, of
+The pairs are those of `tests/support/labelled`: pages of made and of real sites, changed in the real browser, of
 some forty kinds, each with its rule. A page that is doubtful counts as not broken. The baseline
 (`bench.pixel_only`) is what browsertrix scores; it is given the bound that suits the whole set best, and
 browsertrix's own besides. Pairs that no rule was made with follow (`bench.held_out`). Cross-validated means: the bounds of our rules are fitted anew on all sites
@@ -26,8 +26,8 @@ from core.playback_check import QaVerdict
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from qa.compare.text_comparison import TextComparison, compare_texts
 from qa.compare.verdict_rules import THRESHOLDS, VerdictThresholds, judge_copy
-from tests.labelled.kinds import RULES, Kind
-from tests.labelled.pairs import Pair, read_pairs, sites
+from tests.support.labelled.kinds import RULES, Kind
+from tests.support.labelled.pairs import Pair, read_pairs, sites
 
 FOLDS = 5
 _FACTORS = (0.6, 0.8, 1.0, 1.25, 1.6)  # of each bound, when bounds are fitted anew

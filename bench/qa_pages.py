@@ -39,7 +39,7 @@ from qa.check_run import CheckRunTally, check_pages, store_check
 from qa.checker import CheckOutcome, open_checkers
 from qa.local_replay import ENGINE, open_browsers
 from qa.sample import CandidateFilter, read_candidates, weigh_candidate
-from tests.sites.web import TestWeb
+from tests.support.sites.web import TestWeb
 from warc.index.database import open_database
 
 CLOCK = SystemClock()

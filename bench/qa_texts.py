@@ -20,8 +20,8 @@ from difflib import SequenceMatcher
 
 from bench import report
 from qa.compare.text_comparison import compare_texts
-from tests.sites.articles import articles
-from tests.sites.docs import library
+from tests.support.sites.articles import articles
+from tests.support.sites.docs import library
 
 SMALL, MIDDLE = 2_000, 20_000  # characters that the baselines get
 SIZES = (4_000, 40_000, 400_000)

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 import psutil
 
 from bench import axe, report
-from tests.crawler.conftest import profile_for
-from tests.sites import hosts
-from tests.sites.web import TestWeb
+from tests.support.commands import profile_for
+from tests.support.sites import hosts
+from tests.support.sites.web import TestWeb
 
 WEBOID = Path(sys.executable).with_name("weboid")
 WINDOW = 10

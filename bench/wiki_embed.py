@@ -18,9 +18,9 @@ import time
 from contextlib import ExitStack
 
 from bench import report
-from tests.wiki.embedding.conftest import running_proxy
-from tests.wiki.embedding.front import running_front
-from tests.wiki.embedding.upstream import page, running_upstream
+from tests.support.embed_fixtures import running_proxy
+from tests.support.embed_front import running_front
+from tests.support.embed_upstream import page, running_upstream
 from wiki.embed.link_lookup import LinkAnswer, PageLocation
 from wiki.embed.page_marker import insert_marks, read_page, remove_marks
 

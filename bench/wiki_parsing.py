@@ -23,8 +23,8 @@ from datetime import date
 import mwparserfromhell
 
 from bench import report
-from tests.sites.articles import articles
-from tests.sites.docs import library
+from tests.support.sites.articles import articles
+from tests.support.sites.docs import library
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.template_map import rules_for
 

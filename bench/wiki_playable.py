@@ -16,8 +16,8 @@ import time
 import urllib.request
 
 from bench import report
-from tests.crawler.linked_site import LinkedSite
-from tests.wiki.town import Town, article, running_town
+from tests.support.linked_site import LinkedSite
+from tests.support.wiki_town import Town, article, running_town
 
 TARGET_S = 60
 HOST = "www.saved-links.org"

@@ -22,9 +22,9 @@ from statistics import median
 
 from bench import report
 from bench.wiki_playable import p95
-from tests.crawler.linked_site import LinkedSite
-from tests.playback.screen import Screen, open_screen
-from tests.wiki.town import Town, article, running_town
+from tests.support.browser_screen import Screen, open_screen
+from tests.support.linked_site import LinkedSite
+from tests.support.wiki_town import Town, article, running_town
 
 TARGET_S = 2.0
 LIMIT_S = 60.0

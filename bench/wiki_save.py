@@ -16,8 +16,8 @@ from statistics import median
 
 from bench import report
 from bench.wiki_with import Timed, added, timed_wiki
-from tests.sites.mediawiki import ADMIN, PASSWORD, Wiki
-from tests.wiki.mediawiki.visiting import Visitor
+from tests.support.sites.mediawiki import ADMIN, PASSWORD, Wiki
+from tests.support.wiki_visitor import Visitor
 
 KINDS = ("without", "with", "hanging", "refused")
 

@@ -16,7 +16,7 @@ from statistics import median
 
 from bench import report
 from bench.wiki_with import Timed, added, timed_wiki
-from tests.wiki.writing import Writer
+from tests.support.wiki_writer import Writer
 
 LINKS = 100
 PATH = "/index.php?title=Hundred"

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 
-from tests.sites.mediawiki import Wiki, running_wiki
-from tests.wiki.mediawiki.extended import EXTENSION
-from tests.wiki.mediawiki.listening import SECRET, Listener, bell, front
+from tests.support.http_listener import SECRET, Listener, bell, front
+from tests.support.mediawiki_extension import EXTENSION
+from tests.support.sites.mediawiki import Wiki, running_wiki
 
 HEADER = "X-Bench"  # a kind of bell
 LIMIT_S = 120.0

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.sites.web import TestWeb
+from tests.support.sites.web import TestWeb
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = 24

@@ -1,6 +1,6 @@
 """Makes the held-out pairs anew: ``python -m scripts.heldout [SITE]... [--look FOLDER] [--stored]``.
 
-Made pages are changed and pictured in the browser and stored in ``tests/heldout/stored``. With ``--look``,
+Made pages are changed and pictured in the browser and stored in ``tests/support/heldout/stored``. With ``--look``,
 pictures for the eye, seen beside shown, go to a folder.
 """
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.heldout.making import Handler, make_pairs
-from tests.heldout.pairs import FOLDER, HeldOut, read_held_out, sites, write_held_out
-from tests.heldout.plan import planned
-from tests.labelled.making import launched, served
+from tests.support.heldout.making import Handler, make_pairs
+from tests.support.heldout.pairs import FOLDER, HeldOut, read_held_out, sites, write_held_out
+from tests.support.heldout.plan import planned
+from tests.support.labelled.making import launched, served
 
 _WIDTH, _HEIGHT = 340, 420
 _COLUMNS = 4

@@ -1,7 +1,7 @@
 """Makes the labelled pairs anew: ``python -m scripts.labelled [SITE]... [--look FOLDER] [--made]``.
 
 Pages of made and of real sites are changed and pictured in the browser and stored in
-``tests/labelled/stored``. With ``--look``, pictures for the eye, seen beside shown, go to a folder.
+``tests/support/labelled/stored``. With ``--look``, pictures for the eye, seen beside shown, go to a folder.
 """
 
 import argparse
@@ -12,9 +12,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.labelled.making import made, make, real, served
-from tests.labelled.pairs import FOLDER, Pair, read_pairs, write_pairs
-from tests.sites.web import TestWeb
+from tests.support.labelled.making import made, make, real, served
+from tests.support.labelled.pairs import FOLDER, Pair, read_pairs, write_pairs
+from tests.support.sites.web import TestWeb
 
 _THUMB = (360, 560)
 

@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples import register
-from tests.services.postgres import PostgresServer
-from tests.sites.web import TestWeb
+from tests.crawler.frontier.conftest import (  # noqa: F401 fixtures
+    new_place,
+    redis_server,
+)
+from tests.support.commands import (  # noqa: F401 fixtures
+    weboid,
+    weboid_with,
+)
+from tests.support.examples import register
+from tests.support.services.postgres import PostgresServer
+from tests.support.sites.web import TestWeb
 
 register()
 

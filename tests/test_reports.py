@@ -42,7 +42,7 @@ def run(folder: Path, source: str) -> str:
     )
     (folder / "test_it.py").write_text(source)
     told = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-p", "tests.reports", "-p", "no:randomly", "-n1",
+        [sys.executable, "-m", "pytest", "-v", "-p", "tests.support.reports", "-p", "no:randomly", "-n1",
          "-p", "no:cacheprovider", str(folder / "test_it.py")],
         cwd=folder, env={**os.environ, "CI": "true", "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
         capture_output=True, text=True, check=False,

@@ -11,10 +11,10 @@ import httpx
 import pytest
 from PIL import Image
 
-from tests.sites import hosts
-from tests.sites.client import client
-from tests.sites.encodings import MEGABYTE
-from tests.sites.web import TestWeb
+from tests.support.sites import hosts
+from tests.support.sites.client import client
+from tests.support.sites.encodings import MEGABYTE
+from tests.support.sites.web import TestWeb
 
 RULES = f"http://{hosts.RULES}"
 

@@ -21,12 +21,18 @@ from scripts.apt_sources import (
 )
 from scripts.bench import figures_of, section, with_section
 from scripts.whitespace import mended
-from tests.examples import examples
-from tests.sites.articles import articles
-from tests.sites.cache import SiteUnavailableError
-from tests.sites.debian import mirror
-from tests.sites.encodings import brotli_stored, deflated, gzipped, incompressible, raw_deflated
-from tests.sites.http1 import Answer, Connection, Out, Request, Seen, response
+from tests.support.examples import examples
+from tests.support.sites.articles import articles
+from tests.support.sites.cache import SiteUnavailableError
+from tests.support.sites.debian import mirror
+from tests.support.sites.encodings import (
+    brotli_stored,
+    deflated,
+    gzipped,
+    incompressible,
+    raw_deflated,
+)
+from tests.support.sites.http1 import Answer, Connection, Out, Request, Seen, response
 
 ROOT = Path(__file__).resolve().parents[1]
 

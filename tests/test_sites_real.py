@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.sites import hosts
-from tests.sites.client import client
-from tests.sites.docs import library
-from tests.sites.mediawiki import ADMIN, PASSWORD, Wiki, running_wiki
-from tests.sites.spa import applications
-from tests.sites.web import TestWeb
+from tests.support.sites import hosts
+from tests.support.sites.client import client
+from tests.support.sites.docs import library
+from tests.support.sites.mediawiki import ADMIN, PASSWORD, Wiki, running_wiki
+from tests.support.sites.spa import applications
+from tests.support.sites.web import TestWeb
 
 pytestmark = pytest.mark.real
 

@@ -16,7 +16,7 @@ from proxy.control.frames import Message, pack_frame, receive_frame
 from proxy.control.server import ControlServer
 from proxy.exchange import now_ms
 from proxy.limits import ByteCounter
-from tests.proxy.conftest import Browser
+from tests.support.proxy_fixtures import Browser
 
 PATIENCE_S = 20.0
 CLOSED_PORT = "127.0.0.1:1"

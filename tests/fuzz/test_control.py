@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy.control.frames import REQUEST_HEAD_LIMIT_BYTES, Message, pack_frame
-from tests.examples import examples
 from tests.fuzz.conftest import Control, opening, sealing, writing
-from tests.proxy.conftest import check, records
+from tests.support.examples import examples
+from tests.support.proxy_fixtures import check, records
 
 pytestmark = [pytest.mark.proxy, pytest.mark.usefixtures("after")]
 

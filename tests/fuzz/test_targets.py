@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.examples import examples
 from tests.fuzz.targets import TARGETS, Target, corpus
+from tests.support.examples import examples
 
 KEPT = [(name, data) for name in TARGETS for data in corpus(name)]
 PIECES = (

@@ -7,7 +7,7 @@ from io import BytesIO
 
 from PIL import Image
 
-from tests.services.ports import free_port
+from tests.support.services.ports import free_port
 
 SHEET = "body { margin: 0; font: 20px/1.4 sans-serif } h1 { background: #063; color: #fff }"
 

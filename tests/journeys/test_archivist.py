@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.journeys.conftest import PROGRAMS, Reader, Shell, profile_of, wait_until
 from tests.journeys.sites import SiteServer, article
-from tests.services.ports import free_port
+from tests.support.services.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
 

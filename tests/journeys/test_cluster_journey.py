@@ -10,8 +10,8 @@ import pytest
 
 from tests.journeys.conftest import Command, Shell, profile_of, wait_until
 from tests.journeys.sites import SiteServer, article
-from tests.services.postgres import PostgresServer
-from tests.services.redis_server import RedisServer
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.redis_server import RedisServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 SERVICES = {
-    "tests.services.ports",
-    "tests.services.postgres",
-    "tests.services.redis_server",
-    "tests.sites.mediawiki",
-    "tests.wiki.writing",
+    "tests.support.services.ports",
+    "tests.support.services.postgres",
+    "tests.support.services.redis_server",
+    "tests.support.sites.mediawiki",
+    "tests.support.wiki_writer",
 }
 PACKAGES = {
     "classify", "core", "crawler", "links", "net", "playback", "proxy", "qa", "render", "warc", "weboid", "wiki",

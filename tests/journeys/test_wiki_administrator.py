@@ -16,9 +16,9 @@ from PIL import Image
 
 from tests.journeys.conftest import Command, Ran, Reader, Shell, profile_of, wait_until
 from tests.journeys.sites import SiteServer, article, paper
-from tests.services.ports import free_port
-from tests.sites.mediawiki import Wiki, running_wiki
-from tests.wiki.writing import BOT_SECRET, Writer, make_bot
+from tests.support.services.ports import free_port
+from tests.support.sites.mediawiki import Wiki, running_wiki
+from tests.support.wiki_writer import BOT_SECRET, Writer, make_bot
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ import pytest
 from core.layout import Layout
 from links.registry.database import HEAD, RegistryStore
 from links.registry.schema import metadata
-from tests.services.postgres import PostgresServer
-from tests.services.registries import open_registry
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.registries import open_registry
 
 _FARMS = "SELECT id, name, address, internal FROM weboid.link_farms ORDER BY id"
 

@@ -5,7 +5,7 @@ import socket
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from tests.playback.conftest import Reply
+from tests.support.playback_fixtures import Reply
 
 _HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)+)\r\n")
 

@@ -14,7 +14,7 @@ from links.archives.adapters import CdxAdapter, TimeGateAdapter, adapters_of
 from links.archives.archive_client import ArchiveClient
 from links.archives.copy_check import CopyVerdict, check_copy
 from links.archives.http_client import HttpFetch
-from tests.playback.conftest import NOW, Served
+from tests.support.playback_fixtures import NOW, Served
 
 pytestmark = pytest.mark.playback
 

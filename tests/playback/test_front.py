@@ -15,7 +15,7 @@ from core.timestamps import timestamp14
 from playback.access.decision_store import open_decisions
 from playback.takedown_audit import every_route, front_paths
 from playback.url_paths import escape_url
-from tests.playback.conftest import (
+from tests.support.playback_fixtures import (
     NOW,
     CollectionBuilder,
     FullSite,

@@ -19,8 +19,8 @@ from core.layout import Layout
 from core.timestamps import timestamp14
 from playback.playback_server import ServerOrigins, serve
 from playback.replay.full.pywb_environment import find_pywb_python
-from tests.playback.conftest import NOW, ROOT, CollectionBuilder, fetch, serving
-from tests.services.ports import free_port
+from tests.support.playback_fixtures import NOW, ROOT, CollectionBuilder, fetch, serving
+from tests.support.services.ports import free_port
 
 pytestmark = pytest.mark.playback
 

@@ -17,7 +17,7 @@ from render.chromium import find_browser
 from render.identity import PageOptions
 from render.page import BrowserPage
 from render.visit import Visit, VisitRequest, visit
-from tests.proxy.conftest import Proxy
+from tests.support.proxy_fixtures import Proxy
 
 CLOCK = SystemClock()
 QUICK = VisitSettings(

@@ -20,7 +20,7 @@ from net import system_resolver
 from net.address_policy import is_public
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.egress import Egress
-from tests.proxy.conftest import Browser, Proxy
+from tests.support.proxy_fixtures import Browser, Proxy
 
 OWN = "8.8.4.4"  # an address of this machine that is public
 PUBLIC = {"public.example": ["93.184.216.34"], "six.example": ["2606:4700::1111"]}

@@ -9,7 +9,7 @@ from core.errors import ConfigError
 from core.layout import Layout
 from net.http1 import forwarded_request, parse_request_head, with_headers
 from proxy.request_log import RefetchRequest
-from tests.proxy.conftest import Browser, Origin, Proxy, check, ok
+from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok
 
 pytestmark = pytest.mark.proxy
 URL = "http://origin.example/page"

@@ -13,7 +13,7 @@ from core.layout import Layout
 from proxy.limits import ByteCounter, create_counter_file
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.spool import HELD_BYTES, BodySpool, SpoolSpace
-from tests.proxy.conftest import Browser, Origin, Proxy, check, ok, records
+from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
 
 
 def endless(connection: socket.socket, _head: bytes) -> None:

@@ -8,7 +8,16 @@ from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.layout import Layout
 from proxy.request_log import RefetchRequest, RequestLogEntry, RequestOutcome
-from tests.proxy.conftest import Answer, Browser, Origin, Proxy, Response, check, ok, records
+from tests.support.proxy_fixtures import (
+    Answer,
+    Browser,
+    Origin,
+    Proxy,
+    Response,
+    check,
+    ok,
+    records,
+)
 
 pytestmark = pytest.mark.proxy
 SITE = "http://origin.example"

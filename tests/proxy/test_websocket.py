@@ -29,7 +29,7 @@ from render.browser import Browser as RealBrowser
 from render.browser import ProxyEndpoint
 from render.chromium import find_browser
 from render.visit import VisitRequest, visit
-from tests.proxy.conftest import Browser, Origin, Proxy, Response, ok, records
+from tests.support.proxy_fixtures import Browser, Origin, Proxy, Response, ok, records
 
 pytestmark = pytest.mark.proxy
 

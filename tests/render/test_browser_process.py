@@ -29,7 +29,7 @@ from render.browser_process import (
 from render.chromium import BrowserExecutable, BrowserKind, find_browser
 from render.identity import PageOptions
 from render.page import open_page
-from tests.services.processes import arguments
+from tests.support.services.processes import arguments
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.sites.mediawiki import Wiki, running_wiki
-from tests.wiki.writing import Writer, make_bot
+from tests.support.sites.mediawiki import Wiki, running_wiki
+from tests.support.wiki_writer import Writer, make_bot
 
 
 @pytest.fixture(scope="module")
@@ -23,5 +23,5 @@ def writer(wiki: Wiki) -> Writer:
 
 @pytest.fixture(scope="module")
 def bot_name(wiki: Wiki) -> str:
-    """The login of an account with the bot flag; its password: `tests.wiki.writing.BOT_SECRET`."""
+    """The login of an account with the bot flag; its password: `tests.support.wiki_writer.BOT_SECRET`."""
     return make_bot(wiki)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.wiki.api.fronting import Answer, Asked, Front, fronting
+from tests.support.wiki_front import Answer, Asked, Front, fronting
 
 MOST = 50  # of one question, for whoever is nobody in particular
 LARGEST = 2_147_483_647  # number of an item

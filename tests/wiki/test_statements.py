@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import ConfigError
-from tests.examples import examples
+from tests.support.examples import examples
 from wiki.settings import parse_statement
 
 NUMBERS = st.integers(1, 9_999_999_999)

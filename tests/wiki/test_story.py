@@ -23,11 +23,11 @@ from PIL import Image
 from core.clock import SystemClock
 from links.check_history import day_of
 from links.states import LinkState
-from tests.crawler.conftest import Ran
-from tests.crawler.linked_site import LinkedSite
-from tests.playback.screen import Screen, open_screen
-from tests.wiki.town import Town, article, running_town
-from tests.wiki.writing import BOT_SECRET, make_bot
+from tests.support.browser_screen import Screen, open_screen
+from tests.support.commands import Ran
+from tests.support.linked_site import LinkedSite
+from tests.support.wiki_town import Town, article, running_town
+from tests.support.wiki_writer import BOT_SECRET, make_bot
 
 pytestmark = [
     pytest.mark.browser,

@@ -8,7 +8,7 @@ from core.config.database_urls import RedisAddress, RedisUse, parse_redis_url
 from core.config.settings import FrontierSettings, PolitenessSettings
 from crawler.frontier.base import Frontier
 from crawler.frontier.redis_frontier import RedisFrontier
-from tests.services.redis_server import RedisServer
+from tests.support.services.redis_server import RedisServer
 
 
 def redis_address(server: RedisServer) -> RedisAddress:

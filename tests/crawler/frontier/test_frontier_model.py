@@ -37,7 +37,7 @@ from tests.crawler.frontier.model import (
     up,
 )
 from tests.crawler.frontier.support import Place
-from tests.examples import examples
+from tests.support.examples import examples
 
 urls = st.sampled_from(URLS)
 hosts = st.sampled_from(HOSTS)

@@ -27,7 +27,7 @@ from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.policy.policy_entries import POLICY_ORDER, PolicyEntry, PolicyKind
 from crawler.policy.policy_rule import PolicyRule, make_policy
 from proxy.control.client import ProxyVisit
-from tests.proxy.conftest import Origin, Proxy
+from tests.support.proxy_fixtures import Origin, Proxy
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SITE = "http://origin.example"

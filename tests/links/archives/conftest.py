@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from links.archives.archive_client import ArchiveClient
-from tests.links.archives.world import World, fetcher, opened_world
+from tests.support.archive_world import World, fetcher, opened_world
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from links.archives.adapters import (
 )
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveFailure, ArchiveUnavailableError
-from tests.links.archives.world import Answer, Asked, World
+from tests.support.archive_world import Answer, Asked, World
 
 A = "http://a.test/"
 AT = datetime(2015, 6, 1, 12, tzinfo=UTC)
@@ -178,9 +178,9 @@ async def test_time_travel_tells_of_one_moment(world: World, asker: ArchiveClien
     }
     world.put("http://tt.example/api/json/20150601120000/http://a.test/", json.dumps(told))
 
-    copies = await TimeMapAdapter(
-        asker, "memento", "http://tt.example/api/json/{ts}/{url}"
-    ).find(A, AT)
+    copies = await TimeMapAdapter(asker, "memento", "http://tt.example/api/json/{ts}/{url}").find(
+        A, AT
+    )
 
     assert [each.service for each in copies] == ["wayback", "archive-today", "wayback"]
 

@@ -4,7 +4,7 @@ import gzip
 import zlib
 
 from links.check_result import CheckVerdict, RedirectHop
-from tests.links.behaviours.servers import (
+from tests.support.behaviour_servers import (
     PAGE,
     Answering,
     Behaviour,

@@ -8,7 +8,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.proxy.tls_origins import NOW, make_issuer, server_context, write_leaf
+from tests.support.tls_origins import NOW, make_issuer, server_context, write_leaf
 
 
 class Certificates:

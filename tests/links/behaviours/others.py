@@ -5,7 +5,7 @@ import string
 
 from links.check_result import CheckVerdict
 from tests.links.behaviours.alive import CITED
-from tests.links.behaviours.servers import (
+from tests.support.behaviour_servers import (
     PAGE,
     Answering,
     Behaviour,

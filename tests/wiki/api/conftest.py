@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 
 from links.checker.connection import strict_context
-from tests.sites.mediawiki import Wiki
-from tests.wiki.api.fronting import Front, fronting
+from tests.support.sites.mediawiki import Wiki
+from tests.support.wiki_front import Front, fronting
 from wiki.api.client import ApiSettings, ApiTiming, WikiApi
 from wiki.api.credentials import WikiCredentials
 from wiki.api.transport import ServerRoute

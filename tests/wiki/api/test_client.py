@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from core.errors import BodyTooLargeError, ConfigError
-from tests.sites.mediawiki import Wiki
+from tests.support.sites.mediawiki import Wiki
+from tests.support.wiki_front import Answer, Asked, Front, fronting
+from tests.support.wiki_writer import BOT_SECRET, Writer, make_bot
 from tests.wiki.api.conftest import ApiAt, Pauses
-from tests.wiki.api.fronting import Answer, Asked, Front, fronting
-from tests.wiki.writing import BOT_SECRET, Writer, make_bot
 from wiki.api.client import WikiApi, user_agent
 from wiki.api.credentials import WikiCredentials
 from wiki.api.errors import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.wiki.mediawiki.extended import EXTENSION, Extended, extended_wiki
+from tests.support.mediawiki_extension import EXTENSION, Extended, extended_wiki
 
 
 class Pure:

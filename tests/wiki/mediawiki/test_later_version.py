@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.sites.mediawiki import ADMIN, PASSWORD
-from tests.sites.versions import LATER, OLDEST, php_of
-from tests.wiki.mediawiki.extended import EXTENSION, Extended, extended_wiki
-from tests.wiki.mediawiki.visiting import Visitor
+from tests.support.mediawiki_extension import EXTENSION, Extended, extended_wiki
+from tests.support.sites.mediawiki import ADMIN, PASSWORD
+from tests.support.sites.versions import LATER, OLDEST, php_of
+from tests.support.wiki_visitor import Visitor
 
 pytestmark = pytest.mark.slow
 TEXT = (

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.sites.mediawiki import ADMIN, PASSWORD
-from tests.wiki.mediawiki.extended import Extended
-from tests.wiki.mediawiki.listening import SECRET, Heard, Said, is_signed
-from tests.wiki.mediawiki.visiting import Visitor
+from tests.support.http_listener import SECRET, Heard, Said, is_signed
+from tests.support.mediawiki_extension import Extended
+from tests.support.sites.mediawiki import ADMIN, PASSWORD
+from tests.support.wiki_visitor import Visitor
 
 pytestmark = pytest.mark.slow
 TEXT = (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.sites.mediawiki import Wiki
+from tests.support.sites.mediawiki import Wiki
+from tests.support.wiki_writer import Writer
 from tests.wiki.wikitext.mending import address, copied, lost, mend
-from tests.wiki.writing import Writer
 from wiki.wikitext.citation_model import CitationRepair, RepairKind
 from wiki.wikitext.edit_messages import MessageSender, edit_summary, talk_message
 

@@ -1,0 +1,164 @@
+"""Pages of each class as a real browser meets them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
+from render.visit import Visit
+from tests.render.conftest import Site, StrictProxy
+from tests.support.labelled_pictures import (
+    CHALLENGES,
+    CONSENTS,
+    EMPTIES,
+    ERRORS,
+    LOGINS,
+    MISSINGS,
+    ORDINARY,
+    PARAGRAPH,
+    PARKINGS,
+    Labelled,
+    article,
+    page,
+)  # fmt: skip
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+Look = Callable[..., Awaitable[Visit]]
+LEAN = {"view": False, "full_page": False, "thumbnail": False, "settle_s": 0.1}
+_COVER = "position:fixed;inset:0;background:white;z-index:9999"
+_BANNER = "position:fixed;left:0;right:0;bottom:0;height:150px;background:white;z-index:9999"
+_CMP = (
+    "<h2>We value your privacy</h2><p>We and our 842 partners store and access cookies.</p>"
+    "<button>Accept all</button><button>Manage options</button>"
+)
+SHADOW = (
+    "<div id=host></div><script>const r=document.getElementById('host').attachShadow({mode:'closed'});"
+    f"r.innerHTML='<main>'+{PARAGRAPH!r}.repeat(6)+'</main>';</script>"
+)
+
+# Those in which it matters that a browser looked: what is hidden, floats, has a size or is scripted.
+SEEN = (
+    Labelled("a dialog over a headline", PageClass.CONSENT_WALL, page("Site", f"<h1>A headline</h1><div id=cmpbox style='{_COVER}'>{_CMP}</div>")),
+    Labelled("a dialog in a shadow root", PageClass.CONSENT_WALL, page("Site", f"<div id=usercentrics-root></div><script>document.getElementById('usercentrics-root').attachShadow({{mode:'open'}}).innerHTML=`<div style='{_COVER}'>{_CMP}</div>`</script>")),
+    Labelled("a dialog over an article", PageClass.OK, article("Bread", f"<div id=cmpbox style='{_COVER}'>{_CMP}</div>")),
+    Labelled("a banner on a short page", PageClass.OK, page("Bread", f"<h1>Bread</h1><p>Baked daily.</p><div id=cmpbox style='{_BANNER}'>{_CMP}</div>")),
+    Labelled("an article in a shadow root", PageClass.OK, page("Bread", SHADOW)),
+    Labelled("a background and nothing else", PageClass.OK, page("", "<div style='height:300px;background:url(/b.png)'></div>")),
+    Labelled("what is hidden", PageClass.NEAR_EMPTY, page("App", f"<div style='display:none'>{PARAGRAPH}</div><img src=/p.png width=1 height=1>")),
+    Labelled("a hidden login", PageClass.OK, page("Bread", "<h1>Bread</h1><p>Baked daily by the two of us.</p><form style='display:none'><input type=password></form>")),
+    Labelled("a script's soft 404", PageClass.SOFT_404, page("Example", "<div id=a></div><script>document.title='Page not found';document.getElementById('a').innerHTML='<h1>Page not found</h1><p>The page you requested does not exist.</p>'</script>")),
+)  # fmt: skip
+
+
+def chosen(labelled: tuple[Labelled, ...], *names: str) -> tuple[Labelled, ...]:
+    found = tuple(each for each in labelled if each.name in names)
+    assert len(found) == len(names)
+    return found
+
+
+VISITED = (
+    *SEEN,
+    *chosen(CHALLENGES, "cloudflare managed", "akamai", "datadome", "anubis", "aws waf challenge"),
+    *chosen(CONSENTS, "google asks first"),
+    *chosen(LOGINS, "redirect to a login", "members only in place"),
+    *chosen(PARKINGS, "parkingcrew", "frame only", "nginx"),
+    *chosen(MISSINGS, "english", "japanese", "to the home page"),
+    *chosen(EMPTIES, "nothing at all"),
+    *chosen(ERRORS, "404 with rich content", "missing file"),
+    *chosen(ORDINARY, "article about cloudflare", "article called 404 not found", "three lines",
+            "short article with a login box", "plain text"),
+)  # fmt: skip
+
+
+def http(url: str) -> str:
+    """The URL without TLS: the proxy answers for every host."""
+    return url.replace("https://", "http://", 1)
+
+
+def web_of(
+    labelled: Labelled, site: Site
+) -> Callable[[Any, asyncio.StreamWriter], Awaitable[None]]:
+    """The web in which that page lies where it should."""
+    final = http(labelled.final_url or labelled.url)
+    loads = "".join(f"<script src='{http(each)}'></script>" for each in labelled.requests)
+
+    async def serve(asked: Any, writer: asyncio.StreamWriter) -> None:
+        url = f"http://{asked.host}{asked.path}"
+        parts, headers = urlsplit(final), {"Content-Type": f"{labelled.mime}; charset=utf-8"}
+        if url == f"http://{parts.netloc}{parts.path or '/'}" + (
+            f"?{parts.query}" if parts.query else ""
+        ):
+            status, body = labelled.status, (labelled.html + loads).encode()
+            headers |= labelled.headers
+        elif url == http(labelled.url):
+            status, headers, body = 302, {"Location": final}, b""
+        else:
+            status, body = 200, b"/**/"
+            headers = {"Content-Type": "text/javascript"}
+        lines = [f"HTTP/1.1 {status} Because", f"Content-Length: {len(body)}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        await writer.drain()
+
+    return serve
+
+
+@pytest.mark.parametrize("labelled", VISITED, ids=lambda each: f"{each.kind}: {each.name}")
+async def test_a_visit_says_what_sort_of_page_it_was(
+    labelled: Labelled, look: Look, site: Site, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The class is the same that its facts have on paper, and the visit is none the worse for it."""
+    monkeypatch.setattr(site, "serve", web_of(labelled, site))
+    seen = await look(http(labelled.url), proxy.endpoint(), **LEAN)
+
+    found = seen.classification
+    assert (found.kind, found.evidence) == (labelled.kind, found.evidence)
+    assert seen.outcome is VisitOutcome.COMPLETE
+    assert "classify" in seen.timings
+
+
+async def test_a_page_that_shadows_everything_is_judged_all_the_same(
+    look: Look, site: Site, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forms that hide properties, and prototypes that lie, are outside of our world."""
+    hostile = (
+        "<h1>Page not found</h1><p>The page you requested does not exist.</p>"
+        "<form><input name=querySelectorAll><input name=attributes><input name=parentNode></form>"
+        "<script>Element.prototype.getBoundingClientRect=()=>{throw 1};"
+        "document.querySelectorAll=()=>[];document.elementFromPoint=()=>{throw 1};"
+        "String.prototype.slice=()=>{throw 1}</script>"
+    )
+    labelled = Labelled("hostile", PageClass.SOFT_404, page("Page not found", hostile))
+    monkeypatch.setattr(site, "serve", web_of(labelled, site))
+    seen = await look(http(labelled.url), proxy.endpoint(), **LEAN)
+
+    assert seen.classification.kind is PageClass.SOFT_404
+
+
+async def test_a_page_whose_text_is_not_kept_is_judged_by_it(
+    look: Look, site: Site, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a profile keeps is one matter, what is looked at another."""
+    (gone,) = chosen(MISSINGS, "english")
+    monkeypatch.setattr(site, "serve", web_of(gone, site))
+    seen = await look(http(gone.url), proxy.endpoint(), text=False, dom=False, **LEAN)
+
+    assert seen.artifacts == ()
+    assert seen.classification.kind is PageClass.SOFT_404
+    assert len(seen.classification.evidence) == 3
+
+
+async def test_what_stands_in_frames_of_the_site_is_read(
+    look: Look, site: Site, proxy: StrictProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of frames is neither empty nor parked."""
+    (frames,) = chosen(ORDINARY, "frames")
+    monkeypatch.setattr(site, "serve", web_of(frames, site))
+    seen = await look(http(frames.url), proxy.endpoint(), **LEAN)
+
+    assert seen.classification.kind is PageClass.OK

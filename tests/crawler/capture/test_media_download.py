@@ -1,0 +1,284 @@
+"""Media behind players: fetched by yt-dlp through the visit's proxy, and never at the page's cost."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.clock import SystemClock
+from core.config.settings import MediaSettings
+from core.page_manifest import PageInfo, PlayerMedia, VisitOutcome, parse_pageinfo
+from crawler.capture.media_download import (
+    MediaPlayer,
+    MediaRoute,
+    _command,
+    _environment,
+    _parse_output,
+    bootstrap,
+    fetch_media,
+    player_of,
+)
+from proxy.control.client import VisitCredentials
+from render.network_log import RequestLog
+from render.visit import Visit
+from tests.support.commands import Weboid
+from tests.support.sites import hosts
+from tests.weboid.cli.crawl.test_crawl_runs import check, index, records
+
+PLAYER = f"https://{hosts.ACID}/player/"
+PLAIN = f"http://{hosts.RULES}/page/plain"
+SECRET = VisitCredentials("127.0.0.1", 8_000, "visit", "not:for/everybody")
+
+
+def manifests(weboid: Weboid) -> dict[str, PageInfo]:
+    """By URL."""
+    pages = [
+        parse_pageinfo(payload)
+        for _, target, _, payload in records(weboid.collection)
+        if target.startswith("urn:pageinfo:")
+    ]
+    return {page.url: page for page in pages}
+
+
+@pytest.mark.browser
+@pytest.mark.proxy
+def test_what_a_player_plays_is_kept_in_the_same_visit(weboid_with: Callable[..., Weboid]) -> None:
+    """Playlist and segments are in WARC and index under the page's id.
+
+    A page of a known host that plays nothing is complete all the same, and its manifest says why.
+    """
+    weboid = weboid_with(media={"players": True, "hosts": [hosts.RULES]})
+    ran = weboid.archive(PLAYER, PLAIN)
+    check(weboid.collection)
+    pages = manifests(weboid)
+    media, nothing = pages[PLAYER].media, pages[PLAIN].media
+    segments = {f"{PLAYER}segment-{n}.ts" for n in range(3)}
+    kept = {
+        target
+        for kind, target, headers, _ in records(weboid.collection)
+        if kind == "response" and headers["WARC-Page-ID"] == pages[PLAYER].page_id
+    }
+
+    assert ran.code == 0, ran.err
+    assert ran.summary["outcomes"] == {"complete": 2}
+    assert media is not None
+    assert (media.reason, media.extractor) == ("", "generic")
+    assert f"{PLAYER}stream.m3u8" in media.urls
+    assert segments <= kept
+    assert segments <= {row[0] for row in index(weboid.collection, "SELECT url FROM captures")}
+    assert segments <= {each.url for each in pages[PLAYER].resources}
+    assert nothing is not None
+    assert nothing.urls == ()
+    assert nothing.reason.startswith("yt-dlp: ERROR")
+
+
+class PlaylistProxy(BaseHTTPRequestHandler):
+    """A proxy that has a playlist and its segments."""
+
+    playlist = b""
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        """The playlist, or a segment."""
+        self.asked.append(self.path)
+        body = self.playlist if self.path.endswith(".m3u8") else bytes(16)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/vnd.apple.mpegurl")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("scheme", ["ftp", "ws"])
+@pytest.mark.parametrize(
+    "playlist",
+    [
+        "#EXTINF:1,\n{url}/a.ts\n#EXT-X-ENDLIST\n",
+        '#EXT-X-KEY:METHOD=AES-128,URI="{url}/key"\n#EXTINF:1,\na.ts\n#EXT-X-ENDLIST\n',
+        "#EXT-X-STREAM-INF:BANDWIDTH=1\n{url}/b.m3u8\n",
+    ],
+    ids=["segment", "key", "variant"],
+)
+async def test_a_playlist_leads_nowhere_but_to_the_proxy(scheme: str, playlist: str) -> None:
+    """Whatever scheme it names: nobody who listens on this machine hears of it."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        ThreadingHTTPServer(("127.0.0.1", 0), PlaylistProxy) as proxy,
+    ):
+        listener.setblocking(False)
+        threading.Thread(target=proxy.serve_forever, args=(0.02,), daemon=True).start()
+        url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+        PlaylistProxy.playlist = f"#EXTM3U\n#EXT-X-VERSION:3\n{playlist.format(url=url)}".encode()
+        PlaylistProxy.asked.clear()
+        through = MediaRoute(VisitCredentials("127.0.0.1", proxy.server_port, "visit", "x"), "")
+        asked = MediaPlayer("http://player.test/s.m3u8", "http://player.test/")
+        played = await fetch_media(asked, through, MediaSettings(players=True), clock=SystemClock())
+        proxy.shutdown()
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+    assert "http://player.test/s.m3u8" in PlaylistProxy.asked, played.reason
+
+
+async def test_its_process_has_no_other_way(tmp_path: Path) -> None:
+    """No name is looked up, nothing is connected to, sent, bound or started; the proxy is reached."""
+    tries = """
+import os, socket, subprocess
+def attempt(name, call):
+    try:
+        call()
+        print(name)
+    except OSError:
+        pass
+attempt("proxy", lambda: socket.create_connection(("127.0.0.1", PORT)).close())
+attempt("other port", lambda: socket.create_connection(("127.0.0.1", PORT + 1)).close())
+attempt("udp", lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"", ("127.0.0.1", 53)))
+attempt("unix", lambda: socket.socket(socket.AF_UNIX).connect("/run/x"))
+attempt("bind", lambda: socket.socket().bind(("127.0.0.1", 0)))
+attempt("name", lambda: socket.getaddrinfo("localhost", 80))
+attempt("old name", lambda: socket.gethostbyname("localhost"))
+attempt("program", lambda: subprocess.run(["/bin/true"]))
+attempt("shell", lambda: os.system("true"))
+"""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        port = proxy.getsockname()[1]
+        (tmp_path / "tries.py").write_text(tries.replace("PORT", str(port)))
+        source = bootstrap(
+            MediaSettings(), VisitCredentials("127.0.0.1", port, "", ""), module="tries"
+        )
+        command = [sys.executable, "-c", source]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert ran.stdout.split("\n") == ["proxy", ""]
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "reason"), [(30.0, "yt-dlp: ERROR"), (0.0, "deadline: 0 s")], ids=["gone", "slow"]
+)
+async def test_a_failure_is_told(limit_s: float, reason: str) -> None:
+    """A proxy that is gone, a time that is up: no error is raised, nothing is left running."""
+    through = MediaRoute(VisitCredentials("127.0.0.1", 9, "visit", "x"), "")
+    media = MediaSettings(players=True, limit_s=limit_s)
+
+    played = await fetch_media(MediaPlayer(PLAYER, PLAYER), through, media, clock=SystemClock())
+
+    assert played.urls == ()
+    assert played.reason.startswith(reason)
+
+
+def seen(*requests: RequestLog, url: str = "https://page.example/", status: int = 200) -> Visit:
+    """A visit to a page that asked for these."""
+    return Visit(
+        url=url,
+        final_url=url,
+        started_at=datetime(2026, 11, 1, tzinfo=UTC),
+        outcome=VisitOutcome.COMPLETE,
+        reason="",
+        status=status,
+        mime="text/html",
+        headers={},
+        title="",
+        redirects=(),
+        requests=requests,
+        artifacts=(),
+        outlinks=(),
+        timings={},
+        console=(),
+        seconds=1.0,
+    )
+
+
+def request(url: str, kind: str = "Fetch", mime: str = "text/plain") -> RequestLog:
+    """One that was answered."""
+    return RequestLog(url, "GET", 200, mime, kind, from_cache=False, failed="")
+
+
+EMBED = "https://www.youtube-nocookie.com/embed/x"
+HLS = "https://cdn.example/live/master.M3U8?token=1"
+DASH = "https://cdn.example/manifest"
+
+
+@pytest.mark.parametrize(
+    ("visited", "url"),
+    [
+        (seen(url="https://vimeo.com/1"), "https://vimeo.com/1"),
+        (seen(request(HLS), request(EMBED, "Document")), EMBED),
+        (seen(request(HLS)), HLS),
+        (seen(request(DASH, mime="application/dash+xml")), DASH),
+        (seen(request(EMBED, "Image")), None),
+        (seen(url="https://vimeo.com/1", status=404), None),
+        (seen(url="https://notvimeo.com/1"), None),
+        (seen(), None),
+    ],
+    ids=range(8),
+)
+def test_a_player_is_known_by_host_frame_or_playlist(visited: Visit, url: str | None) -> None:
+    """Only pages that suggest one cost a process."""
+    player = player_of(visited, MediaSettings(players=True))
+
+    assert (player.url if player is not None else None) == url
+    assert player_of(visited, MediaSettings()) is None
+
+
+def test_its_command_line_tells_no_secret_and_takes_no_orders(
+    tmp_path: Path,
+) -> None:
+    """The login is in its environment alone, and a URL cannot be read as an option."""
+    command = _command("python", MediaPlayer("--exec=x", PLAYER), tmp_path, MediaSettings(), SECRET)
+    environment = _environment(SECRET, tmp_path, tmp_path)
+
+    assert not any(SECRET.password in each or "everybody" in each for each in command)
+    assert command[-2:] == ["--", "--exec=x"]
+    assert {"--ignore-config", "--no-cookies", "--no-plugin-dirs", "--no-exec"} <= set(command)
+    proxies = {value for name, value in environment.items() if name.lower().endswith("_proxy")}
+    assert proxies == {"http://visit:not%3Afor%2Feverybody@127.0.0.1:8000", ""}
+    assert environment["no_proxy"] == ""
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+_NAMES = st.sampled_from(["url", "manifest_url", "title", "id", "duration", "height", "extractor"])
+
+
+@given(
+    st.lists(st.dictionaries(_NAMES, _VALUES).map(json.dumps) | st.text(max_size=20), max_size=6)
+)
+def test_whatever_it_says_the_manifest_holds(lines: list[str]) -> None:
+    """Hostile words become bounded text, and go through a manifest unharmed."""
+    played = _parse_output("\n".join(lines).encode(errors="replace"), "", seconds=1.0)
+    said = json.dumps({"urls": played.urls, "title": played.title, "duration": played.duration_s})
+
+    assert all(url.startswith(("http://", "https://")) for url in played.urls)
+    assert len(played.title) <= 500
+    assert played.urls or played.reason or "{" in "".join(lines)
+    assert json.loads(said)
+
+
+def test_a_manifest_with_media_reads_back() -> None:
+    """What was written is what is read."""
+    page = parse_pageinfo(
+        b'{"version": 1, "page_id": "p", "url": "u", "final_url": "u", "captured_at": "c",'
+        b' "outcome": "complete"}'
+    )
+    page = replace(
+        page, media=PlayerMedia(urls=("https://a.example/v.mp4",), title="T", duration_s=1.5)
+    )
+
+    assert parse_pageinfo(page.to_json()) == page

@@ -1,0 +1,507 @@
+"""One fetch a page, true types, and what broke asked for again: a real browser, proxy and origin."""
+
+import asyncio
+import gzip
+import io
+import json
+import socket
+import struct
+import threading
+import zipfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from core.clock import SystemClock
+from core.config.settings import BrowserSettings, Settings, VisitSettings
+from core.layout import Layout
+from core.page_manifest import PageInfo, VisitOutcome
+from crawler.capture.page_capture import CaptureRequest, capture
+from proxy.control.client import ProxyClient, ProxyVisit
+from render.browser import Browser
+from render.chromium import find_browser
+from tests.support.proxy_fixtures import (
+    Answer,
+    Origin,
+    Proxy,
+    Record,
+    check,
+    ok,
+    records,
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.proxy,
+    pytest.mark.asyncio(loop_scope="session"),
+]
+SITE = "http://origin.example"
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8ffff3f"
+    "0005fe02fea7566f380000000049454e44ae426082"
+)
+PDF = b"%PDF-1.4\n" + b"%" * 100_000 + b"\n%%EOF\n"
+CLOCK = SystemClock()
+Take = Callable[..., Awaitable[PageInfo]]
+
+
+@dataclass
+class Lender:
+    """Lends one proxy and one browser, as a supervisor does."""
+
+    client: ProxyClient
+    browsing: Browser
+
+    @asynccontextmanager
+    async def proxy(self) -> AsyncIterator["Lender"]:
+        """The proxy."""
+        yield self
+
+    @asynccontextmanager
+    async def browser(self) -> AsyncIterator[Browser]:
+        """The browser."""
+        yield self.browsing
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all; each visit has a context of its own."""
+    # Nobody tells the guardian that it is well while the tests of others run.
+    patient = BrowserSettings(hang_limit_s=86_400.0)
+    async with await Browser.launch(patient, find_browser(), clock=CLOCK) as browser:
+        yield browser
+
+
+@pytest.fixture
+def take(browser: Browser, start: Callable[..., Proxy], settings: Settings) -> Take:
+    """Captures a path of the origin as the worker does; the manifest."""
+    proxies: list[Proxy] = []
+
+    async def take(path: str, **changes: Any) -> PageInfo:
+        if not proxies:
+            proxies.append(start(dedup_min_bytes=1 << 40))
+        quick = VisitSettings(
+            timeout_s=20.0,
+            settle_s=0.2,
+            settle_limit_s=4.0,
+            full_page=False,
+            thumbnail=False,
+            refetch_s=6.0,
+        )
+        chosen = replace(settings, visit=replace(quick, **changes))
+
+        async def nothing(_page: PageInfo) -> None:
+            return None
+
+        captured = await capture(
+            CaptureRequest(SITE + path, "p", last_attempt=True),
+            supervisor=Lender(proxies[0].client, browser),  # type: ignore[arg-type]
+            settings=chosen,
+            clock=CLOCK,
+            before_manifest=nothing,
+        )
+        return captured.page
+
+    return take
+
+
+def asked(origin: Origin, path: str) -> list[bytes]:
+    """The heads of the requests for that path."""
+    return [
+        head for head in origin.requests if head.split(b" ")[1].partition(b"?")[0] == path.encode()
+    ]
+
+
+def kept(layout: Layout, path: str) -> list[Record]:
+    """Its response records."""
+    return [each for each in records(layout) if each.kind == "response" and each.url == SITE + path]
+
+
+def office() -> bytes:
+    """The head of a text document as office programs write it."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as file:
+        file.writestr("[Content_Types].xml", "<Types/>")
+        file.writestr("word/document.xml", "<document/>")
+    return made.getvalue()
+
+
+WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+RSS = b"<?xml version='1.0'?><rss version='2.0'><channel><title>News</title></channel></rss>"
+TYPES = [
+    ("application/pdf", PDF, "", "application/pdf", "pdf"),
+    ("text/html", PDF, "", "application/pdf", "pdf"),
+    ("application/octet-stream", b"<!doctype html><p>hidden", "", "text/html", ""),
+    ("image/png", PNG, "", "image/png", ""),
+    ("application/rss+xml", RSS, "", "application/rss+xml", ""),
+    ("application/atom+xml", b"<feed xmlns='http://www.w3.org/2005/Atom'/>", "", "application/atom+xml", ""),
+    ("application/feed+json", b'{"version": "https://jsonfeed.org/version/1"}', "", "application/feed+json", ""),
+    ("application/json", b'{"a": 1}', "", "application/json", ""),
+    ("text/xml", b"<?xml version='1.0'?><a/>", "", "text/xml", ""),
+    ("text/plain", b"words", "", "text/plain", ""),
+    ("application/octet-stream", office(), "", WORD, "binary"),
+    ("application/msword", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 900, "", "application/msword", "msword"),
+    ("application/zip", b"PK\x03\x04" + b"\0" * 90, "", "application/zip", "zip"),
+    ("text/plain", b"words", "attachment; filename=\"a b.txt\"", "text/plain", ""),
+    ("text/html", b"<p>a file", "attachment; filename*=UTF-8''%e2%82%ac.html", "text/html", ""),
+    ("", b"\x1f\x8b\x08" + b"\0" * 90, "", "application/gzip", "gzip"),
+    ("text/html", b"", "", "text/html", ""),
+]  # fmt: skip
+
+
+async def test_the_first_response_decides_and_is_the_only_one(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """Shown or not: asked for once, kept whole, with its type by its own bytes (W66)."""
+    for number, (mime, body, disposition, _, _) in enumerate(TYPES):
+        more = f"Content-Disposition: {disposition}\r\n" if disposition else ""
+        answer = ok(body, mime=mime, more=more)
+        origin.answers[f"/{number}"] = (
+            answer if mime else answer.replace(b"Content-Type: \r\n", b"")
+        )
+    pages = await asyncio.gather(*(take(f"/{number}") for number in range(len(TYPES))))
+    payloads = {each.url: each.payload for each in records(layout) if each.kind == "response"}
+    found = {
+        number: (page.true_type, page.format, page.size)
+        for number, page in enumerate(pages)
+        if len(asked(origin, f"/{number}")) == 1 and (page.status, page.reason) == (200, "")
+    }
+
+    assert found == {
+        number: (true, name, len(body)) for number, (_, body, _, true, name) in enumerate(TYPES)
+    }
+    assert [payloads.get(page.url) for page in pages] == [body for _, body, *_ in TYPES]
+    assert [page.filename for page in pages if page.filename] == ["a b.txt", "€.html"]
+    assert [page.title for page in pages if page.filename] == ["a b.txt", "€.html"]
+
+
+async def test_the_record_says_what_the_payload_is(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """WARC-Identified-Payload-Type, also through a content coding; not where nothing is known."""
+    origin.answers["/it"] = ok(b"<link rel=stylesheet href=/a.css><img src=/b.png>")
+    origin.answers["/a.css"] = ok(b"p { color: red }", mime="text/css")
+    packed = gzip.compress(b"<svg xmlns='http://www.w3.org/2000/svg'/>")
+    origin.answers["/b.png"] = ok(packed, mime="image/png", more="Content-Encoding: gzip\r\n")
+    await take("/it")
+    found = {
+        each.url.removeprefix(SITE): each.headers.get("WARC-Identified-Payload-Type")
+        for each in records(layout)
+        if each.kind == "response"
+    }
+
+    assert found["/it"] == "text/html"
+    assert found["/a.css"] is None
+    assert found["/b.png"] == "image/svg+xml"
+    check(layout)
+
+
+async def test_an_answer_without_content_is_one_answer(take: Take, origin: Origin) -> None:
+    """It is asked for once, and there is nothing to show."""
+    for status in ("204", "205", "304"):
+        origin.answers[f"/{status}"] = f"HTTP/1.1 {status} So\r\nContent-Length: 0\r\n\r\n".encode()
+    pages = await asyncio.gather(*(take(f"/{status}") for status in (204, 205, 304)))
+
+    assert [page.status for page in pages] == [204, 205, 304]
+    assert [len(asked(origin, f"/{page.status}")) for page in pages] == [1, 1, 1]
+    assert [page.missing for page in pages] == [(), (), ()]
+
+
+PAGES = {
+    "a redirect": ok(b"", status="302 Found", more="Location: /file\r\n"),
+    "meta refresh": ok(b"<meta http-equiv=refresh content='0; url=/file'><p>soon"),
+    "window.location": ok(b"<p>soon<script>location = '/file'</script>"),
+    "a click": ok(b"<a id=a href=/file download>x</a><script>a.click()</script>"),
+    "a frame": ok(b"<iframe src=/file></iframe>"),
+}
+
+
+async def test_a_download_by_any_way_is_fetched_once_and_whole(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """The browser turns it down; the proxy fetches the rest from the same response, however slow."""
+    resting = threading.Event()
+
+    def slowly(connection: socket.socket, _head: bytes) -> None:
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\nContent-Length: {len(PDF)}\r\n\r\n"
+        connection.sendall(head.encode() + PDF[:10_000])
+        resting.wait(3)  # longer than any grace: such is the origin
+        connection.sendall(PDF[10_000:])
+
+    for number, page in enumerate(PAGES.values()):
+        origin.answers[f"/{number}"] = page.replace(b"/file", b"/fil%d" % number)
+        origin.answers[f"/fil{number}"] = slowly
+    pages = await asyncio.gather(*(take(f"/{number}") for number in range(len(PAGES))))
+    found = [kept(layout, f"/fil{number}") for number in range(len(PAGES))]
+
+    assert [len(asked(origin, f"/fil{number}")) for number in range(len(PAGES))] == [1] * len(PAGES)
+    assert [[each.payload == PDF for each in one] for one in found] == [[True]] * len(PAGES)
+    assert [(page.outcome, page.reason) for page in pages] == [(VisitOutcome.COMPLETE, "")] * len(
+        PAGES
+    )
+    assert (pages[0].final_url, pages[0].format) == (f"{SITE}/fil0", "pdf")
+
+
+def once_broken(answer: bytes, *, cut_at: int = 0) -> Answer:
+    """Ends the first connection early; the second request is answered."""
+    seen: list[bytes] = []
+
+    def respond(connection: socket.socket, head: bytes) -> None:
+        seen.append(head)
+        connection.sendall(answer[:cut_at] if len(seen) == 1 else answer)
+
+    return respond
+
+
+def never(connection: socket.socket, _head: bytes) -> None:
+    """Ends every connection without a word."""
+    connection.shutdown(socket.SHUT_RDWR)
+
+
+async def test_what_broke_is_asked_for_again(take: Take, origin: Origin, layout: Layout) -> None:
+    """A response that breaks off: the same request once more, its answer kept, the page complete."""
+    origin.answers["/it"] = ok(b"<img src=/a.png>", more="Set-Cookie: c=1\r\n")
+    image = ok(PNG, mime="image/png")
+    origin.answers["/a.png"] = once_broken(image, cut_at=len(image) - 9)
+    page = await take("/it")
+    first, again = asked(origin, "/a.png")
+
+    assert (page.outcome, page.reason, page.missing) == (VisitOutcome.COMPLETE, "", ())
+    assert [(gap.url, gap.kept) for gap in page.refetched] == [(f"{SITE}/a.png", "response")]
+    assert page.refetched[0].reason.startswith("disconnected:")
+    assert again == first
+    assert b"Cookie: c=1" in again
+    assert [len(each.payload) for each in kept(layout, "/a.png")] == [len(PNG) - 9, len(PNG)]
+    (resource,) = (each for each in page.resources if each.url.endswith("a.png"))
+    assert (resource.kept, resource.status, resource.reason) == ("response", 200, "")
+    assert resource.refetched.startswith("disconnected:")
+
+
+async def test_a_download_that_broke_is_asked_for_again(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """Nobody has seen it, so its second answer is as good as the first."""
+    answer = ok(PDF, mime="application/pdf")
+    origin.answers["/it"] = once_broken(answer, cut_at=5_000)
+    page = await take("/it")
+
+    assert (page.outcome, page.reason, page.size) == (VisitOutcome.COMPLETE, "", len(PDF))
+    assert [len(each.payload) == len(PDF) for each in kept(layout, "/it")] == [False, True]
+
+
+async def test_what_stays_missing_is_listed_and_makes_the_page_partial(
+    take: Take, origin: Origin
+) -> None:
+    """Once more, and no more; the reason is the last one."""
+    origin.answers["/it"] = ok(b"<img src=/a.png>")
+    origin.answers["/a.png"] = never
+    page = await take("/it")
+    # Chromium asks again by itself when a connection ends without an answer.
+    by_browser = len(asked(origin, "/a.png")) - 1
+
+    assert page.outcome is VisitOutcome.PARTIAL
+    assert page.reason.startswith("missing: 1 of ")
+    assert [(gap.url, gap.kept) for gap in page.missing] == [(f"{SITE}/a.png", "failed")]
+    assert page.missing[0].reason.startswith("disconnected:")
+    assert len(page.refetched) == 1
+    assert by_browser >= 1
+
+
+async def test_the_origins_own_errors_are_answers(take: Take, origin: Origin) -> None:
+    """They are kept as they came, and not asked for again."""
+    for status in (403, 404, 410, 500, 503):
+        origin.answers[f"/{status}.png"] = ok(b"no", status=f"{status} No")
+    origin.answers["/it"] = ok(
+        b"".join(b"<img src=/%d.png>" % s for s in (403, 404, 410, 500, 503))
+    )
+    page = await take("/it")
+
+    assert [len(asked(origin, f"/{status}.png")) for status in (403, 404, 410, 500, 503)] == [1] * 5
+    assert (page.outcome, page.refetched, page.missing) == (VisitOutcome.COMPLETE, (), ())
+
+
+async def test_a_part_that_the_page_gave_up_is_fetched_but_no_call(
+    take: Take, origin: Origin
+) -> None:
+    """An image whose answer the page did not wait for is wanted; a call of its script is not."""
+
+    def late(connection: socket.socket, head: bytes) -> None:
+        if not gave_up.wait(20):
+            return
+        connection.sendall(ok(PNG, mime="image/png"))
+
+    gave_up = threading.Event()
+
+    def told(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(ok(b"thanks"))
+        gave_up.set()
+
+    origin.answers["/it"] = ok(
+        b"<script>const i = new Image(); i.src = '/late.png'; const c = new AbortController();"
+        b"fetch('/late.json', {signal: c.signal}).catch(() => 0);"
+        b"setTimeout(() => { i.src = ''; c.abort(); fetch('/told') }, 300)</script>"
+    )
+    origin.answers["/late.png"] = origin.answers["/late.json"] = late
+    origin.answers["/told"] = told
+    page = await take("/it")
+    found = {each.url.removeprefix(SITE): each.kept for each in page.resources}
+
+    assert (page.outcome, page.missing) == (VisitOutcome.COMPLETE, ())
+    assert found["/late.png"] == "response"
+    assert len(asked(origin, "/late.png")) == 1
+    assert len(asked(origin, "/late.json")) == 1
+
+
+async def test_a_part_that_never_ends_is_cut_and_named(take: Take, origin: Origin) -> None:
+    """It is waited for as long as the profile says, not asked for again."""
+
+    def endless(connection: socket.socket, _head: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n" + PNG[:20])
+        connection.recv(1)
+
+    origin.answers["/it"] = ok(b"<img src=/a.png>")
+    origin.answers["/a.png"] = endless
+    page = await take("/it", settle_limit_s=1.0, refetch_s=1.0)
+
+    assert len(asked(origin, "/a.png")) == 1
+    assert page.outcome is VisitOutcome.PARTIAL
+    assert [(gap.url, gap.reason) for gap in page.missing] == [(f"{SITE}/a.png", "unfinished")]
+
+
+async def test_the_limits_of_asking_again_hold(take: Take, origin: Origin) -> None:
+    """No more requests than the profile allows; the rest is named as it is."""
+    images = b"".join(b"<img src=/%d.png>" % number for number in range(4))
+    origin.answers["/it"] = ok(images)
+    for number in range(4):
+        origin.answers[f"/{number}.png"] = never
+    page = await take("/it", refetch_requests=2)
+
+    assert (len(page.refetched), len(page.missing)) == (2, 4)
+    assert page.reason.startswith("missing: 4 of ")
+
+
+async def test_no_more_bytes_come_of_asking_again_than_allowed(take: Take, origin: Origin) -> None:
+    """What is over is cut, and named with the limit."""
+    origin.answers["/it"] = ok(b"<img src=/a.png>")
+    image = ok(PNG + b"\0" * 3_000_000, mime="image/png")
+    origin.answers["/a.png"] = once_broken(image, cut_at=300)
+    page = await take("/it", refetch_bytes=100_000)
+
+    assert page.outcome is VisitOutcome.PARTIAL
+    assert [gap.reason for gap in page.missing] == ["limit: refetch_limit_bytes"]
+
+
+async def test_redirects_of_what_is_asked_again_are_followed(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """As the browser would have done."""
+    origin.answers["/it"] = ok(b"<img src=/a.png>")
+    moved = ok(b"", status="302 Found", more="Location: /b.png\r\n")
+    seen: list[bytes] = []
+
+    def respond(connection: socket.socket, head: bytes) -> None:
+        seen.append(head)
+        if len(seen) > 2:  # the browser itself tries twice
+            connection.sendall(moved)
+
+    origin.answers["/a.png"] = respond
+    origin.answers["/b.png"] = ok(PNG, mime="image/png")
+    page = await take("/it")
+
+    assert (page.outcome, page.missing) == (VisitOutcome.COMPLETE, ())
+    assert [each.payload for each in kept(layout, "/b.png")] == [PNG]
+
+
+async def test_what_the_deadline_left_unasked_is_asked_for_and_the_rest_named(
+    take: Take, origin: Origin, layout: Layout
+) -> None:
+    """Six silent images hold up a seventh (a browser asks a host six at a time): it is not lost."""
+
+    def silent(connection: socket.socket, _head: bytes) -> None:
+        connection.recv(1)
+
+    names = [f"/{number}.png" for number in range(6)]
+    images = "".join(f"<img src={name}>" for name in (*names, "/good.png"))
+    origin.answers["/it"] = ok(f"<p>words{images}".encode(), more="Set-Cookie: c=1\r\n")
+    origin.answers |= dict.fromkeys(names, silent)
+    origin.answers["/good.png"] = ok(PNG, mime="image/png")
+    page = await take("/it", timeout_s=3.0, settle_limit_s=30.0)
+    (head,) = asked(origin, "/good.png")
+    (again,) = (each for each in page.refetched if each.url.endswith("good.png"))
+
+    assert page.outcome is VisitOutcome.PARTIAL
+    assert {gap.url: gap.reason for gap in page.missing} == dict.fromkeys(
+        [SITE + name for name in names], "unfinished"
+    )
+    assert (again.url, again.reason, again.kept) == (f"{SITE}/good.png", "unasked", "response")
+    assert [each.payload for each in kept(layout, "/good.png")] == [PNG]
+    assert f"Referer: {SITE}/it\r\n".encode() in head
+    assert b"Accept: image/avif" in head
+    assert b"User-Agent: Mozilla/5.0" in head
+    assert b"Cookie" not in head
+
+
+def tone(seconds: float) -> bytes:
+    """A WAV file."""
+    data = bytes(int(8000 * seconds))
+    format_ = struct.pack("<HHIIHH", 1, 1, 8000, 8000, 1, 8)
+    body = b"WAVEfmt " + struct.pack("<I", 16) + format_ + b"data" + struct.pack("<I", len(data))
+    return b"RIFF" + struct.pack("<I", len(body) + len(data)) + body + data
+
+
+@pytest.mark.parametrize("element", ["audio", "video"])
+async def test_media_asked_for_in_parts_is_one_whole_record(
+    take: Take, origin: Origin, layout: Layout, element: str
+) -> None:
+    """The player's first range is all of it: the origin is asked once, for the whole."""
+    sound = tone(2)
+
+    def ranged(connection: socket.socket, head: bytes) -> None:
+        parts = "Accept-Ranges: bytes\r\n"
+        if b"range: bytes=" in head.lower():
+            start = int(head.lower().split(b"range: bytes=")[1].split(b"-")[0])
+            parts += f"Content-Range: bytes {start}-{len(sound) - 1}/{len(sound)}\r\n"
+            status, body = "206 Partial Content", sound[start:]
+        else:
+            status, body = "200 OK", sound
+        connection.sendall(ok(body, mime="audio/wav", status=status, more=parts))
+
+    origin.answers["/a.wav"] = ranged
+    origin.answers["/it"] = ok(
+        f"<p id=p>-<{element} src=/a.wav preload=auto muted "
+        "oncanplaythrough='p.textContent = String(this.duration)'>".encode()
+    )
+    page = await take("/it")
+    whole = [each for each in kept(layout, "/a.wav") if each.status == "200"]
+    text = next(each.payload for each in records(layout) if each.url == f"urn:text:{SITE}/it")
+
+    assert [each.payload for each in whole] == [sound]
+    assert b"range:" not in asked(origin, "/a.wav")[0].lower()
+    assert len(asked(origin, "/a.wav")) == 1
+    assert text == b"2"
+    assert (page.outcome, page.missing) == (VisitOutcome.COMPLETE, ())
+
+
+async def test_a_page_with_all_its_parts_costs_one_question(
+    take: Take, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is waited for and nothing asked again."""
+    questions: list[dict[str, Any]] = []
+    ask = ProxyVisit.ledger
+
+    async def counted(self: ProxyVisit, **given: Any) -> Any:
+        questions.append(given)
+        return await ask(self, **given)
+
+    monkeypatch.setattr(ProxyVisit, "ledger", counted)
+    origin.answers["/it"] = ok(b"<img src=/a.png>")
+    origin.answers["/a.png"] = ok(PNG, mime="image/png")
+    page = await take("/it")
+
+    assert questions == [{}]
+    assert page.outcome is VisitOutcome.COMPLETE
+    json.loads(page.to_json())

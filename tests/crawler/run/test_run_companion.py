@@ -1,0 +1,94 @@
+"""Who works beside a crew, with real proxies and a real browser."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from core.clock import SystemClock
+from crawler.capture.page_capture import store_everything
+from crawler.frontier.base import NewItem
+from crawler.profiles import load_profile
+from crawler.run.crawl_run import RunConfig, archive_urls
+from crawler.worker.crawl_events import Event, PageDone, RunContext
+from tests.support.linked_site import LinkedSite, page, weboid_for
+from tests.support.sites.web import TestWeb
+
+pytestmark = [pytest.mark.browser, pytest.mark.proxy]
+
+CLOCK = SystemClock()
+FIRST, SECOND = "http://site.example/", "http://site.example/second"
+
+
+class Asking:
+    """A companion that has one more page visited, and writes down what it lives through."""
+
+    def __init__(self) -> None:
+        self.lived: list[str] = []
+        self._desk: RunContext | None = None
+
+    def note(self, event: Event) -> None:
+        """A page is over."""
+        if isinstance(event, PageDone):
+            self.lived.append(event.url)
+
+    @asynccontextmanager
+    async def beside(self, desk: RunContext) -> AsyncIterator[None]:
+        """The proxies of the run are lent for as long as this lasts."""
+        self._desk = desk
+        async with desk.supervisor.proxy() as proxy:
+            await proxy.status()
+        self.lived.append("begins")
+        yield
+        async with desk.supervisor.proxy() as proxy:
+            await proxy.status()
+        self.lived.append("ends")
+
+    async def settle(self) -> bool:
+        """Ask for the second page, once."""
+        assert self._desk is not None
+        self.lived.append("settles")
+        added = self._desk.frontier.add([NewItem(SECOND)], now=CLOCK.now())
+        return added.added > 0
+
+
+async def test_a_crew_works_on_until_its_companion_has_nothing_more(
+    web: TestWeb, tmp_path: Path
+) -> None:
+    """Proxies and frontier are there from its beginning to its end."""
+    companion = Asking()
+    with LinkedSite({"site.example/": page(), "site.example/second": page()}) as site:
+        weboid = weboid_for(site, web, tmp_path)
+        settings = load_profile(str(weboid.profile))
+        run = RunConfig(
+            weboid.collection,
+            settings,
+            2,
+            companion=companion,
+            stored_level_of=store_everything,
+        )
+
+        account = await archive_urls(run, [FIRST], clock=CLOCK, report=lambda _event: None)
+
+    assert companion.lived == ["begins", FIRST, "settles", SECOND, "settles", "ends"]
+    assert sum(account.outcomes.values()) == 2
+
+
+async def test_a_companion_with_nothing_to_do_is_not_begun(web: TestWeb, tmp_path: Path) -> None:
+    """No proxy and no browser start for it alone."""
+    companion = Asking()
+    with LinkedSite({"site.example/": page()}) as site:
+        weboid = weboid_for(site, web, tmp_path)
+        settings = load_profile(str(weboid.profile))
+        run = RunConfig(
+            weboid.collection,
+            settings,
+            1,
+            companion=companion,
+            stored_level_of=store_everything,
+        )
+
+        await archive_urls(run, [], clock=CLOCK, report=lambda _event: None)
+
+    assert companion.lived == []

@@ -1,0 +1,472 @@
+"""Finding copies in order and keeping what came of it, and the visits of each quarter."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from links.archives.adapters import KNOWN_TIMEMAPS, AvailabilityAdapter, TimeMapAdapter
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.archive_client import ArchiveClient
+from links.archives.archive_services import WEBOID
+from links.archives.copy_search import CopySearchResult, CopySources, SearchStep, search_copies
+from links.archives.copy_store import (
+    VISIT_DAYS,
+    CopyCheckEffect,
+    CopyChoice,
+    CopySearchOutcome,
+    choose_copy,
+    citable_copies,
+    copies_of_url,
+    last_search,
+    note_search,
+    put_copies,
+    urls_without_copy,
+)
+from links.archives.copy_upkeep import ALL_GONE, check_due_copies, count_effects
+from links.archives.save_page_now import SavePageNow
+from links.check_history import date_of, day_of
+from links.registry.database import RegistryStore
+from links.registry.urls import ObservedUrl, require_observed
+from links.states import LinkState
+from tests.links.rows import Rows
+from tests.support.archive_world import NOW, World
+
+A, B = "http://a.test/", "http://b.test/"
+AT = datetime(2015, 6, 1, tzinfo=UTC)
+DAY = day_of(NOW)
+W = "https://web.archive.org/web"
+TODAY = "https://archive.today"
+PAGE = "<title>A page</title>"
+OWN = ArchiveMemento(
+    WEBOID, "https://front.example/page/20200101000000/http://a.test/", "20200101000000"
+)
+
+
+@pytest.fixture
+def links(sqlite_store: RegistryStore) -> dict[str, ObservedUrl]:
+    """A dead link and a living one."""
+    Rows(sqlite_store).add_urls({A: LinkState.DEAD, B: LinkState.ALIVE})
+    with sqlite_store.reading() as rows:
+        return {url: require_observed(rows, url) for url in (A, B)}
+
+
+@pytest.fixture
+def archives(asker: ArchiveClient) -> CopySources:
+    """The Wayback Machine and archive.today."""
+    today = TimeMapAdapter(asker, "archive-today", KNOWN_TIMEMAPS["archive-today"])
+    return CopySources(asker, [AvailabilityAdapter(asker), today], ("wayback", "archive-today"))
+
+
+def _with(archives: CopySources, **changes: object) -> CopySources:
+    values = {name: getattr(archives, name) for name in CopySources.__slots__} | changes
+    return CopySources(**values)
+
+
+def _answers(world: World, *, wayback: str = "", today: tuple[str, ...] = ()) -> None:
+    """What the two have of either link."""
+    for url in (A, B):
+        lines = [f'<{url}>; rel="original"']
+        lines += [
+            f'<{TODAY}/{stamp}/{url}>; rel="memento"; datetime="{_date(stamp)}"' for stamp in today
+        ]
+        if today:
+            world.put(f"https://archive.ph/timemap/{url}", ",\n".join(lines))
+    found = {
+        "closest": {
+            "available": True,
+            "status": "200",
+            "timestamp": wayback,
+            "url": f"{W}/{wayback}/{A}",
+        }
+    }
+    told = {"results": [{"tag": "0", "url": A, "archived_snapshots": found if wayback else {}}]}
+    world.put("https://archive.org/wayback/available", json.dumps(told))
+
+
+def _date(stamp: str) -> str:
+    return f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}T{stamp[8:10]}:{stamp[10:12]}:{stamp[12:]}Z"
+
+
+def _copy_at(world: World, stamp: str, body: str = PAGE, url: str = A) -> str:
+    address = f"{TODAY}/{stamp}/{url}"
+    seen = datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    world.put(
+        address,
+        body,
+        Memento_Datetime=f"{seen:%a, %d %b %Y %H:%M:%S} GMT",
+        Content_Type="text/html",
+    )
+    return address
+
+
+async def _seek(
+    store: RegistryStore, archives: CopySources, url: ObservedUrl, **more: bool
+) -> tuple[CopySearchResult, CopySearchOutcome | None]:
+    sought = await search_copies(store, archives, url, now=NOW, days=(AT,), **more)
+    with store.reading() as rows:
+        search = last_search(rows, url.id)
+    return sought, None if search is None else search.outcome
+
+
+async def test_copies_of_a_dead_link_are_found_and_kept(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """One version of each archive, the preferred one first."""
+    _answers(
+        world,
+        wayback="20130115102033",
+        today=("20100101000000", "20140101000000", "20160101000000"),
+    )
+    _copy_at(world, "20140101000000")
+
+    sought, outcome = await _seek(sqlite_store, archives, links[A])
+
+    assert (sought.step, outcome, sought.troubles) == (
+        SearchStep.FOUND,
+        CopySearchOutcome.FOUND,
+        (),
+    )
+    assert sought.best == ArchiveMemento(
+        "wayback", f"{W}/20130115102033/{A}", "20130115102033", 200
+    )
+    with sqlite_store.reading() as rows:
+        kept = {each.service: each.address for each in copies_of_url(rows, links[A].id)}
+    assert kept == {
+        "wayback": f"{W}/20130115102033/{A}",
+        "archive-today": f"{TODAY}/20140101000000/{A}",
+    }
+
+
+async def test_a_remembered_copy_is_enough(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """B12: nobody is asked, unless everybody shall be; and what a person chose stays."""
+    address = f"{W}/20010101000000/{A}"
+    with sqlite_store.writing() as rows:
+        choose_copy(rows, links[A], CopyChoice("ada", address), day=DAY)
+    sought, _ = await _seek(sqlite_store, archives, links[A])
+    assert (sought.step, sought.best and sought.best.address, world.asked) == (
+        SearchStep.KEPT,
+        address,
+        [],
+    )
+
+    _answers(world, wayback="20130115102033")
+    sought, _ = await _seek(sqlite_store, archives, links[A], is_thorough=True)
+
+    assert sought.best is not None
+    assert sought.best.address == address
+    with sqlite_store.reading() as rows:
+        assert [each.address for each in copies_of_url(rows, links[A].id)] == [address]
+
+
+async def test_our_own_copy_goes_before_others(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """B12: nobody is asked; and it is not kept, since our own index has it."""
+    own = _with(archives, own=lambda _url, _at: OWN)
+
+    sought, outcome = await _seek(sqlite_store, own, links[A])
+
+    assert (sought.step, sought.best, outcome) == (SearchStep.OWN, OWN, CopySearchOutcome.FOUND)
+    assert world.asked == []
+    with sqlite_store.reading() as rows:
+        assert copies_of_url(rows, links[A].id) == ()
+
+
+async def test_our_own_capture_of_an_error_does_not_end_the_search(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """A3: what shows a 404 is no copy; others are asked, and theirs is the best."""
+    _answers(world, wayback="20130115102033")
+    failed = replace(OWN, status=404)
+
+    sought, outcome = await _seek(
+        sqlite_store, _with(archives, own=lambda _url, _at: failed), links[A]
+    )
+
+    assert (sought.step, outcome) == (SearchStep.FOUND, CopySearchOutcome.FOUND)
+    assert sought.best is not None
+    assert sought.best.service == "wayback"
+    thorough, _ = await _seek(
+        sqlite_store, _with(archives, own=lambda _url, _at: failed), links[A], is_thorough=True
+    )
+    assert failed not in thorough.copies
+
+
+async def test_each_day_of_a_citation_has_its_version(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """B06: the first day's is chosen; one more is kept for a page that cites it years later."""
+    _answers(world, today=("20100101000000", "20140101000000", "20200101000000"))
+    for stamp in ("20100101000000", "20140101000000", "20200101000000"):
+        _copy_at(world, stamp)
+    days = (datetime(2012, 1, 1, tzinfo=UTC), datetime(2021, 1, 1, tzinfo=UTC))
+
+    sought = await search_copies(sqlite_store, archives, links[A], now=NOW, days=days)
+
+    assert sought.best is not None
+    assert sought.best.timestamp == "20100101000000"
+    with sqlite_store.reading() as rows:
+        found = [each.timestamp for each in citable_copies(rows, links[A].id)]
+    assert found == ["20100101000000", "20200101000000"]
+
+
+async def test_an_archive_with_one_answer_is_asked_for_each_day(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """An answer that has copies from both sides of a day needs no second question about it."""
+    _answers(world, wayback="20130115102033", today=("20100101000000", "20200101000000"))
+    for stamp in ("20100101000000", "20200101000000"):
+        _copy_at(world, stamp)
+    days = (datetime(2012, 1, 1, tzinfo=UTC), datetime(2015, 1, 1, tzinfo=UTC))
+
+    await search_copies(sqlite_store, archives, links[A], now=NOW, days=days)
+
+    asked = [place for place in world.places if "available" in place or "timemap" in place]
+    assert len([place for place in asked if "available" in place]) == 2
+    assert len([place for place in asked if "timemap" in place]) == 1
+
+
+async def test_a_search_that_a_new_date_outdated_is_made_again(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """Although a copy is remembered."""
+    _answers(world, wayback="20130115102033")
+    await _seek(sqlite_store, archives, links[A])
+    with sqlite_store.writing() as rows:
+        note_search(rows, links[A].id, CopySearchOutcome.OUTDATED, DAY)
+        assert [each.url for each in urls_without_copy(rows, DAY, 10)] == [A]
+    before = len(world.asked)
+
+    _, outcome = await _seek(sqlite_store, archives, links[A])
+
+    assert len(world.asked) > before
+    assert outcome is CopySearchOutcome.FOUND
+
+
+async def test_a_search_for_other_days_that_got_no_answer_is_made_tomorrow(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """Not in a quarter of a year, although a copy is remembered; and not at once."""
+    _answers(world, wayback="20130115102033")
+    await _seek(sqlite_store, archives, links[A])
+    with sqlite_store.writing() as rows:
+        note_search(rows, links[A].id, CopySearchOutcome.OUTDATED, DAY)
+    world.put(f"https://archive.ph/timemap/{A}", "", 503)
+
+    await _seek(sqlite_store, archives, links[A])
+
+    with sqlite_store.reading() as rows:
+        assert urls_without_copy(rows, DAY, 10) == []
+        assert [each.url for each in urls_without_copy(rows, DAY + 1, 10)] == [A]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<title>404 Not Found</title>",
+        "<title>Just a moment...</title><script>window._cf_chl_opt={}</script>",
+    ],
+)
+async def test_a_version_is_looked_at_before_it_is_chosen(
+    world: World,
+    sqlite_store: RegistryStore,
+    links: dict[str, ObservedUrl],
+    archives: CopySources,
+    body: str,
+) -> None:
+    """T193158: the status that an archive tells does not show a soft 404 or a challenge."""
+    _answers(world, wayback="20130115102033", today=("20120101000000",))
+    address = f"{W}/20130115102033/{A}"
+    when = "Tue, 15 Jan 2013 10:20:33 GMT"
+    world.put(address, body, Memento_Datetime=when, Content_Type="text/html")
+    good = _copy_at(world, "20120101000000")
+
+    sought, _ = await _seek(sqlite_store, _with(archives, verifies=True), links[A])
+
+    assert sought.best is not None
+    assert sought.best.address == good
+
+
+async def test_what_fails_and_nobody_has_is_asked_about_again_soon(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """It may not be dead: unfixable for half a year would be too much."""
+    _answers(world)
+    failing = replace(links[A], state=LinkState.DYING)
+
+    _, outcome = await _seek(sqlite_store, archives, failing)
+
+    assert outcome is CopySearchOutcome.FAILING
+
+
+async def test_a_copy_of_an_error_makes_way_for_the_next(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """T193158: where nobody tells a copy's status it is looked at before it is kept."""
+    _answers(world, today=("20120101000000", "20130101000000", "20140101000000"))
+    _copy_at(world, "20140101000000", "<title>404 Not Found</title>")
+    _copy_at(world, "20130101000000", "<p>Got an HTTP 302 response at crawl time")
+    good = _copy_at(world, "20120101000000")
+
+    sought, _ = await _seek(sqlite_store, archives, links[A])
+
+    assert sought.best is not None
+    assert sought.best.address == good
+
+
+async def test_an_archive_with_copies_of_errors_alone_has_none_chosen(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """W30: the empty address; the link is unfixable all the same."""
+    _answers(world, today=("20140101000000",))
+    _copy_at(world, "20140101000000", "<title>404 Not Found</title>")
+
+    sought, outcome = await _seek(sqlite_store, archives, links[A])
+
+    assert (sought.step, outcome) == (SearchStep.UNFIXABLE, CopySearchOutcome.UNFIXABLE)
+    with sqlite_store.reading() as rows:
+        assert [(each.service, each.address) for each in copies_of_url(rows, links[A].id)] == [
+            ("archive-today", "")
+        ]
+
+
+async def test_a_dead_link_is_given_up_only_when_all_have_answered(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """B12: unfixable; but for later while one of the archives is away, and not at all when nobody is asked."""
+    _answers(world)
+    world.put(f"https://archive.ph/timemap/{A}", "", 503)
+    sought, outcome = await _seek(sqlite_store, archives, links[A])
+    assert (sought.step, outcome) == (SearchStep.LATER, CopySearchOutcome.TROUBLE)
+    assert "archive-today" in sought.troubles[0]
+    world.put(f"https://archive.ph/timemap/{A}", "", 404)
+    world.clock.at += 7_200
+
+    sought, outcome = await _seek(sqlite_store, archives, links[A])
+
+    assert (sought.step, outcome) == (SearchStep.UNFIXABLE, CopySearchOutcome.UNFIXABLE)
+
+
+async def test_nobody_asked_is_nothing_found_out(
+    sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """Without archives in the settings a dead link is no more unfixable than before."""
+    sought, outcome = await _seek(sqlite_store, _with(archives, adapters=()), links[A])
+
+    assert (sought.step, outcome) == (SearchStep.LATER, None)
+
+
+async def test_a_living_link_that_nobody_has_is_wanted(
+    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+) -> None:
+    """B12: our own crawler archives it; without a key nobody else is asked to."""
+    _answers(world)
+
+    sought, outcome = await _seek(sqlite_store, archives, links[B])
+
+    assert (sought.step, sought.is_wanted, outcome) == (
+        SearchStep.SAVE,
+        True,
+        CopySearchOutcome.WANTED,
+    )
+    assert not any("save" in place for place in world.places)
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome"),
+    [
+        (
+            {"status": "success", "original_url": B, "timestamp": "20261121120105"},
+            CopySearchOutcome.SAVED,
+        ),
+        ({"status": "error", "status_ext": "error:no-access"}, CopySearchOutcome.UNSAVABLE),
+        ({"status": "error", "status_ext": "error:proxy-error"}, CopySearchOutcome.WANTED),
+    ],
+)
+async def test_a_living_link_that_nobody_has_is_saved_elsewhere_too(
+    world: World,
+    sqlite_store: RegistryStore,
+    links: dict[str, ObservedUrl],
+    archives: CopySources,
+    told: dict[str, str],
+    outcome: CopySearchOutcome,
+) -> None:
+    """With a key Save Page Now takes it, and the copy is kept; what came of it is, too."""
+    _answers(world)
+    world.put("https://web.archive.org/save", '{"job_id": "j"}')
+    world.put("https://web.archive.org/save/status/j", json.dumps(told))
+    saver = SavePageNow(archives.asker, "k:s", monotonic=world.clock.monotonic)
+
+    sought, noted = await _seek(sqlite_store, _with(archives, saver=saver), links[B])
+
+    assert (sought.step, sought.is_wanted, noted) == (SearchStep.SAVE, True, outcome)
+    with sqlite_store.reading() as rows:
+        kept = [each.address for each in copies_of_url(rows, links[B].id)]
+    assert kept == ([f"{W}/20261121120105/{B}"] if outcome is CopySearchOutcome.SAVED else [])
+
+
+def _many(store: RegistryStore, count: int, service: str = "wayback") -> None:
+    """So many links with a copy each, due."""
+    urls = [f"http://a.test/{number}" for number in range(count)]
+    Rows(store).add_urls(dict.fromkeys(urls, LinkState.DEAD))
+    origin = W if service == "wayback" else TODAY
+    with store.writing() as rows:
+        for url in urls:
+            copy = ArchiveMemento(service, f"{origin}/20130115102033/{url}", "20130115102033")
+            put_copies(rows, require_observed(rows, url).id, [copy], DAY - VISIT_DAYS)
+
+
+async def test_a_visit_keeps_what_was_seen(
+    world: World, sqlite_store: RegistryStore, asker: ArchiveClient
+) -> None:
+    """W32: of copies that are due each is looked at, and what became of it is told."""
+    _many(sqlite_store, 3)
+    seen: Any = {"Memento_Datetime": "Tue, 15 Jan 2013 10:20:33 GMT", "Content_Type": "text/html"}
+    world.put(f"{W}/20130115102033/http://a.test/2", PAGE, **seen)
+    world.put(f"{W}/20130115102033/http://a.test/1", "", 503)
+    told: list[int] = []
+
+    visits = await check_due_copies(sqlite_store, asker, now=NOW, limit=10, told=told.append)
+
+    # The archive was busy at the second: it was left alone at the third.
+    assert count_effects(visits) == {CopyCheckEffect.GOOD: 1, CopyCheckEffect.UNCLEAR: 2}
+    assert sum(told) == 3
+    assert await check_due_copies(sqlite_store, asker, now=NOW, limit=10) == []
+
+
+async def test_an_archive_that_lost_everything_has_lost_nothing(
+    world: World, sqlite_store: RegistryStore, asker: ArchiveClient
+) -> None:
+    """W32: what answers 404 for all of its copies is itself in trouble; nothing is missed or dropped."""
+    _many(sqlite_store, ALL_GONE)
+
+    for week in range(4):
+        now = datetime.combine(date_of(DAY + 7 * week), NOW.timetz())
+        visits = await check_due_copies(sqlite_store, asker, now=now, limit=100)
+        assert count_effects(visits) == {CopyCheckEffect.UNCLEAR: ALL_GONE}
+
+    assert len(world.asked) == 4 * ALL_GONE
+
+
+async def test_a_copy_that_vanished_is_dropped(
+    world: World, sqlite_store: RegistryStore, asker: ArchiveClient
+) -> None:
+    """W32: of several one is gone at two visits a week apart."""
+    _many(sqlite_store, ALL_GONE)
+    seen: Any = {"Memento_Datetime": "Tue, 15 Jan 2013 10:20:33 GMT", "Content_Type": "text/html"}
+    for number in range(1, ALL_GONE):
+        world.put(f"{W}/20130115102033/http://a.test/{number}", PAGE, **seen)
+    first = await check_due_copies(sqlite_store, asker, now=NOW, limit=100)
+    assert count_effects(first) == {CopyCheckEffect.GOOD: ALL_GONE - 1, CopyCheckEffect.MISSED: 1}
+    later = datetime.combine(date_of(DAY + 7), NOW.timetz())
+
+    second = await check_due_copies(sqlite_store, asker, now=later, limit=100)
+
+    assert [(each.visit, each.copy.url.url) for each in second] == [
+        (CopyCheckEffect.DROPPED, "http://a.test/0")
+    ]

@@ -1,0 +1,204 @@
+"""Archives elsewhere, after our own visits (A10)."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from links.archives.adapters import AvailabilityAdapter
+from links.archives.archive_client import ArchiveClient
+from links.archives.copy_search import CopySources
+from links.archives.copy_store import copies_of_url, last_search
+from links.archives.copy_upkeep import (
+    YOUNG_DAYS,
+    CaptureOutcome,
+    MirrorMode,
+    MirrorOutcome,
+    MirrorResult,
+    is_mirror_wanted,
+    mirror_url,
+)
+from links.archives.save_page_now import SavePageNow, SaveResult
+from links.registry.database import RegistryStore
+from links.registry.urls import ObservedUrl, require_observed
+from links.states import LinkState
+from tests.links.rows import Rows
+from tests.support.archive_world import NOW, Answer, World
+
+A = "http://a.test/"
+JOB = "spn2-1"
+W = "https://web.archive.org/web"
+
+
+@pytest.fixture
+def link(sqlite_store: RegistryStore) -> ObservedUrl:
+    """A link that is watched."""
+    Rows(sqlite_store).add_urls({A: LinkState.ALIVE})
+    with sqlite_store.reading() as rows:
+        return require_observed(rows, A)
+
+
+@pytest.fixture
+def archives(asker: ArchiveClient, world: World) -> CopySources:
+    """The Wayback Machine, which may be asked to take pages."""
+    saver = SavePageNow(asker, "key:secret", monotonic=world.clock.monotonic)
+    return CopySources(asker, [AvailabilityAdapter(asker)], ("wayback",), saver)
+
+
+def _script(world: World, *, error: str = "", had: str = "") -> None:
+    """What Save Page Now ends with, and what the Wayback Machine has of the link."""
+    done = {"status": "success", "timestamp": "20261121120105", "original_url": A}
+    failed = {"status": "error", "status_ext": f"error:{error}", "message": "no"}
+    world.answers["web.archive.org/save"] = Answer(200, json.dumps({"url": A, "job_id": JOB}))
+    told = json.dumps(failed if error else done)
+    world.answers[f"web.archive.org/save/status/{JOB}"] = Answer(200, told)
+    found = {"available": True, "status": "200", "timestamp": had, "url": f"{W}/{had}/{A}"}
+    shown = {"closest": found} if had else {}
+    result = {"results": [{"tag": "0", "url": A, "archived_snapshots": shown}]}
+    world.put("https://archive.org/wayback/available", json.dumps(result))
+
+
+async def _mirrored(
+    store: RegistryStore, archives: CopySources, link: ObservedUrl, visited: CaptureOutcome
+) -> MirrorResult | MirrorOutcome:
+    """What a pass does with the link."""
+    why = is_mirror_wanted(store, link, visited, wanted=MirrorMode.ALWAYS, now=NOW)
+    return why or await mirror_url(store, archives, link, visited, now=NOW)
+
+
+async def test_after_a_good_visit_another_archive_takes_the_page_once(
+    world: World, archives: CopySources, sqlite_store: RegistryStore, link: ObservedUrl
+) -> None:
+    """Its copy is kept with the link; the next pass leaves it alone."""
+    _script(world)
+
+    first = await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD)
+    asked = len(world.asked)
+    second = await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD)
+
+    assert isinstance(first, MirrorResult)
+    assert first.done is MirrorOutcome.SAVED
+    with sqlite_store.reading() as rows:
+        kept = copies_of_url(rows, link.id)
+    assert [each.address for each in kept] == [f"{W}/20261121120105/{A}"]
+    assert second is MirrorOutcome.KEPT
+    assert len(world.asked) == asked
+
+
+async def test_internal_error_over_one_link_is_kept_as_trouble(
+    archives: CopySources,
+    sqlite_store: RegistryStore,
+    link: ObservedUrl,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It does not end the round, and the link is not asked about in each of them."""
+
+    async def faulty(_self: SavePageNow, _url: str) -> SaveResult:
+        raise OverflowError("int too large")
+
+    monkeypatch.setattr(SavePageNow, "take", faulty)
+    done = await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD)
+
+    assert isinstance(done, MirrorResult)
+    assert (done.done, done.note) == (
+        MirrorOutcome.LATER,
+        "internal error of Weboid: OverflowError",
+    )
+    assert "int too large" in caplog.text
+    assert await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD) is MirrorOutcome.LEFT
+
+
+async def test_what_we_could_not_visit_is_taken_elsewhere(
+    world: World, archives: CopySources, sqlite_store: RegistryStore, link: ObservedUrl
+) -> None:
+    """A site that refuses us may let another archive in."""
+    _script(world)
+    done = await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED)
+    assert isinstance(done, MirrorResult)
+    assert done.done is MirrorOutcome.SAVED
+
+
+async def test_where_nobody_can_take_it_an_older_copy_is_fallen_back_on(
+    world: World, archives: CopySources, sqlite_store: RegistryStore, link: ObservedUrl
+) -> None:
+    """What the archives have is kept with the link."""
+    _script(world, error="no-access", had="20150101000000")
+    done = await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED)
+    assert isinstance(done, MirrorResult)
+    assert done.done is MirrorOutcome.FOUND
+    with sqlite_store.reading() as rows:
+        assert [each.timestamp for each in copies_of_url(rows, link.id)] == ["20150101000000"]
+
+
+async def test_nobody_is_asked_to_take_what_is_gone(
+    world: World, archives: CopySources, sqlite_store: RegistryStore, link: ObservedUrl
+) -> None:
+    """Only for copies that are there already."""
+    _script(world, had="20150101000000")
+    done = await _mirrored(sqlite_store, archives, link, CaptureOutcome.GONE)
+    assert isinstance(done, MirrorResult)
+    assert done.done is MirrorOutcome.FOUND
+    assert not [each for each in world.places if each.startswith("web.archive.org/save")]
+
+
+@pytest.mark.parametrize(
+    ("error", "done", "days"),
+    [("no-access", MirrorOutcome.NEVER, 7), ("celery", MirrorOutcome.LATER, 1)],
+)
+async def test_a_link_that_nobody_has_is_asked_about_again(
+    world: World,
+    archives: CopySources,
+    sqlite_store: RegistryStore,
+    link: ObservedUrl,
+    error: str,
+    done: MirrorOutcome,
+    days: int,
+) -> None:
+    """Sooner when the trouble was theirs; never in the same pass."""
+    _script(world, error=error)
+    first = await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED)
+    assert isinstance(first, MirrorResult)
+    assert first.done is done
+    assert (
+        await _mirrored(sqlite_store, archives, link, CaptureOutcome.FAILED) is MirrorOutcome.LEFT
+    )
+    with sqlite_store.reading() as rows:
+        last = last_search(rows, link.id)
+    assert last is not None
+    assert last.again_day - last.day == days
+
+
+async def test_a_mirror_is_renewed(
+    world: World, archives: CopySources, sqlite_store: RegistryStore, link: ObservedUrl
+) -> None:
+    """When the copy is old, and the page was visited again."""
+    _script(world)
+    await _mirrored(sqlite_store, archives, link, CaptureOutcome.GOOD)
+    later = NOW + timedelta(days=YOUNG_DAYS + 1)
+    assert (
+        is_mirror_wanted(
+            sqlite_store, link, CaptureOutcome.GOOD, wanted=MirrorMode.ALWAYS, now=later
+        )
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "visited", "done"),
+    [
+        (MirrorMode.NEVER, CaptureOutcome.FAILED, MirrorOutcome.LEFT),
+        (MirrorMode.FAILED, CaptureOutcome.GOOD, MirrorOutcome.LEFT),
+        (MirrorMode.FAILED, CaptureOutcome.FAILED, None),
+        (MirrorMode.ALWAYS, CaptureOutcome.GOOD, None),
+    ],
+)
+def test_the_setting_says_which_visits_count(
+    sqlite_store: RegistryStore,
+    link: ObservedUrl,
+    wanted: MirrorMode,
+    visited: CaptureOutcome,
+    done: MirrorOutcome | None,
+) -> None:
+    """Nothing, what failed, or all."""
+    assert is_mirror_wanted(sqlite_store, link, visited, wanted=wanted, now=NOW) is done

@@ -1,0 +1,392 @@
+"""A checker whose database goes away, whose lease is taken, or that dies in mid-pass."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, func, select, update
+
+from core.errors import TransientError
+from core.layout import Layout
+from links.check_history import unpack_history
+from links.checker import check_schedule, result_store
+from links.checker.check_leases import ALL_HOSTS, HostShare, LeaseHeldError, LeaseLostError
+from links.checker.check_run import CheckTally
+from links.checker.check_worker import check_continuously, take_leases
+from links.checker.result_store import RecordedResult
+from links.checker.result_writer import LeaseHolder
+from links.registry.database import RegistryStore
+from links.registry.schema import leases, urls
+from links.registry.thread import RegistryThread
+from links.states import LinkState
+from tests.support.check_farm import Days, Farm, checking, farming, gone
+from tests.support.check_rows import row_of
+from tests.support.check_rows import watch as watch_urls
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.registries import open_registry
+
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
+NAMES = [f"h{number}.example" for number in range(60)]
+
+
+@pytest.fixture
+async def farm() -> AsyncIterator[Farm]:
+    async with farming() as running:
+        yield running
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A server that a test may kill."""
+    server = PostgresServer()
+    yield server
+    server.stop()
+
+
+def _failures(store: RegistryStore) -> list[tuple[int, int]]:
+    """Of each URL its failures in a row, and the runs of its history."""
+    with store.reading() as rows:
+        found = rows.execute(select(urls.c.fails, urls.c.history)).all()
+    return [(row.fails, len(unpack_history(row.history))) for row in found]
+
+
+@pytest.mark.slow
+async def test_a_database_that_dies_in_mid_pass_is_waited_for(
+    own_postgres: PostgresServer, tmp_path: Path, farm: Farm
+) -> None:
+    """Looks go on meanwhile; then everything is kept, each result once."""
+    days = Days()
+    store = open_registry(Layout(tmp_path), own_postgres.database())
+    farm.hosts |= dict.fromkeys(NAMES, gone)
+    watch_urls(store, [f"http://{name}/{n}" for name in NAMES for n in range(4)], day=days.day)
+    asked_while_away: list[int] = []
+
+    def killing(_booked: object, tally: CheckTally) -> None:
+        if tally.kept >= 20 and not asked_while_away:
+            own_postgres.kill()
+            asked_while_away.append(len(farm.asked))
+            asyncio.get_running_loop().call_later(0.5, restart)
+
+    def restart() -> None:
+        asked_while_away.append(len(farm.asked))
+        own_postgres.start()
+
+    async with checking(store, farm, NAMES, days=days) as checker:
+        tally = await checker.check(on_kept=killing, connections=8)
+
+    before, after = asked_while_away
+    assert after > before
+    assert (tally.kept, tally.is_complete) == (240, True)
+    assert set(_failures(store)) == {(1, 1)}
+    with store.reading() as rows:
+        made = check_schedule.latest_runs(rows, limit=1)[0]
+    assert (made.due, made.done, made.ended is not None) == (240, 240, True)
+    store.close()
+
+
+async def test_a_batch_whose_answer_was_lost_is_kept_once(
+    sqlite_store: RegistryStore, farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database kept it, then went away: it is offered again, and known."""
+    days = Days()
+    farm.hosts |= dict.fromkeys(NAMES[:6], gone)
+    watch_urls(sqlite_store, [f"http://{name}/" for name in NAMES[:6]], day=days.day)
+    lost: list[bool] = []
+
+    async with checking(sqlite_store, farm, NAMES[:6], days=days) as checker:
+        real = checker.means.desk._write
+
+        def losing(work: Callable[[Connection], object]) -> object:
+            done = real(work)
+            if isinstance(done, list) and done and isinstance(done[0], RecordedResult) and not lost:
+                lost.append(True)
+                raise TransientError("The answer was lost.")
+            return done
+
+        monkeypatch.setattr(checker.means.desk, "_write", losing)
+        tally = await checker.check()
+
+    assert lost
+    assert (tally.kept, tally.is_complete) == (6, True)
+    assert set(_failures(sqlite_store)) == {(1, 1)}
+
+
+async def test_a_locked_file_is_waited_for(tmp_path: Path, farm: Farm) -> None:
+    """Somebody else writes for longer than SQLite waits: nothing is lost, nothing is kept twice."""
+    days = Days()
+    store = open_registry(Layout(tmp_path))
+    watch_urls(store, [f"http://{name}/" for name in NAMES], day=days.day)
+    with store.engine.connect() as some:  # every later connection waits but briefly
+        some.exec_driver_sql("PRAGMA busy_timeout = 50")
+    other = sqlite3.connect(Layout(tmp_path).links_db, isolation_level=None)
+    held: list[int] = []
+
+    async with checking(store, farm, NAMES, days=days) as checker:
+
+        def hold() -> None:
+            if not held and len(farm.asked) > 5:
+                other.execute("BEGIN IMMEDIATE")
+                held.append(len(farm.asked))
+                asyncio.get_running_loop().call_later(0.4, other.execute, "COMMIT")
+
+        farm.on_request = hold
+        tally = await checker.check(connections=4)
+
+    assert held
+    assert (tally.kept, tally.is_complete) == (60, True)
+    other.close()
+    store.close()
+
+
+async def test_results_that_wait_are_bounded(sqlite_store: RegistryStore, farm: Farm) -> None:
+    """A pass begins no look whose result nobody could hold."""
+    days = Days()
+    watch_urls(sqlite_store, [f"http://{name}/" for name in NAMES], day=days.day)
+    other = sqlite3.connect(Path(sqlite_store.where), isolation_level=None)
+
+    async with checking(sqlite_store, farm, NAMES, days=days) as checker:
+        task = asyncio.create_task(checker.check(connections=3, waiting=10))
+        while len(farm.asked) < 1:
+            await asyncio.sleep(0.005)
+        other.execute("BEGIN IMMEDIATE")
+        at_lock = len(farm.asked)
+        seen = -1
+        while seen != len(farm.asked):
+            seen = len(farm.asked)
+            await asyncio.sleep(0.3)
+        other.execute("COMMIT")
+        tally = await task
+
+    assert seen <= at_lock + 10 + 3
+    assert tally.kept == 60
+    other.close()
+
+
+async def test_a_checker_whose_lease_was_taken_writes_nothing(
+    store: RegistryStore, farm: Farm
+) -> None:
+    """It ends, and says why; its URLs are still due."""
+    days = Days()
+    watch_urls(store, [f"http://{name}/" for name in NAMES[:8]], day=days.day)
+
+    def taken() -> None:
+        with store.writing() as rows:
+            rows.execute(update(leases).values(holder="other", fence=leases.c.fence + 1))
+
+    async with checking(store, farm, NAMES, days=days) as checker:
+        taken()
+        with pytest.raises(LeaseLostError):
+            await checker.check()
+
+    with store.reading() as rows:
+        looked = select(func.count()).where(urls.c.checked_day.is_not(None))
+        assert rows.execute(looked).scalar_one() == 0
+
+
+async def test_two_checkers_share_the_hosts(sqlite_store: RegistryStore, farm: Farm) -> None:
+    """Each with a part: every URL is looked at once, by one of them."""
+    days = Days()
+    ids = watch_urls(
+        sqlite_store, [f"http://{name}/{n}" for name in NAMES for n in (1, 2)], day=days.day
+    )
+
+    async def part(number: int) -> CheckTally:
+        async with checking(
+            sqlite_store,
+            farm,
+            NAMES,
+            days=days,
+            holder=f"checker{number}",
+            part=HostShare(number, 2),
+        ) as checker:
+            return await checker.check()
+
+    one, two = await asyncio.gather(part(1), part(2))
+
+    assert one.kept + two.kept == 120
+    assert min(one.kept, two.kept) > 0
+    assert len({(each.host, each.path) for each in farm.asked}) == len(farm.asked) == 120
+    assert all(row_of(sqlite_store, id_).state == LinkState.ALIVE for id_ in ids.values())
+
+
+async def test_a_checker_that_waits_ends_when_its_lease_is_taken(
+    sqlite_store: RegistryStore,
+) -> None:
+    """Whatever it does between its passes is broken off, with the reason."""
+    days = Days()
+    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
+        mine = LeaseHolder(
+            desk, [ALL_HOSTS], "mine", clock=days, length_s=0
+        )  # renewed all the time
+        await mine.take()
+
+        async def wait() -> None:
+            async with mine.renewed():
+                with sqlite_store.writing() as rows:
+                    rows.execute(update(leases).values(holder="other"))
+                await asyncio.Event().wait()
+
+        with pytest.raises(LeaseLostError):
+            await wait()
+
+
+class _Running(Days):
+    """A clock on which a minute passes each time that somebody looks at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minutes = 0
+
+    def now(self) -> datetime:
+        self._minutes += 1
+        return super().now() + timedelta(minutes=self._minutes)
+
+
+async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(
+    sqlite_store: RegistryStore,
+) -> None:
+    """Whoever comes waits for that, and tells whom it waits for."""
+    days, clock = Days(), _Running()
+    told: list[str] = []
+    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
+        await LeaseHolder(desk, [ALL_HOSTS], "dead", clock=days).take()
+        taken = await take_leases(
+            *(LeaseHolder(desk, [ALL_HOSTS], "next", clock=clock), asyncio.Event()),
+            clock=clock,
+            waiting=lambda error: told.append(error.holder),
+            look_again_s=0.01,
+        )
+
+    assert (taken, told) == (True, ["dead"])
+
+
+async def test_a_living_checkers_part_is_not_taken(sqlite_store: RegistryStore) -> None:
+    """It renewed its lease while the other waited, who then gives up."""
+    days, clock = Days(), _Running()
+    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
+        living = LeaseHolder(desk, [ALL_HOSTS], "living", clock=clock, length_s=3600)
+        await living.take()
+        renewed: list[asyncio.Task[None]] = []
+        with pytest.raises(LeaseHeldError, match="living"):
+            await take_leases(
+                *(LeaseHolder(desk, [ALL_HOSTS], "other", clock=days), asyncio.Event()),
+                clock=days,
+                waiting=lambda _: renewed.append(asyncio.create_task(living.renew())),
+                look_again_s=0.01,
+            )
+        await asyncio.gather(*renewed)
+
+
+async def test_a_watching_checker_looks_at_what_falls_due(
+    sqlite_store: RegistryStore, farm: Farm
+) -> None:
+    """Day after day, until it is stopped; what somebody adds meanwhile, too."""
+    days = Days()
+    watch_urls(sqlite_store, ["http://h0.example/"], day=days.day)
+    passed: list[int] = []
+
+    async with checking(sqlite_store, farm, NAMES, days=days) as checker:
+
+        async def between(tally: CheckTally) -> None:
+            passed.append(tally.kept)
+            if len(passed) == 1:
+                watch_urls(sqlite_store, ["http://h1.example/"], day=days.day)
+            elif len(passed) == 2:
+                days.day += 20
+            else:
+                checker.stop.set()
+
+        await check_continuously(
+            checker.means, checker.plan, checker.stop, between=between, idle_s=0.01
+        )
+
+    assert passed == [1, 1, 2]
+
+
+_CRASHING = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from core.layout import Layout
+from tests.support.services.registries import open_registry
+from tests.support.check_farm import Days, Farm, checking
+
+async def main(folder, url, port, dns_port, day, after):
+    sqlite_store = open_registry(Layout(Path(folder)), url)
+    farm = Farm()
+    farm.port, farm.dns_port = port, dns_port
+    def dying(_booked, tally):
+        if tally.kept >= after:
+            os.kill(os.getpid(), signal.SIGKILL)
+    names = [f"h{number}.example" for number in range(60)]
+    async with checking(sqlite_store, farm, names, days=Days(day), holder="dying") as checker:
+        await checker.check(on_kept=dying, connections=8)
+
+asyncio.run(main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])))
+"""
+
+
+async def test_a_checker_that_is_killed_loses_nothing(
+    store: RegistryStore, farm: Farm, tmp_path: Path
+) -> None:
+    """What it kept counts, what it had not kept is still due; the next one goes on with its pass."""
+    days = Days()
+    farm.hosts |= dict.fromkeys(NAMES, gone)
+    watch_urls(store, [f"http://{name}/{n}" for name in NAMES for n in range(4)], day=days.day)
+    url = store.where.replace("//", "//weboid@", 1) if store.is_shared else ""
+    command = [sys.executable, "-c", _CRASHING, str(tmp_path), url]
+    command += [str(number) for number in (farm.port, farm.dns_port, days.day, 60)]
+    root = str(Path(__file__).parents[3])
+    process = await asyncio.create_subprocess_exec(
+        *command, stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": root}, cwd=root
+    )
+    _, errors = await asyncio.wait_for(process.communicate(), 120)
+    assert process.returncode == -signal.SIGKILL, errors.decode()
+    with store.reading() as rows:
+        kept = check_schedule.latest_runs(rows, limit=1)[0]
+    assert 60 <= kept.done < 240
+    with store.writing() as rows:
+        rows.execute(update(leases).values(until=0))  # its lease ends
+
+    async with checking(store, farm, NAMES, days=days) as checker:
+        tally = await checker.check()
+
+    assert (tally.kept, tally.is_complete) == (240 - kept.done, True)
+    assert set(_failures(store)) == {(1, 1)}
+    with store.reading() as rows:
+        made = check_schedule.latest_runs(rows, limit=9)
+    assert [(each.done, each.due) for each in made] == [(240, 240)]
+
+
+def test_a_batch_of_a_pass_is_counted_once(sqlite_store: RegistryStore) -> None:
+    """By its number."""
+    with sqlite_store.writing() as rows:
+        made = check_schedule.begin_run(rows, ALL_HOSTS, horizon=1, now=Days().now())
+        assert result_store.advance_run(rows, made.id, 1, 10)
+        assert not result_store.advance_run(rows, made.id, 1, 10)
+        assert not result_store.advance_run(rows, made.id, 3, 10)
+        assert result_store.advance_run(rows, made.id, 2, 5)
+    with sqlite_store.reading() as rows:
+        assert check_schedule.latest_runs(rows, limit=1)[0].done == 15
+
+
+async def test_a_long_question_holds_up_no_lease(sqlite_store: RegistryStore) -> None:
+    """What is asked aside has a thread of its own: reads and writes go on meanwhile (W38)."""
+    is_over = threading.Event()
+    desk = RegistryThread(sqlite_store, monotonic=time.monotonic)
+    with closing(desk):
+        long = asyncio.create_task(desk.read_aside(lambda _rows: is_over.wait(60)))
+        assert await asyncio.wait_for(desk.write(lambda _rows: 7), 30) == 7
+        assert not long.done()
+        is_over.set()
+        assert await long

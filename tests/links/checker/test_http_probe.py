@@ -1,0 +1,125 @@
+"""What a look makes of every behaviour of servers that checkers of links have stumbled over."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from links.check_result import CheckResult, CheckVerdict
+from tests.links.behaviours.alive import ALIVE
+from tests.links.behaviours.certificates import Certificates
+from tests.links.behaviours.others import (
+    GONE,
+    INVALID,
+    REFUSED,
+    SUSPECT,
+    TEMPORARY,
+    UNDECIDED,
+)
+from tests.support.behaviour_servers import (
+    Behaviour,
+    closed_port,
+    prober_for,
+    serving,
+    settings_for,
+)
+
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
+HELD_AGAINST_A_LINK = (CheckVerdict.GONE, CheckVerdict.FAILING)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def nobody() -> Iterable[int]:
+    yield from closed_port()
+
+
+def each(behaviours: Iterable[Behaviour]) -> pytest.MarkDecorator:
+    found = tuple(behaviours)
+    return pytest.mark.parametrize("behaviour", found, ids=[one.name for one in found])
+
+
+async def seen(behaviour: Behaviour, certificates: Certificates, nobody: int) -> CheckResult:
+    def context(host: str):  # type: ignore[no-untyped-def]
+        return None if behaviour.tls == "none" else certificates.context(behaviour.tls, host)
+
+    closed = {
+        f"{host}:{port}": f"127.0.0.1:{nobody}"
+        for host in ("site.test", "other.test")
+        for port in (80, 443)
+    }
+    async with serving(behaviour.servers, context) as resolve:
+        settings = settings_for(
+            closed | resolve, timeout_s=behaviour.timeout_s, ca_file=certificates.ca_file
+        )
+        async with prober_for(settings) as prober:
+            return await prober.probe(behaviour.url, get_only=behaviour.get_only)
+
+
+def agrees(found: CheckResult, behaviour: Behaviour) -> None:
+    assert found.verdict is behaviour.verdict, found
+    assert found.note.startswith(behaviour.note), found
+    assert {name: getattr(found, name) for name in behaviour.facts} == behaviour.facts, found
+    assert found.seconds < behaviour.timeout_s + 5, found
+
+
+@each(ALIVE)
+async def test_what_is_alive_is_never_held_against_a_link(
+    behaviour: Behaviour, certificates: Certificates, nobody: int
+) -> None:
+    """A page that readers get is OK, however the server says so."""
+    found = await seen(behaviour, certificates, nobody)
+    assert found.verdict not in HELD_AGAINST_A_LINK, found
+    agrees(found, behaviour)
+
+
+@each(GONE)
+async def test_what_is_gone_is_seen_to_be_gone(
+    behaviour: Behaviour, certificates: Certificates, nobody: int
+) -> None:
+    """A page that the server denies is GONE, by the word of a GET."""
+    agrees(await seen(behaviour, certificates, nobody), behaviour)
+
+
+@each(TEMPORARY)
+async def test_what_may_pass_is_failing(
+    behaviour: Behaviour, certificates: Certificates, nobody: int
+) -> None:
+    """No answer, or an error of the server, is FAILING and no more."""
+    agrees(await seen(behaviour, certificates, nobody), behaviour)
+
+
+@each(REFUSED)
+async def test_who_refuses_us_is_not_held_against_a_link(
+    behaviour: Behaviour, certificates: Certificates, nobody: int
+) -> None:
+    """An answer that is kept from us says nothing of the page."""
+    agrees(await seen(behaviour, certificates, nobody), behaviour)
+
+
+@each(UNDECIDED)
+async def test_what_says_nothing_decides_nothing(
+    behaviour: Behaviour, certificates: Certificates, nobody: int
+) -> None:
+    """A host that asks to wait, and what we ourselves refuse, is UNDECIDED."""
+    agrees(await seen(behaviour, certificates, nobody), behaviour)
+
+
+@each(SUSPECT)
+async def test_what_may_be_no_page_is_suspected_only(
+    behaviour: Behaviour, certificates: Certificates, nobody: int
+) -> None:
+    """A good answer that may be an error page is SUSPECT: the browser decides."""
+    agrees(await seen(behaviour, certificates, nobody), behaviour)
+
+
+@each(INVALID)
+async def test_what_nobody_can_ask_for_is_invalid(
+    behaviour: Behaviour, certificates: Certificates, nobody: int
+) -> None:
+    """What breaks the rules of URLs is never asked for (W48)."""
+    agrees(await seen(behaviour, certificates, nobody), behaviour)

@@ -1,0 +1,83 @@
+"""What people decided about how links are looked at reaches the looks, and their schedule (A16)."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from links.checker.result_store import CheckRules
+from links.registry.database import RegistryStore
+from links.states import DEFAULT, IABOT
+from tests.support.check_farm import Days, Decided, Reply, checking, farming
+from tests.support.check_rows import row_of, watch
+
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
+URL = "https://example.org/"
+
+
+def test_a_setting_changes_the_rules_of_its_urls() -> None:
+    """The preset, and how often what works is looked at; all else stays."""
+    plain = CheckRules(DEFAULT, browser=True)
+    assert plain.of(URL) is plain
+    none = replace(plain, settings=Decided().setting)
+    assert none.of(URL) is none
+    seldom = replace(plain, settings=Decided(settings={"every_days": "30"}).setting).of(URL)
+    assert (seldom.preset.alive_days, seldom.preset.spread_days) == (30, 0)
+    assert seldom.preset.failing_days == DEFAULT.failing_days
+    other = replace(plain, settings=Decided(settings={"preset": "iabot"}).setting).of(URL)
+    assert other.preset == IABOT
+    assert other.browser
+
+
+@pytest.mark.parametrize(("method", "asked"), [("get", {"GET"}), ("head", {"HEAD"})])
+async def test_a_pass_asks_and_comes_back_as_was_decided(
+    method: str, asked: set[str], sqlite_store: RegistryStore
+) -> None:
+    """By that method first, and again after so many days."""
+    days = Days()
+    marks = Decided(settings={"method": method, "every_days": "90"})
+    (id_,) = watch(sqlite_store, ["http://a.example/"], day=days.day).values()
+    async with (
+        farming() as farm,
+        checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker,
+    ):
+        await checker.check()
+        assert {each.method for each in farm.asked} == asked
+
+    assert row_of(sqlite_store, id_).due_day == days.day + 90
+
+
+async def test_a_host_is_asked_with_the_gap_that_people_set(sqlite_store: RegistryStore) -> None:
+    """In place of the general one, for every request to it (seed of W46)."""
+    days = Days()
+    marks = Decided(settings={"gap_s": "0.3"})
+    watch(sqlite_store, [f"http://a.example/{number}" for number in range(3)], day=days.day)
+    async with (
+        farming() as farm,
+        checking(sqlite_store, farm, ["a.example"], days=days, marks=marks) as checker,
+    ):
+        await checker.check()
+
+    asked = sorted(farm.requests_to("a.example"), key=lambda each: each.began)
+    assert len(asked) >= 3
+    assert all(after.began - before.ended >= 0.3 for before, after in pairwise(asked))
+
+
+async def test_a_host_that_limited_us_is_asked_slowly_by_the_next_checker(
+    sqlite_store: RegistryStore,
+) -> None:
+    """What 429 and Retry-After taught is kept with the URL (W56), and doubles its host's gap."""
+    days = Days()
+    url = "http://a.example/"
+    async with farming() as farm:
+        watch(sqlite_store, [url], day=days.day)
+        farm.hosts["a.example"] = lambda _method, _path: Reply(429, headers={"Retry-After": "90"})
+        async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+            await checker.check()
+        farm.hosts.clear()
+        days.day += 2
+        async with checking(sqlite_store, farm, ["a.example"], days=days) as checker:
+            await checker.check()
+            gaps = checker.means.turns.gaps
+            assert (gaps.of("a.example"), gaps.of("b.example")) == (2 * gaps.gap_s, gaps.gap_s)

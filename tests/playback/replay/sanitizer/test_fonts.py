@@ -1,0 +1,382 @@
+"""A page's own fonts, where they are switched on: they show, and reach nobody else."""
+
+import contextlib
+import re
+import struct
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.timestamps import timestamp14
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.levels import Level
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from playback.replay.sanitizer.media_sniffer import font_type
+from tests.playback.font_making import SERIF, tables_of, woff, woff2
+from tests.playback.web.test_page_renderer import GOLDEN, HTML_POLICY
+from tests.support.examples import examples
+from tests.support.playback_fixtures import (
+    FRONT,
+    NOW,
+    Archived,
+    Browser,
+    CollectionBuilder,
+    Leaks,
+    Served,
+    decide,
+    fetch,
+    running_replay,
+    serving,
+)
+
+pytestmark = pytest.mark.playback
+
+Call = Callable[[str, list[object]], Any]
+TS = timestamp14(NOW)
+FONT = f"/c/{TS}fo_/"
+FACE = "@font-face{font-family:Archived;src:url(/f)}body{font:60px Archived,monospace}"
+ASKED = {"Sec-Fetch-Dest": "font"}
+
+
+@pytest.fixture(scope="module")
+def ttf() -> bytes:
+    """A font of the machine."""
+    return SERIF.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def wrapped(ttf: bytes, in_replay: Call) -> dict[str, bytes]:
+    """The font in each format that is handed out, by media type."""
+
+    def brotli(data: bytes) -> bytes:
+        return b64decode(in_replay("compressed", [b64encode(data).decode()]))
+
+    otto = b"OTTO" + ttf[4:]
+    return {
+        "font/ttf": ttf,
+        "font/otf": otto,
+        "font/woff": woff(ttf),
+        "font/woff2": woff2(ttf, brotli),
+    }
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Front and replay whose copies load their fonts."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("fonts") / "collection")
+    with contextlib.closing(builder), serving(builder, fonts=True) as it:
+        yield it
+
+
+def _golden(front: str, *, cross: bool, policy: str) -> dict[str, str]:
+    place = "cross-origin" if cross else "same-origin"
+    policy = policy.replace("http://front.test", front)
+    return {**GOLDEN, "Content-Security-Policy": policy, "Cross-Origin-Resource-Policy": place}
+
+
+@pytest.mark.parametrize("kind", ["font/ttf", "font/otf", "font/woff", "font/woff2"])
+def test_a_font_leaves_with_these_headers_and_no_others(
+    house: Served, site: str, wrapped: dict[str, bytes], kind: str
+) -> None:
+    """Its type is that of its bytes; CORS is said on it and on its 304, since its page has no origin."""
+    body = wrapped[kind]
+    house.builder.response(f"{site}/f", body, mime="text/html", headers=(("Set-Cookie", "a=b"),))
+    target = f"{FONT}{site}/f"
+
+    reply = fetch(house.replay, target, headers=ASKED)
+
+    given = dict(reply.headers)
+    golden = _golden(house.front, cross=True, policy=GOLDEN["Content-Security-Policy"])
+    golden |= {"Access-Control-Allow-Origin": "*", "Cache-Control": "private, no-cache"}
+    golden |= {"Content-Type": kind, "Content-Length": str(len(body))}
+    assert (reply.status, reply.body) == (200, body)
+    assert {name: given.get(name) for name in golden} == golden
+    assert set(given) - set(golden) <= {"ETag", "Memento-Datetime", "Date", "Connection"}
+    known = fetch(house.replay, target, headers={**ASKED, "If-None-Match": reply["ETag"]})
+    assert (known.status, known["Access-Control-Allow-Origin"]) == (304, "*")
+
+
+def test_a_page_may_load_fonts_of_ours_and_says_nothing_else_new(house: Served, site: str) -> None:
+    """One directive more than without fonts; CORS is for fonts alone."""
+    house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
+
+    reply = fetch(house.replay, f"/c/{TS}/{site}/")
+
+    policy = HTML_POLICY.replace("; form-action", "; font-src 'self' data:; form-action")
+    golden = _golden(house.front, cross=False, policy=policy)
+    assert {name: dict(reply.headers).get(name) for name in golden} == golden
+    assert "Access-Control-Allow-Origin" not in dict(reply.headers)
+    assert f'src:url("{FONT}{site}/f")' in reply.text
+
+
+def test_without_the_setting_there_are_no_fonts(archived: Archived, site: str, ttf: bytes) -> None:
+    """Neither in the page, nor in its policy, nor at the route, whoever asks."""
+    archived.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
+    archived.builder.response(f"{site}/f", ttf, mime="font/ttf")
+
+    page = archived.replay.get(f"/c/{TS}/{site}/")
+
+    assert "font-face" not in page.text
+    assert "font-src" not in page["Content-Security-Policy"]
+    assert archived.replay.get(f"{FONT}{site}/f").status == 404
+    assert archived.replay.get(f"{FONT}{site}/f", headers=ASKED).status == 403
+
+
+def test_what_was_made_without_fonts_is_made_anew_with_them(
+    collection: CollectionBuilder, site: str
+) -> None:
+    """Kept files and browsers' copies are of one setting: switched on or off, it holds at once."""
+    collection.page(f"{site}/", f"<style>{FACE}</style><p>x")
+    target, etags = f"/c/{TS}/{site}/", list[str]()
+
+    for options, shown in (([], False), (["--fonts"], True), ([], False)):
+        with running_replay(collection.layout.root, FRONT, *options) as replay:
+            known = {"If-None-Match": etags[-1]} if etags else {}
+            reply = replay.get(target, headers=known)
+            etags.append(reply["ETag"])
+            assert (reply.status, "font-face" in reply.text) == (200, shown)
+    assert etags[0] == etags[2] != etags[1]
+
+
+@pytest.mark.parametrize("level", ["text", "limited", "html"])
+def test_a_page_without_images_has_no_fonts(house: Served, site: str, level: str) -> None:
+    """Fonts are of the level `images`."""
+    house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x", text="x")
+    modifier = {"text": "tx_", "limited": "rd_", "html": "ni_"}[level]
+
+    text = fetch(house.replay, f"/c/{TS}{modifier}/{site}/").text
+
+    assert "font-face" not in text
+    assert "fo_" not in text
+
+
+def test_a_style_sheet_names_fonts_for_pages_with_images_only(house: Served, site: str) -> None:
+    """A sheet has two addresses: with pictures and fonts, and without."""
+    house.builder.response(f"{site}/s", FACE.encode(), mime="text/css")
+
+    assert f"{FONT}{site}/f" in fetch(house.replay, f"/c/{TS}cs_/{site}/s").text
+    assert "fo_" not in fetch(house.replay, f"/c/{TS}cp_/{site}/s").text
+
+
+def test_nobody_but_a_page_is_given_a_font(house: Served, site: str, ttf: bytes) -> None:
+    """Opened it would be a download that nothing asked about; read by a script it would tell."""
+    house.builder.response(f"{site}/f", ttf, mime="font/ttf")
+
+    def asked(**headers: str) -> int:
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return fetch(house.replay, f"{FONT}{site}/f", headers=given).status
+
+    assert [asked(), asked(Sec_Fetch_Dest="font")] == [200, 200]
+    for other in ("document", "iframe", "image", "style", "empty"):
+        assert asked(Sec_Fetch_Dest=other) == 404
+    assert asked(Sec_Fetch_Dest="script") == 403
+    decide(house.builder.layout, Level.TEXT, link=f"{site}/f")
+    assert asked() == 404
+
+
+def test_a_font_of_another_moment_counts_as_a_part(house: Served, site: str, ttf: bytes) -> None:
+    """It is told of as pictures are, and is not shown at all beyond the window (P-10)."""
+    house.builder.page(f"{site}/", f"<style>{FACE}</style><p>x")
+    for days in (2, 31):
+        house.builder.response(
+            f"{site}/{'f' if days == 2 else 'g'}", ttf, mime="font/ttf", at=NOW + timedelta(days)
+        )
+
+    told = fetch(house.replay, f"/c/{TS}sk_/{site}/").text
+
+    assert told == f"shown 1\nother 1\nearlier 0\nlater {2 * 86_400}\n"
+    assert fetch(house.replay, f"{FONT}{site}/f", headers=ASKED).status == 200
+    assert fetch(house.replay, f"{FONT}{site}/g", headers=ASKED).status == 404
+
+
+def test_what_is_no_font_is_absent(house: Served, site: str, ttf: bytes) -> None:
+    """By its bytes alone, whatever it says of itself; and what is too large (P-16, P-21)."""
+    bodies = {
+        "html": b"<html><script>1</script>", "cut": ttf[:200], "large": ttf + b"\0" * 30_000_000,
+        "svg": b"<svg xmlns='http://www.w3.org/2000/svg'><font/></svg>", "empty": b"",
+        "collection": b"ttcf" + ttf[4:], "eot": b"\0\0\0\0" * 9 + ttf,
+    }  # fmt: skip
+    for name, body in bodies.items():
+        house.builder.response(f"{site}/{name}.woff2", body, mime="font/woff2")
+
+    found = {
+        name: fetch(house.replay, f"{FONT}{site}/{name}.woff2", headers=ASKED) for name in bodies
+    }
+
+    assert {name: (each.status, each.body) for name, each in found.items()} == dict.fromkeys(
+        bodies, (404, b"Not captured.\n")
+    )
+
+
+def test_a_font_that_was_taken_down_stays_down(house: Served, site: str, ttf: bytes) -> None:
+    """By its digest, at every address, also for browsers that have it."""
+    body = ttf + b"\0" * 4
+    capture = house.builder.response(f"{site}/f", body, mime="font/ttf")
+    house.builder.revisit(f"{site}/g", capture)
+    first = fetch(house.replay, f"{FONT}{site}/f", headers=ASKED)
+    assert first.status == 200
+    with contextlib.closing(open_decisions(house.builder.layout)) as store:
+        takedowns.add_takedowns(
+            store,
+            [
+                Takedown(
+                    0,
+                    TakedownKind.DIGEST,
+                    capture.digest,
+                    "",
+                    TakedownEffect.BLOCK,
+                    "",
+                    "",
+                    "a",
+                    NOW,
+                    None,
+                )
+            ],
+        )
+
+    known = {**ASKED, "If-None-Match": first["ETag"]}
+    assert fetch(house.replay, f"{FONT}{site}/f", headers=known).status == 451
+    assert fetch(house.replay, f"{FONT}{site}/g", headers=ASKED).status == 451
+
+
+@pytest.mark.parametrize("kind", ["font/ttf", "font/woff", "font/woff2"])
+def test_a_directory_that_lies_is_no_fonts(wrapped: dict[str, bytes], kind: str) -> None:
+    """Cut anywhere, or with a count, tag, place or length that cannot be."""
+    data = wrapped[kind]
+    assert font_type(data) == kind
+    for size in (0, 4, 11, 12, 43, 44, 47, 48, 60, 100, len(data) // 2):
+        assert font_type(data[:size]) is None
+    at = 4 if kind == "font/ttf" else 12  # how many tables there are
+    for count in (0, 1, 129, 0xFFFF):
+        assert font_type(data[:at] + struct.pack(">H", count) + data[at + 2 :]) is None
+    if kind != "font/ttf":
+        assert font_type(data[:4] + b"ttcf" + data[8:]) is None
+        assert font_type(data + b"\0") is None  # longer than it says
+        blocks = {"font/woff": (24, 36), "font/woff2": (20, 28, 40)}[kind]  # metadata and the like
+        for place in blocks:
+            assert font_type(data[:place] + b"\xff" * 8 + data[place + 8 :]) is None
+    else:
+        for place in (12 + 8, 12 + 12):  # the first table's offset, its length
+            assert font_type(data[:place] + b"\xff" * 4 + data[place + 4 :]) is None
+        twin = data[:28] + data[12:16] + data[32:]
+        assert font_type(twin) is None
+    assert font_type(data.replace(b"post", b"SVG ", 1)) is None
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.sampled_from([b"wOF2", b"wOFF", b"OTTO", b"true", b"\0\1\0\0", b""]), st.binary(max_size=300)
+)
+def test_of_any_bytes_at_all_it_is_said_what_they_are(magic: bytes, rest: bytes) -> None:
+    """No bytes raise, and noise is no font."""
+    assert font_type(magic + rest) is None
+
+
+_CSS = st.lists(
+    st.sampled_from(
+        ["@font-face{", "@FONT-F\\41 CE {", "font-family:x;", "font-family:'</style>';", "src:", "url(f.woff2)",
+         "url(//evil.example/x)", "url(http://evil.example/h)", "url('a b')", "u\\72l(//evil.example/y)", "local(x)", "src('//evil.example/z')",
+         "url(data:font/ttf;base64,AAAA)", " format('woff2')", " format(svg)", " tech(variations)", ",", ";", "}",
+         "{", "(", ")", "'", '"', "\\", "/*", "*/", "unicode-range:U+0-FF;", "font-weight:var(--x);", "@media x{",
+         "p{", "color:red", "ascent-override:90%;", "url(", "\n", " x"]
+    ),
+    max_size=25,
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_CSS)
+def test_whatever_a_sheet_says_its_fonts_come_from_us(in_replay: Call, css: str) -> None:
+    """A second filtering changes nothing, and there is no address but of our font and image routes."""
+    once, twice = in_replay("font_style_twice", [css])
+
+    assert twice == once
+    assert "</" not in once
+    once = re.sub(r'(url\("[^"]*"\))|"(?:\\.|[^"\\])*"', r"\1", once)  # what strings hold is text
+    for face in re.findall(r"(?<!\\)@font-face\{[^}]*\}", once):  # an escaped @ is a name
+        assert "src:url(" in face
+    for url in re.findall(r"(?i)(?<![\w-])url\(\s*[\"']?([^\"')]*)", once):
+        assert url.startswith((FONT, f"/c/{TS}im_/", f"/c/{TS}mk_/")), once
+    assert not re.search(r"(?i)(?<!['\"\w-])(?:local|src)\(", once)
+
+
+@pytest.mark.parametrize(
+    ("src", "kept"),
+    [
+        ("local(x),url(a.woff2)format(woff2) tech(color-COLRv1)",
+         'url("{}a.woff2") format("woff2") tech(color-colrv1)'),
+        ("url(a.eot?#iefix)format('embedded-opentype'),url(b.ttf)format('truetype')",
+         'url("{}b.ttf") format("truetype")'),
+        ("url(a.svg#x)format('svg')", ""),
+        ("local(x)", ""),
+        ("url(a.ttf)tech(color-svg)", ""),
+        ("url(a.ttf) evil(x)", ""),
+        ("'a.ttf'", ""),
+        ("url(javascript:alert(1))", ""),
+        ("url(data:text/html;base64,PGI+)", ""),
+        ("url(data:font/woff2;base64,d09GMg==)", ""),
+    ],
+)  # fmt: skip
+def test_of_sources_those_stay_that_are_ours(in_replay: Call, src: str, kept: str) -> None:
+    """Nothing on the reader's machine, nothing of a format that is not handed out (P-13)."""
+    shown = in_replay("font_style_twice", [f"@font-face{{font-family:x;src:{src};color:red}}"])[0]
+
+    wanted = kept.format(f"{FONT}https://page.example/dir/")
+    assert shown == (f"@font-face{{font-family:x;src:{wanted};}}" if kept else "")
+
+
+def test_a_font_within_a_sheet_is_looked_at(in_replay: Call, ttf: bytes) -> None:
+    """It stays when it is a font, by the name of what it is, and goes when it is not."""
+    data = b64encode(ttf).decode()
+    for said in ("application/x-font-woff", "text/html", ""):
+        face = f"@font-face{{font-family:x;src:url(data:{said};base64,{data})}}"
+        once, twice = in_replay("font_style_twice", [face])
+        assert (
+            once
+            == twice
+            == (f'@font-face{{font-family:x;src:url("data:font/ttf;base64,{data}");}}')
+        )
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("kind", ["font/ttf", "font/woff", "font/woff2", "data"])
+def test_a_browser_shows_the_page_in_its_own_font(
+    house: Served, site: str, browser: Browser, leaks: Leaks, wrapped: dict[str, bytes], kind: str
+) -> None:
+    """As it was live, unlike in the substitute, and nobody else is asked."""
+    body = wrapped.get(kind, wrapped["font/woff2"])
+    within = f"data:{kind};base64,{b64encode(body).decode()}"
+    page = "<!DOCTYPE html><style>{}</style><body style='margin:0;font:60px {}'>Weboid Ragfy 123<i></i>"
+    other = "@font-face{font-family:Other;src:url(//leak.test/g)}i{font-family:Other}"
+    where = within if kind == "data" else "/f"
+    face = f"@font-face{{font-family:Archived;src:url(http://leak.test/f),url({where})}}{other}"
+    house.builder.page(f"{site}/own", page.format(face, "Archived,monospace"))
+    house.builder.page(f"{site}/none", page.format(face, "monospace"))
+    if kind != "data":
+        house.builder.response(f"{site}/f", body, mime="application/octet-stream")
+    live = browser.home / "live.html"
+    live.write_text(
+        page.format(f"@font-face{{font-family:Archived;src:url({within})}}", "Archived,monospace")
+    )
+
+    own, none = (
+        browser.screenshot(f"{house.replay}/c/{TS}/{site}{path}") for path in ("/own", "/none")
+    )
+    browser.dump_dom(f"{house.front}/page/{TS}/{site}/own", leaks=leaks)
+
+    assert own == browser.screenshot(
+        live.as_uri()
+    )  # not their bytes: a difference would be explained for minutes
+    assert own != none
+    assert leaks.requests == []
+
+
+def test_the_fonts_of_the_tests_are_fonts(ttf: bytes) -> None:
+    """What is packed can be unpacked: the tables are those of a real font."""
+    assert {b"cmap", b"glyf", b"head"} <= {tag for tag, _, _ in tables_of(ttf)}

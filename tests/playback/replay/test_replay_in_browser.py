@@ -1,0 +1,152 @@
+"""What a real browser does with copies: it shows them, runs nothing, and asks nobody else."""
+
+import re
+from urllib.parse import urlsplit
+
+import pytest
+
+from core.timestamps import timestamp14
+from tests.playback.replay.sanitizer.test_html_document import VECTORS
+from tests.support.playback_fixtures import NOW, Browser, Leaks, Served, png
+
+pytestmark = [pytest.mark.browser, pytest.mark.playback]
+TS = timestamp14(NOW)
+
+LEAKY = """<!DOCTYPE html><html><head><title>calm</title>
+<base href="http://leak.test/"><meta http-equiv="refresh" content="1,url=http://leak.test/refresh">
+<link rel="stylesheet" href="http://leak.test/a.css"><link rel="preload" as="image" href="http://leak.test/p">
+<link rel="dns-prefetch" href="http://dns.leak.test"><link rel="preconnect" href="http://pre.leak.test">
+<link rel="icon" href="http://leak.test/icon"><link rel="prefetch" href="http://leak.test/prefetch">
+<style>@import "http://leak.test/i.css"; body{background:url(http://leak.test/bg)}
+@font-face{font-family:f;src:url(http://leak.test/font)} p{font-family:f;cursor:url(http://leak.test/c),auto}
+div{background:image-set("http://leak.test/set" 1x)} a{background:u\\72l(http://leak.test/esc)}</style>
+<script src="http://leak.test/s.js"></script><script>document.title='ran';fetch('http://leak.test/f')</script>
+</head><body onload="document.title='ran'" background="http://leak.test/body">
+<img src="http://leak.test/img" srcset="http://leak.test/set 2x" onerror="document.title='ran'">
+<picture><source srcset="http://leak.test/source"><img src="x" data-weboid-src="http://leak.test/w"></picture>
+<video src="http://leak.test/v" poster="http://leak.test/poster" autoplay></video><audio src="http://leak.test/au" autoplay></audio>
+<iframe src="http://leak.test/frame"></iframe><iframe srcdoc="<img src='http://leak.test/srcdoc'>"></iframe>
+<object data="http://leak.test/o"></object><embed src="http://leak.test/e">
+<svg><image href="http://leak.test/svg"/><use href="http://leak.test/use#a"/></svg>
+<div style="background:url(http://leak.test/style)">x</div><p>x</p><a href="http://leak.test/" ping="http://leak.test/ping">a</a>
+<form action="http://leak.test/form"><input type="image" src="http://leak.test/input"></form>
+<table background="http://leak.test/table"><tr><td background="http://leak.test/td">x</td></tr></table>
+<template shadowrootmode="open"><img src="http://leak.test/shadow"><link rel="stylesheet" href="http://leak.test/sh.css"></template>
+</body></html>"""
+
+
+def test_the_harness_sees_a_leak(served: Served, browser: Browser, leaks: Leaks) -> None:
+    """Were a page to ask for anything elsewhere, these tests would know."""
+    page = browser.home / "page.html"
+    page.write_text('<img src="http://leak.test/control">')
+
+    browser.dump_dom(page.as_uri(), leaks=leaks)
+
+    assert any(b"/control" in request for request in leaks.requests)
+
+
+def test_a_copy_asks_nobody_but_the_archive(
+    served: Served, site: str, browser: Browser, leaks: Leaks
+) -> None:
+    """Every way to load something, in the reader's page and in the bare copy (P-03)."""
+    served.builder.page(f"{site}/", LEAKY)
+
+    bare = browser.dump_dom(f"{served.replay}/c/{TS}/{site}/", leaks=leaks)
+    framed = browser.dump_dom(f"{served.front}/page/{TS}/{site}/", leaks=leaks)
+
+    assert "<title>calm</title>" in bare
+    assert "<iframe" in framed
+    assert leaks.requests == []
+
+
+def test_no_vector_runs_in_a_browser(
+    served: Served, site: str, browser: Browser, leaks: Leaks
+) -> None:
+    """All of them in one document, with something to run that would be noticed (P-01)."""
+    marked = "".join(VECTORS).replace("alert(1)", "document.title='ran'")
+    served.builder.page(f"{site}/", f"<!DOCTYPE html><title>calm</title>{marked}")
+    served.builder.response(f"{site}/source", f"<title>calm</title>{marked}".encode())
+
+    for path in ("/", "/source"):
+        text = browser.dump_dom(f"{served.replay}/c/{TS}/{site}{path}", leaks=leaks)
+        assert "<title>calm</title>" in text
+    assert leaks.requests == []
+
+
+@pytest.mark.parametrize(
+    "mime", ["text/html", "image/svg+xml", "text/javascript", "application/xml"]
+)
+@pytest.mark.parametrize("modifier", ["", "im_", "cs_", "id_"])
+def test_nothing_runs_under_any_route(
+    served: Served, site: str, browser: Browser, leaks: Leaks, mime: str, modifier: str
+) -> None:
+    """A document is only ever what the sanitiser made, whatever its type and route (P-16)."""
+    code = "document.documentElement.setAttribute('data-ran','1');fetch('http://leak.test/')"
+    body = f"<svg xmlns='http://www.w3.org/2000/svg'><script>{code}</script></svg>"
+    served.builder.response(f"{site}/x", body.encode(), mime=mime)
+
+    text = browser.dump_dom(f"{served.replay}/c/{TS}{modifier}/{site}/x", leaks=leaks)
+
+    assert 'data-ran="1"' not in text
+    assert leaks.requests == []
+
+
+def test_pictures_and_styles_of_a_copy_are_shown(
+    served: Served, site: str, browser: Browser
+) -> None:
+    """In a sandboxed page of an opaque origin, inside the reader's page (research 1.6, the trap)."""
+    served.builder.response(f"{site}/i.png", png("lime", (40, 40)), mime="image/png")
+    served.builder.response(f"{site}/bg.png", png("blue", (40, 40)), mime="image/png")
+    served.builder.response(
+        f"{site}/s.css", b"body{margin:0;background:url(bg.png)}img{width:200px}", mime="text/css"
+    )
+    served.builder.page(
+        f"{site}/",
+        f'<!DOCTYPE html><link rel="stylesheet" href="{site}/s.css"><img src="lazy.gif"'
+        f' data-weboid-src="{site}/i.png">',
+    )
+
+    image = browser.screenshot(f"{served.front}/page/{TS}/{site}/", size=(800, 600))
+
+    colours = {colour for _, colour in image.getcolors(100_000) or []}
+    assert image.getpixel((100, 250)) == (0, 255, 0)
+    assert image.getpixel((700, 500)) == (0, 0, 255)
+    assert len(colours) > 3  # the banner is there, too
+
+
+def test_the_screenshot_is_shown_as_evidence(served: Served, site: str, browser: Browser) -> None:
+    """The picture comes from the replay's origin into the front's page."""
+    served.builder.page(f"{site}/", "<p>x</p>", shot=png("fuchsia", (600, 900)))
+
+    image = browser.screenshot(f"{served.front}/screenshot/{TS}/{site}/", size=(800, 600))
+
+    assert image.getpixel((400, 400)) == (255, 0, 255)
+
+
+@pytest.mark.parametrize("path", ["/", "/page/{ts}/{site}/"])
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_reader_pages_fit_a_phone_in_light_and_dark(
+    served: Served, site: str, browser: Browser, path: str, dark: bool
+) -> None:
+    """The ground is light or dark as the reader likes it, at 390 pixels as at 1200."""
+    served.builder.page(f"{site}/", "<p>x</p>", title="T" * 200)
+
+    address = served.front + path.format(ts=TS, site=site)
+    image = browser.screenshot(address, size=(390, 700), dark=dark)
+
+    ground = image.getpixel((3, 3))
+    assert isinstance(ground, tuple)
+    assert (sum(ground) < 200) is dark
+
+
+def test_a_click_leads_to_the_front_and_the_frame_holds_no_key_to_it(
+    served: Served, site: str, browser: Browser
+) -> None:
+    """The copy's every link is one of the front's addresses, opened in the whole window (P-08)."""
+    served.builder.page(f"{site}/", f'<a href="{site}/next">next</a><a href="#a">stay</a>')
+
+    text = browser.dump_dom(f"{served.replay}/c/{TS}/{site}/")
+
+    links = re.findall(r'<a href="([^"]*)" target="(\w+)"', text)
+    assert links == [(f"{served.front}/page/{TS}/{site}/next", "_top"), ("#a", "_self")]
+    assert urlsplit(served.front).netloc != urlsplit(served.replay).netloc

@@ -1,0 +1,415 @@
+"""What is large, deep, slow or idle holds up nobody else (P-21), and several processes are one replay."""
+
+import asyncio
+import contextlib
+import http.client
+import os
+import queue
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from isal import igzip
+
+from core.timestamps import timestamp14
+from playback.playback_server import serve
+from playback.replay.sanitizer.prescan import DEEPEST
+from tests.support.playback_fixtures import (
+    NOW,
+    CollectionBuilder,
+    ReplayProcess,
+    Reply,
+    Served,
+    fetch,
+    png,
+    running_replay,
+)
+from tests.support.services.ports import free_port
+
+pytestmark = pytest.mark.playback
+
+MOST_IN_FLIGHT = 256_000_000  # bytes, as docs/serving.md says
+
+TS = timestamp14(NOW)
+SITE = "https://load.example"
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
+    """A replay of hostile captures, and of one image that everybody else wants."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("load") / "collection")
+    with contextlib.closing(builder):
+        builder.response(f"{SITE}/i.png", png(), mime="image/png")
+        builder.response(f"{SITE}/large.png", png() + os.urandom(8_000_000), mime="image/png")
+        for name, body in HOSTILE.items():
+            codings = {"bomb": "gzip", "bomb-of-a-bomb": "gzip, gzip"}.get(name, "identity")
+            headers = (("Content-Encoding", codings),)
+            mime = "text/css" if name.endswith(".css") else "text/html"
+            builder.response(f"{SITE}/{name}", body, mime=mime, headers=headers)
+        with running_replay(
+            builder.layout.root, "http://front.test", "--deadline-s", "4"
+        ) as replay:
+            yield replay
+
+
+def _bomb(layers: int, size: int) -> bytes:
+    body = b"<p>" + bytes(size)
+    for _ in range(layers):
+        body = igzip.compress(body, 3)
+    return body
+
+
+HOSTILE = {
+    "bomb": _bomb(1, 100_000_000),
+    "bomb-of-a-bomb": _bomb(2, 100_000_000),
+    "deep": b"<div>" * 10_000,
+    "deep-formatting": b"<b><i><u>" * 5_000 + b"<p>" * 1_000,
+    "a-line": b"<p>" + b"word " * 1_000_000,
+    "a-tag": b"<p " + b"a=b " * 500_000 + b">",
+    "srcset": b"<img srcset='" + b"a , " * 200_000 + b"'>",
+    "charset": b"<meta " * 200 + b"charset" * 500 + b"=" * 1_000,
+    "open-comments": b"<!--" * 300_000,
+    "style": b"<p style='" + b"a:b;" * 100_000 + b"'>",
+    "nested.css": b"a{" * 100_000,
+    "comments.css": b"/*" * 400_000,
+    "urls.css": b"p{background:url(" * 50_000,
+}
+
+
+@pytest.mark.timeout(120)
+def test_another_client_is_answered_while_hostile_pages_are_made(loaded: ReplayProcess) -> None:
+    """Each ends, shown or refused, and no answer about something else waits for it."""
+    done: dict[str, Reply] = {}
+
+    def ask(names: Iterator[str]) -> None:
+        for name in names:
+            modifier = "cs_" if name.endswith(".css") else ""
+            done[name] = loaded.get(f"/c/{TS}{modifier}/{SITE}/{name}")
+
+    names = iter(list(HOSTILE))
+    threads = [threading.Thread(target=ask, args=(names,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    answered = 0
+    while any(thread.is_alive() for thread in threads):
+        assert loaded.get(f"/c/{TS}im_/{SITE}/i.png").body == png()
+        answered += 1
+
+    assert answered >= len(HOSTILE)
+    assert set(done) == set(HOSTILE)
+    assert {reply.status for reply in done.values()} <= {200, 404}
+    assert {done["bomb"].status, done["bomb-of-a-bomb"].status} == {404}
+
+
+@pytest.fixture(scope="module")
+def costly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
+    """A replay of pages that are costly to make safe, and of ordinary ones."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("costly") / "collection")
+    styled = "".join(
+        f'<p style="width:calc({place}px + 1px);color:\\72 ed">x</p>' for place in range(180_000)
+    ).encode()
+    with contextlib.closing(builder):
+        builder.response(f"{SITE}/nested", b"<div>" * 60_000 + b"the innermost words")
+        for number in range(_STYLED):
+            builder.response(f"{SITE}/styled-{number}", b"%d" % number + styled)
+        for number in range(20):
+            builder.response(f"{SITE}/page-{number}", b"<p>ordinary</p>")
+        with running_replay(
+            builder.layout.root, "http://front.test", "--deadline-s", "4", "--makers", "2"
+        ) as replay:
+            yield replay
+
+
+_STYLED = 24  # pages of ten megabytes
+
+
+def test_a_deeply_nested_page_is_made_at_once(costly: ReplayProcess) -> None:
+    """Its elements are nested no deeper than a browser nests them, and its words stay."""
+    begun = time.monotonic()
+
+    reply = costly.get(f"/c/{TS}/{SITE}/nested")
+
+    assert reply.status == 200
+    assert "the innermost words" in reply.text
+    assert reply.text.count("<div>") == DEEPEST
+    assert time.monotonic() - begun < 3
+
+
+@pytest.mark.timeout(180)
+def test_costly_pages_hold_up_no_other_pages_first_copy(costly: ReplayProcess) -> None:
+    """Large jobs leave a maker to small ones; beyond a number they are told to come again."""
+    replies: list[Reply] = []
+
+    def ask(number: int) -> None:
+        replies.append(costly.get(f"/c/{TS}/{SITE}/styled-{number}"))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(_STYLED)]
+    for thread in threads:
+        thread.start()
+    seconds = []
+    for number in range(20):
+        begun = time.monotonic()
+        assert costly.get(f"/c/{TS}/{SITE}/page-{number}").status == 200
+        seconds.append(time.monotonic() - begun)
+    for thread in threads:
+        thread.join()
+
+    assert sorted(seconds)[len(seconds) // 2] < 1.5
+    assert {reply.status for reply in replies} <= {200, 404, 503}
+    refused = [reply for reply in replies if reply.status == 503]
+    assert refused
+    assert all(0 < int(reply["Retry-After"]) <= 60 for reply in refused)
+
+
+def test_what_could_not_be_made_is_not_tried_again_at_once(
+    collection: CollectionBuilder,
+) -> None:
+    """The first reader waits for the deadline, the next ones are told at once."""
+    words = "".join(f"<b class=c{place}>" for place in range(60)) + "<p>x" * 2_000_000
+    collection.response(f"{SITE}/slow", words.encode())
+    with running_replay(collection.layout.root, "http://front.test", "--deadline-s", "1") as replay:
+        seconds = []
+        for _ in range(3):
+            begun = time.monotonic()
+            assert replay.get(f"/c/{TS}/{SITE}/slow").status == 404
+            seconds.append(time.monotonic() - begun)
+
+    assert seconds[0] > 0.9
+    assert max(seconds[1:]) < 0.5
+
+
+@pytest.fixture
+def _many_files() -> Iterator[None]:
+    """This process may hold as many sockets as the test needs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("_many_files")
+@pytest.mark.parametrize(
+    "said", [b"", b"GET /c/", b"GET / HTTP/1.1\r\nHost: "], ids=["nothing", "a word", "half"]
+)
+def test_a_thousand_idle_connections_hold_up_nobody(loaded: ReplayProcess, said: bytes) -> None:
+    """A connection that says nothing, or half of something, costs a socket and no worker."""
+    address = urlsplit(loaded.origin)
+    with contextlib.ExitStack() as stack:
+        for _ in range(1_000):
+            client = socket.create_connection((address.hostname, address.port), timeout=10)
+            stack.enter_context(client)
+            client.sendall(said)
+
+        for _ in range(20):
+            assert loaded.get(f"/c/{TS}im_/{SITE}/i.png").body == png()
+
+
+@pytest.mark.usefixtures("_many_files")
+def test_beyond_the_most_connections_the_longest_idle_one_is_let_go(loaded: ReplayProcess) -> None:
+    """Nobody can lock readers out by holding connections."""
+    address = urlsplit(loaded.origin)
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for _ in range(4_100):
+            clients.append(socket.create_connection((address.hostname, address.port), timeout=10))
+            stack.enter_context(clients[-1])
+
+        assert loaded.get(f"/c/{TS}im_/{SITE}/i.png").body == png()
+        clients[0].settimeout(10)
+        assert clients[0].recv(1) == b""
+
+
+def test_slow_readers_hold_up_nobody(loaded: ReplayProcess) -> None:
+    """They ask for much and take nothing; beyond a sum of bytes the next is told to come later."""
+    address = urlsplit(loaded.origin)
+    asked = f"GET /c/{TS}im_/{SITE}/large.png HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            client = socket.socket()
+            stack.enter_context(client)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.connect((address.hostname, address.port))
+            client.sendall(asked)
+            client.settimeout(10)
+            assert client.recv(1) == b"H"
+
+        assert loaded.get(f"/c/{TS}im_/{SITE}/i.png").body == png()
+        assert _memory_kb(loaded.process.pid) < 700_000
+
+
+def test_slow_readers_of_one_network_leave_room_for_others(loaded: ReplayProcess) -> None:
+    """They hold a quarter of what is held for slow readers; a reader elsewhere gets a large body."""
+    address = urlsplit(loaded.origin)
+    asked = f"GET /c/{TS}im_/{SITE}/large.png HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
+    heads = []
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.connect((address.hostname, address.port))
+            client.sendall(asked)
+            client.settimeout(10)
+            heads.append(client.recv(12))
+        connection = http.client.HTTPConnection(
+            address.hostname or "", address.port, timeout=30, source_address=("127.0.1.1", 0)
+        )
+        stack.enter_context(contextlib.closing(connection))
+        connection.request("GET", f"/c/{TS}im_/{SITE}/large.png")
+        response = connection.getresponse()
+        body = response.read()
+
+    assert b"HTTP/1.1 503" in heads
+    assert heads.count(b"HTTP/1.1 200") * 8_000_000 <= MOST_IN_FLIGHT // 4
+    assert response.status == 200
+    assert len(body) > 8_000_000
+
+
+@pytest.mark.usefixtures("_many_files")
+def test_idle_connections_do_not_end_the_front(collection: CollectionBuilder) -> None:
+    """More than it may have files: those that ask nothing are let go, and who asks is answered."""
+    code = (
+        "import asyncio, functools, pathlib, sys; from core.layout import Layout;"
+        "from playback.playback_server import serve; ready = functools.partial(print, flush=True);"
+        "asyncio.run(serve(Layout(pathlib.Path(sys.argv[1])), on_ready=ready))"
+    )
+    command = [sys.executable, "-c", code, str(collection.layout.root)]
+    limited = ["sh", "-c", 'ulimit -n 600; exec "$@"', "sh", *command]
+    with (
+        subprocess.Popen(limited, stdout=subprocess.PIPE, text=True) as process,
+        contextlib.ExitStack() as stack,
+    ):
+        assert process.stdout is not None
+        try:
+            address = urlsplit(process.stdout.readline().strip())
+            for _ in range(1_100):
+                client = stack.enter_context(socket.socket())
+                client.connect((address.hostname, address.port))
+            assert fetch(f"http://{address.netloc}", "/").status == 200
+            assert process.poll() is None
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+@pytest.fixture
+def two_workers(collection: CollectionBuilder) -> Iterator[Served]:
+    """Front, and replay in two processes."""
+    ready: queue.Queue[str] = queue.Queue()
+    port = free_port()
+    stopped = asyncio.Event()
+
+    async def run() -> None:
+        task = asyncio.create_task(
+            serve(collection.layout, replay_port=port, on_ready=ready.put, workers=2)
+        )
+        stopping = asyncio.create_task(stopped.wait())
+        await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+        task.cancel()
+        stopping.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    with asyncio.Runner() as runner:
+        thread = threading.Thread(target=runner.run, args=(run(),))
+        thread.start()
+        try:
+            yield Served(collection, ready.get(timeout=60), f"http://127.0.0.1:{port}")
+        finally:
+            runner.get_loop().call_soon_threadsafe(stopped.set)
+            thread.join(timeout=30)
+
+
+def test_while_one_process_is_dead_the_other_answers_and_it_is_started_again(
+    two_workers: Served,
+) -> None:
+    """No connection is refused meanwhile: the socket that listens is neither's own."""
+    two_workers.builder.response(f"{SITE}/i.png", png(), mime="image/png")
+    root = str(two_workers.builder.layout.root)
+    before = _replays(root)
+    assert len(before) == 2
+
+    os.kill(min(before), signal.SIGKILL)
+    asked = 0
+    while len(after := _replays(root)) < 2 or min(before) in after:
+        asked += 1
+        assert fetch(two_workers.replay, f"/c/{TS}im_/{SITE}/i.png").body == png()
+
+    assert asked > 0
+    assert len(after - before) == 1
+
+
+def test_what_one_process_made_the_other_finds_and_the_next_one_too(
+    two_workers: Served,
+) -> None:
+    """A page is made once, whoever is asked, and how often at once."""
+    two_workers.builder.page(f"{SITE}/page", "<p>made once</p>" + "<i>x</i>" * 5_000)
+    folder = two_workers.builder.layout.made
+    replies: list[Reply] = []
+
+    def ask() -> None:
+        replies.append(fetch(two_workers.replay, f"/c/{TS}/{SITE}/page"))
+
+    threads = [threading.Thread(target=ask) for _ in range(16)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+    assert {reply.status for reply in replies} == {200}
+    assert len({reply.body for reply in replies}) == 1
+    (path,) = folder.glob("??/*")
+    marked = path.stat().st_mtime_ns
+    with running_replay(two_workers.builder.layout.root, two_workers.front) as again:
+        assert again.get(f"/c/{TS}/{SITE}/page").body == replies[0].body
+    assert [each.stat().st_mtime_ns for each in folder.glob("??/*")] == [marked]
+
+
+HARM: dict[str, Callable[[bytes], bytes]] = {
+    "replaced": lambda _: b"<script>alert(1)</script>",
+    "changed": lambda kept: kept[:-5] + b"<b>!>",
+    "cut": lambda kept: kept[:60],
+    "emptied": lambda _: b"",
+}
+
+
+def test_a_kept_copy_that_was_harmed_is_made_again(collection: CollectionBuilder) -> None:
+    """Nothing leaves that was not made safe by what runs now."""
+    made: dict[str, bytes] = {}
+    paths: dict[str, Path] = {}
+    with running_replay(collection.layout.root) as replay:
+        for name in HARM:
+            collection.page(f"{SITE}/{name}", f"<p>safe, {name}</p>")
+            made[name] = replay.get(f"/c/{TS}/{SITE}/{name}").body
+            (paths[name],) = set(collection.layout.made.glob("??/*")) - set(paths.values())
+    for name, path in paths.items():
+        path.write_bytes(HARM[name](path.read_bytes()))
+
+    with running_replay(collection.layout.root) as replay:
+        for name, path in paths.items():
+            assert replay.get(f"/c/{TS}/{SITE}/{name}").body == made[name]
+            assert made[name] in path.read_bytes()
+
+
+def _replays(root: str) -> set[int]:
+    """The processes that replay the collection; not their makers."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit():
+                words = (entry / "cmdline").read_text().split("\0")
+                if root in words and "--listen-fd" in words:
+                    found.add(int(entry.name))
+    return found
+
+
+def _memory_kb(pid: int) -> int:
+    with Path(f"/proc/{pid}/status").open() as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))

@@ -1,0 +1,115 @@
+"""The description of the registry's addresses, held to what they do (OpenAPI 3.1)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from core.layout import Layout
+from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
+from playback.web.registry.registry_openapi import description
+from tests.support.examples import examples
+from tests.support.registry_shelf import Given, Shelf, open_front
+from tests.support.services.registries import open_registry
+
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
+PATH = "/links/api/openapi.json"
+MANY = ReaderRates(TokenRate(1e6, 1e6), TokenRate(1e6, 1e6), TokenRate(1e6, 1e6))
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The description as the real application gives it."""
+    root: Path = tmp_path_factory.mktemp("described")
+    opened = open_registry(Layout(root))
+    shelf = Shelf(opened, root)
+    shelf.fill_richly()
+    with open_front(root, Given(opened), access=RateLimitPolicy(rates=MANY), origin=None) as front:
+        yield schemathesis.openapi.from_asgi(PATH, front.app)
+    opened.close()
+
+
+PATHS = [
+    (path, method) for path, item in sorted(description("")["paths"].items()) for method in item
+]
+READ = [path for path, method in PATHS if method == "get"]
+ASKED = [
+    (path, method, mode)
+    for path, method in PATHS
+    for mode in GenerationMode
+    # What takes nothing cannot be asked wrongly.
+    if mode is GenerationMode.POSITIVE
+    or description("")["paths"][path][method].get("parameters") != []
+]
+
+
+def test_every_address_for_programs_is_described(described: Any) -> None:
+    """The routes of the front say which there are; the description itself is how it is found."""
+    routes = {
+        (route.path, method.lower())
+        for route in described.app.routes
+        if route.path.startswith(("/links/api/", "/external"))
+        for method in route.methods - {"HEAD", "OPTIONS"}
+    }
+
+    assert routes - {(PATH, "get")} == set(PATHS)
+
+
+@pytest.mark.parametrize("path", READ)
+def test_a_full_answer_has_the_form_that_is_described(path: str, described: Any) -> None:
+    """With everything that can be known of a link; random questions seldom meet a page."""
+    operation = described[path]["GET"]
+    for query in ({"curid": "1", "scope": "all"}, {"pageid": "1"}, {"with": "unreachable"}):
+        for form in ("json", "xml", ""):
+            given_all = {"dbname": "dewiki@WMF", "format": form, **query}
+            names = {
+                each["name"] for each in described.raw_schema["paths"][path]["get"]["parameters"]
+            }
+            asked = {name: value for name, value in given_all.items() if name in names}
+            if "pageid" in asked or "curid" in asked or "with" in asked:
+                operation.Case(query=asked).call_and_validate()
+
+
+def test_a_full_answer_about_links_has_the_form_that_is_described(described: Any) -> None:
+    """A dead link with a copy elsewhere, one that works, and what is no link."""
+    urls = ["https://verlag.de/gone", "https://verlag.de/fine", "#x"]
+    operation = described["/links/api/cached"]["POST"]
+    body = {"wiki": "dewiki@WMF", "page_id": 1, "urls": urls}
+    case = operation.Case(body=body, media_type="application/json")
+    answer = case.call_and_validate().json()
+
+    assert [link["answer"] for link in answer["links"]] == ["copy", "none", "none"]
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "mode"), ASKED, ids=lambda value: getattr(value, "value", value)
+)
+def test_the_application_does_as_described(
+    path: str, method: str, mode: GenerationMode, described: Any
+) -> None:
+    """Whatever is asked, as described or not: codes, types, headers and bodies are those named."""
+
+    @settings(
+        max_examples=examples(25), derandomize=True, deadline=None, database=None,
+        phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(case=described[path][method.upper()].as_strategy(generation_mode=mode))
+    def ask(case: Any) -> None:
+        names = [case.query.get(name) for name in ("curid", "pageid", "titles")]
+        is_without_page = (
+            method == "get"
+            and "list" not in path
+            and not any(str(each or "").strip(" _|") for each in names)
+        )
+        # That one of two parameters is needed cannot be described; it is answered with a reason.
+        case.call_and_validate(
+            excluded_checks=[positive_data_acceptance] if is_without_page else []
+        )
+
+    ask()

@@ -1,0 +1,182 @@
+"""The registry's pages in the real browser: for assistive technology, phones, dark rooms and gadgets."""
+
+import html
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from core.urls import identity_key
+from links.check_history import day_of
+from links.states import LinkState
+from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
+from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry
+from tests.support.browser_screen import Screen, open_screen
+from tests.support.playback_fixtures import CollectionBuilder, Served, serving
+from tests.support.registry_shelf import DEAD, NOW, Shelf
+from tests.support.services.registries import open_registry
+
+pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow]
+
+MANY = ReaderRates(TokenRate(1e6, 1e6), TokenRate(1e6, 1e6), TokenRate(1e6, 1e6))
+LONG = f"https://zeitung.de/{'ein-langer-pfad/' * 12}?frage={'x' * 80}"
+HOSTILE = "http://x</script><script>document.title='taken'</script>\u2028'"
+PAGES = {
+    "form": "/links",
+    "page": "/links?dbname=dewiki&curid=2",
+    "info": "/externalLinkInfo?dbname=dewiki@WMF&pageid=2&scope=all",
+    "url": f"/links?url={DEAD}&dbname=dewiki&stamp=STAMP",
+    "pattern": "/links?pattern=*.de&dbname=dewiki&stamp=STAMP",
+    "list": "/links/list?dbname=dewiki&with=unreachable",
+    "prefilled": f"/links?url={DEAD}",
+    "mistake": "/links?dbname=de%20wiki&curid=2",
+    "home": "/",
+}
+
+
+@pytest_asyncio.fixture
+async def screen() -> AsyncIterator[Screen]:
+    """A window."""
+    async with open_screen() as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A front with a registry, as `weboid serve` shows it."""
+    root = tmp_path_factory.mktemp("registry")
+    builder = CollectionBuilder(root / "collection")
+    store = open_registry(builder.layout)
+    shelf = Shelf(store, root)
+    shelf.fill_richly()
+    shelf.page(2, "Liste der Burgen und Schlösser", DEAD, LONG, HOSTILE, "https://casino.de/")
+    shelf.state(LONG, LinkState.BLOCKED, code=17, checked_day=day_of(NOW))
+    shelf.state("https://casino.de/", LinkState.USURPED, code=83)
+    store.close()
+    access = RateLimitPolicy(rates=MANY, form_rates=MANY)
+    with (
+        closing(builder),
+        closing(LazyRegistrySource(builder.layout)) as source,
+        serving(builder, links=LinkRegistry(source, access)) as served,
+    ):
+        yield served
+
+
+def stamped(served: Served, name: str) -> str:
+    """The address of that page, as the form would ask for it."""
+    found = re.search(r'name="stamp" value="([^"]+)"', served.get("/links").text)
+    assert found is not None
+    return PAGES[name].replace("STAMP", found[1])
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 320], ids=["desktop", "phone"])
+async def test_axe_finds_nothing_serious(
+    width: int, dark: bool, reading: Served, screen: Screen
+) -> None:
+    """Names, contrast, landmarks and order; and nothing is wider than the window (W69)."""
+    found = {}
+    # What differs by light alone, or by width alone, is seen on a few of them.
+    names = tuple(PAGES) if width == 320 and not dark else ("form", "page", "url")
+    for name in names:
+        address = ("/de" if dark else "") + stamped(reading, name)
+        await screen.open(reading.front + address, size=(width, 900), dark=dark)
+        found[name] = await screen.findings()
+        wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
+        if wide > 0:
+            found[name].append(f"wider by {wide}")
+
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+async def test_the_form_works_without_script(reading: Served, screen: Screen) -> None:
+    """Typed and sent by the keyboard, its answer is on the page that comes (W03, W69)."""
+    await screen.open(reading.front + "/links")
+    await screen.value(
+        "(() => { document.querySelector('#url').value = "
+        + json.dumps(DEAD)
+        + "; document.querySelector('#url').focus(); })()"
+    )
+    await screen.send("Page.enable")
+    await screen.send("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter",
+                      windowsVirtualKeyCode=13, text="\r")  # fmt: skip
+    said = await screen.value("""new Promise(done => {
+        const look = () => location.search.includes('stamp=') && document.readyState === 'complete'
+            ? done(document.querySelector('.result')?.textContent ?? '') : setTimeout(look, 20);
+        look();
+    })""")
+
+    assert "Dead" in said
+    assert DEAD in said
+
+
+async def test_a_gadget_gets_its_hook_and_nothing_else_runs(
+    reading: Served, screen: Screen
+) -> None:
+    """The real browser runs the script as a wiki's page would; hostile URLs stay texts (W67)."""
+    script = reading.get("/externalLinkProblem?dbname=dewiki@WMF&pageid=2").text
+    page = (
+        "<script>window.got = []; window.mediaWiki = { hook: name => ({ fire: found =>"
+        " window.got.push([name, found]) }) };</script>"
+        f"<script>{script}</script>"
+    )
+    await screen.send("Page.navigate", url="about:blank")
+    await screen.value(f"document.open(), document.write({json.dumps(page)}), document.close(), 0")
+    got = json.loads(await screen.value("JSON.stringify(window.got)"))
+
+    assert [name for name, _ in got] == ["externalLinkProblem/query.answer"]
+    assert {each["url"] for each in got[0][1]} == {DEAD, HOSTILE, "https://casino.de/"}
+    assert await screen.value("document.title") == ""
+
+
+async def test_no_page_of_it_runs_what_stands_in_a_url(reading: Served, screen: Screen) -> None:
+    """Nor loads anything from elsewhere."""
+    await screen.open(reading.front + PAGES["page"])
+    text = await screen.value("document.querySelector('.result').textContent")
+
+    assert html.unescape(HOSTILE) in text
+    assert await screen.value("document.title") != "taken"
+    assert await screen.value("document.scripts.length") == 0
+
+
+def test_the_running_server_believes_no_header_of_a_stranger(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Not even on loopback, where the server's own library would (W23)."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("throttled") / "collection")
+    open_registry(builder.layout).close()
+    slow = ReaderRates(TokenRate(0.001, 3), TokenRate(0.001, 3), TokenRate(1, 100))
+    with (
+        closing(builder),
+        closing(LazyRegistrySource(builder.layout)) as source,
+        serving(builder, links=LinkRegistry(source, RateLimitPolicy(rates=slow))) as served,
+    ):
+        codes = [
+            served.get(
+                "/links/api/page?dbname=dewiki&curid=1",
+                headers={
+                    "X-Forwarded-For": f"203.0.{number}.1",
+                    "Forwarded": f"for=10.0.{number}.1",
+                },
+            ).status
+            for number in range(5)
+        ]
+
+    assert codes == [404, 404, 404, 429, 429]
+
+
+async def test_the_documented_gadget_brings_links_into_the_normal_form(screen: Screen) -> None:
+    """Whatever a browser makes of a link, it matches what the registry calls it (W67)."""
+    text = (Path(__file__).parents[4] / "docs" / "registry-api.md").read_text()
+    code = re.search(r"    function normal\(.*?\n    \}\n", text, re.DOTALL)
+    assert code is not None
+    given_urls = ["http://example.org./%7Euser/stra%c3%9fe?", "https://a.de/x%2Cy?b=%2c&c=%26"]
+    given_urls += ["https://a.de:443/?", "https://m\u00fcller.de/\u00e4|b%7c^?{}='"]
+    given_urls += ["https://u:p@a.de/%5b[x]?[1]#t"]
+    asked = f"{code[0]} JSON.stringify({json.dumps(given_urls)}.map(normal))"
+
+    assert json.loads(await screen.value(asked)) == [identity_key(each) for each in given_urls]

@@ -1,0 +1,141 @@
+"""What readers say about links, in a real browser: pressing the buttons, and for everyone."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import select
+
+from links.registry.database import RegistryStore
+from links.registry.schema import replacements, reports
+from links.states import LinkState
+from playback.web.rate_limits import RateLimitPolicy
+from playback.web.registry.registry_service import LinkRegistry, ReportOptions
+from tests.playback.web.registry.test_user_reports import FREE
+from tests.support.browser_screen import Screen, open_screen
+from tests.support.playback_fixtures import CollectionBuilder, serving
+from tests.support.registry_shelf import Given, Shelf
+from tests.support.services.registries import open_registry
+
+pytestmark = [pytest.mark.playback, pytest.mark.browser]
+
+DEAD, FINE = "https://gone.bridges.org/a/page?x=1", "https://fine.bridges.org/"
+
+
+@dataclass
+class Speaking:
+    """A front whose readers may speak, and its registry."""
+
+    front: str
+    store: RegistryStore
+
+    def address(self, act: str = "", url: str = DEAD, before: str = "") -> str:
+        """A page about a URL."""
+        path = f"{before}/links/say/{act}" if act else f"{before}/links/say"
+        return f"{self.front}{path}?{urlencode({'url': url})}"
+
+
+@pytest_asyncio.fixture
+async def screen() -> AsyncIterator[Screen]:
+    """A window."""
+    async with open_screen() as it:
+        yield it
+
+
+@pytest.fixture
+def speaking(tmp_path: Path) -> Iterator[Speaking]:
+    """The real server of a collection with a dead link and one that works."""
+    with (
+        contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder,
+        contextlib.closing(open_registry(builder.layout)) as store,
+    ):
+        shelf = Shelf(store)
+        shelf.page(1, "Page", DEAD, FINE)
+        shelf.state(DEAD, LinkState.DEAD, code=18)
+        shelf.state(FINE, LinkState.ALIVE, code=1)
+        registry = LinkRegistry(
+            Given(store), RateLimitPolicy(form_rates=FREE), ReportOptions(builder.layout)
+        )
+        with serving(builder, links=registry) as it:
+            yield Speaking(it.front, store)
+
+
+async def press(screen: Screen) -> None:
+    """Press the form's button, as a reader does, and wait for the next page."""
+    await screen.value("window.old = true")
+    await screen.value("document.querySelector('form.speak button').click()")
+    await screen.value("""new Promise(done => {
+        const look = () => document.readyState === 'complete' && !window.old
+            ? done(true) : setTimeout(look, 10);
+        look();
+    })""")
+
+
+async def test_a_reader_says_everything_there_is_to_say(speaking: Speaking, screen: Screen) -> None:
+    """The browser tells where its forms come from; the front believes it and does what is asked."""
+    await screen.open(speaking.address("report"))
+    await press(screen)
+    assert "Noted" in await screen.value("document.body.innerText")
+    await screen.open(speaking.address("replace"))
+    await screen.value("document.querySelector('#address').value = 'https://new.example.net/'")
+    await press(screen)
+    assert "waits for its test" in await screen.value("document.body.innerText")
+    with speaking.store.reading() as rows:
+        assert len(rows.execute(select(reports)).all()) == 1
+        assert len(rows.execute(select(replacements)).all()) == 1
+    for act in ("withdraw", "remove"):
+        await screen.open(speaking.address(act))
+        await press(screen)
+    with speaking.store.reading() as rows:
+        assert rows.execute(select(reports)).all() == []
+        assert rows.execute(select(replacements)).all() == []
+
+
+async def test_a_form_of_another_site_is_refused(speaking: Speaking, screen: Screen) -> None:
+    """Even with the token of the reader's own form: nothing is said, and the page says why."""
+    await screen.open(speaking.address("report"))
+    token = await screen.value("document.querySelector('[name=token]').value")
+    form = (
+        f"<form method=post action='{speaking.front}/links/say/report'>"
+        f"<input name=url value='{DEAD}'><input name=token value='{token}'><button>x</button></form>"
+    )
+    await screen.open(f"data:text/html,{form.replace('#', '%23')}")
+    await screen.value("window.old = true; document.querySelector('button').click()")
+    await screen.value("""new Promise(done => {
+        const look = () => document.readyState === 'complete' && !window.old
+            ? done(true) : setTimeout(look, 10);
+        look();
+    })""")
+    assert "another site" in await screen.value("document.body.innerText")
+    with speaking.store.reading() as rows:
+        assert rows.execute(select(reports)).all() == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_axe_finds_nothing_serious(dark: bool, speaking: Speaking, screen: Screen) -> None:
+    """Each page, in both colours, widths and languages; nothing is wider than the window."""
+    before = "/de" if dark else ""
+    size = (390, 844) if dark else (1200, 900)
+    pages = {
+        "nothing": f"{speaking.front}{before}/links/say",
+        "about": speaking.address(before=before),
+        "works": speaking.address(url=FINE, before=before),
+        "unknown": speaking.address(url="https://unknown.example.net/", before=before),
+        "wrong": speaking.address(url="ftp://x", before=before),
+        **{
+            act: speaking.address(act, before=before)
+            for act in ("report", "withdraw", "replace", "remove")
+        },
+    }
+    found = {}
+    for name, address in pages.items():
+        await screen.open(address, size=size, dark=dark)
+        found[name] = await screen.findings()
+        if await screen.value("document.documentElement.scrollWidth - innerWidth") > 0:
+            found[name].append("wider than the window")
+
+    assert {name: each for name, each in found.items() if each} == {}

@@ -1,0 +1,518 @@
+"""The CDX server, asked by pywb, cdx-toolkit and the wayback client, and by anybody."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import cdx_toolkit  # type: ignore[import-untyped]
+import pytest
+import wayback  # type: ignore[import-untyped]
+from cdx_toolkit import myrequests
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from core.errors import InputError
+from core.timestamps import timestamp14
+from playback.access.decision_store import open_decisions
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns
+from playback.web import cdx_query, cdx_server
+from playback.web.cdx_query import parse_query, resume_key
+from playback.web.machine_api import MachineAccess
+from tests.support.examples import examples
+from tests.support.playback_fixtures import NOW, PYWB_PYTHON, ROOT, Reply, Served, png
+from warc.index.queries import CaptureQueries, IndexPosition, KeyRange, TimeRange
+
+pytestmark = pytest.mark.playback
+
+NAMES = ["urlkey", "timestamp", "url", "mime", "status", "digest", "length"]
+ARCHIVE_NAMES = ["urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length"]
+
+
+def ask(served: Served, path: str = "/cdx", **parameters: Any) -> Reply:
+    """The server's answer."""
+    given = {name.rstrip("_"): value for name, value in parameters.items()}
+    return served.get(f"{path}?{urlencode(given, doseq=True)}")
+
+
+def rows(reply: Reply) -> list[dict[str, str]]:
+    """The rows of an answer with JSON lines."""
+    return [json.loads(line) for line in reply.text.splitlines()]
+
+
+def stamps(reply: Reply) -> list[str]:
+    """The timestamps of an answer in text."""
+    assert reply.status == 200, reply.text
+    return [line.split(" ")[1] for line in reply.text.splitlines() if line]
+
+
+def captured(served: Served, site: str) -> list[str]:
+    """Ten captures of one page, a day apart, and two of others; the ten's timestamps."""
+    for day in range(10):
+        body = f"<p>{day // 2}</p>".encode()
+        served.builder.response(
+            f"{site}/a?b=1&c=2", body, at=NOW + timedelta(days=day), status=404 if day == 3 else 200
+        )
+    served.builder.response(f"{site}/a/deeper", b"<p>x</p>", at=NOW)
+    served.builder.response(f"{site}/i.png", png(), mime="image/png", at=NOW)
+    return [timestamp14(NOW + timedelta(days=day)) for day in range(10)]
+
+
+# ------------------------------------------------------------------------------- real clients
+
+
+def test_pywb_reads_our_index(served: Served, site: str) -> None:
+    """As its remote index, ``cdx+http://``: nearest first, then replayed from where it says."""
+    times = captured(served, site)
+    program = """
+import json, sys
+from pywb.warcserver.index.indexsource import RemoteIndexSource
+from pywb.warcserver.index.query import CDXQuery
+source = RemoteIndexSource.init_from_string(sys.argv[1])
+query = CDXQuery({"url": sys.argv[2], "closest": sys.argv[3]})
+print(json.dumps([dict(each) for each in source.load_index(query.params)]))
+"""
+    done = subprocess.run(
+        [PYWB_PYTHON, "-c", program, f"cdx+{served.front}/cdx", f"{site}/a?b=1&c=2", times[4]],
+        capture_output=True, text=True, check=True, cwd=ROOT, timeout=60,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+
+    assert [each["timestamp"] for each in found][:3] == [times[4], times[3], times[5]]
+    assert sorted(each["timestamp"] for each in found) == times
+    assert {each["url"] for each in found} == {f"{site}/a?b=1&c=2"}
+    assert found[1]["status"] == "404"
+    assert found[0]["load_url"] == f"{served.front}/{times[4]}id_/{site}/a?b=1&c=2"
+
+
+@pytest.fixture
+def toolkit(served: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """cdx-toolkit, which otherwise waits for three seconds between any two questions."""
+    monkeypatch.setitem(myrequests.retry_info["default"], "minimum_interval", 0.0)
+    yield lambda path="/cdx": cdx_toolkit.CDXFetcher(source=f"{served.front}{path}")
+    for name in list(myrequests.retry_info):
+        if name.startswith("127."):
+            del myrequests.retry_info[name]
+
+
+@pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
+def test_cdx_toolkit_reads_our_index(served: Served, site: str, toolkit: Any, path: str) -> None:
+    """All at once and page by page, with filters; nothing where there is nothing."""
+    times = captured(served, site)
+    client = toolkit(path)
+    url = f"{site}/a?b=1&c=2"
+
+    assert [each["timestamp"] for each in client.get(url)] == times
+    assert [each["timestamp"] for each in client.get(url, limit=3)] == times[:3]
+    assert [each["timestamp"] for each in client.get(url, from_ts=times[2], to=times[4])] == times[
+        2:5
+    ]
+    found = client.get(url, filter=["status:404" if path == "/cdx" else "statuscode:404"])
+    assert [(each["timestamp"], each["status"]) for each in found] == [(times[3], "404")]
+    paged = client.iter(url, pageSize=4)
+    assert [each["timestamp"] for each in paged] == times
+    assert {each["url"] for each in client.iter(f"{site}/a*")} == {url, f"{site}/a/deeper"}
+    assert client.get("https://never.example/") == []
+    assert list(client.iter("https://never.example/")) == []
+    assert client.get_size_estimate(url, as_pages=True, pageSize=4) == 3
+
+
+@pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
+def test_the_wayback_client_reads_our_index(
+    served: Served, site: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By resumption keys, however few rows an answer has."""
+    monkeypatch.setattr(wayback._client, "CDX_SEARCH_URL", f"{served.front}{path}")
+    times = captured(served, site)
+    url = f"{site}/a?b=1&c=2"
+    session = wayback.WaybackSession(search_calls_per_second=0, retries=0)
+
+    with wayback.WaybackClient(session) as client:
+        found: list[Any] = []
+        for limit in (3, 1000):
+            found = list(client.search(url, limit=limit))
+            assert [timestamp14(each.timestamp) for each in found] == times
+        assert [each.statuscode for each in found].count(404) == 1
+        assert {each.original for each in found} == {url}
+        several = client.search(
+            url, from_date=NOW + timedelta(days=5), filter_field="statuscode:2..", limit=2
+        )
+        assert [timestamp14(each.timestamp) for each in several] == times[5:]
+        last = client.search(url, limit=-2)
+        assert [timestamp14(each.timestamp) for each in last] == times[-2:]
+        once = client.search(url, collapse="digest")
+        assert [timestamp14(each.timestamp) for each in once] == [
+            times[0], times[2], times[4], times[6], times[8],
+        ]  # fmt: skip
+        deeper = client.search(f"{site}/a", match_type="prefix", limit=2)
+        assert len(list(deeper)) == 11
+        assert list(client.search("https://never.example/")) == []
+
+
+# ------------------------------------------------------------------------------- forms
+
+
+def test_rows_come_in_pywbs_forms(served: Served, site: str) -> None:
+    """Text of seven fields, JSON lines, CDXJ and links, each with its type."""
+    served.builder.page(f"{site}/", "<p>x</p>")
+    one = served.builder.response(f"{site}/", b"<p>x</p>")
+    facts = [one.urlkey, timestamp14(NOW), one.url, "text/html", "200", one.digest]
+    whole = [*facts, str(one.location.length)]
+
+    text = ask(served, url=f"{site}/")
+    assert (text["Content-Type"], text.text) == (
+        "text/plain; charset=utf-8",
+        " ".join(whole) + "\n",
+    )
+    lines = ask(served, url=f"{site}/", output="json")
+    assert lines["Content-Type"] == "text/x-ndjson"
+    assert [list(each.items()) for each in rows(lines)] == [list(zip(NAMES, whole, strict=True))]
+    cdxj = ask(served, url=f"{site}/", output="cdxj")
+    key, at, rest = cdxj.text.rstrip("\n").split(" ", 2)
+    assert cdxj["Content-Type"] == "text/x-cdxj"
+    assert ([key, at], list(json.loads(rest).items())) == (
+        whole[:2],
+        list(zip(NAMES[2:], whole[2:], strict=True)),
+    )
+    links = ask(served, url=f"{site}/", output="link")
+    assert links["Content-Type"] == "application/link-format"
+    assert links.text == (
+        f'<{served.replay}/c/{timestamp14(NOW)}/{site}/>; rel="memento";'
+        ' datetime="Sun, 01 Mar 2026 12:00:00 GMT"\n'
+    )
+
+
+def test_rows_come_in_the_archives_form(served: Served, site: str) -> None:
+    """A list of lists with the names first, and the key after an empty list."""
+    times = captured(served, site)
+    url = f"{site}/a?b=1&c=2"
+
+    reply = ask(served, "/cdx/search/cdx", url=url, output="json", limit=2, showResumeKey="true")
+    names, *found, gap, (key,) = json.loads(reply.text)
+    assert (reply["Content-Type"], names, gap) == ("application/json", ARCHIVE_NAMES, [])
+    assert [each[1] for each in found] == times[:2]
+    more = ask(served, "/cdx/search/cdx", url=url, output="json", resumeKey=key)
+    assert [each[1] for each in json.loads(more.text)[1:]] == times[2:]
+    nothing = ask(served, "/cdx/search/cdx", url="never.example", output="json")
+    assert (nothing.status, json.loads(nothing.text)) == (200, [])
+    pages = ask(served, "/cdx/search/cdx", url=url, showNumPages="true", pageSize=4)
+    assert pages.text == "3\n"
+
+
+@pytest.mark.parametrize("output", ["text", "json", "cdxj"])
+@pytest.mark.parametrize("path", ["/cdx", "/cdx/search/cdx"])
+def test_nothing_tells_where_a_record_lies(
+    served: Served, site: str, output: str, path: str
+) -> None:
+    """Neither by name nor through a filter: no file, no offset, no folder (research 1.10)."""
+    captured(served, site)
+    url = f"{site}/a?b=1&c=2"
+    fields = "filename,offset,source,orig.filename,page_id,id,number,position,url"
+
+    told = (
+        ask(served, path, url=url, output=output, fl=fields).text
+        + ask(served, path, url=url, output=output).text
+    )
+    assert ".warc" not in told
+    assert str(served.builder.layout.root) not in told
+    for name in ("filename", "offset"):
+        assert ask(served, path, url=url, output=output, filter=f"~{name}:.*").status == 400
+    assert ask(served, path, url=url, output=output, filter="~.*warc.*").text.strip() in {
+        "", "[]", json.dumps({"message": f"No Captures found for: {url}"}),
+    }  # fmt: skip
+
+
+def test_a_url_cannot_forge_rows(served: Served, site: str) -> None:
+    """Spaces and line breaks in what was archived stay inside their field."""
+    url = f"{site}/a b\u2028c"
+    served.builder.response(url, b"x", mime="text/x y\n")
+
+    (line,) = ask(served, url=url).text.split("\n")[:-1]
+    assert len(line.split(" ")) == 7
+
+
+# ------------------------------------------------------------------------------- questions
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({}, range(10)),
+        ({"limit": 3}, range(3)),
+        ({"sort": "reverse", "limit": 3}, (9, 8, 7)),
+        ({"limit": -3}, (7, 8, 9)),
+        ({"offset": 8}, (8, 9)),
+        ({"closest": "20260305", "limit": 3}, (3, 4, 2)),
+        ({"from_": "20260303", "to": "20260305"}, (2, 3, 4)),
+        ({"from_": "202603", "to": "2026"}, range(10)),
+        ({"to": "202602"}, ()),
+        ({"filter": "status:404"}, (3,)),
+        ({"filter": "!status:404", "limit": 4}, (0, 1, 2, 4)),
+        ({"filter": ["=mime:text/html", "~status:4.."]}, (3,)),
+        ({"filter": "!~digest:sha256:.*"}, ()),
+        ({"filter": "20260307"}, (6,)),
+        ({"collapse": "digest"}, (0, 2, 4, 6, 8)),
+        ({"collapse": "timestamp:6"}, (0,)),
+        ({"collapseTime": 6}, (0, 3, 4)),
+        ({"page": 1, "pageSize": 4}, (4, 5, 6, 7)),
+        ({"page": 2, "pageSize": 4}, (8, 9)),
+        ({"page": 0, "pageSize": 4, "sort": "reverse"}, (9, 8, 7, 6)),
+        ({"unheard": "of", "gzip": "false", "allowFuzzy": "0", "crawl": ""}, range(10)),
+        ({"closest": "", "sort": "closest"}, range(10)),
+    ],
+    ids=lambda value: urlencode(value) if isinstance(value, dict) else "",
+)
+def test_parameters_mean_what_they_mean_elsewhere(
+    served: Served, site: str, parameters: dict[str, Any], expected: Any
+) -> None:
+    """Those of pywb and of the Internet Archive's server; unknown ones mean nothing."""
+    times = captured(served, site)
+
+    assert stamps(ask(served, url=f"{site}/a?c=2&b=1", **parameters)) == [
+        times[n] for n in expected
+    ]
+
+
+@pytest.mark.parametrize("mark", ["*", "matchType"])
+def test_prefixes_stop_where_they_should(served: Served, site: str, mark: str) -> None:
+    """In the order of keys, then of time; forward and backward, by key and by page."""
+    captured(served, site)
+    given = {"url": f"{site}/a"} if mark == "matchType" else {"url": f"{site}/a*"}
+    more = {"matchType": "prefix"} if mark == "matchType" else {}
+
+    def listed(**others: Any) -> list[str]:
+        return ask(served, **given, **more, **others).text.splitlines()
+
+    everything = listed()
+    assert everything == sorted(everything)
+    assert len(everything) == 11
+    assert listed(sort="reverse") == everything[::-1]
+    assert [line for page in range(4) for line in listed(page=page, pageSize=3)] == everything
+    found: list[str] = []
+    key = ""
+    while key or not found:
+        lines = listed(limit=4, showResumeKey="true", resumeKey=key)
+        key = lines[-1] if "" in lines else ""
+        found += lines[:-2] if key else lines
+    assert found == everything
+    assert len(ask(served, url=f"{site}/a/", matchType="prefix").text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "status", "word"),
+    [
+        ({"matchType": "host"}, 403, "matchType=host"),
+        ({"matchType": "domain"}, 403, "matchType=domain"),
+        ({"url": "*.example"}, 403, "matchType=domain"),
+        ({"matchType": "range"}, 400, "matchType"),
+        ({"url": ""}, 400, "url="),
+        ({"url": "*"}, 400, "url="),
+        ({"url": "https://a.example:99999/"}, 400, "url="),
+        ({"url": "a" * 9_000}, 400, "url="),
+        ({"limit": "many"}, 400, "limit="),
+        ({"page": "-1"}, 400, "page="),
+        ({"page": 7}, 400, "the last 0"),
+        ({"page": 10**11}, 400, "the last 0"),
+        ({"from_": "20260230"}, 400, "from="),
+        ({"to": "00000101"}, 400, "to="),
+        ({"closest": "never"}, 400, "closest="),
+        ({"output": "xml"}, 400, "output"),
+        ({"filter": "~url:("}, 400, "filter"),
+        ({"filter": "filename:x"}, 400, "filter"),
+        ({"filter": ["=status:1"] * 11}, 400, "filters"),
+        ({"collapse": "offset"}, 400, "collapse="),
+        ({"collapse": "digest:-1"}, 400, "number"),
+        ({"resumeKey": "nonsense"}, 400, "resumeKey="),
+        ({"matchType": "prefix", "output": "link"}, 400, "output=link"),
+    ],
+    ids=lambda value: urlencode(value)[:40] if isinstance(value, dict) else "",
+)
+def test_what_cannot_be_answered_is_said_clearly(
+    served: Served, site: str, parameters: dict[str, Any], status: int, word: str
+) -> None:
+    """400 or 403, in text or JSON as the client reads it."""
+    served.builder.response(f"{site}/", b"x")
+    given = {"url": f"{site}/", **parameters}
+
+    plain, as_json = ask(served, **given), ask(served, **{"output": "json", **given})
+    assert plain.status == status
+    assert word in plain.text
+    if parameters.get("output") is None:
+        assert as_json.status == status
+        assert word in as_json.text
+        assert as_json["Content-Type"] == "application/json"
+        assert word in json.loads(as_json.text)["message"]
+
+
+def test_whole_hosts_are_told_where_a_setting_allows_it(tmp_path: Path) -> None:
+    """A host without its subdomains, a domain with them, and neither's neighbours."""
+    keys = {
+        match: parse_query(
+            [("url", "https://www.b.example/x"), ("matchType", match)], wide=True
+        ).keys
+        for match in ("host", "domain")
+    }
+    inside = {"host": ["example,b)/", "example,b)/z"], "domain": ["example,b)/", "example,b,c)/"]}
+    outside = {"host": ["example,b,c)/"], "domain": ["example,b-c)/", "example,bc)/", "example)/"]}
+    for match, found in keys.items():
+        assert all(found.low <= key < found.high for key in inside[match])
+        assert not any(found.low <= key < found.high for key in outside[match])
+
+
+def test_a_key_belongs_to_its_question(served: Served, site: str) -> None:
+    """It leads nowhere else in the index."""
+    key = resume_key(IndexPosition("com,secret)/", 1, 1))
+    with pytest.raises(InputError, match="another question"):
+        parse_query([("url", f"{site}/"), ("resumeKey", key)])
+
+
+def test_an_expensive_filter_costs_nothing_more(served: Served, site: str) -> None:
+    """Expressions that make others hang are searched for in linear time."""
+    served.builder.response(f"{site}/{'a' * 5_000}", b"x")
+
+    for each in ("~url:.*(a+)+b", "~url:(.*)*(.*)*(.*)*x", "~url:(a|aa)+$b"):
+        assert ask(served, url=f"{site}/*", filter=each).status == 200
+    assert ask(served, url=f"{site}/", filter="~url:((a{100}){100}){100}").status == 400
+
+
+# ------------------------------------------------------------------------------- limits
+
+
+def test_an_answer_that_ends_early_says_where_to_go_on(
+    served: Served, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a key for who asked for one, by a link for everybody; nothing is told twice or left out."""
+    monkeypatch.setattr(cdx_server, "MOST_ROWS", 4)
+    times = captured(served, site)
+    found: list[str] = []
+    target = f"/cdx?{urlencode({'url': f'{site}/a?b=1&c=2'})}"
+    while target:
+        reply = served.get(target)
+        found += stamps(reply)
+        link = dict(reply.headers).get("link", "")
+        target = link.partition(">")[0].removeprefix(f"<{served.front}")
+    assert found == times
+
+    asked = {"url": f"{site}/a?b=1&c=2", "showResumeKey": "true"}
+    *lines, gap, key = ask(served, **asked).text.splitlines()
+    assert ([line.split(" ")[1] for line in lines], gap) == (times[:4], "")
+    *lines, gap, key = ask(served, **asked, resumeKey=key).text.splitlines()
+    assert [line.split(" ")[1] for line in lines] == times[4:8]
+
+
+def test_time_is_bounded(served: Served, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asked for a key gets one; who did not gets an error rather than a part of the truth."""
+    monkeypatch.setattr("playback.web.cdx_server.ANSWER_LIMIT_S", -1.0)
+    captured(served, site)
+
+    assert ask(served, url=f"{site}/*").status == 503
+    late = ask(served, url=f"{site}/a?b=1&c=2", showResumeKey="true", resumeKey=_key(site))
+    assert late.text == f"\n{_key(site)}\n"
+
+
+def _key(site: str) -> str:
+    keys = parse_query([("url", f"{site}/a?b=1&c=2")]).keys
+    return resume_key(IndexPosition(keys.low, 0, 0))
+
+
+def test_a_large_prefix_is_read_a_chunk_at_a_time(
+    served: Served, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question to the index ends at its LIMIT, and there are as many as are needed."""
+    monkeypatch.setattr(cdx_server, "_CHUNK", 5)
+    with served.builder._database:
+        for number in range(23):
+            served.builder.response(f"{site}/p/{number:03}", b"x")
+    questions: list[int] = []
+    original = CaptureQueries.of_range
+
+    def counted(self: Any, keys: KeyRange, **rest: Any) -> Any:
+        found = original(self, keys, **rest)
+        questions.append(len(found))
+        return found
+
+    monkeypatch.setattr(CaptureQueries, "of_range", counted)
+    assert len(stamps(ask(served, url=f"{site}/p*", limit=7))) == 7
+    assert questions == [5, 5]
+    questions.clear()
+    assert len(stamps(ask(served, url=f"{site}/p*"))) == 23
+    assert questions == [5, 5, 5, 5, 3]
+
+
+def test_take_downs_hold_in_lists_of_captures(served: Served, site: str) -> None:
+    """What is hidden is not listed, neither by URL nor by prefix; what is blocked still is."""
+    for name in ("shown", "hidden", "blocked"):
+        served.builder.response(f"{site}/{name}", name.encode())
+    with closing(open_decisions(served.builder.layout)) as store:
+        for name, effect in (("hidden", TakedownEffect.HIDE), ("blocked", TakedownEffect.BLOCK)):
+            url = f"{site}/{name}"
+            taken = Takedown(0, TakedownKind.URL, url, "", effect, "", "", "test", NOW, None)
+            add_takedowns(store, [taken])
+
+    listed = [each["url"] for each in rows(ask(served, url=f"{site}/*", output="json"))]
+    assert listed == [f"{site}/blocked", f"{site}/shown"]
+    assert ask(served, url=f"{site}/hidden", output="json").status == 404
+    assert ask(served, url=f"{site}/hidden", closest="2026").text == ""
+
+
+# ------------------------------------------------------------------------------- fuzz
+
+_WORDS = st.sampled_from(
+    ("url", "matchType", "limit", "from", "to", "closest", "filter", "fl", "output", "page",
+     "pageSize", "showNumPages", "showResumeKey", "resumeKey", "collapse", "collapseTime", "sort",
+     "reverse", "offset", "fields")
+)  # fmt: skip
+_VALUES = st.one_of(
+    st.text(max_size=30),
+    st.integers().map(str),
+    st.sampled_from(
+        ("true", "json", "cdxj", "link", "text", "prefix", "exact", "reverse", "closest", "*",
+         "https://a.example/", "a.example/*", "*.a", "urn:view:https://a.example/", "~url:.*",
+         "!status:2..", "=mime:", "timestamp:4", "99991231235959", "00010101000000", "\0", "https://[",
+         "http://999999999999999999999/", "2", "0", "-1", "filedesc:x", "-", "urn:", "http://%00/")
+    ),
+)  # fmt: skip
+
+
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(_WORDS, _VALUES), max_size=6), st.sampled_from(["/cdx", "/cdx/search/cdx"])
+)
+@example([("url", "https://a.example/"), ("resumeKey", "W10")], "/cdx")
+@example([("url", "a"), ("resumeKey", resume_key(IndexPosition("a)/", 10**18, 10**19)))], "/cdx")
+@example([("url", "a"), ("closest", "99991231235959"), ("limit", "-5"), ("page", "3")], "/cdx")
+def test_no_parameters_break_the_server(
+    served: Served, parameters: list[tuple[str, str]], path: str
+) -> None:
+    """Whatever is asked, it answers, and never with a fault of its own."""
+    target = f"{path}?{urlencode(parameters, errors='replace')}"
+
+    assert served.get(target).status in {200, 400, 403, 404}
+
+
+@given(st.binary(max_size=60))
+def test_no_query_string_breaks_the_reading(query: bytes) -> None:
+    """Bytes that are no text included."""
+    pairs = [("url", "a.example"), ("filter", query.decode("latin-1")), ("fl", quote(query))]
+    try:
+        parse_query(pairs)
+    except InputError as error:
+        assert str(error)  # noqa: PT017 either is right
+
+
+@given(st.text(max_size=30), st.integers(-(2**60), 2**60), st.integers(0, 2**60))
+def test_resumption_keys_lead_back(urlkey: str, captured_ms: int, number: int) -> None:
+    """The inverse, for every place."""
+    place = IndexPosition(urlkey, captured_ms, number)
+    keys = KeyRange(urlkey, urlkey + "\0")
+    assert cdx_query._position(resume_key(place), keys) == place
+
+
+def test_defaults_are_closed() -> None:
+    """Nothing is open that nobody opened."""
+    assert not MachineAccess().cdx_hosts
+    assert TimeRange() == parse_query([("url", "a.example")]).between

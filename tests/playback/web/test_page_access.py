@@ -1,0 +1,218 @@
+"""The front for everyone: assistive technology, keyboards, small screens, paper; and no imitation."""
+
+import re
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+import pytest_asyncio
+
+from core import page_manifest
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
+from core.timestamps import timestamp14
+from tests.support.browser_screen import Screen, open_screen
+from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, png, serving
+
+pytestmark = [pytest.mark.playback, pytest.mark.browser]
+
+SITE = "https://access.example"
+TS, LATER = timestamp14(NOW), timestamp14(NOW + timedelta(days=40))
+PAGES = {
+    "home": "/",
+    "search": "/?q=story",
+    "nothing": "/?q=nothing-like-this",
+    "page": f"/page/{TS}/{SITE}/story",
+    "screenshot": f"/screenshot/{TS}/{SITE}/story",
+    "both": f"/beside/{TS}/{SITE}/story",
+    "text": f"/text/{TS}/{SITE}/story",
+    "calendar": f"/url/{SITE}/story",
+    "phone captures": f"/url/device=phone/{SITE}/story",
+    "changes": f"/changes/{TS}/{LATER}/{SITE}/story",
+    "cite": f"/cite/{TS}/{SITE}/story",
+    "challenge": f"/page/{TS}/{SITE}/challenge",
+    "never": f"/page/{SITE}/never",
+    "error": "/no-such-address",
+}
+
+
+@pytest_asyncio.fixture
+async def screen() -> AsyncIterator[Screen]:
+    """A window."""
+    async with open_screen() as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    """A collection with one of each sort of page."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("access") / "collection")
+    text = "A story\nof a dark night\n" + "\n".join(f"line {n}" for n in range(20))
+    for days, words in ((0, text), (40, text.replace("dark", "stormy") + "\nnew")):
+        at = NOW + timedelta(days=days)
+        screen = page_manifest.PageScreen(
+            412, 915, 2.0, mobile=bool(days), language="de" if days else "en"
+        )
+        builder.page(
+            f"{SITE}/story",
+            "<p>x</p>",
+            at=at,
+            title="A story",
+            shot=png(),
+            text=words,
+            screen=screen,
+        )
+    builder.page(
+        f"{SITE}/story",
+        None,
+        at=NOW + timedelta(days=41),
+        outcome=VisitOutcome.FAILED,
+        reason="HTTP 503",
+    )
+    builder.page(
+        f"{SITE}/challenge", "<p>x</p>", page_class=PageClass.CHALLENGE, evidence=("It says so.",)
+    )
+    try:
+        with serving(builder) as it:
+            yield it
+    finally:
+        builder.close()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", [(1200, 900), (390, 844)], ids=["desktop", "phone"])
+async def test_axe_finds_nothing_serious(
+    size: tuple[int, int], dark: bool, reading: Served, screen: Screen
+) -> None:
+    """Names, contrast, landmarks and order of every sort of page, in both languages."""
+    found = {}
+    # What differs by light alone, or by width alone, is seen on a few of them.
+    some = (
+        "home",
+        "page",
+        "both",
+        "calendar",
+        "phone captures",
+        "changes",
+        "cite",
+        "challenge",
+        "never",
+    )
+    names = {(1200, False): tuple(PAGES), (390, True): some}.get(
+        (size[0], dark), ("page", "changes")
+    )
+    for name in names:
+        address = PAGES[name]
+        await screen.open(reading.front + ("/de" if dark else "") + address, size=size, dark=dark)
+        found[name] = await screen.findings()
+        # Nothing is wider than the window: nobody scrolls sideways to read.
+        wide = await screen.value("document.documentElement.scrollWidth - innerWidth")
+        if wide > 0:
+            found[name].append(f"wider by {wide}")
+
+    assert {name: each for name, each in found.items() if each} == {}
+
+
+async def test_a_keyboard_reaches_everything_in_order(reading: Served, screen: Screen) -> None:
+    """First the way past the banner, then the links as they stand, each with a visible focus."""
+    await screen.open(reading.front + PAGES["page"])
+    stops = []
+    for _ in range(12):
+        await screen.press("Tab", 9)
+        stops.append(
+            await screen.value(
+                "(() => { const e = document.activeElement; const s = getComputedStyle(e);"
+                " return [e.tagName, e.textContent.trim(), s.outlineStyle, e.className]; })()"
+            )
+        )
+    names = [text for _, text, _, _ in stops]
+
+    assert stops[0][3] == "skip"
+    assert names.index("Copy") < names.index("Screenshot") < names.index("Text")
+    assert any(tag == "SUMMARY" for tag, *_ in stops)
+    assert all(outline != "none" for tag, _, outline, _ in stops if tag in ("A", "SUMMARY"))
+
+
+async def test_the_way_past_the_banner_leads_to_the_copy(reading: Served, screen: Screen) -> None:
+    """Return on it moves the focus, not only the view."""
+    await screen.open(reading.front + PAGES["page"])
+    await screen.press("Tab", 9)
+    await screen.send("Input.dispatchKeyEvent", type="keyDown", key="Enter", code="Enter",
+                      windowsVirtualKeyCode=13, text="\r")  # fmt: skip
+
+    assert await screen.value("document.activeElement.id") == "main"
+
+
+async def test_the_calendar_can_be_walked_and_skipped(reading: Served, screen: Screen) -> None:
+    """Days with captures are links that say their date; the list is one step away."""
+    await screen.open(reading.front + PAGES["calendar"])
+    labels = await screen.value(
+        "[...document.querySelectorAll('.month td a')].map(a => a.getAttribute('aria-label'))"
+    )
+    skip = await screen.value("document.querySelector('a.inline').getAttribute('href')")
+
+    assert labels == [
+        "1 March 2026: 1 capture", "10 April 2026: 1 capture", "11 April 2026: 1 capture, no copy",
+    ]  # fmt: skip
+    assert await screen.value(f"!!document.querySelector({skip!r})")
+
+
+FAKE = """<div style="position:fixed;top:0;left:0;right:0;height:90px;z-index:2147483647;
+background:#fff" id="fake">Copy of https://bank.example Archived on 1 January 1999</div>
+<dialog open style="position:fixed;inset:0">Copy of</dialog>
+<style>html{margin-top:-200px!important} body{transform:translateY(-300px)}</style><p>text</p>"""
+
+
+@pytest.mark.parametrize("size", [(1200, 900), (390, 844)], ids=["desktop", "phone"])
+async def test_a_page_cannot_paint_over_the_banner(
+    size: tuple[int, int], served: Served, site: str, screen: Screen
+) -> None:
+    """All of the banner is the outer document's, and the copy's frame begins below it (P-09)."""
+    served.builder.page(f"{site}/fake", FAKE, title="Copy of https://bank.example", shot=png())
+    await screen.open(f"{served.front}/page/{TS}/{site}/fake", size=size)
+    facts = await screen.value("""(() => {
+        const banner = document.querySelector('.banner').getBoundingClientRect();
+        const frame = document.querySelector('iframe').getBoundingClientRect();
+        const theirs = [];
+        for (let x = 1; x < banner.width; x += 7)
+            for (let y = 1; y < banner.bottom - 1; y += 5)
+                if (!document.elementFromPoint(x, y).closest('.banner')) theirs.push([x, y]);
+        return {theirs, below: frame.top >= banner.bottom - 0.5, top: banner.top,
+                said: document.querySelector('.banner').innerText};
+    })()""")
+
+    assert facts["theirs"] == []
+    assert facts["below"]
+    assert facts["top"] == 0
+    assert "1 March 2026" in facts["said"]
+    assert f"{site}/fake" in facts["said"]
+    assert "scripts are off" in facts["said"]
+    assert served.front.partition("://")[2] in facts["said"]
+
+
+async def test_paper_tells_address_and_date(reading: Served, screen: Screen) -> None:
+    """What is printed can be found again: whole URL, its own address, the day."""
+    await screen.open(reading.front + PAGES["page"])
+    await screen.send("Emulation.setEmulatedMedia", media="print")
+    said = await screen.value("document.querySelector('.banner').innerText")
+
+    assert re.search(rf"{re.escape(SITE)}/story", said)
+    assert reading.front + PAGES["page"] in said
+    assert "1 March 2026" in said
+    assert "Screenshot" not in said
+
+
+async def test_a_phone_shows_the_picture_above_the_copy(reading: Served, screen: Screen) -> None:
+    """Side by side where there is room, one below the other where there is not."""
+    places = {}
+    for width in (1200, 390):
+        await screen.open(reading.front + PAGES["both"], size=(width, 844))
+        places[width] = await screen.value(
+            "['iframe', '.shot'].map(s => { const r = document.querySelector(s)"
+            ".getBoundingClientRect(); return [r.left, r.top]; })"
+        )
+    (copy, shot), (copy_small, shot_small) = places[1200], places[390]
+
+    assert copy[1] == shot[1]
+    assert copy[0] < shot[0]
+    assert shot_small[1] < copy_small[1]

@@ -1,0 +1,213 @@
+"""Which capture is offered when checks found some broken; the same on both databases, on every way."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from core.captures import RecordLocation
+from core.config.database_urls import parse_index_url
+from core.page_classes import PageClass, class_rank
+from core.page_manifest import PageInfo, VisitOutcome
+from core.playback_check import PlaybackCheck, QaVerdict
+from core.timestamps import timestamp14, warc_date
+from playback.access.control import AccessControl
+from playback.access.takedowns import TakedownSet
+from playback.mementos import MementoIndex
+from playback.replay.capture_lookup import CaptureLookup
+from playback.web.copy_lookup import CopyLookup, OwnCopies, UrlSpellings
+from playback.web.page_store import CapturedPage, PageStore
+from tests.support.playback_fixtures import NOW
+from warc.index.database import IndexDatabase, SqliteDatabase
+from warc.index.page_choice import FEW
+from warc.index.postgres import PostgresCaptureIndex
+from warc.index.postgres_database import PostgresDatabase
+from warc.index.protocol import quality_row
+from warc.index.sqlite import SqliteCaptureIndex
+
+pytestmark = pytest.mark.playback
+
+URL = "https://a.example/page"
+
+
+class Shelf:
+    """An index that is written as the proxy does, and every way that leads to a capture."""
+
+    def __init__(
+        self, writer: SqliteCaptureIndex | PostgresCaptureIndex, database: IndexDatabase
+    ) -> None:
+        self._writer = writer
+        self._checks = 0
+        self.database = database
+        self.store = PageStore(database)
+
+    def page(self, day: int, *, page_class: PageClass = PageClass.OK, url: str = URL) -> str:
+        """A capture of the day."""
+        page_id = hashlib.sha256(f"{url} {day}".encode()).hexdigest()[:16]
+        about = PageInfo(
+            page_id, url, url, warc_date(at(day)), VisitOutcome.COMPLETE, mime="text/html"
+        )
+        self._writer.add_page(replace(about, status=200, page_class=page_class))
+        return page_id
+
+    def check(
+        self,
+        page_id: str,
+        verdict: QaVerdict = QaVerdict.BROKEN,
+        *,
+        day: int = 100,
+        better: str = "",
+        level: str = "images",
+    ) -> None:
+        """A check of a capture's copy."""
+        check = PlaybackCheck(page_id, URL, warc_date(NOW), level, warc_date(at(day)), "e", verdict)
+        self._checks += 1
+        place = RecordLocation("artifacts-1.warc.gz", self._checks, 1)
+        self._writer.add_qualities([quality_row(replace(check, better=better), place)])
+
+    def offered(self, day: int) -> set[int]:
+        """The days of what is offered near a moment, on all ways; one, when they agree."""
+        when = at(day) + timedelta(seconds=1)  # of no capture's own second
+        found = CaptureLookup(self.database).page(URL, when)
+        near = self.store.nearest(URL, when)
+        memento = self.mementos.nearest(URL, when)
+        assert found is not None
+        assert near is not None
+        assert memento is not None
+        return {day_of(each.timestamp) for each in (found, near, memento)}
+
+    def newest(self) -> set[int]:
+        """The days of what is offered beside links."""
+        (offer,) = CopyLookup(self.database, self.store).of([UrlSpellings.of(URL)])
+        own = OwnCopies(self.database, self.store).newest([URL])
+        near = self.store.nearest(URL, None)
+        assert offer is not None
+        assert offer.page is not None
+        assert near is not None
+        return {day_of(each) for each in (offer.page.timestamp, own[URL], near.timestamp)}
+
+    @property
+    def mementos(self) -> MementoIndex:
+        """Those of the index."""
+        permits = AccessControl(TakedownSet(()), self.database.rows, lambda: NOW)
+        return MementoIndex(CaptureLookup(self.database), permits)
+
+
+def at(day: int) -> datetime:
+    """The moment of that day's capture."""
+    return NOW + timedelta(days=day)
+
+
+def day_of(timestamp: str) -> int:
+    """Which day's capture it is."""
+    return next(day for day in range(400) if timestamp14(at(day)) == timestamp)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
+    """An empty index, on either database."""
+    url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
+    path = tmp_path / "captures.sqlite"
+    database: IndexDatabase = (
+        PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
+    )
+    writer = PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
+    with ExitStack() as stack:
+        stack.callback(database.close)
+        stack.callback(writer.close)
+        yield Shelf(writer, database)
+
+
+@pytest.mark.parametrize("others", [0, FEW])
+def test_a_broken_capture_is_not_offered_where_a_good_one_is(shelf: Shelf, others: int) -> None:
+    """Of few captures and of many; a capture that no check looked at counts as good."""
+    for day in (1, 5, 10, *range(200, 200 + others)):
+        shelf.page(day)
+    assert shelf.offered(5) == {5}
+    shelf.check(shelf.page(5))
+
+    assert shelf.offered(5) == {1}
+    shelf.check(shelf.page(1))
+    assert shelf.offered(5) == {10}
+
+
+@pytest.mark.parametrize("others", [0, FEW])
+def test_of_broken_captures_that_without_a_better_one_goes_first(shelf: Shelf, others: int) -> None:
+    """Something is offered, however bad all of it is; a worse class is still worse."""
+    for day in (1, 5, *range(200, 200 + others)):
+        shelf.check(shelf.page(day), better="other" if day >= 5 else "")
+    shelf.page(6, page_class=PageClass.PARKED)
+
+    assert shelf.offered(5) == {1}
+
+
+def test_the_newest_good_capture_stands_beside_links(shelf: Shelf) -> None:
+    """A newer one that is broken does not; where all are broken, one of them does."""
+    for day in (1, 5):
+        shelf.page(day)
+    shelf.check(shelf.page(9))
+    assert shelf.newest() == {5}
+
+    for day in (1, 5):
+        shelf.check(shelf.page(day))
+    assert shelf.newest() == {9}
+
+
+def test_a_wall_that_is_broken_is_offered_as_any_wall_is(shelf: Shelf) -> None:
+    """A check moves a copy behind others, it takes none away."""
+    page_id = shelf.page(1, page_class=PageClass.LOGIN_WALL)
+    shelf.check(page_id, better="other")
+
+    assert shelf.newest() == {1}
+
+
+def test_the_very_capture_that_is_asked_for_is_shown_however_broken(shelf: Shelf) -> None:
+    """On every way; and the reader is told of a better one."""
+    shelf.page(1)
+    shelf.check(shelf.page(5), better="other")
+    found = CaptureLookup(shelf.database).page(URL, at(5))
+    near = shelf.store.nearest(URL, at(5))
+    memento = shelf.mementos.nearest(URL, at(5))
+
+    assert found is not None
+    assert near is not None
+    assert memento is not None
+    assert {day_of(each.timestamp) for each in (found, near, memento)} == {5}
+    better = shelf.store.better(near)
+    assert better is not None
+    assert day_of(better.timestamp) == 1
+    assert near.is_good
+    assert (near.rank, near.class_rank) == (2, 0)
+
+
+def test_the_newest_check_at_the_default_level_counts(shelf: Shelf) -> None:
+    """Whichever was written first; one of another level says nothing of what is offered."""
+    first, second = shelf.page(1), shelf.page(9)
+    shelf.check(second, level="full")
+    assert shelf.offered(9) == {9}
+    shelf.check(second, day=50)
+    shelf.check(second, QaVerdict.GOOD, day=40)
+    assert shelf.offered(9) == {1}
+    shelf.check(second, QaVerdict.GOOD, day=60)
+    shelf.check(first, QaVerdict.DOUBTFUL)
+
+    assert shelf.offered(9) == {9}
+    assert shelf.offered(1) == {1}
+
+
+def test_sql_and_python_agree_on_the_rank(shelf: Shelf) -> None:
+    """For every class, checked or not."""
+    for day, page_class in enumerate(PageClass):
+        page_id = shelf.page(day, page_class=page_class)
+        if day % 2:
+            shelf.check(page_id, better="other")
+    pages: tuple[CapturedPage, ...] = shelf.store.captures(URL, limit=50)
+
+    assert len(pages) == len(PageClass)
+    for page in pages:
+        quality = 2 * (day_of(page.timestamp) % 2)
+        assert page.rank == class_rank(page.page_class, page.status) + quality

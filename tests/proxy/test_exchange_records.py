@@ -1,0 +1,110 @@
+"""What WARCs say of themselves: who archived, and which record a revisit refers to."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.captures import RecordLocation
+from core.config.settings import Settings
+from core.layout import Layout
+from proxy.archivist import RecordIds
+from proxy.exchange_records import user_agent_of
+from tests.support.proxy_fixtures import Browser, Origin, Proxy, Record, check, ok, records
+from warc.record_builder import OriginalRecord
+
+SITE = "http://origin.example"
+OPERATOR = "https://library.example/archive"
+
+
+def fields(record: Record) -> dict[str, str]:
+    """The fields of a `warcinfo` record."""
+    return dict(line.split(": ", 1) for line in record.payload.decode().splitlines())
+
+
+async def fetch(proxy: Proxy, *paths: str, headers: str = "") -> None:
+    """Visit, fetch the paths, seal."""
+    async with proxy.client.visit("p", bucket="default") as visit:
+        given = visit.credentials
+        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+            for path in paths:
+                await asyncio.to_thread(browser.get, SITE + path, headers=headers)
+            await visit.seal(grace_s=5)
+
+
+@pytest.mark.proxy
+async def test_warcinfo_names_operator_user_agent_and_robots_rule(
+    settings: Settings, origin: Origin, layout: Layout, tmp_path: Path
+) -> None:
+    """Beside software and format (U11)."""
+    told = replace(
+        settings,
+        links=replace(settings.links, contact=OPERATOR),
+        policy=replace(settings.policy, robots="obey"),
+    )
+    origin.answers["/"] = ok(b"<p>page")
+    proxy = Proxy(layout, told, "proxy", tmp_path)
+    try:
+        await fetch(proxy, "/", headers="User-Agent: Mozilla/5.0 (Test)\r\n")
+    finally:
+        proxy.stop()
+    check(layout)
+
+    (info,) = [record for record in records(layout) if record.kind == "warcinfo"]
+    said = fields(info)
+    assert said["operator"] == OPERATOR
+    assert said["robots"] == "obey"
+    assert said["http-header-user-agent"] == "Mozilla/5.0 (Test)"
+    assert said["format"] == "WARC File Format 1.1"
+    assert said["conformsTo"].startswith("http://iipc.github.io/warc-specifications/")
+
+
+@pytest.mark.parametrize(
+    ("request_", "agent"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: a\r\nuser-agent:  A  B\r\n\r\n", "A B"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nUser-Agent: body", ""),
+        (b"GET / HTTP/1.1\r\nUser-Agent: " + b"x" * 5000 + b"\r\n\r\n", "x" * 1000),
+        (b"", ""),
+    ],
+)
+def test_user_agent_is_read_from_the_head_alone(request_: bytes, agent: str) -> None:
+    """On one line, and no longer than anybody would read."""
+    assert user_agent_of(request_) == agent
+
+
+@pytest.mark.proxy
+async def test_revisit_names_the_record_it_refers_to(
+    start: Callable[..., Proxy], origin: Origin, layout: Layout
+) -> None:
+    """In the same batch and in a later one; not where another process wrote the original."""
+    origin.answers["/one"] = origin.answers["/two"] = ok(b"the same payload")
+    first = start("first")
+    await fetch(first, "/one", "/two")
+    await fetch(first, "/one")
+    first.stop()
+    second = start("second")
+    await fetch(second, "/two")
+    second.stop()
+    check(layout)
+
+    written = records(layout)
+    (response,) = [record for record in written if record.kind == "response"]
+    named = [each.headers.get("WARC-Refers-To") for each in written if each.kind == "revisit"]
+    assert sorted(named, key=str) == [
+        *[response.headers["WARC-Record-ID"]] * 2,
+        None,
+    ]
+
+
+def test_record_ids_are_bounded() -> None:
+    """The oldest is forgotten."""
+    ids = RecordIds(2)
+    for offset in range(3):
+        ids.note(RecordLocation("a.warc.gz", offset, 1), f"<urn:{offset}>")
+
+    found = [ids.find(OriginalRecord("", "", 0, "a.warc.gz", offset, 1)) for offset in range(3)]
+    assert found == ["", "<urn:1>", "<urn:2>"]

@@ -1,0 +1,269 @@
+"""Whose request a request is: a visit's credentials are good for that visit, and nothing else is."""
+
+import asyncio
+import base64
+import gzip
+import secrets
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+
+import psutil
+import pytest
+from hypothesis import given, strategies
+from hypothesis import settings as budget
+
+from proxy.control.client import VisitCredentials
+from proxy.visit_registry import VisitRegistry
+from tests.support.examples import examples
+from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, records
+
+pytestmark = pytest.mark.proxy
+URL = "http://origin.example/page"
+
+
+@contextmanager
+def browser(proxy: Proxy, given: VisitCredentials) -> Iterator[Browser]:
+    """A client with a visit's credentials."""
+    client = Browser(proxy.port, given.username, given.password)
+    yield client
+    client.close()
+
+
+def token(text: str) -> str:
+    """The text as Basic credentials are written (RFC 7617)."""
+    return base64.b64encode(text.encode()).decode()
+
+
+def answers(proxy: Proxy, authorization: str) -> list[int]:
+    """What a request and a tunnel with that header get; the header may be missing or doubled."""
+    said = []
+    for method, target in (("GET", URL), ("CONNECT", "secure.example:443")):
+        client = Browser(proxy.port)
+        client.authorization = authorization
+        said.append(client.ask(method, target).status)
+        client.close()
+    return said
+
+
+async def test_only_the_whole_of_a_visits_credentials_is_a_key(
+    proxy: Proxy, origin: Origin, secure_origin: Origin
+) -> None:
+    """No half of them, no mixture, no other spelling or scheme, and not those of a visit that is over."""
+    async with proxy.client.visit("over", bucket="b") as over:
+        await over.seal(grace_s=0)
+    async with (
+        proxy.client.visit("one", bucket="b") as one,
+        proxy.client.visit("two", bucket="b") as two,
+    ):
+        first, second, gone = one.credentials, two.credentials, over.credentials
+        right = token(f"{first.username}:{first.password}")
+        wrong = [
+            token(f"{first.username}:{second.password}"),
+            token(f"{second.username}:{first.password}"),
+            token(f"{gone.username}:{gone.password}"),
+            token(f"{gone.username}:{first.password}"),
+            token(f"{first.username}:"),
+            token(f":{first.password}"),
+            token(":"),
+            token(f"{first.username}:{first.password}\n"),
+            token(f"{first.username}:{first.password}\0"),
+            token(f"{first.username}:{first.password.upper()}X"),
+            token(f"{first.username}:{first.password[:-1]}"),
+            token("one:two"),
+            right.lower(),
+            right + right,
+            f"{right}, Basic {right}",
+            "",
+        ]
+        for each in wrong:
+            assert answers(proxy, f"Proxy-Authorization: Basic {each}\r\n") == [407, 407]
+        for scheme in ("Bearer", "Digest", "Negotiate", "basicx", ""):
+            assert answers(proxy, f"Proxy-Authorization: {scheme} {right}\r\n") == [407, 407]
+        for name in ("Authorization", "Proxy-Authorisation", "X-Proxy-Authorization", "Cookie"):
+            assert answers(proxy, f"{name}: Basic {right}\r\n") == [407, 407]
+        assert answers(proxy, f"Proxy-Authorization: Basic {right}\r\n") == [200, 200]
+
+        assert [entry.url for entry in await one.seal(grace_s=1)] == [URL]
+        assert await two.seal(grace_s=1) == []
+    assert len(origin.requests) == 1
+    assert secure_origin.requests == []
+
+
+async def test_inside_a_tunnel_nobody_changes_the_visit(
+    proxy: Proxy, secure_origin: Origin
+) -> None:
+    """The CONNECT said whose it is; credentials in a page's request are not passed on."""
+    async with (
+        proxy.client.visit("one", bucket="b") as one,
+        proxy.client.visit("two", bucket="b") as two,
+    ):
+        with browser(proxy, one.credentials) as client:
+            client.tunnel("secure.example:443")
+            other = token(f"{two.credentials.username}:{two.credentials.password}")
+            claim = f"Proxy-Authorization: Basic {other}\r\nX-Page: kept\r\n"
+            assert client.ask("GET", "/page", headers=claim, tunnel=True).status == 200
+            entries = await one.seal(grace_s=1)
+            assert client.ask("GET", "/late", headers=claim, tunnel=True).status == 403
+        assert await two.seal(grace_s=1) == []
+    proxy.stop()
+    written = records(proxy.layout)
+
+    assert [entry.url for entry in entries] == ["https://secure.example/page"]
+    assert len(secure_origin.requests) == 1
+    assert b"X-Page: kept" in secure_origin.requests[0]
+    assert other.encode() not in secure_origin.requests[0]
+    assert {record.headers.get("WARC-Page-ID", "one") for record in written} == {"one"}
+
+
+async def test_guessing_gets_nothing_and_disturbs_nobody(proxy: Proxy, origin: Origin) -> None:
+    """Strangers on many connections are all refused while a visit goes on; nothing is left of them."""
+    process = psutil.Process(proxy.process.pid)
+
+    def guess(count: int) -> set[int]:
+        said = set()
+        stranger = Browser(proxy.port)
+        for _ in range(count):
+            stranger.authorization = f"Proxy-Authorization: Basic {token(f'{secrets.token_hex(8)}:{secrets.token_hex(16)}')}\r\n"
+            said.add(stranger.get(URL).status)
+        stranger.close()
+        return said
+
+    def load(given: VisitCredentials) -> set[int]:
+        with browser(proxy, given) as client:
+            return {client.get(f"{URL}?{number}").status for number in range(50)}
+
+    async with proxy.client.visit("p", bucket="b") as visit:
+        given = visit.credentials
+        await asyncio.to_thread(guess, 10)
+        before = process.num_fds()
+        work = [asyncio.to_thread(guess, 100) for _ in range(8)]
+        *guessed, loaded = await asyncio.gather(*work, asyncio.to_thread(load, given))
+        entries = await visit.seal(grace_s=1)
+
+    assert set().union(*guessed) == {407}
+    assert loaded == {200}
+    assert len(entries) == 50
+    assert len(origin.requests) == 50
+    assert process.num_fds() <= before + 12  # the visit's own connections may still be idle
+
+
+@budget(max_examples=examples(300), deadline=None)
+@given(strategies.binary(max_size=200) | strategies.none())
+def test_no_bytes_are_a_key_by_chance(authorization: bytes | None) -> None:
+    """Whatever is not the header of an open visit is nobody's."""
+    visits = VisitRegistry(limit_requests=1)
+    visit = visits.open("p", "b")
+    key = b"Basic " + base64.b64encode(f"{visit.username}:{visit.password}".encode())
+
+    assert visits.authorised(authorization) is None
+    assert visits.authorised(key) is visit
+    visits.close(visit)
+    assert visits.authorised(key) is None
+
+
+async def test_visits_side_by_side_are_never_mixed(
+    proxy: Proxy, origin: Origin, secure_origin: Origin
+) -> None:
+    """Eight visits with many connections each: every record and every entry is its own page's."""
+    names = [f"page-{number}" for number in range(8)]
+    hosts = ("http://origin.example", "http://other.example", "https://secure.example")
+
+    def load(given: VisitCredentials, name: str) -> None:
+        for host, number in product(hosts, range(5)):
+            with browser(proxy, given) as client:
+                if host.startswith("https"):
+                    client.tunnel("secure.example:443")
+                    answer = client.ask("GET", f"/{name}/{number}", tunnel=True)
+                else:
+                    answer = client.get(f"{host}/{name}/{number}")
+                assert answer.status == 200
+
+    async def one(name: str) -> list[str]:
+        async with proxy.client.visit(name, bucket="b") as visit:
+            work = [asyncio.to_thread(load, visit.credentials, name) for _ in range(2)]
+            await asyncio.gather(*work)
+            return [entry.url for entry in await visit.seal(grace_s=2)]
+
+    asked = await asyncio.gather(*(one(name) for name in names))
+    proxy.stop()
+    check(proxy.layout)
+    written = [record for record in records(proxy.layout) if record.kind != "warcinfo"]
+
+    for name, urls in zip(names, asked, strict=True):
+        assert len(urls) == 30
+        assert {url.split("/")[3] for url in urls} == {name}
+    assert len(written) == 8 * 30 * 2
+    for record in written:
+        assert record.url.split("/")[3] == record.headers["WARC-Page-ID"]
+
+
+def bomb(size: int) -> str:
+    """`size` zeros as warcprox wants its compressed_blocks."""
+    return base64.b64encode(zlib.compress(bytes(size), 9)).decode()
+
+
+METAS = {
+    "compressed blocks": f'{{"compressed_blocks": "{bomb(50_000_000)}"}}',
+    "a terrible pattern": '{"blocks": [{"regex": "(a+)+$"}], "mime-type-filters": [{"regex": "(.*)*x", "type": "LIMIT"}]}',
+    "a prefix": '{"warc-prefix": "PAGECHOSEN"}',
+    "no archive": '{"warc-prefix": "-"}',
+    "a folder": '{"warc-prefix": "../../x", "subdir_prefix": "../../../tmp/x"}',
+    "a bucket": '{"dedup-buckets": {"stolen": "rw"}, "dedup-bucket": "stolen", "captures-bucket": "x"}',
+    "limits": '{"limits": {"x/total/urls": 0}, "soft-limits": {"x/total/urls": 0}, "stats": {"buckets": ["x"]}}',
+    "blocks": '{"blocks": [{"domain": "origin.example"}]}',
+    "features": '{"accept": ["capture-metadata"], "metadata": {"seed": "x", "warc-collection": "x"}}',
+    "nested": '{"a":' * 20_000 + "1" + "}" * 20_000,
+    "no JSON": "{" * 1000 + "\x7f\xff",
+    "empty": "",
+}
+
+
+async def test_warcproxs_header_is_a_header_like_any_other(proxy: Proxy, origin: Origin) -> None:
+    """C-02: whatever it says is stored as the page sent it; files, buckets and limits are ours."""
+    async with proxy.client.visit("p", bucket="b") as visit:
+        with browser(proxy, visit.credentials) as client:
+            for number, meta in enumerate(METAS.values()):
+                answer = client.get(f"{URL}?{number}", headers=f"Warcprox-Meta: {meta}\r\n")
+                assert (answer.status, answer.body) == (200, b"nothing here")
+                assert not [name for name in answer.headers if "warcprox" in name]
+        entries = await visit.seal(grace_s=1)
+    proxy.stop()
+    check(proxy.layout)
+    written = records(proxy.layout)
+
+    assert len(entries) == len(METAS)
+    assert len(written) == 1 + 2 * len(METAS)
+    assert {record.filename.split("-")[0] for record in written} == {"weboid"}
+    for asked, meta in zip(origin.requests, METAS.values(), strict=True):
+        assert b"\r\nWarcprox-Meta: " + meta.encode().strip() + b"\r\n" in asked
+    (file,) = proxy.layout.archive.glob("weboid-*")
+    stored = gzip.decompress(file.read_bytes())
+    assert all(asked in stored for asked in origin.requests)
+    names = {path.name for path in proxy.layout.root.iterdir()}
+    assert names <= {"archive", "db", "ca", "reports", "collection.toml", ".lock", ".spool.lock"}
+    assert not list(proxy.layout.root.parent.rglob("*PAGECHOSEN*"))
+
+
+async def test_warcproxs_header_costs_no_memory_and_no_descriptors(
+    proxy: Proxy, origin: Origin
+) -> None:
+    """C-02: no bomb is unpacked, no file opened, however often it comes."""
+    process = psutil.Process(proxy.process.pid)
+
+    async def round_of(count: int) -> tuple[int, int]:
+        async with proxy.client.visit("p", bucket="b") as visit:
+            with browser(proxy, visit.credentials) as client:
+                for number in range(count):
+                    for meta in METAS.values():
+                        client.get(f"{URL}?{number % 3}", headers=f"Warcprox-Meta: {meta}\r\n")
+            await visit.seal(grace_s=1)
+        return process.num_fds(), process.memory_info().rss
+
+    await round_of(10)
+    fds, rss = await round_of(5)
+    later_fds, later_rss = await round_of(20)
+
+    assert later_fds <= fds + 2
+    assert later_rss <= rss + 16_000_000

@@ -1,0 +1,99 @@
+"""A browser that looks at copies, a real playback of a small collection, and servers that misbehave."""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest_asyncio
+from PIL import Image, ImageDraw
+
+from core.clock import SystemClock
+from core.config.settings import BrowserSettings
+from qa.local_replay import LendBrowser
+from render.browser import Browser
+from render.chromium import find_browser
+from tests.links.conftest import (  # noqa: F401 fixtures
+    sqlite_store,
+    store,
+)
+from tests.support.playback_fixtures import CollectionBuilder, archived, collection, full, site  # noqa: F401 fixtures
+
+Serve = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def browser() -> AsyncIterator[Browser]:
+    """The real one; names below localhost are this machine, as where copies are shown in full."""
+    async with await Browser.launch(
+        BrowserSettings(hang_limit_s=3_600),
+        find_browser(),
+        hosts={"*.localhost": "127.0.0.1"},
+        clock=SystemClock(),
+    ) as launched:
+        yield launched
+
+
+def drawing(columns: int = 6, size: tuple[int, int] = (1280, 800)) -> bytes:
+    """A picture with something to see on it: columns of boxes in several colours, as a PNG."""
+    image = Image.new("RGB", size, "white")
+    draw = ImageDraw.Draw(image)
+    colours = ("navy", "darkred", "darkgreen", "orange", "purple")
+    for column in range(columns):
+        for row in range(size[1] // 100):
+            left, top = 30 + column * 200, 20 + row * 100
+            draw.rectangle((left, top, left + 150, top + 60), fill=colours[(column + row) % 5])
+            draw.line((left, top + 70, left + 120 + 7 * row, top + 70), fill="black", width=4)
+    with io.BytesIO() as buffer:
+        image.save(buffer, "PNG")
+        return buffer.getvalue()
+
+
+def drawn_page(builder: CollectionBuilder, url: str, *, is_there: bool = True, **more: Any) -> str:
+    """A page that shows the drawing, and was seen so; its identifier. Or its copy has lost it."""
+    picture = f"{url}drawing.png"
+    if is_there:
+        builder.response(picture, drawing(), mime="image/png")
+    html = f"<!DOCTYPE html><body style='margin:0'><img src='{picture}' style='display:block'>"
+    return builder.page(url, html, shot=drawing(), **more)
+
+
+@asynccontextmanager
+async def listening(serve: Serve) -> AsyncIterator[str]:
+    """A server's "host:port"; `serve` is given each request's target, and answers it or does not."""
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                while (await reader.readline()).strip():
+                    pass
+                await serve(line.decode().split(" ")[1], writer)
+        except (ConnectionError, IndexError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+async def answer(writer: asyncio.StreamWriter, body: str, *, status: str = "200 OK") -> None:
+    """A page."""
+    data = body.encode()
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(data)}\r\n\r\n"
+    writer.write(head.encode() + data)
+    await writer.drain()
+
+
+def lending(browser: Browser) -> LendBrowser:
+    """Lends that one browser."""
+
+    @asynccontextmanager
+    async def lend() -> AsyncIterator[Browser]:
+        yield browser
+
+    return lend

@@ -1,0 +1,408 @@
+"""One page checked: what was kept is compared, what was not is not, and nothing of it can stop a check."""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from core.captures import ArtifactKind
+from core.clock import SystemClock
+from core.config.settings import BrowserSettings
+from core.errors import UnavailableError
+from core.page_classes import PageClass
+from core.page_manifest import PageResource
+from core.playback_check import PlaybackFault, QaVerdict, picture_name
+from core.timestamps import timestamp14
+from crawler.pools.proxy_pool import ProxyAccess
+from crawler.pools.resource_pool import BrowserPool
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.levels import Level
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from qa.check_run import store_check
+from qa.check_store import find_checks
+from qa.checker import CheckOutcome, PlaybackChecker
+from qa.local_replay import HOST_MAPPING, ReplayOrigins, open_collection_replay
+from qa.sample import SampleCandidate
+from render.browser import Browser
+from render.chromium import find_browser
+from tests.qa.conftest import drawing, drawn_page, lending
+from tests.support.playback_fixtures import (  # noqa: F401 fixtures
+    NOW,
+    CollectionBuilder,
+    FullSite,
+    Served,
+    decide,
+    full,
+    png,
+)
+from tests.support.services.ports import free_port
+from tests.support.services.registries import open_registry
+
+pytestmark = [pytest.mark.browser, pytest.mark.playback]
+
+CLOCK = SystemClock()
+SIZE = (1280, 800)
+STYLE = (
+    "<!DOCTYPE html><body style='margin:0'><div style='height:800px;background:{}'>{}</div></body>"
+)
+Check = Callable[..., AbstractAsyncContextManager[PlaybackChecker]]
+
+
+def candidate(url: str, page_id: str, **facts: object) -> SampleCandidate:
+    """The page as the index knows it."""
+    host = url.split("/")[2]
+    plain = {"mime": "text/html", "status": 200, "page_class": PageClass.OK}
+    return SampleCandidate(page_id, url, url, NOW, timestamp14(NOW), host, **{**plain, **facts})  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def checker(
+    at: FullSite, browser: Browser, level: Level = Level.IMAGES, replay: str = ""
+) -> AsyncIterator[PlaybackChecker]:
+    """Checks pages of the collection in that browser."""
+    origins = ReplayOrigins(at.served.front, replay or at.served.replay)
+    with (
+        ThreadPoolExecutor(2) as pool,
+        open_collection_replay(at.builder.layout, "", origins, level, clock=CLOCK) as playback,
+    ):
+        yield PlaybackChecker(playback, lending(browser), pool, CLOCK)
+
+
+async def check(
+    at: FullSite, browser: Browser, url: str, page_id: str, level: Level = Level.IMAGES
+) -> CheckOutcome:
+    """One page of it, checked."""
+    async with checker(at, browser, level) as checks:
+        return await checks.check(candidate(url, page_id))
+
+
+async def test_what_is_shown_as_it_was_is_good(full: FullSite, site: str, browser: Browser) -> None:  # noqa: F811
+    """Picture and text are compared; the pictures are there for people."""
+    page_id = full.builder.page(
+        f"{site}/",
+        STYLE.format("green", "A few words"),
+        shot=png("green", SIZE),
+        text="A few words",
+    )
+
+    found = await check(full, browser, f"{site}/", page_id)
+
+    assert found.check.verdict is QaVerdict.GOOD, found.check
+    assert found.check.picture is not None
+    assert (found.check.text, found.check.page_id) == (1.0, page_id)
+    assert set(found.pictures) == {"seen", "shown"}
+
+
+async def test_a_page_without_a_full_picture_is_held_against_its_view(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+) -> None:
+    """Of the copy no more is pictured then, however high it is."""
+    html = STYLE.format("green", "") + "<div style='height:3000px;background:red'></div>"
+    page_id = full.builder.page(f"{site}/", html)
+    full.builder.artifact(
+        ArtifactKind.VIEW, f"{site}/", png("green", SIZE), mime="image/png", page_id=page_id
+    )
+
+    found = await check(full, browser, f"{site}/", page_id)
+
+    assert found.check.verdict is QaVerdict.GOOD
+    assert found.check.picture == 1.0
+
+
+async def test_a_page_without_pictures_is_judged_by_its_words(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+) -> None:
+    """And one of which nothing was kept by nothing: that is said, and is no verdict."""
+    words = "Nothing of what was written here long ago is to be seen any more in this place today."
+    page_id = full.builder.page(f"{site}/words", STYLE.format("green", "Error"), text=words * 3)
+    bare = full.builder.page(f"{site}/bare", STYLE.format("green", ""))
+
+    lost = await check(full, browser, f"{site}/words", page_id)
+    nothing = await check(full, browser, f"{site}/bare", bare)
+
+    assert (lost.check.verdict, lost.check.picture) == (QaVerdict.BROKEN, None)
+    assert PlaybackFault.TEXT in lost.check.faults
+    assert nothing.check.verdict in {QaVerdict.UNCHECKED, QaVerdict.GOOD}
+    assert nothing.check.picture is None
+
+
+@pytest.mark.parametrize(
+    "shot",
+    [
+        b"no picture at all",
+        png("green", SIZE)[:200],
+        b"\x89PNG\r\n\x1a\n" + b"\0" * 8 + b"\xff" * 64,
+    ],
+    ids=["other bytes", "cut off", "claims to be huge"],
+)
+async def test_a_damaged_picture_is_a_doubt_and_no_crash(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+    shot: bytes,
+) -> None:
+    """The rest is compared as ever; which record is damaged is told."""
+    page_id = full.builder.page(f"{site}/", STYLE.format("green", "Words"), text="Words")
+    full.builder.artifact(
+        ArtifactKind.FULL_PAGE, f"{site}/", shot, mime="image/png", page_id=page_id
+    )
+
+    found = await check(full, browser, f"{site}/", page_id)
+
+    assert found.check.verdict is QaVerdict.DOUBTFUL
+    assert found.check.faults == (PlaybackFault.DAMAGED,)
+    assert [each.url for each in found.check.lost] == [f"urn:fullPage:{site}/"]
+    assert found.check.text == 1.0
+
+
+@pytest.mark.parametrize("effect", list(TakedownEffect))
+async def test_nothing_of_what_was_taken_down_is_looked_at_or_kept(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+    tmp_path: Path,
+    effect: TakedownEffect,
+) -> None:
+    """Also what an earlier check had kept goes."""
+    url = f"{site}/"
+    page_id = drawn_page(full.builder, url, is_there=False)
+    before = await check(full, browser, url, page_id)
+    with closing(open_registry(full.builder.layout, "")) as store:
+        store_check(store, tmp_path, before, now=CLOCK.now())
+        assert list(tmp_path.rglob("*.webp"))
+        taken = Takedown(0, TakedownKind.URL, url, "", effect, "", "", "test", NOW, None)
+        with closing(open_decisions(full.builder.layout)) as decisions:
+            takedowns.add_takedowns(decisions, [taken])
+
+        found = await check(full, browser, url, page_id)
+        store_check(store, tmp_path, found, now=CLOCK.now())
+
+    assert before.check.verdict is QaVerdict.BROKEN
+    assert (found.check.verdict, found.is_withheld) == (QaVerdict.UNCHECKED, True)
+    assert found.check.reason == "Taken down: nothing of it is shown."
+    assert not found.pictures
+    assert not list(tmp_path.rglob("*.webp"))
+
+
+async def test_the_pictures_of_a_page_go_when_it_is_good_again(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+    tmp_path: Path,
+) -> None:
+    """Its row stays, and says so."""
+    url = f"{site}/"
+    page_id = drawn_page(full.builder, url, is_there=False)
+    with closing(open_registry(full.builder.layout, "")) as store:
+        broken = await check(full, browser, url, page_id)
+        store_check(store, tmp_path, broken, now=CLOCK.now())
+        kept = {path.name for path in tmp_path.rglob("*.webp")}
+        full.builder.response(f"{site}/drawing.png", drawing(), mime="image/png")
+        good = await check(full, browser, url, page_id)
+        store_check(store, tmp_path, good, now=CLOCK.now())
+        with store.reading() as reader:
+            rows = find_checks(reader, [page_id])
+
+    assert broken.check.verdict is QaVerdict.BROKEN
+    assert kept >= {Path(picture_name(page_id, "images", "seen")).name}
+    assert [each.verdict for each in rows] == [QaVerdict.GOOD]
+    assert not list(tmp_path.rglob("*.webp"))
+
+
+async def test_a_copy_that_playback_cannot_show_is_broken(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+) -> None:
+    """With the status that a reader gets; what was seen at capture is there to be looked at."""
+    page_id = full.builder.page(f"{site}/", None, shot=png("green", SIZE))
+
+    found = await check(full, browser, f"{site}/", page_id)
+
+    assert (found.check.verdict, found.check.faults) == (
+        QaVerdict.BROKEN,
+        (PlaybackFault.NOT_SHOWN,),
+    )
+    assert found.check.reason == "Playback answered with status 404."
+    assert (found.check.score, set(found.pictures)) == (0.0, {"seen"})
+
+
+async def test_a_challenge_is_compared_like_any_page(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+) -> None:
+    """Its class is one thing, whether it plays back another."""
+    page_id = full.builder.page(
+        f"{site}/",
+        STYLE.format("green", ""),
+        shot=png("green", SIZE),
+        page_class=PageClass.CHALLENGE,
+    )
+
+    found = await check(full, browser, f"{site}/", page_id)
+
+    assert found.check.verdict is QaVerdict.GOOD
+
+
+async def test_a_file_is_not_looked_at(full: FullSite, site: str, browser: Browser) -> None:  # noqa: F811
+    """It is no page; what the archive holds of it decides."""
+    url = f"{site}/paper.pdf"
+    page_id = full.builder.page(url, mime="application/pdf")
+    full.builder.response(url, b"%PDF-1.4", mime="application/pdf", page_id=page_id)
+
+    async with checker(full, browser) as checks:
+        found = await checks.check(candidate(url, page_id, mime="application/pdf"))
+
+    assert found.check.verdict is QaVerdict.GOOD
+    assert browser.visits == 0
+
+
+async def test_at_a_lower_level_only_words_count(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+) -> None:
+    """It is not meant to look like the page."""
+    page_id = full.builder.page(
+        f"{site}/", STYLE.format("green", "A few words"), shot=png("red", SIZE), text="A few words"
+    )
+
+    found = await check(full, browser, f"{site}/", page_id, Level.TEXT)
+
+    assert (found.check.verdict, found.check.picture) == (QaVerdict.GOOD, None)
+    assert found.check.level == "text"
+
+
+async def test_what_the_rules_do_not_show_is_not_looked_at(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+) -> None:
+    """No row says that a copy is broken which nobody is shown."""
+    page_id = full.builder.page(f"{site}/", STYLE.format("red", ""), shot=png("green", SIZE))
+    decide(full.builder.layout, Level.HTML, link=f"{site}/")
+
+    found = await check(full, browser, f"{site}/", page_id)
+
+    assert found.is_withheld
+    assert found.check.reason == "The level rules show no more of it than html."
+
+
+async def test_a_copy_in_full_is_looked_at_in_its_frame(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+) -> None:
+    """Its scripts run, on an origin of its own, without our banner over it."""
+    page_id = full.page(
+        f"{site}/",
+        "<!DOCTYPE html><body style='margin:0'><script>document.body.style.background = 'green';"
+        "document.body.append('Made by a script')</script>",
+    )
+    full.builder.artifact(
+        ArtifactKind.VIEW, f"{site}/", png("green", SIZE), mime="image/png", page_id=page_id
+    )
+    full.builder.artifact(
+        ArtifactKind.TEXT, f"{site}/", b"Made by a script", mime="text/plain", page_id=page_id
+    )
+
+    found = await check(full, browser, f"{site}/", page_id, Level.FULL)
+
+    assert found.check.verdict is QaVerdict.GOOD, found.check
+    assert found.check.picture is not None
+    assert found.check.picture > 0.9
+
+
+async def test_a_browser_that_dies_costs_one_look(full: FullSite, site: str) -> None:  # noqa: F811
+    """The page is looked at again in a fresh one."""
+    page_id = full.builder.page(f"{site}/", STYLE.format("green", ""), shot=png("green", SIZE))
+    browsers = BrowserPool(
+        BrowserSettings(hang_limit_s=3_600),
+        find_browser(),
+        CLOCK,
+        needs=lambda: ProxyAccess(hosts=HOST_MAPPING),
+    )
+    lent = []
+
+    @asynccontextmanager
+    async def lend() -> AsyncIterator[Browser]:
+        async with browsers.lend() as browser:
+            lent.append(browser.pid)
+            if len(lent) == 1:
+                os.killpg(browser.pid, signal.SIGKILL)
+            yield browser
+
+    origins = ReplayOrigins(full.served.front, full.served.replay)
+    with (
+        ThreadPoolExecutor(2) as pool,
+        open_collection_replay(
+            full.builder.layout, "", origins, Level.IMAGES, clock=CLOCK
+        ) as playback,
+    ):
+        await browsers.start()
+        try:
+            found = await PlaybackChecker(playback, lend, pool, CLOCK).check(
+                candidate(f"{site}/", page_id)
+            )
+        finally:
+            await browsers.stop()
+
+    assert found.check.verdict is QaVerdict.GOOD
+    assert len(set(lent)) == 2
+
+
+async def test_a_playback_that_is_gone_condemns_no_copy(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+) -> None:
+    """Nothing can be said of any page then."""
+    page_id = full.builder.page(f"{site}/", STYLE.format("green", ""), shot=png("green", SIZE))
+
+    async with checker(full, browser, replay=f"http://127.0.0.1:{free_port()}") as checks:
+        with pytest.raises(UnavailableError, match="does not answer"):
+            await checks.check(candidate(f"{site}/", page_id))
+
+
+async def test_a_part_that_playback_does_not_give_is_told_by_its_status(
+    full: FullSite,  # noqa: F811
+    site: str,
+    browser: Browser,
+) -> None:
+    """Too large, no picture, taken down or never captured: not by how the browser kept it from the page."""
+    names = ("large.css", "down.png", "odd.png", "gone.png")
+    seen = [
+        PageResource(f"{site}/{name}", "GET", 200, resource_type=kind, kept="response")
+        for name, kind in zip(names, ("Stylesheet", "Image", "Image", "Image"), strict=True)
+    ]
+    images = "".join(f"<img src=/{name}>" for name in names[1:])
+    page_id = full.builder.page(
+        f"{site}/",
+        f"<!DOCTYPE html><link rel=stylesheet href=/large.css><p>words</p>{images}",
+        text="words",
+        resources=seen,
+    )
+    full.builder.response(f"{site}/large.css", b"p{color:red}" * 100_000, mime="text/css")
+    full.builder.response(f"{site}/down.png", png("red", (9, 9)), mime="image/png")
+    full.builder.response(f"{site}/odd.png", b"no picture", mime="image/png")
+    with closing(open_decisions(full.builder.layout)) as decisions:
+        values = (f"{site}/down.png", "", TakedownEffect.BLOCK, "", "", "test", NOW, None)
+        takedowns.add_takedowns(decisions, [Takedown(0, TakedownKind.URL, *values)])
+
+    found = await check(full, browser, f"{site}/", page_id)
+
+    assert {each.url: each.reason for each in found.check.lost} == {
+        f"{site}/large.css": "status: 404, too large",
+        f"{site}/odd.png": "status: 404",
+        f"{site}/gone.png": "status: 404",
+    }

@@ -1,0 +1,159 @@
+"""The pages of an index as a stream of candidates: all of them once, each host's side by side."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from core.config.database_urls import parse_index_url
+from core.layout import Layout
+from core.page_classes import PageClass
+from core.page_manifest import PageInfo, VisitOutcome
+from core.playback_check import PlaybackCheck, QaVerdict
+from core.timestamps import warc_date
+from links.registry.database import RegistryStore
+from qa import sample as module
+from qa.check_store import store_checks
+from qa.check_table import CheckedPage
+from qa.sample import CandidateFilter, SampleCandidate, newest_captures, read_candidates
+from tests.support.playback_fixtures import NOW
+from tests.support.services.registries import open_registry
+from warc.index.database import IndexDatabase, SqliteDatabase
+from warc.index.postgres import PostgresCaptureIndex
+from warc.index.postgres_database import PostgresDatabase
+from warc.index.sqlite import SqliteCaptureIndex
+
+WANTED = CandidateFilter("images", "engine 1")
+
+
+class Shelf:
+    """An index that is written as the proxy does, and a registry beside it."""
+
+    def __init__(
+        self,
+        writer: SqliteCaptureIndex | PostgresCaptureIndex,
+        database: IndexDatabase,
+        registry: RegistryStore,
+    ) -> None:
+        self._writer = writer
+        self.database = database
+        self.registry = registry
+
+    def page(
+        self,
+        url: str,
+        *,
+        at: datetime = NOW,
+        outcome: VisitOutcome = VisitOutcome.COMPLETE,
+        size: int = 1_000,
+    ) -> str:
+        """A page; its identifier."""
+        page_id = f"{abs(hash((url, at))):x}"
+        about = PageInfo(page_id, url, url, warc_date(at), outcome, mime="text/html")
+        about = replace(about, status=200, page_class=PageClass.OK, stored_bytes=size)
+        self._writer.add_page(about)
+        return page_id
+
+    def check(self, page_id: str, engine: str = WANTED.engine) -> None:
+        """A check of it, kept."""
+        check = PlaybackCheck(
+            page_id, "https://a.example/", warc_date(NOW), "images", warc_date(NOW), engine,
+            QaVerdict.GOOD,
+        )  # fmt: skip
+        with self.registry.writing() as rows:
+            store_checks(rows, [CheckedPage(check, "a.example")], NOW)
+
+    def found(self, wanted: CandidateFilter = WANTED) -> list[SampleCandidate]:
+        """The stream."""
+        return list(read_candidates(self.database, self.registry, wanted))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def shelf(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shelf]:
+    """An empty one, on either database, that is read a few rows at a time."""
+    monkeypatch.setattr(module, "_CHUNK", 3)
+    url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
+    layout = Layout(tmp_path)
+    layout.databases.mkdir()
+    path = layout.captures_db
+    database: IndexDatabase = (
+        PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
+    )
+    writer = PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
+    registry = open_registry(layout, "")
+    with ExitStack() as stack:
+        for each in (database, writer, registry):
+            stack.callback(each.close)
+        yield Shelf(writer, database, registry)
+
+
+def test_every_page_with_a_copy_comes_once_beside_those_of_its_host(shelf: Shelf) -> None:
+    """However few rows are read at a time; visits that brought no copy do not come."""
+    long = "x" * 700  # longer than what PostgreSQL has of a key in its index
+    urls = [f"https://h{host}.example/{path}" for host in range(4) for path in ("a", "b", long)]
+    wanted = {shelf.page(url, at=NOW + timedelta(days=day)) for url in urls for day in range(2)}
+    for outcome in (VisitOutcome.FAILED, VisitOutcome.SKIPPED):
+        shelf.page(f"https://h1.example/{outcome}", outcome=outcome)
+
+    found = shelf.found()
+
+    assert len(found) == len(wanted)
+    assert {each.page_id for each in found} == wanted
+    assert len([host for host, _ in groupby(each.host for each in found)]) == 4
+
+
+def test_what_was_checked_is_left_out_and_its_host_is_known(shelf: Shelf) -> None:
+    """A check by another engine says nothing."""
+    one = shelf.page("https://a.example/1")
+    two = shelf.page("https://a.example/2")
+    old = shelf.page("https://b.example/")
+    shelf.check(one)
+    shelf.check(old, engine="engine 0")
+
+    assert [(each.page_id, each.host_checked) for each in shelf.found()] == [
+        (two, True),
+        (old, False),
+    ]
+    again = shelf.found(replace(WANTED, again=True))
+    assert {each.page_id for each in again} == {one, two, old}
+
+
+def test_a_capture_knows_how_large_the_one_before_was(shelf: Shelf) -> None:
+    """That of the very URL; also when only the newer one is wanted."""
+    shelf.page("https://a.example/page", size=5_000)
+    shelf.page("https://a.example/page?", size=1, at=NOW + timedelta(days=1))
+    shelf.page("https://a.example/page", size=9_000, at=NOW + timedelta(days=2))
+
+    (new,) = shelf.found(replace(WANTED, since=NOW + timedelta(days=2)))
+
+    assert (new.stored_bytes, new.before_bytes) == (9_000, 5_000)
+
+
+def test_of_one_host_no_other_pages_come(shelf: Shelf) -> None:
+    """Not of hosts below it, nor of those whose names begin so."""
+    own = {shelf.page("https://a.example/"), shelf.page("http://a.example:8080/x")}
+    for other in ("https://www.a.example/", "https://b.a.example/", "https://aa.example/"):
+        shelf.page(other)
+
+    assert {each.page_id for each in shelf.found(replace(WANTED, host="a.example"))} == own
+
+
+def test_of_a_url_the_newest_capture_that_has_a_copy_is_found(shelf: Shelf) -> None:
+    """And of one that was never captured, or is none, nothing."""
+    shelf.page("https://a.example/")
+    newer = shelf.page("https://a.example/", at=NOW + timedelta(days=1))
+    shelf.page("https://a.example/", at=NOW + timedelta(days=2), outcome=VisitOutcome.FAILED)
+
+    found = dict(
+        newest_captures(shelf.database, ["https://a.example/", "https://no.example/", "no URL"])
+    )
+
+    assert found["https://no.example/"] is found["no URL"] is None
+    assert found["https://a.example/"] is not None
+    assert found["https://a.example/"].page_id == newer

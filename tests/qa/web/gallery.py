@@ -1,0 +1,140 @@
+"""Checks of pages that look like pages: drawn by the browser, damaged in known ways, compared for good."""
+
+import io
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+from PIL import Image
+
+from core.page_classes import PageClass
+from core.playback_check import LostPart, PlaybackFault, QaVerdict
+from qa.compare.picture_comparison import compare_pictures
+from tests.support.browser_screen import Screen, open_screen
+from tests.support.playback_fixtures import NOW
+from tests.support.quality_hall import Hall
+
+_STYLE = """body{margin:0;font:17px/1.55 Georgia,serif;color:#222;background:#fff}
+header{padding:22px 48px;background:%(tint)s;color:#fff;font:700 26px sans-serif}
+nav{padding:10px 48px;background:#eee;font:14px sans-serif;word-spacing:14px}
+main{display:grid;grid-template-columns:2fr 1fr;gap:40px;padding:28px 48px;max-width:1100px}
+figure{margin:0 0 18px;height:230px;background:linear-gradient(160deg,%(tint)s,#f3d9a4);color:#fff;padding:12px}
+aside{font:14px/1.5 sans-serif;background:#f6f3ec;padding:16px}"""
+_PAGE = """<!doctype html><meta charset=utf-8><style>%(style)s</style><header>%(name)s</header>
+<nav>Home Harbour Archive Weather Letters</nav><main><article><h1>%(title)s</h1>%(figure)s
+<p>%(text)s</p><p>%(text)s</p></article><aside><h2>Also in this part</h2><p>Keepers' log of 1931</p>
+<p>How a lens is ground</p><p>Ships that came in on Monday</p></aside></main>%(over)s"""
+_TEXT = (
+    "The light at the cape was lit on the first of May 1862, after six years of building. Its lens was ground "
+    "in Paris and came by sea; two men were needed to turn it. The keepers lived in the house beside the tower "
+    "until 1931, when the light became electric and the last of them left."
+)
+
+
+@dataclass(frozen=True)
+class Sort:
+    """A page and what became of its copy."""
+
+    url: str
+    title: str
+    verdict: QaVerdict
+    faults: tuple[PlaybackFault, ...]
+    reason: str
+    changed: dict[str, str]
+    score: float
+    lost: tuple[LostPart, ...] = ()
+    tint: str = "#7a1f1f"
+
+
+SORTS = (
+    Sort(
+        "https://www.coastal-times.org/1862/the-light-at-the-cape", "The light at the cape",
+        QaVerdict.BROKEN, (PlaybackFault.LAYOUT, PlaybackFault.RESOURCES),
+        "The style sheet does not come: what was drawn stands elsewhere.", {"style": ""}, 0.31,
+        (LostPart("https://www.coastal-times.org/style/main.css?v=7", "missing"),),
+    ),
+    Sort(
+        "https://library.seafarers.org/keepers", "The keepers' log", QaVerdict.BROKEN, (PlaybackFault.BLANK,),
+        "Nothing is drawn where something was.", {"blank": "1"}, 0.04, tint="#1f4a7a",
+    ),
+    Sort(
+        "https://museum.harbour-town.org/lighthouse", "A lighthouse and its people", QaVerdict.BROKEN,
+        (PlaybackFault.LOST, PlaybackFault.RESOURCES), "One picture that was drawn is not.", {"figure": ""}, 0.58,
+        (LostPart("https://museum.harbour-town.org/pictures/tower.jpg", "status: 404"),
+         LostPart("https://cdn.harbour-town.org/fonts/serif.woff2", "digest")), tint="#2f5d3a",
+    ),
+    Sort(
+        "https://www.lamps-and-lenses.org/lens?lang=en", "How a lens is ground", QaVerdict.DOUBTFUL,
+        (PlaybackFault.COVERED,), "Something lies over much of the page.", {"over": "1"}, 0.71, tint="#5d2f5a",
+    ),
+    Sort(
+        "https://news.bay.example/ships", "Ships that came in on Monday", QaVerdict.GOOD, (), "", {}, 0.99,
+        tint="#22555c",
+    ),
+)  # fmt: skip
+_OVER = (
+    "<div style='position:fixed;left:10%;right:10%;top:30%;padding:60px;background:#fff;"
+    "border:3px solid #333;font:22px sans-serif'>We value your privacy. Accept all cookies?</div>"
+)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A page as it was captured and as its copy is shown, as PNG."""
+
+    seen: bytes
+    shown: bytes
+
+
+async def draw(high: int = 900) -> list[Drawing]:
+    """Each of `SORTS`, in a browser of its own."""
+    async with open_screen() as screen:
+        return [
+            Drawing(
+                await _drawn(screen, sort, {}, high), await _drawn(screen, sort, sort.changed, high)
+            )
+            for sort in SORTS
+        ]
+
+
+def fill(hall: Hall, drawings: list[Drawing]) -> list[str]:
+    """One page of each sort, checked; their identifiers, the worst first."""
+    found = []
+    for number, (sort, drawing) in enumerate(zip(SORTS, drawings, strict=True)):
+        heat = compare_pictures(drawing.seen, drawing.shown, heat=True).heat
+        assert heat is not None
+        kinds = {"seen": drawing.seen, "shown": drawing.shown, "heat": heat}
+        pictures = {kind: _webp(body) for kind, body in kinds.items()}
+        facts: dict[str, Any] = {
+            "at": NOW + timedelta(minutes=7 * number), "faults": sort.faults, "reason": sort.reason,
+            "lost": sort.lost, "parts_seen": 14, "parts_shown": 14 - len(sort.lost), "text": 1.0,
+            "resources": 1 - len(sort.lost) / 14, "page_class": PageClass.OK,
+            "page": {"shot": drawing.seen, "title": sort.title},
+        }  # fmt: skip
+        if sort.verdict is not QaVerdict.GOOD:
+            facts["pictures"] = pictures
+        found.append((sort.score, hall.check(sort.url, sort.verdict, sort.score, **facts)))
+    return [page_id for _, page_id in sorted(found)]
+
+
+async def _drawn(screen: Screen, sort: Sort, changed: dict[str, str], high: int) -> bytes:
+    if "blank" in changed:
+        return await _shot(screen, "<body style='background:#fff'>", high)
+    values = {
+        "style": changed.get("style", _STYLE % {"tint": sort.tint}), "name": "Coast &amp; Harbour",
+        "title": sort.title, "text": _TEXT, "over": _OVER if "over" in changed else "",
+        "figure": changed.get("figure", "<figure>The tower in May</figure>"),
+    }  # fmt: skip
+    return await _shot(screen, _PAGE % values, high)
+
+
+async def _shot(screen: Screen, page: str, high: int) -> bytes:
+    await screen.open("data:text/html;charset=utf-8," + quote(page), size=(1280, high))
+    return await screen.picture()
+
+
+def _webp(png: bytes) -> bytes:
+    with Image.open(io.BytesIO(png)) as image, io.BytesIO() as buffer:
+        image.convert("RGB").save(buffer, "WEBP", quality=80)
+        return buffer.getvalue()

@@ -1,0 +1,559 @@
+"""Checks of copies on the front: what is listed, what a reviewer does, who may not, and what is kept back."""
+
+import base64
+import contextlib
+import html
+import io
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from core.clock import SystemClock
+from core.errors import InputError, TransientError
+from core.page_classes import PageClass
+from core.playback_check import LostPart, PlaybackFault, QaVerdict, picture_name
+from playback.access import takedowns
+from playback.access.decision_store import open_decisions
+from playback.access.levels import Level
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from qa.check_table import CheckFilter, RepairState
+from qa.web.check_pages import QualityContext
+from qa.web.check_query import filter_values, parse_check_filter
+from tests.support.playback_fixtures import NOW, decide, png
+from tests.support.quality_hall import (
+    STRANGER,
+    TOKEN,
+    Hall,
+    fill_up,
+    open_desk,
+    open_hall,
+    webp,
+)
+from tests.support.registry_shelf import ORIGIN, Front, Given, open_front
+
+pytestmark = pytest.mark.slow
+
+SITE = "https://quality.example"
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\u202egnp.exe"
+
+
+@pytest.fixture
+def hall(tmp_path: Path) -> Iterator[Hall]:
+    """An empty collection and its registry."""
+    with open_hall(tmp_path) as it:
+        yield it
+
+
+@pytest.fixture
+def front(hall: Hall) -> Iterator[Front]:
+    """The front, as a reviewer meets it."""
+    with open_desk(hall) as it:
+        yield it
+
+
+@pytest.fixture
+def strange(hall: Hall) -> Iterator[Front]:
+    """The front, as everybody else meets it."""
+    with open_desk(hall, peer=STRANGER) as it:
+        yield it
+
+
+def urls(answer: httpx.Response) -> list[str]:
+    """The URLs of a list, in its order."""
+    return re.findall(r"data-row href=[^>]+>([^<]+)</a>", answer.text)
+
+
+def fields(answer: httpx.Response) -> dict[str, str]:
+    """The hidden fields of the form."""
+    found = re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', answer.text)
+    return {name: html.unescape(value) for name, value in found}
+
+
+def send(front: Front, path: str, act: str, **more: Any) -> httpx.Response:
+    """Press a button of the page, as a browser does."""
+    headers = more.pop("headers", {})
+    values = {**fields(front.get(path)), "act": act, **more}
+    return front.post(
+        path.partition("?")[0],
+        urlencode(values).encode(),
+        {
+            "Content_Type": "application/x-www-form-urlencoded",
+            "Origin": ORIGIN,
+            "Sec_Fetch_Site": "same-origin",
+            **headers,
+        },
+    )
+
+
+def take_down(
+    hall: Hall, effect: TakedownEffect, kind: TakedownKind, what: str, stamp: str = ""
+) -> None:
+    """Take something down."""
+    takedown = Takedown(
+        number=0, kind=kind, what=what, timestamp=stamp, effect=effect, reason="By order.",
+        ticket="T", actor="anna", decided_at=SystemClock().now() - timedelta(days=400), expires_at=None,
+    )  # fmt: skip
+    with contextlib.closing(open_decisions(hall.builder.layout)) as store:
+        takedowns.add_takedowns(store, [takedown])
+
+
+def test_the_worst_come_first(hall: Hall, front: Front) -> None:
+    """Broken before doubtful before good, and of each the lowest score first."""
+    for name, verdict, score in (
+        ("d", QaVerdict.GOOD, 0.99),
+        ("c", QaVerdict.DOUBTFUL, 0.8),
+        ("a", QaVerdict.BROKEN, 0.1),
+        ("b", QaVerdict.BROKEN, 0.4),
+        ("e", QaVerdict.UNCHECKED, None),
+    ):
+        hall.check(f"{SITE}/{name}", verdict, score)
+
+    answer = front.get("/quality")
+
+    assert answer.status_code == 200
+    assert urls(answer) == [f"{SITE}/{name}" for name in "abcde"]
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("verdict=broken", "ab"),
+        ("fault=blank", "b"),
+        ("host=other.example", "c"),
+        ("host=https://OTHER.example/x", "c"),
+        ("class=soft-404", "c"),
+        ("level=html", "d"),
+        ("below=0.3", "a"),
+        ("below=30%25", "a"),
+        ("verdict=broken&below=0.3&fault=lost", "a"),
+        ("unreviewed=1", "abcd"),
+        ("verdict=&host=&class=&fault=&level=&below=", "abcd"),
+    ],
+)
+def test_filters_narrow_the_list(query: str, expected: str, hall: Hall, front: Front) -> None:
+    """Each by itself and all together, as the form sends them."""
+    hall.check(f"{SITE}/a", QaVerdict.BROKEN, 0.1)
+    hall.check(f"{SITE}/b", QaVerdict.BROKEN, 0.4, faults=(PlaybackFault.BLANK,))
+    hall.check("https://other.example/c", QaVerdict.DOUBTFUL, 0.8, page_class=PageClass.SOFT_404)
+    hall.check(f"{SITE}/d", QaVerdict.GOOD, 0.99, level="html")
+
+    found = urls(front.get(f"/quality?{query}"))
+
+    assert [url[-1] for url in found] == list(expected)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["verdict=x", "host=a b", "below=2", "below=nan", "fault=%00", "after=1:2", "limit=0",
+     "limit=99999", "unreviewed=yes", "level=../x", "after=0:0.5:../../x:images", "host=%2f%2f"],
+)  # fmt: skip
+def test_what_is_no_filter_is_refused(query: str, front: Front) -> None:
+    """People get the form again with the reason, programs a problem."""
+    people, programs = (
+        front.get(f"{path}?{query}") for path in ("/quality", "/quality/api/results")
+    )
+
+    assert (people.status_code, programs.status_code) == (400, 400)
+    assert 'role="alert"' in people.text
+    assert programs.headers["content-type"] == "application/problem+json"
+
+
+@given(
+    st.builds(
+        CheckFilter,
+        verdict=st.none() | st.sampled_from(QaVerdict),
+        host=st.none() | st.from_regex(r"[a-z0-9]{1,20}\.example", fullmatch=True),
+        page_class=st.none() | st.sampled_from([each for each in PageClass if each]),
+        level=st.none() | st.sampled_from([str(each) for each in Level]),
+        fault=st.none() | st.sampled_from(PlaybackFault),
+        below=st.none() | st.integers(0, 10_000).map(lambda number: number / 10_000),
+        unreviewed=st.booleans(),
+    )
+)
+def test_a_filter_survives_its_address(wanted: CheckFilter) -> None:
+    """What an address says is what was asked for."""
+    assert parse_check_filter(filter_values(wanted)) == wanted
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["verdict", "host", "below", "class", "level", "unreviewed"]), st.text()
+    )
+)
+def test_any_text_is_a_filter_or_is_refused(values: dict[str, str]) -> None:
+    """Nothing that anybody types is an error of ours."""
+    with contextlib.suppress(InputError):
+        parse_check_filter(values)
+
+
+def test_a_long_list_goes_on_by_place(hall: Hall, front: Front) -> None:
+    """Every result once, in order; programs choose how many at a time."""
+    for number in range(120):
+        hall.check(f"{SITE}/{number:03}", QaVerdict.BROKEN, number / 200)
+    found: list[str] = []
+    path = "/quality"
+    while path:
+        answer = front.get(path)
+        found += urls(answer)
+        more = re.search(r'rel="next" href="([^"]+)"', answer.text)
+        path = html.unescape(more[1]) if more else ""
+    told: list[str] = []
+    address: str | None = "/quality/api/results?limit=7"
+    while address:
+        part = front.get(address).json()
+        assert len(part["results"]) <= 7
+        told += [each["url"] for each in part["results"]]
+        address = part["next"]
+
+    assert found == told == [f"{SITE}/{number:03}" for number in range(120)]
+
+
+def test_a_result_shows_what_was_found(hall: Hall, front: Front) -> None:
+    """Scores, faults, lost files with reasons, pictures, and the captures beside it."""
+    older = hall.check(f"{SITE}/p", QaVerdict.GOOD, 0.97, at=NOW - timedelta(days=9))
+    page_id = hall.check(
+        f"{SITE}/p", QaVerdict.BROKEN, 0.42, reason="Two files are missing.",
+        lost=(LostPart(f"{SITE}/s.css", "status: 404"), LostPart(f"{SITE}/x.js", "missing")),
+        parts_seen=9, parts_shown=7, pictures={"seen": webp(), "shown": webp("blue"), "heat": webp("red")},
+    )  # fmt: skip
+
+    page = front.get(f"/quality/{page_id}/images").text
+
+    assert "Two files are missing." in page
+    assert f"{SITE}/s.css" in page
+    assert "answers with 404" in page
+    assert "not in the archive" in page
+    assert "7 of 9" in page
+    assert ">42<" in page
+    for kind in ("seen", "shown", "heat"):
+        assert f'src="/quality/{page_id}/images/{kind}"' in page
+    assert f'href="/quality/{older}/images"' in page
+
+
+def test_a_missing_picture_is_said(hall: Hall, front: Front) -> None:
+    """In the place of the capture's stands the archive's own screenshot; of the others that they are not there."""
+    page_id = hall.check(f"{SITE}/p", page={"shot": png()})
+
+    page = front.get(f"/quality/{page_id}/images").text
+
+    assert "im_/urn:fullPage:" in page
+    assert page.count('class="missing"') == 2
+    assert front.get(f"/quality/{page_id}/images/shown").status_code == 404
+
+
+def test_pictures_are_pictures_and_nothing_else(hall: Hall, front: Front) -> None:
+    """Strict headers, a cache that must ask, small ones for lists; a file that is none is not handed out."""
+    page_id = hall.check(
+        f"{SITE}/p", pictures={"seen": webp(size=(1280, 6000)), "heat": b"<html>x"}
+    )
+    whole = front.get(f"/quality/{page_id}/images/seen")
+    small = front.get(f"/quality/{page_id}/images/small/seen")
+    again = front.get(f"/quality/{page_id}/images/seen", If_None_Match=whole.headers["etag"])
+
+    assert whole.headers["content-type"] == "image/webp"
+    assert whole.headers["x-content-type-options"] == "nosniff"
+    assert whole.headers["content-security-policy"] == "default-src 'none'; sandbox"
+    assert whole.headers["cache-control"] == "private, no-cache"
+    assert (again.status_code, again.content) == (304, b"")
+    with Image.open(io.BytesIO(small.content)) as image:
+        assert image.size == (224, 140)
+    for path in ("heat", "small/heat", "shown", "../seen", "other"):
+        assert front.get(f"/quality/{page_id}/images/{path}").status_code == 404
+
+
+@pytest.mark.parametrize("act", ["good", "bad", "clear", "recrawl"])
+def test_a_reviewer_judges(act: str, hall: Hall, front: Front) -> None:
+    """The button leads back to the result, which says what was done and by whom."""
+    page_id = hall.check(f"{SITE}/p", QaVerdict.DOUBTFUL, 0.8)
+    path = f"/quality/{page_id}/images"
+    done = send(front, path, act, by="Bo", note="Looked twice.")
+    after = front.get(done.headers["location"])
+    row = hall.row(page_id)
+
+    assert done.status_code == 303
+    assert "data-done" in after.text
+    assert row.review is {"good": QaVerdict.GOOD, "bad": QaVerdict.BROKEN}.get(
+        act, QaVerdict.UNCHECKED
+    )
+    assert (row.repair is RepairState.WANTED) == (act in ("bad", "recrawl"))
+    if act in ("good", "bad"):
+        assert (row.reviewed_by, row.note) == ("Bo", "Looked twice.")
+        assert "says Bo" in after.text
+
+
+def test_a_script_is_answered_with_json(hall: Hall, front: Front) -> None:
+    """What the page then says, without loading it anew."""
+    page_id = hall.check(f"{SITE}/p")
+    told = send(front, f"/quality/{page_id}/images", "good", headers={"Accept": "application/json"})
+
+    assert told.json()["pressed"] == ["good"]
+    assert told.json()["verdict"] == "good"
+    assert "Good, says a reviewer" in told.json()["standing"]
+
+
+def test_after_a_mark_the_list_goes_on_from_where_it_was(hall: Hall, front: Front) -> None:
+    """A result that was judged leaves its place; the next is the one that was next."""
+    ids = [hall.check(f"{SITE}/{n}", QaVerdict.BROKEN, n / 10) for n in range(4)]
+    path = f"/quality/{ids[1]}/images?verdict=broken"
+    after = front.get(send(front, path, "good", verdict="broken").headers["location"]).text
+    onward = send(front, f"/quality/{ids[2]}/images?verdict=broken", "good", onward="1")
+
+    assert f'href="/quality/{ids[2]}/images?verdict=broken"' in after.replace("&amp;", "&")
+    assert f'href="/quality/{ids[0]}/images?verdict=broken"' in after.replace("&amp;", "&")
+    assert onward.headers["location"] == f"/quality/{ids[3]}/images?verdict=broken"
+
+
+def test_only_reviewers_judge(hall: Hall, front: Front, strange: Front) -> None:
+    """Others read, find no buttons, and are refused even with a reviewer's form."""
+    page_id = hall.check(f"{SITE}/p")
+    path = f"/quality/{page_id}/images"
+    page = strange.get(path)
+    refused = strange.post(
+        path, urlencode({**fields(front.get(path)), "act": "good"}).encode(),
+        {"Content_Type": "application/x-www-form-urlencoded", "Sec_Fetch_Site": "same-origin"},
+    )  # fmt: skip
+
+    assert page.status_code == 200
+    assert "data-marks" not in page.text
+    assert "Sign in as a reviewer" in page.text
+    assert refused.status_code == 403
+    assert "Only reviewers" in refused.text
+    assert hall.row(page_id).review is QaVerdict.UNCHECKED
+
+
+def test_a_token_makes_a_reviewer(hall: Hall, strange: Front) -> None:
+    """As a password in a browser, under a name that is kept, or as programs say it; no other word does."""
+    page_id = hall.check(f"{SITE}/p")
+    path = f"/quality/{page_id}/images"
+    said = base64.b64encode(f"Cleo:{TOKEN}".encode()).decode()
+    asked = strange.get("/quality/sign-in")
+    let_in = strange.get("/quality/sign-in", Authorization=f"Basic {said}")
+    values = fields(strange.get(path, Authorization=f"Basic {said}"))
+    done = strange.post(
+        path, urlencode({**values, "act": "good", "by": "Somebody else"}).encode(),
+        {"Content_Type": "application/x-www-form-urlencoded", "Sec_Fetch_Site": "same-origin",
+         "Authorization": f"Basic {said}"},
+    )  # fmt: skip
+
+    assert (asked.status_code, let_in.status_code) == (401, 303)
+    assert asked.headers["www-authenticate"].startswith("Basic ")
+    assert done.status_code == 303
+    assert hall.row(page_id).reviewed_by == "Cleo"
+    assert "data-marks" in strange.get(path, Authorization=f"Bearer {TOKEN}").text
+    for wrong in ("Basic !!!", "Basic eDp5", "Bearer", "Bearer x", "Digest x", f"Basic {TOKEN}"):
+        assert strange.get("/quality/sign-in", Authorization=wrong).status_code == 401
+
+
+def test_a_form_of_another_site_is_refused(hall: Hall, front: Front) -> None:
+    """Even with a reviewer's token; and so is one that this front did not make."""
+    page_id = hall.check(f"{SITE}/p")
+    path = f"/quality/{page_id}/images"
+    other = hall.check(f"{SITE}/q")
+    forged = {"token": fields(front.get(f"/quality/{other}/images"))["token"]}
+
+    assert send(front, path, "good", headers={"Sec_Fetch_Site": "cross-site"}).status_code == 403
+    assert send(front, path, "good", headers={"Sec_Fetch_Site": "same-site"}).status_code == 403
+    assert send(front, path, "good", **forged).status_code == 403
+    assert send(front, path, "good", token="").status_code == 403
+    assert send(front, path, "destroy").status_code == 400
+    assert hall.row(page_id).review is QaVerdict.UNCHECKED
+
+
+def test_nothing_is_done_by_following_a_link(hall: Hall, front: Front) -> None:
+    """A button's address is for sending alone."""
+    page_id = hall.check(f"{SITE}/p")
+    front.get(f"/quality/{page_id}/images?act=good&done=good")
+
+    assert hall.row(page_id).review is QaVerdict.UNCHECKED
+
+
+@pytest.mark.parametrize("effect", TakedownEffect)
+@pytest.mark.parametrize(
+    "kind", [TakedownKind.URL, TakedownKind.HOST, TakedownKind.CAPTURE], ids=str
+)
+def test_no_route_tells_of_what_was_taken_down(
+    kind: TakedownKind, effect: TakedownEffect, hall: Hall, front: Front, strange: Front
+) -> None:
+    """Neither lists nor neighbours nor histories nor pictures nor numbers; and none can be judged."""
+    gone, seen = "https://gone.example/secret", f"{SITE}/seen"
+    page_id = hall.check(
+        gone, score=0.2, pictures={"seen": webp(), "shown": webp(), "heat": webp()}
+    )
+    other = hall.check(seen, score=0.3)
+    before = front.get(f"/quality/{page_id}/images/seen")
+    assert before.status_code == 200
+    what = {TakedownKind.HOST: "gone.example"}.get(kind, gone)
+    stamp = f"{NOW:%Y%m%d%H%M%S}" if kind is TakedownKind.CAPTURE else ""
+    take_down(hall, effect, kind, what, stamp)
+
+    for asked in (front, strange):
+        for path in (
+            "/quality",
+            f"/quality/{other}/images",
+            "/quality/api/results",
+            "/quality?host=gone.example",
+        ):
+            assert "secret" not in asked.get(path).text.replace("gone.example/secret?", "")
+        for rest in ("", "/seen", "/shown", "/heat", "/small/seen"):
+            again = asked.get(
+                f"/quality/{page_id}/images{rest}", If_None_Match=before.headers["etag"]
+            )
+            assert again.status_code == 404
+            assert "secret" not in again.text
+    assert send(front, f"/quality/{other}/images", "good", headers={}).status_code == 303
+    values = fields(front.get(f"/quality/{other}/images"))
+    refused = front.post(
+        f"/quality/{page_id}/images", urlencode({**values, "act": "good"}).encode(),
+        {"Content_Type": "application/x-www-form-urlencoded", "Sec_Fetch_Site": "same-origin"},
+    )  # fmt: skip
+    assert refused.status_code == 404
+    told = strange.get("/quality/api/summary?host=gone.example").json()
+    assert told == {"totals": None}
+    assert front.get("/quality/api/summary?host=gone.example").json()["totals"]["broken"] == 1
+
+
+def test_a_level_without_images_has_no_pictures(hall: Hall, front: Front) -> None:
+    """Where readers may not see the page's images, no picture of it is shown either."""
+    page_id = hall.check(
+        f"{SITE}/p", page={"shot": png()}, pictures={"seen": webp(), "shown": webp()}
+    )
+    decide(hall.builder.layout, Level.TEXT, domain="quality.example")
+
+    page = front.get(f"/quality/{page_id}/images").text
+
+    assert "<img src" not in page.partition("data-panes")[2].partition("</section>")[0]
+    assert front.get(f"/quality/{page_id}/images/seen").status_code == 404
+
+
+def test_what_the_index_does_not_have_is_not_told(hall: Hall, front: Front) -> None:
+    """A check of a page that was erased, or that nobody indexed, is nobody's business."""
+    hall.keep("feedbeef", f"{SITE}/unknown", QaVerdict.BROKEN, 0.1)
+
+    assert "unknown" not in front.get("/quality").text.replace("Not compared", "")
+    assert front.get("/quality/feedbeef/images").status_code == 404
+
+
+def test_hostile_texts_are_texts(hall: Hall, front: Front) -> None:
+    """URLs, reasons, notes and lost parts stand in the page as letters, those that turn others as a mark."""
+    page_id = hall.check(
+        f"{SITE}/?q=<script>alert(1)</script>", reason=HOSTILE, lost=(LostPart(HOSTILE, HOSTILE),)
+    )
+    send(front, f"/quality/{page_id}/images", "good", note=HOSTILE, by=HOSTILE)
+    for path in ("/quality", f"/quality/{page_id}/images", f"/quality?after={HOSTILE}"):
+        page = front.get(path.replace("\u202e", "%E2%80%AE")).text
+        assert "<script>alert" not in page
+        assert "onerror=alert(1)>" not in page.replace("&gt;", "")
+        assert page.count("\u202e") == page.count('value="&lt;/script&gt;')
+
+
+@pytest.mark.parametrize(
+    "path", ["/quality/../../etc/passwd/images", "/quality/a%2Fb/images", "/quality/%00/images",
+             "/quality/x/..%2f..%2fx", "/quality/x/images/seen%00", f"/quality/{'a' * 5000}/images"],
+)  # fmt: skip
+def test_odd_identifiers_find_nothing(path: str, front: Front) -> None:
+    """Whatever stands in an address, no file outside of the pictures is ever opened."""
+    assert front.get(path).status_code in (400, 404)
+
+
+def test_a_picture_outside_of_the_folder_is_not_read(hall: Hall, front: Front) -> None:
+    """An identifier that leads elsewhere is none, even when a row had it."""
+    with pytest.raises(InputError):
+        picture_name("../../x", "images", "seen")
+    with pytest.raises(InputError):
+        hall.keep("../../x", SITE + "/p", QaVerdict.BROKEN, 0.1)
+
+
+def test_programs_are_told_the_same(hall: Hall, front: Front) -> None:
+    """Names of fields are those of the documentation."""
+    page_id = hall.check(f"{SITE}/p", score=0.25, lost=(LostPart(f"{SITE}/a", "digest"),))
+    (told,) = front.get("/quality/api/results").json()["results"]
+    documented = Path("docs/quality.md").read_text()
+
+    assert told["page_id"] == page_id
+    assert told["result"] == f"/quality/{page_id}/images"
+    assert (told["verdict"], told["machine"], told["person"]) == ("broken", "broken", None)
+    assert told["lost"] == [{"url": f"{SITE}/a", "reason": "digest"}]
+    assert [name for name in told if f"`{name}`" not in documented] == []
+    assert front.get("/quality/api/summary").json()["totals"] == {
+        "broken": 1, "doubtful": 0, "good": 0, "unchecked": 0,
+    }  # fmt: skip
+
+
+def test_a_registry_that_is_away_is_told(hall: Hall) -> None:
+    """Readers and programs get 503 and when to come again; the other pages go on."""
+    quality = QualityContext(hall.builder.layout)
+    root = hall.builder.layout.root.parent
+    with open_front(root, Given(TransientError("away")), mounts=[quality]) as front:
+        answers = [
+            front.get(path) for path in ("/quality", "/quality/api/results", "/quality/x/images")
+        ]
+        assert [each.status_code for each in answers] == [503] * 3
+        assert {each.headers["retry-after"] for each in answers} == {"30"}
+        assert front.get("/").status_code == 200
+
+
+def test_readers_have_rates(hall: Hall, strange: Front, front: Front) -> None:
+    """Who asks too often waits; reviewers need not."""
+    hall.check(f"{SITE}/p")
+    strangers = [strange.get("/quality/api/summary").status_code for _ in range(70)]
+    reviewers = [front.get("/quality/api/summary").status_code for _ in range(70)]
+
+    assert set(strangers[:60]) == {200}
+    assert strangers[-1] == 429
+    assert set(reviewers) == {200}
+
+
+def test_it_is_said_in_german(hall: Hall, front: Front) -> None:
+    """Addresses keep the language."""
+    hall.check(f"{SITE}/p")
+    page = front.get("/de/quality").text
+
+    assert "Güte der Kopien" in page
+    assert 'href="/de/quality/' in page
+    assert json.dumps("x")
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_results_are_listed_by_place(hall: Hall, front: Front) -> None:
+    """The middle and the end are as near as the beginning; a host's are found among all."""
+    count = 100_000
+    fill_up(hall, count)
+    first = front.get("/quality")
+    middle = front.get(f"/quality?after=0:0.5:{count // 2:032x}:images")
+    last = front.get(f"/quality?after=0:0.99998:{count - 2:032x}:images")
+    of_host = front.get("/quality?host=host5.example")
+    one = front.get(f"/quality/{count // 2:032x}/images")
+
+    assert urls(first)[0].endswith("/000000")
+    assert [url[-6:] for url in urls(middle)] == [f"{n:06}" for n in range(50_001, 50_051)]
+    assert [url[-6:] for url in urls(last)] == ["099999"]
+    assert 'rel="next"' not in last.text
+    assert [int(url[-6:]) for url in urls(of_host)] == list(range(5, 5 + 50 * 97, 97))
+    assert "100,000" in first.text
+    assert f"/quality/{count // 2 - 1:032x}/images" in one.text
+    assert f"/quality/{count // 2 + 1:032x}/images" in one.text
+
+
+def test_without_a_setting_nobody_is_a_reviewer(hall: Hall) -> None:
+    """An empty word is no token, whichever way it is said."""
+    page_id = hall.check(f"{SITE}/p")
+    root = hall.builder.layout.root.parent
+    with open_front(root, Given(hall.store), mounts=[QualityContext(hall.builder.layout)]) as front:
+        for said in ("Bearer ", "Bearer", "Basic eDo=", "Basic Og==", ""):
+            answer = front.get(f"/quality/{page_id}/images", Authorization=said)
+            assert "data-marks" not in answer.text
+            assert "weboid serve --reviewers" in answer.text
+            assert front.get("/quality/sign-in", Authorization=said).status_code == 403

@@ -1,0 +1,167 @@
+"""One run over the acid pages: archived by the command, read back, played back in a browser."""
+
+import asyncio
+import io
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import httpx
+from PIL import Image
+
+from core.captures import ArtifactKind
+from core.clock import SystemClock
+from core.config.settings import BrowserSettings, VisitSettings
+from core.page_manifest import PageInfo, parse_pageinfo
+from core.timestamps import parse_warc_date, timestamp14
+from render.behaviours.catalog import NO_BEHAVIOURS
+from render.browser import Browser
+from render.chromium import find_browser
+from render.visit import VisitRequest, visit
+from tests.support.commands import Ran, Weboid
+from tests.support.sites.acid_cell import SIZE, Cell, place
+from tests.weboid.cli.crawl.test_crawl_runs import index, records
+
+_COPY = re.compile(r"https?://[^\"\s]+/c/\d{14}/[^\"\s<]+")
+_READERS = 4
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of a cell.
+
+    Attributes:
+        page: its manifest; None when there is none.
+        missing: URLs that must be in the archive and are not.
+        kept: URLs that must not be and are.
+        seen: the share of green of each mark, in the screenshot taken when it was archived.
+        text: what a reader saw as text then.
+        played: the same shares in the copy as a browser plays it back.
+        played_text: its text.
+        strays: URLs outside of playback that the copy asked for.
+    """
+
+    cell: Cell
+    page: PageInfo | None = None
+    missing: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    seen: list[float] = field(default_factory=list)
+    text: str = ""
+    played: list[float] = field(default_factory=list)
+    played_text: str = ""
+    strays: list[str] = field(default_factory=list)
+
+
+def archive(weboid: Weboid, cells: Sequence[Cell]) -> tuple[Ran, list[Result]]:
+    """`weboid archive` on every cell, and what is in the collection then."""
+    (weboid.folder / "urls.txt").write_text("\n".join(each.url for each in cells))
+    ran = weboid.archive("--list", "urls.txt")
+    found = records(weboid.collection)
+    payloads = {target: data for kind, target, _, data in found if kind == "resource"}
+    originals = {(t, h["WARC-Date"]) for kind, t, h, _ in found if kind == "response"}
+    written = {target for kind, target, *_ in found if kind == "response"}
+    written |= {
+        target
+        for kind, target, headers, _ in found
+        if kind == "revisit"
+        and (headers["WARC-Refers-To-Target-URI"], headers["WARC-Refers-To-Date"]) in originals
+    }
+    rows = index(weboid.collection, "SELECT url FROM captures WHERE record_type != 'resource'")
+    whole = written & {row[0] for row in rows}
+    results = []
+    for cell in cells:
+        result = Result(cell)
+        if (manifest := payloads.get(f"urn:pageinfo:{cell.url}")) is not None:
+            result.page = parse_pageinfo(manifest)
+        result.missing = [url for url in (cell.url, *cell.must) if url not in whole]
+        result.kept = [url for url in cell.never if url in written]
+        if (view := payloads.get(f"urn:view:{cell.url}")) is not None:
+            result.seen = shares(view, cell.marks)
+        result.text = payloads.get(f"urn:text:{cell.url}", b"").decode()
+        results.append(result)
+    return ran, results
+
+
+def shares(picture: bytes, count: int) -> list[float]:
+    """How much of each mark is green, 0 to 1; what frames and lossy pictures blur is let go."""
+    image = Image.open(io.BytesIO(picture)).convert("RGB")
+    found = []
+    for number in range(count):
+        left, top = place(number)
+        inner = image.crop((left + 4, top + 4, left + SIZE - 4, top + SIZE - 4))
+        pixels = inner.tobytes()
+        triples = zip(pixels[::3], pixels[1::3], pixels[2::3], strict=True)
+        green = sum(r < 60 and 100 < g < 156 and b < 60 for r, g, b in triples)
+        found.append(round(green / (inner.width * inner.height), 3))
+    return found
+
+
+@contextmanager
+def served(weboid: Weboid) -> Iterator[str]:
+    """`weboid serve` as a user starts it; its address."""
+    process = weboid.start("serve", "--port", "0")
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    try:
+        yield address
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+
+
+async def play(address: str, results: Sequence[Result]) -> None:
+    """Open every copy in a browser that can reach this machine only, and note what it shows."""
+    clock = SystemClock()
+    settings = VisitSettings(full_page=False, thumbnail=False, dom=False, settle_s=0.2)
+    todo = iter([each for each in results if each.page is not None])
+    async with (
+        await Browser.launch(BrowserSettings(), find_browser(), clock=clock) as browser,
+        httpx.AsyncClient(follow_redirects=True, timeout=30) as client,
+    ):
+
+        async def read() -> None:
+            for result in todo:
+                assert result.page is not None
+                stamp = timestamp14(parse_warc_date(result.page.captured_at))
+                front = await client.get(f"{address}/page/{stamp}/{result.cell.url}")
+                link = _COPY.search(front.text)
+                if link is None:
+                    continue
+                copy = await visit(
+                    browser,
+                    VisitRequest(link[0].replace("&amp;", "&")),
+                    settings,
+                    behaviours=NO_BEHAVIOURS,
+                    clock=clock,
+                )
+                artifacts = {each.kind: each.data for each in copy.artifacts}
+                if ArtifactKind.VIEW in artifacts:
+                    result.played = shares(artifacts[ArtifactKind.VIEW], result.cell.marks)
+                result.played_text = artifacts.get(ArtifactKind.TEXT, b"").decode()
+                origin = urlsplit(link[0]).netloc
+                asked = [each.url for each in copy.requests]
+                result.strays = [
+                    url for url in asked if urlsplit(url).netloc != origin and url[:5] != "data:"
+                ]
+
+        await asyncio.gather(*(read() for _ in range(_READERS)))
+
+
+def table(results: Sequence[Result]) -> str:
+    """The results as a table in Markdown."""
+    lines = ["| Cell | In the WARC | Seen | Played back |", "|---|---|---|---|"]
+    for each in results:
+        urls = 1 + len(each.cell.must)
+        lines.append(
+            f"| {each.cell.name} | {urls - len(each.missing)} of {urls} "
+            f"| {_green(each.seen)} of {each.cell.marks} | {_green(each.played)} of {each.cell.marks}"
+            f"{'; ' + each.cell.short if each.cell.short else ''} |"
+        )
+    return "\n".join(lines)
+
+
+def _green(found: Sequence[float]) -> int:
+    return sum(share > 0.9 for share in found)

@@ -1,0 +1,243 @@
+"""A registry and a bot for a real wiki, with a clock of their own."""
+
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from sqlalchemy import update
+
+from links.archives.archive_answers import ArchiveMemento
+from links.archives.copy_check import CopyCheckResult, CopyVerdict
+from links.archives.copy_store import put_copies
+from links.check_history import day_of
+from links.check_result import StatusCode
+from links.feedback.reporter_limits import ReporterDigests
+from links.registry.bot_edits import BotEdit, newest_edits
+from links.registry.database import RegistryStore
+from links.registry.pages import PageName, PutPage, put_pages
+from links.registry.schema import urls
+from links.registry.urls import find_urls
+from links.registry.wikis import Wiki, WikiName, change_wiki, ensure_wiki, wiki_of
+from links.rules.link_class import ClassifiedLink, LinkClass
+from links.states import LinkState
+from tests.support.wiki_writer import BOT_SECRET, Writer
+from wiki.api.client import ApiSettings, ApiTiming, WikiApi
+from wiki.api.credentials import WikiCredentials
+from wiki.bot.edit_guard import GuardTiming
+from wiki.bot.page_edit import PageEditResult
+from wiki.bot.remedies import CopyPreferences
+from wiki.bot.wiki_bot import BotDependencies, BotOptions, BotRunSummary, WikiBot, new_job_name
+from wiki.bot.wikitext_adapter import PageAdapter, WikitextAdapterFactory
+from wiki.settings import BotSettings, WikiSettings
+from wiki.wikitext.template_map import rules_for
+
+ARCHIVE = "https://web.archive.org/web/20250310000000/"
+STAMP = "20250310000000"
+DIED = timedelta(days=60)
+_RULES = rules_for("en")
+_NUMBERS = count(1)
+
+
+class ShopClock:
+    """The real time, and as much more as tests let pass."""
+
+    def __init__(self) -> None:
+        self.passed = timedelta()
+        self._start = datetime.now(UTC)
+
+    def now(self) -> datetime:
+        """The moment."""
+        return datetime.now(UTC) + self.passed
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return (self.now() - self._start).total_seconds()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let so long pass at once."""
+        self.passed += timedelta(seconds=seconds)
+
+
+@dataclass
+class Sights:
+    """What is seen of copies: those of the archives are there; nobody is asked about others.
+
+    Attributes:
+        asked: the addresses that were to be cited.
+        cited_as: what is seen at an address; GOOD at all others.
+        standing_as: the same of addresses that pages have; UNCLEAR at all others.
+    """
+
+    asked: list[str] = field(default_factory=list)
+    cited_as: dict[str, CopyVerdict] = field(default_factory=dict)
+    standing_as: dict[str, CopyVerdict] = field(default_factory=dict)
+
+    async def cited(self, address: str, url: str) -> CopyCheckResult:
+        """What is seen."""
+        del url
+        self.asked.append(address)
+        return CopyCheckResult(self.cited_as.get(address, CopyVerdict.GOOD))
+
+    async def standing(self, address: str, url: str) -> CopyCheckResult:
+        """The same."""
+        del url
+        return CopyCheckResult(self.standing_as.get(address, CopyVerdict.UNCLEAR))
+
+
+@dataclass
+class Shop:
+    """What a test needs to let the bot work.
+
+    Attributes:
+        slept: how long the bot wanted to wait, each time.
+        step: told of each step; a test may raise there.
+    """
+
+    store: RegistryStore
+    wiki: Wiki
+    writer: Writer
+    login: str
+    clock: ShopClock = field(default_factory=ShopClock)
+    step: Callable[[str], None] = lambda _name: None
+    craft: Callable[[PageAdapter], PageAdapter] = lambda craft: craft
+    slept: list[float] = field(default_factory=list)
+    sights: Sights = field(default_factory=Sights)
+
+    def page(
+        self, text: str, states: Mapping[str, LinkState], *, title: str = ""
+    ) -> tuple[str, int]:
+        """Write a page whose links are in these states: its title and number."""
+        title = title or f"Mended {next(_NUMBERS)}"
+        page_id, _ = self.writer.write(title, text)
+        self.know(title, page_id, states)
+        return title, page_id
+
+    def know(self, title: str, page_id: int, states: Mapping[str, LinkState]) -> None:
+        """Let the registry know the page's links."""
+        links = tuple(ClassifiedLink(url, LinkClass.WATCHED, url) for url in states)
+        day = day_of(self.clock.now() - timedelta(days=200))
+        with self.store.writing() as rows:
+            put_pages(rows, self.wiki.id, [PutPage(PageName(page_id, title), links)], day=day)
+        for url, state in states.items():
+            self.turn(url, state)
+
+    def turn(self, url: str, state: LinkState, *, code: int = StatusCode.NOT_FOUND) -> None:
+        """Let a link be in a state, looked at today; a lost one since two months."""
+        today = day_of(self.clock.now())
+        is_lost = state in (LinkState.DEAD, LinkState.USURPED)
+        died = day_of(self.clock.now() - DIED) if is_lost else None
+        with self.store.writing() as rows:
+            number = find_urls(rows, [url])[url].id
+            values = {
+                "state": int(state),
+                "code": int(code),
+                "checked_day": today,
+                "first_fail_day": died,
+                "due_day": today + 7,
+            }
+            rows.execute(update(urls).where(urls.c.id == number).values(values))
+
+    def give_copy(
+        self, url: str, timestamp: str = STAMP, *, service: str = "wayback", address: str = ""
+    ) -> str:
+        """Let an archive have a copy of the link: its address."""
+        address = address or f"https://web.archive.org/web/{timestamp}/{url}"
+        with self.store.writing() as rows:
+            number = find_urls(rows, [url])[url].id
+            put_copies(
+                rows,
+                number,
+                [ArchiveMemento(service, address, timestamp, 200)],
+                day_of(self.clock.now()),
+            )
+        return address
+
+    def set(self, **values: Any) -> None:
+        """Change the bot's settings."""
+        with self.store.writing() as rows:
+            wiki = wiki_of(rows, self.wiki.id)
+            there = WikiSettings.parse(wiki.settings)
+            made = replace(there, bot=replace(there.bot, **values))
+            change_wiki(rows, wiki, settings=made.merged_into(wiki.settings))
+
+    async def run(
+        self, *titles: str, **wish: Any
+    ) -> tuple[BotRunSummary, list[PageEditResult | BotEdit]]:
+        """Let the bot run on these pages: what it did, and what it told."""
+        told: list[PageEditResult | BotEdit] = []
+        async with self.bot() as bot:
+            tally = await bot.run(BotOptions(titles, **wish), told=told.append)
+        return tally, told
+
+    async def look_back(self) -> BotRunSummary:
+        """Let the bot look what became of its edits."""
+        async with self.bot() as bot:
+            return await bot.look_back()
+
+    @asynccontextmanager
+    async def bot(self, *, address: str = "") -> AsyncIterator[WikiBot]:
+        """A bot, logged in."""
+        timing = ApiTiming(clock=self.clock, sleep=self.clock.sleep)
+        manners = ApiSettings(gap_s=0.0)
+        account = WikiCredentials(self.login, BOT_SECRET)
+        async with WikiApi(
+            address or self.writer.api, account, manners=manners, timing=timing
+        ) as api:
+            makers = BotDependencies(
+                self._craft,
+                lambda now, _settings: CopyPreferences(now),
+                self.sights,
+                ReporterDigests(b"k" * 32),
+                self.step,
+            )
+            job = new_job_name(self.clock.now(), random.Random(next(_NUMBERS)))
+            yield WikiBot(
+                self.store, api, self.wiki, makers, GuardTiming(self.clock, self._sleep), job=job
+            )
+
+    def text(self, title: str) -> str:
+        """The page's text now."""
+        told = self.writer.ask(
+            action="query", titles=title, prop="revisions", rvprop="content|user", rvslots="main"
+        )
+        revision = told["query"]["pages"][0]["revisions"][0]
+        content: str = revision["slots"]["main"]["content"]
+        return content
+
+    def revisions(self, title: str) -> list[dict[str, Any]]:
+        """The page's history, the newest first."""
+        told = self.writer.ask(
+            action="query",
+            titles=title,
+            prop="revisions",
+            rvprop="ids|user|comment|flags|tags",
+            rvlimit=50,
+        )
+        found: list[dict[str, Any]] = told["query"]["pages"][0]["revisions"]
+        return found
+
+    def edits(self) -> list[BotEdit]:
+        """What the book has, the newest first."""
+        with self.store.reading() as rows:
+            return newest_edits(rows, self.wiki.id, limit=500)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await self.clock.sleep(seconds)
+
+    def _craft(self, now: datetime, settings: BotSettings) -> PageAdapter:
+        return self.craft(WikitextAdapterFactory(_RULES, _RULES).craft(settings, now))
+
+
+def open_shop(store: RegistryStore, writer: Writer, login: str) -> Shop:
+    """A registry that knows the wiki, with the bot switched on."""
+    with store.writing() as rows:
+        wiki = ensure_wiki(rows, WikiName("shop"), day=3_000)
+        wiki = change_wiki(rows, wiki, url=writer.api)
+    shop = Shop(store, wiki, writer, login)
+    shop.set(enabled=True, account=login, password_file="/secret", edits_per_minute=600.0)
+    return shop

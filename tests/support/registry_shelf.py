@@ -1,0 +1,351 @@
+"""A registry filled for tests, and the real front that shows it, called without a socket."""
+
+import asyncio
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from sqlalchemy import event, insert, select, update
+from starlette.types import ASGIApp
+
+from core.layout import Layout
+from links.check_history import HistoryRun, day_of, pack_history
+from links.check_result import StatusCode
+from links.feedback.replacements import ProposalStage
+from links.registry.database import RegistryStore
+from links.registry.pages import PageName, PutPage, number_of, put_pages
+from links.registry.quirks import HostQuirk, UrlQuirk
+from links.registry.schema import (
+    copies,
+    host_quirks,
+    observations,
+    pages,
+    replacements,
+    reports,
+    spam_hits,
+    url_quirks,
+    urls,
+    wikis,
+)
+from links.registry.urls import ensure_urls
+from links.registry.wikis import ensure_wiki, parse_wiki, put_farm
+from links.rules.link_class import MISSING_TARGET, ClassifiedLink, LinkClass, classify_link
+from links.states import LinkState
+from links.url_parts import key_of
+from playback.access.decision_store import open_decisions
+from playback.web.asgi_app import SiteMount, WebOptions, create_app
+from playback.web.copy_lookup import QueueStatusReader
+from playback.web.rate_limits import RateLimitPolicy
+from playback.web.registry.registry_service import (
+    LazyRegistrySource,
+    LinkRegistry,
+    RegistrySource,
+    ReportOptions,
+)
+from tests.support.playback_fixtures import CollectionBuilder
+from warc.index.database import open_database
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+TODAY = day_of(NOW)
+ORIGIN = "http://127.0.0.1:8080"
+WIKI = "dewiki@WMF"
+DEAD, FINE = "https://verlag.de/gone", "https://verlag.de/fine"
+CODES = StatusCode
+
+
+@dataclass
+class TestClock:
+    """A clock that tests turn."""
+
+    at: datetime = NOW
+    seconds: float = 0.0
+
+    def now(self) -> datetime:
+        """The moment."""
+        return self.at + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        return self.seconds
+
+
+@dataclass
+class Shelf:
+    """Fills a registry as feeder and checker do."""
+
+    store: RegistryStore
+    root: Path = Path()
+
+    def wiki(self, name: str = WIKI, pages_url: str = "") -> int:
+        """A wiki's number; its farm is made when it is new."""
+        parsed = parse_wiki(name)
+        with self.store.writing() as rows:
+            if parsed.farm not in ("WMF", "wmflabs"):
+                put_farm(rows, parsed.farm)
+            found = ensure_wiki(rows, parsed, day=TODAY)
+            if pages_url:
+                changed = update(wikis).where(wikis.c.id == found.id)
+                rows.execute(changed.values(pages_url=pages_url))
+            return found.id
+
+    def settings(self, settings: dict[str, Any], name: str = WIKI) -> None:
+        """What the wiki sets."""
+        number = self.wiki(name)
+        with self.store.writing() as rows:
+            changed = update(wikis).where(wikis.c.id == number)
+            rows.execute(changed.values(settings=json.dumps(settings)))
+
+    def page(
+        self, page_id: int, title: str, *links: str, wiki: str = WIKI, day: int = TODAY - 3
+    ) -> int:
+        """A page with its links, as they stand there; its number in the registry."""
+        wiki_id = self.wiki(wiki)
+        put = PutPage(PageName(page_id, title), tuple(map(classify_link, links)))
+        with self.store.writing() as rows:
+            put_pages(rows, wiki_id, [put], day=day)
+        return number_of(wiki_id, page_id)
+
+    def state(self, url: str, state: LinkState, **facts: Any) -> int:
+        """Let a URL stand there; its row's number."""
+        with self.store.writing() as rows:
+            number = ensure_urls(rows, [url], day=TODAY)[url]
+            rows.execute(update(urls).where(urls.c.id == number).values(state=state, **facts))
+        return number
+
+    def missing(self, page_id: int, title: str, *links: str) -> None:
+        """A page whose links lead to pages of the farm that are not there."""
+        wiki_id = self.wiki()
+        lost = tuple(ClassifiedLink(each, LinkClass.MISSING, note=MISSING_TARGET) for each in links)
+        with self.store.writing() as rows:
+            put_pages(rows, wiki_id, [PutPage(PageName(page_id, title), lost)], day=TODAY - 3)
+
+    def fill(self) -> None:
+        """One page: a dead link, one that works, and one that nobody can ask for."""
+        self.page(1, "Foo bar", DEAD, FINE, "http://example.com:8o8o/foo/bar")
+        failing = {"first_fail_day": TODAY - 183, "fails": 9, "checked_day": TODAY - 14}
+        self.state(DEAD, LinkState.DEAD, code=StatusCode.NOT_FOUND, **failing)
+        self.state(FINE, LinkState.ALIVE, code=StatusCode.FINE, checked_day=TODAY - 1)
+
+    def fill_richly(self) -> None:
+        """The same, with all that can be known of a link, and a page with spam."""
+        self.fill()
+        number = self.state(
+            DEAD,
+            LinkState.DEAD,
+            mime="pdf",
+            kib=12,
+            history=pack_history(
+                (
+                    HistoryRun(StatusCode.FINE, TODAY - 400, TODAY - 190),
+                    HistoryRun(StatusCode.NOT_FOUND, TODAY - 183, TODAY - 1),
+                )
+            ),
+        )
+        days = {"first_day": TODAY, "last_day": TODAY}
+        self.seen(number, "http: 404", "https://verlag.de/")
+        self.add(
+            url_quirks, url_id=number, kind=UrlQuirk.MOVED, value="https://verlag.de/new", **days
+        )
+        self.add(host_quirks, host_id=self.host_of(number), kind=HostQuirk.SERVER_ERROR, **days)
+        self.copy(
+            number,
+            "wayback",
+            "https://web.archive.org/web/20200101000000/https://verlag.de/",
+            "20200101000000",
+        )
+        self.copy(number, "archive-it")
+        self.report(number)
+        self.replace(number, "https://verlag.de/there", ProposalStage.WORKS)
+        self.spam(number_of(self.wiki(), 1), "https://spam.top/buy")
+
+    def replace(self, number: int, address: str, stage: ProposalStage) -> None:
+        """Another URL was proposed for it, and tested."""
+        self.add(
+            replacements, url_id=number, address=address, state=stage, moment=0,
+            reporter=b"x" * 16, tested_day=TODAY,
+        )  # fmt: skip
+
+    def copy(
+        self, number: int, service: str, address: str = "", timestamp: str = "", by: str = ""
+    ) -> None:
+        """A copy in an archive."""
+        self.add(
+            copies, url_id=number, service=service, address=address, timestamp=timestamp,
+            found_day=TODAY, checked_day=TODAY, chosen_by=by,
+        )  # fmt: skip
+
+    def report(self, number: int, expires_day: int = TODAY + 100) -> None:
+        """A reader says that the URL can be reached."""
+        self.add(
+            reports, url_id=number, host_id=self.host_of(number), moment=0,
+            expires_day=expires_day, reporter=number.to_bytes(16, "big"),
+        )  # fmt: skip
+
+    def host_of(self, number: int) -> int:
+        """The row of a URL's host."""
+        with self.store.reading() as rows:
+            return int(rows.execute(select(urls.c.host_id).where(urls.c.id == number)).scalar_one())
+
+    def captured(self, url: str) -> None:
+        """A copy of our own."""
+        builder = CollectionBuilder(self.root / "collection")
+        builder.page(url, "<p>x</p>", text="x")
+        builder.close()
+
+    def on_write(self, told: Callable[[str], None]) -> None:
+        """Tell of each statement from now on that changes anything."""
+
+        def before(_c: Any, _r: Any, statement: str, *_rest: Any) -> None:
+            if not statement.lstrip().upper().startswith(("SELECT", "WITH", "BEGIN")):
+                told(statement)
+
+        event.listen(self.store.engine, "before_cursor_execute", before)
+
+    def reopened(self, root: Path) -> LazyRegistrySource:
+        """The same registry, opened as `weboid serve` does."""
+        return LazyRegistrySource(Layout(root))
+
+    def seen(self, number: int, note: str, final_url: str = "") -> None:
+        """A look that was noted."""
+        values = {
+            "url_id": number, "moment": int(NOW.timestamp()), "how": 2, "code": 18,
+            "verdict": "gone", "note": note, "final_url": final_url,
+        }  # fmt: skip
+        self.add(observations, **values)
+
+    def spam(
+        self,
+        page: int,
+        url: str,
+        name: str = "MediaWiki:Spam-blacklist",
+        *,
+        last_day: int = TODAY,
+    ) -> None:
+        """A spam list names a URL that the page had until that day."""
+        self.add(
+            spam_hits, page=page, key=key_of(url), wiki_id=self.wiki(), url=url, list=name,
+            line=7, first_day=last_day, last_day=last_day,
+        )  # fmt: skip
+
+    def add(self, table: Any, **values: Any) -> None:
+        """A row."""
+        with self.store.writing() as rows:
+            rows.execute(insert(table).values(**values))
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        with self.store.reading() as rows:
+            return {
+                name: rows.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
+                for name in sorted(pages.metadata.tables)
+            }
+
+
+@dataclass
+class Given:
+    """A source that a test fills: a registry, none, or an error."""
+
+    value: RegistryStore | Exception | None
+
+    def is_there(self) -> bool:
+        """Whether there is one."""
+        return self.value is not None
+
+    def store(self) -> RegistryStore | None:
+        """What there is."""
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+
+@dataclass
+class Front:
+    """The front, and the clock that it goes by.
+
+    Attributes:
+        app: as a server calls it.
+        peer: who asks, by the socket.
+    """
+
+    app: ASGIApp
+    clock: TestClock
+    runner: asyncio.Runner
+    peer: str = "198.51.100.7"
+
+    def get(
+        self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: Any
+    ) -> httpx.Response:
+        """The answer to a request, once all is done that belongs to it.
+
+        It is asked as a browser's reader does, by navigating, unless `sec_fetch_mode` says otherwise.
+        """
+        headers = {"sec_fetch_mode": "navigate", **headers}
+        return self.runner.run(self._ask(path, method, headers, body))
+
+    def post(self, path: str, body: bytes, headers: dict[str, str]) -> httpx.Response:
+        """The answer to what is sent."""
+        return self.runner.run(self._ask(path, "POST", headers, body))
+
+    def page(self, query: str = "dbname=dewiki@WMF&curid=1", **headers: Any) -> httpx.Response:
+        """Page information."""
+        return self.get(f"/links/api/page?{query}", **headers)
+
+    def stamp(self) -> str:
+        """What the form sends along."""
+        return stamp_in(self.get("/links").text)
+
+    async def _ask(
+        self, path: str, method: str, headers: dict[str, Any], body: bytes | None = b""
+    ) -> httpx.Response:
+        transport = httpx.ASGITransport(
+            self.app, raise_app_exceptions=False, client=(self.peer, 50_000)
+        )
+        named = {
+            name.replace("_", "-").encode(): value.encode("latin-1")
+            for name, value in headers.items()
+            if value is not None
+        }
+        async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
+            return await client.request(method, path, headers=named, content=body)
+
+
+def stamp_in(text: str) -> str:
+    """The stamp of the form on a page."""
+    found = re.search(r'name="stamp" value="([^"]+)"', text)
+    assert found is not None
+    return found[1]
+
+
+@contextlib.contextmanager
+def open_front(
+    root: Path,
+    source: RegistrySource | None,
+    *,
+    access: RateLimitPolicy | None = None,
+    voice: ReportOptions | None = None,
+    status: QueueStatusReader | None = None,
+    peer: str = "198.51.100.7",
+    origin: str | None = ORIGIN,
+    mounts: Sequence[SiteMount] = (),
+) -> Iterator[Front]:
+    """The front of a collection with that registry; without `origin` it answers to any Host."""
+    layout = Layout(root / "collection")
+    layout.databases.mkdir(parents=True, exist_ok=True)
+    clock = TestClock()
+    links = LinkRegistry(source, access or RateLimitPolicy(), voice, layout) if source else None
+    with (
+        contextlib.closing(open_database(layout, "")) as database,
+        contextlib.closing(open_decisions(layout, "")) as decisions,
+        asyncio.Runner() as runner,
+    ):
+        app = create_app(
+            database, decisions, replay_origin="http://127.0.0.1:8081", origin=origin, clock=clock,
+            around=WebOptions(links=links, status=status, mounts=mounts),
+        )  # fmt: skip
+        yield Front(app, clock, runner, peer)

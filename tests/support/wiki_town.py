@@ -1,0 +1,249 @@
+"""A town: a real wiki with the extension, a site that it cites, and Weboid that watches over both.
+
+Everything runs as an operator runs it: `weboid wiki add`, then `weboid wiki watch --serve`, which
+archives, checks and serves. Time passes by `tests.support.wiki_pass`.
+"""
+
+import json
+import subprocess
+import tempfile
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from core.clock import SystemClock
+from core.layout import Layout
+from core.urls import identity_key
+from links.check_history import day_of
+from links.registry.database import RegistryStore
+from links.registry.schema import urls
+from links.registry.urls import UrlRow, find_urls, urls_by_id
+from links.states import LinkState
+from tests.support.commands import Ran, Weboid
+from tests.support.linked_site import Answer, LinkedSite
+from tests.support.services.ports import free_port
+from tests.support.services.registries import open_registry
+from tests.support.sites.cache import ROOT
+from tests.support.sites.mediawiki import Wiki, running_wiki
+from tests.support.wiki_pass import pass_days
+from tests.support.wiki_writer import Writer
+
+EXTENSION = ROOT / "wiki" / "mediawiki" / "Weboid" / "extension.json"
+SECRET = "a secret of the town, long enough to be one"
+FARM = "town"
+PATIENCE_S = 240.0
+
+
+@dataclass
+class Town:
+    """The town, running.
+
+    Attributes:
+        wiki: the wiki.
+        writer: its administrator.
+        weboid: the commands, on the town's collection and profile.
+        front: where readers find copies.
+        said: what the watcher's household has said, JSON lines.
+    """
+
+    wiki: Wiki
+    writer: Writer
+    weboid: Weboid
+    front: str
+    bell: str
+    secret: Path
+    said: list[dict[str, Any]] = field(default_factory=list)
+    _name: str = ""
+    _process: "subprocess.Popen[str] | None" = None
+
+    @property
+    def layout(self) -> Layout:
+        """The collection."""
+        return Layout(self.weboid.collection)
+
+    def run(self, *arguments: str) -> Ran:
+        """Run a command on the collection."""
+        return self.weboid.run(*arguments, f"--collection={self.weboid.collection}")
+
+    def add(self, *options: str) -> Ran:
+        """Make the wiki known."""
+        return self.run("wiki", "add", self.wiki.base, *options)
+
+    @contextmanager
+    def watched(self, *options: str, rings: bool = True) -> Iterator[None]:
+        """Watch, archive, check and serve, until the end of the block; with the bell, or without."""
+        port = self.front.rsplit(":", 1)[1]
+        self._process = self.weboid.start(
+            *("wiki", "watch", "--json", f"--collection={self.weboid.collection}"),
+            *(f"--profile={self.weboid.profile}", f"--serve=127.0.0.1:{port}"),
+            *((f"--bell={self.bell}", f"--secret-file={self.secret}") if rings else ()),
+            *options,
+        )
+        hearing = threading.Thread(target=self._hear, args=(self._process,), daemon=True)
+        hearing.start()
+        try:
+            yield
+        finally:
+            self._process.terminate()
+            self._process.wait(PATIENCE_S)
+            hearing.join(PATIENCE_S)
+            for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+                assert pipe is not None
+                pipe.close()
+            self._process = None
+
+    def until(self, what: str, is_so: Callable[[], Any]) -> Any:
+        """Wait until it is so; what it was."""
+        pause = threading.Event()
+        for _ in range(int(PATIENCE_S * 5)):
+            try:
+                if found := is_so():
+                    return found
+            except urllib.error.HTTPError as error:
+                with error:
+                    said = error.read(2_000).decode("utf-8", "replace")
+                if error.code < 500:
+                    raise AssertionError(said) from error
+            except OSError:
+                pass  # not there yet
+            assert self._process is None or self._process.poll() is None, self._last_words()
+            pause.wait(0.2)
+        raise AssertionError(f"{what}: not within {PATIENCE_S:.0f} s. {self._last_words()}")
+
+    def cached(self, *wanted: str) -> list[dict[str, Any]]:
+        """What the front tells the wiki's pages about these links."""
+        body = json.dumps({"wiki": self.name, "urls": list(wanted)}).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.front}/links/api/cached", body, headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            told: list[dict[str, Any]] = json.load(answer)["links"]
+        return told
+
+    @property
+    def name(self) -> str:
+        """The wiki's, as Weboid calls it."""
+        if not self._name:
+            listed = self.run("wiki", "ls", "--json")
+            assert listed.code == 0, listed
+            self._name = str(json.loads(listed.out)["wikis"][0]["wiki"])
+        return self._name
+
+    def states(self) -> dict[str, LinkState]:
+        """Of each link that is watched, by its URL."""
+        with self.store() as store, store.reading() as rows:
+            numbers = list(rows.execute(select(urls.c.id)).scalars())
+            return {row.url: LinkState(row.state) for row in urls_by_id(rows, numbers).values()}
+
+    def looked_at(self, url: str) -> int | None:
+        """The day on which the link was last looked at."""
+        return self._row(url).checked_day
+
+    def is_due(self, url: str) -> bool:
+        """Whether the link is to be looked at today."""
+        due = self._row(url).due_day
+        return due is not None and due <= day_of(SystemClock().now())
+
+    def _row(self, url: str) -> UrlRow:
+        identity = identity_key(url)
+        with self.store() as store, store.reading() as rows:
+            return find_urls(rows, [identity])[identity]
+
+    @contextmanager
+    def store(self) -> Iterator[RegistryStore]:
+        """The registry."""
+        with closing(open_registry(self.layout)) as store:
+            yield store
+
+    def pass_days(self, days: int) -> None:
+        """Let days pass."""
+        pass_days(self.layout, days)
+
+    def _hear(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            try:
+                self.said.append(json.loads(line))
+            except ValueError:
+                self.said.append({"line": line})
+
+    def _last_words(self) -> str:
+        return "\n".join(map(str, self.said[-30:]))
+
+
+@contextmanager
+def running_town(
+    sites: Sequence[LinkedSite], *, php: str = "", **groups: dict[str, Any]
+) -> Iterator[Town]:
+    """A town whose wiki cites these sites; `groups` change the profile.
+
+    Raises:
+        SiteUnavailableError: the wiki could not be built or started.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="town-")))
+        secret = folder / "secret"
+        secret.write_text(SECRET)
+        secret.chmod(0o600)
+        front, bell = f"http://127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+        settings = "\n".join(
+            [
+                f"wfLoadExtension( 'Weboid', '{EXTENSION}' );",
+                f"$wgWeboidFront = '{front}';",
+                f"$wgWeboidBell = 'http://{bell}';",
+                f"$wgWeboidSecretFile = '{secret}';",
+                "$wgJobRunRate = 1;",
+                "$wgRCFeeds['weboid'] = [ 'formatter' => 'JSONRCFeedFormatter', "
+                f"'uri' => 'udp://{bell}', 'omit_bots' => false ];",
+                php,
+            ]
+        )
+        wiki = stack.enter_context(running_wiki(server="self", settings=settings))
+        profile = folder / "profile.toml"
+        profile.write_text(profile_of(sites, **groups))
+        weboid = Weboid(folder, profile)
+        yield Town(wiki, Writer(wiki.api()), weboid, front, bell, secret)
+
+
+def profile_of(sites: Sequence[LinkedSite], **groups: dict[str, Any]) -> str:
+    """A profile under which the sites are reachable, and nobody is waited for."""
+    resolve: dict[str, str] = {}
+    for site in sites:
+        resolve |= site.resolve
+    settings: dict[str, dict[str, Any]] = {
+        "egress": {"allow": ["127.0.0.0/8"], "resolve": resolve},
+        "proxy": {"disk_reserve_bytes": 0},
+        "frontier": {"retry_delay_s": 0.5, "attempts": 2},
+        "politeness": {"min_delay_s": 0.0, "max_delay_s": 0.0, "host_retry_s": 0.5},
+        "links": {"host_gap_s": 0.1, "contact": "https://town.example.org/bot"},
+    }
+    for name, group in groups.items():
+        settings[name] = {**settings.get(name, {}), **group}
+    lines = []
+    for name, group in settings.items():
+        lines.append(f"[{name}]")
+        lines += [f"{key} = {_toml(value)}" for key, value in group.items()]
+    return "\n".join(lines)
+
+
+def article(title: str, text: str) -> Answer:
+    """A page as a newspaper has it."""
+    style = "body{font:18px/1.5 Georgia,serif;max-width:42rem;margin:2rem auto;color:#222}h1{color:#7a1f1f}"
+    body = f"<!doctype html><title>{title}</title><style>{style}</style><h1>{title}</h1>{text}"
+    return 200, {"Content-Type": "text/html; charset=utf-8"}, body.encode()
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ", ".join(f"{json.dumps(key)} = {_toml(each)}" for key, each in value.items())
+            + "}"
+        )
+    return json.dumps(value)

@@ -1,0 +1,14 @@
+"""Fixtures of warc."""
+
+from tests.support.playback_fixtures import (  # noqa: F401 fixtures
+    collection,
+)
+from tests.support.proxy_fixtures import (  # noqa: F401 fixtures
+    certificate,
+    layout,
+    origin,
+    proxy,
+    secure_origin,
+    settings,
+    start,
+)

@@ -1,0 +1,649 @@
+"""The captures index as playback reads it: SQLite and a real PostgreSQL give the same answers."""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core.captures import ArtifactKind, Capture, RecordLocation, RecordType, artifact_uri
+from core.config.database_urls import parse_index_url
+from core.config.settings import IndexSettings
+from core.errors import ConfigError, TransientError
+from core.layout import Layout
+from core.page_classes import GOOD, WITHHELD, PageClass
+from core.page_manifest import PageInfo, VisitOutcome
+from core.timestamps import timestamp14, warc_date
+from core.url_keys import replay_key
+from playback.replay.capture_lookup import CaptureLookup
+from playback.web.page_search import PageSearch, parse_question
+from playback.web.page_store import CapturedPage, PageStore
+from tests.support.examples import examples
+from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, png, serving
+from tests.support.services.postgres import PostgresServer
+from warc.index import postgres_database as playback_postgres
+from warc.index.database import (
+    IndexDatabase,
+    PersistentSqliteDatabase,
+    PooledSqliteDatabase,
+    SqliteDatabase,
+    open_database,
+)
+from warc.index.postgres import PostgresCaptureIndex
+from warc.index.postgres_database import PostgresDatabase
+from warc.index.protocol import CaptureRow, PageIndexRow, columns
+from warc.index.renewal import renew_index
+from warc.index.sqlite import SqliteCaptureIndex
+
+pytestmark = pytest.mark.playback
+
+URLS = (
+    "https://a.example/",
+    "http://a.example/",
+    "https://a.example/Path?q=%C3%A9",
+    "https://a.example/path?q=%C3%A9",
+    f"https://a.example/{'long' * 300}1",
+    f"https://a.example/{'long' * 300}2",
+)
+PAGE_IDS = ("one", "two", "three")
+Writer = SqliteCaptureIndex | PostgresCaptureIndex
+
+
+def capture(
+    url: str = URLS[0],
+    *,
+    second: int = 0,
+    offset: int = 0,
+    page_id: str | None = None,
+    kind: RecordType = RecordType.RESPONSE,
+) -> Capture:
+    """A row of the index; there is no record to it."""
+    return Capture(
+        url,
+        replay_key(url),
+        NOW + timedelta(seconds=second),
+        kind,
+        "text/html",
+        200,
+        "sha256:0",
+        RecordLocation("weboid-1.warc.gz", offset, 99),
+        RecordLocation("weboid-2.warc.gz", 7, 8) if kind is RecordType.REVISIT else None,
+        page_id,
+    )
+
+
+def page(page_id: str, url: str = URLS[0], **changes: Any) -> PageInfo:
+    """A page's manifest; `second` says when."""
+    at = NOW + timedelta(seconds=changes.pop("second", 0))
+    about = PageInfo(
+        page_id, url, url, warc_date(at), VisitOutcome.COMPLETE, status=200, mime="text/html"
+    )
+    return replace(about, **changes)
+
+
+def searched(database: IndexDatabase, words: str) -> tuple[CapturedPage, ...]:
+    """The pages that have the words, the first part of them."""
+    return PageSearch(database, PageStore(database)).find(parse_question(words)).pages
+
+
+KINDS = {
+    "sqlite": SqliteDatabase,
+    "kept sqlite": PersistentSqliteDatabase,
+    "pooled sqlite": PooledSqliteDatabase,
+}
+
+
+@pytest.fixture(params=[*KINDS, "postgresql"])
+def both(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[Callable[[], Writer], IndexDatabase]]:
+    """How to open an index for writing, and the database to read it with."""
+    path = tmp_path / "captures.sqlite"
+    url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
+    database: IndexDatabase
+    database = PostgresDatabase(parse_index_url(url)) if url else KINDS[request.param](path)
+    with ExitStack() as stack:
+        stack.callback(database.close)
+
+        def make() -> Writer:
+            made: Writer = (
+                PostgresCaptureIndex(parse_index_url(url)) if url else SqliteCaptureIndex(path)
+            )
+            stack.callback(made.close)
+            return made
+
+        yield make, database
+
+
+Both = tuple[Callable[[], Writer], IndexDatabase]
+
+
+def test_an_index_that_is_not_there_yet_is_empty(both: Both) -> None:
+    """Playback may be started first; what is written then is found."""
+    make, database = both
+    assert searched(database, "") == ()
+    assert list(CaptureLookup(database).captures(URLS[0], NOW)) == []
+    make().add_captures([capture()])
+
+    assert list(CaptureLookup(database).captures(URLS[0], NOW)) == [capture()]
+
+
+def test_an_index_of_an_older_version_is_an_error(both: Both) -> None:
+    """It is not taken for an empty one: the reader is told to come back, the log what to run."""
+    make, database = both
+    writer = make()
+    writer.add_page(page("one"))
+    if isinstance(writer, PostgresCaptureIndex):
+        writer._server.execute("DROP TABLE qualities")
+    else:
+        writer._db.execute("DROP TABLE qualities")
+        writer._db.execute("PRAGMA user_version = 3")
+
+    with pytest.raises(TransientError, match="weboid index rebuild"):
+        searched(database, "")
+
+
+def test_the_very_url_comes_first_and_then_the_nearest(both: Both) -> None:
+    """Equals by replay key follow; URLs that share only their first characters do not."""
+    make, database = both
+    found = [capture(url, second=at, offset=n) for n, (url, at) in enumerate(
+        [(URLS[0], 50), (URLS[0], -20), (URLS[1], 1), (URLS[4], 0), (URLS[5], 0)]
+    )]  # fmt: skip
+    make().add_captures(found)
+    index = CaptureLookup(database)
+
+    assert list(index.captures(URLS[0], NOW)) == [found[1], found[0], found[2]]
+    assert list(index.captures(URLS[0], NOW, window=timedelta(seconds=30))) == [found[1], found[2]]
+    assert list(index.captures(URLS[4], NOW)) == [found[3]]
+
+
+def test_a_capture_comes_back_as_it_was_written(both: Both) -> None:
+    """All its fields, also those that are empty."""
+    make, database = both
+    written = replace(capture(kind=RecordType.REVISIT, page_id="one"), truncated="length")
+    make().add_captures([written])
+
+    assert list(CaptureLookup(database).captures(URLS[0], NOW)) == [written]
+
+
+def test_a_page_and_its_artifacts_are_found(both: Both) -> None:
+    """A failed page is none, and what was captured for it is withheld."""
+    make, database = both
+    dom = artifact_uri(ArtifactKind.DOM, URLS[0])
+    writer = make()
+    writer.add_page(page("one", second=60))
+    writer.add_page(page("two", outcome=VisitOutcome.FAILED))
+    writer.add_captures([capture(dom, second=60, page_id="one"), capture(page_id="two", offset=5)])
+    index = CaptureLookup(database)
+    found = index.page(URLS[0], NOW)
+
+    assert found is not None
+    assert found.timestamp == timestamp14(NOW + timedelta(seconds=60))
+    kept = index.artifact(found, ArtifactKind.DOM)
+    assert kept is not None
+    assert kept.url == dom
+    assert index.artifact(found, ArtifactKind.TEXT) is None
+    assert list(index.documents(URLS[0], NOW)) == []
+
+
+def shown(database: IndexDatabase, at: datetime = NOW, url: str = URLS[0]) -> str | None:
+    """What replay and front both offer for a moment at which nothing was captured."""
+    found, offered = CaptureLookup(database).page(url, at), PageStore(database).nearest(url, at)
+    assert (found and found.page_id) == (offered and offered.page_id)
+    return found.page_id if found is not None else None
+
+
+def test_a_second_best_capture_is_never_chosen_over_a_good_one(both: Both) -> None:
+    """However near it is and however far the good one; where there is no other it is offered."""
+    make, database = both
+    writer = make()
+    for kind in sorted(set(PageClass) - GOOD - WITHHELD):
+        url = f"https://{kind}.example/"
+        writer.add_page(page(f"{kind} worse", url, second=-10, page_class=kind, status=200))
+        assert shown(database, NOW, url) == f"{kind} worse"
+        writer.add_page(page(f"{kind} good", url, second=5_000_000, page_class=PageClass.OK))
+        old = page(f"{kind} old", url, second=-6_000_000, page_class=PageClass.UNJUDGED)
+        writer.add_page(old)
+
+        assert shown(database, NOW, url) == f"{kind} good"
+        assert shown(database, NOW - timedelta(seconds=3_000_000), url) == f"{kind} old"
+        newest = PageStore(database).nearest(url, None)
+        assert newest is not None
+        assert newest.page_id == f"{kind} good"
+
+
+def test_a_challenge_is_never_offered(both: Both) -> None:
+    """Rather a parked domain; alone, nothing is shown but by its own timestamp, on purpose."""
+    make, database = both
+    writer = make()
+    evidence = ("Cloudflare says so.", "It is called so.")
+    writer.add_page(
+        page("wall", page_class=PageClass.CHALLENGE, class_score=0.9, class_evidence=evidence)
+    )
+    index, store = CaptureLookup(database), PageStore(database)
+
+    assert index.page(URLS[0], NOW) is None
+    purposely = index.page(URLS[0], NOW, on_purpose=True)
+    assert purposely is not None
+    assert purposely.page_id == "wall"
+    (told,) = store.captures(URLS[0], limit=5)
+    assert (told.evidence, told.class_score, told.has_copy) == (list(evidence), 0.9, False)
+    writer.add_page(page("parked", second=5_000_000, page_class=PageClass.PARKED))
+    assert shown(database, NOW + timedelta(seconds=5)) == "parked"
+
+
+def test_a_timestamp_names_the_very_capture(both: Both) -> None:
+    """A second-best one is shown to who asks for it; a better one is known."""
+    make, database = both
+    writer = make()
+    writer.add_page(page("gone", page_class=PageClass.SOFT_404))
+    writer.add_page(page("good", second=90, page_class=PageClass.OK))
+    store = PageStore(database)
+
+    assert shown(database) == "gone"
+    assert shown(database, NOW + timedelta(seconds=1)) == "good"
+    gone, good = store.nearest(URLS[0], NOW), store.nearest(URLS[0], NOW + timedelta(seconds=90))
+    assert gone is not None
+    assert good is not None
+    assert store.better(gone) == good
+    assert store.better(good) is None
+
+
+def test_the_other_scheme_is_the_same_page_but_another_case_is_not(both: Both) -> None:
+    """A good copy over https goes before an error over http; a page of another name does not."""
+    make, database = both
+    writer = make()
+    at = NOW + timedelta(seconds=5)
+    writer.add_page(page("http", URLS[1], page_class=PageClass.HTTP_ERROR))
+    writer.add_page(page("upper", URLS[2], page_class=PageClass.HTTP_ERROR))
+    writer.add_page(page("lower", URLS[3], page_class=PageClass.OK))
+    assert shown(database, at, URLS[1]) == "http"
+    writer.add_page(page("https", URLS[0], second=60, page_class=PageClass.OK))
+
+    assert shown(database, at, URLS[1]) == "https"
+    assert shown(database, at, URLS[2]) == "upper"
+
+
+def test_a_good_capture_is_found_among_many_that_are_not(both: Both) -> None:
+    """More of them lie nearer than are looked at, or listed, at once."""
+    make, database = both
+    writer = make()
+    with writer.transaction():
+        for n in range(250):
+            writer.add_page(page(f"p{n}", second=n, page_class=PageClass.CHALLENGE))
+            writer.add_page(page(f"q{n}", second=n, page_class=PageClass.LOGIN_WALL))
+        writer.add_page(page("good", second=-9_000_000, page_class=PageClass.OK))
+
+    assert shown(database, NOW + timedelta(seconds=300)) == "good"
+
+
+def test_parts_of_a_page_are_found_whatever_its_class(both: Both) -> None:
+    """What a challenge loaded may be another page's picture; its document is no copy of a page."""
+    make, database = both
+    writer = make()
+    writer.add_page(page("wall", page_class=PageClass.CHALLENGE))
+    writer.add_page(page("gone", second=1, page_class=PageClass.SOFT_404))
+    writer.add_page(page("good", second=50, page_class=PageClass.OK))
+    found = [
+        capture(second=second, offset=second, page_id=page_id)
+        for page_id, second in (("wall", 0), ("gone", 1), ("good", 50))
+    ]
+    writer.add_captures(found)
+    index = CaptureLookup(database)
+
+    assert list(index.captures(URLS[0], NOW)) == found
+    assert list(index.documents(URLS[0], NOW)) == [found[2], found[1]]
+    assert list(index.documents(URLS[0], NOW, of_page="wall")) == [found[0], found[2], found[1]]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("BREAD", {"one"}),
+        ("100%_", {"two"}),
+        ("%", {"two"}),
+        ("a.example", {"one", "two", "three"}),
+        ("\\", set()),
+        ("nul\0", {"three"}),
+        (":key %(key)s", set()),
+    ],
+)
+def test_words_are_searched_as_they_are(words: str, found: set[str], both: Both) -> None:
+    """Case does not matter, and no character has a meaning of its own."""
+    make, database = both
+    writer = make()
+    for page_id, title in (("one", "On bread"), ("two", "100%_ sure"), ("three", "A nul\0 here")):
+        writer.add_page(page(page_id, title=title))
+
+    pages = searched(database, words)
+    assert {each.page_id for each in pages} == found
+
+
+def test_lists_go_on_where_they_stop(both: Both) -> None:
+    """The newest come first, and the last part says that there is no more."""
+    make, database = both
+    writer = make()
+    with writer.transaction():
+        for number in range(53):
+            writer.add_page(page(f"{number:02}", second=number))
+    search = PageSearch(database, PageStore(database))
+    first = search.find(parse_question(""))
+    second = search.find(parse_question(""), before=first.older)
+
+    assert len(first.pages) == 50
+    assert first.newer is None
+    assert [each.page_id for each in second.pages] == ["02", "01", "00"]
+    assert second.older is None
+    assert search.find(parse_question(""), after=second.newer).pages == first.pages
+
+
+SITES = (
+    "https://example.org/",
+    "http://www.example.org/A",
+    "https://sub.example.org/a/b",
+    "https://example.org:8443/a",
+    "https://example.org-other.net/",
+    "https://notexample.org/",
+    "https://example.org/a%20b?z=1&y=2",
+    "http://192.0.2.7/x",
+    f"https://example.org/{'long' * 300}",
+)
+
+
+FOUND = {
+    "host:example.org": {0, 1, 2, 3, 6, 8},
+    "site: HTTPS://WWW.Example.org/whatever": {0, 1, 2, 3, 6, 8},
+    "host:*.sub.example.org": {2},
+    "host:192.0.2.7": {7},
+    "host:org": {0, 1, 2, 3, 5, 6, 8},
+    "host:nowhere.example": set(),
+    "host:///": set(),
+    "url:example.org/a": {1, 6},
+    "url:https://example.org/a%20b?z": {6},
+    "url:http://sub.example.org/a/": {2},
+    "url:https://example.org/" + "long" * 290: {8},
+    "url:https://example.org": {0, 6, 8},
+    "url:://": set(),
+    "title:page-7": {7},
+    "title:PAGE 7": {7},
+    "title:example.org": set(),
+    "192.0.2.7 page": {7},
+}
+
+
+@pytest.mark.parametrize("few", [10_000, 3], ids=["few", "many"])
+def test_pages_are_found_by_site_by_address_and_by_title(
+    few: int, both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same whether a range of the index is read whole or the newest pages are looked through."""
+    monkeypatch.setattr("playback.web.page_search._FEW", few)
+    make, database = both
+    writer = make()
+    with writer.transaction():
+        for number, url in enumerate(SITES):
+            writer.add_page(page(str(number), url, second=number, title=f"Page-{number}"))
+
+    for words, found in FOUND.items():
+        told = [each.page_id for each in searched(database, words)]
+        assert told == [str(each) for each in sorted(found, reverse=True)], words
+
+
+def test_a_long_search_says_how_far_it_went_and_goes_on(both: Both) -> None:
+    """No question reads more than it may; nothing is lost or told twice between its parts."""
+    make, database = both
+    writer = make()
+    with writer.transaction():
+        for number in range(100):
+            title = "needle" if number in (3, 4, 97) else "hay"
+            writer.add_page(page(f"{number:02}", second=number, title=title))
+    search = PageSearch(database, PageStore(database), most_read=30)
+    question = parse_question("title:needle")
+    parts = [search.find(question)]
+    while parts[-1].older is not None:
+        parts.append(search.find(question, before=parts[-1].older))
+
+    told = [[each.page_id for each in part.pages] for part in parts]
+    assert told == [["97"], [], [], ["04", "03"]]
+    assert [part.read_to for part in parts] == [
+        NOW.replace(microsecond=250_000) + timedelta(seconds=second) for second in (70, 40, 10)
+    ] + [None]
+
+
+# ------------------------------------------------------------------------------- the same, always
+
+_captures = st.lists(
+    st.builds(
+        capture,
+        st.sampled_from((*URLS, *(artifact_uri(ArtifactKind.DOM, url) for url in URLS[:2]))),
+        second=st.integers(-40, 40).map(lambda number: number * 3),
+        page_id=st.sampled_from((None, *PAGE_IDS)),
+        kind=st.sampled_from((RecordType.RESPONSE, RecordType.REVISIT)),
+    ),
+    max_size=25,
+    unique_by=lambda each: (each.url, each.captured_at),
+)
+_pages = st.lists(
+    st.builds(
+        page,
+        st.sampled_from(PAGE_IDS),
+        st.sampled_from(URLS),
+        second=st.integers(-120, 120),
+        outcome=st.sampled_from(VisitOutcome),
+        page_class=st.sampled_from(PageClass),
+        status=st.sampled_from((None, 200, 404)),
+        title=st.sampled_from(("", "Bread", "bröd\U0001f35e")),
+    ),
+    max_size=3,
+    unique_by=(lambda each: each.page_id, lambda each: each.captured_at),
+)
+
+
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_captures, _pages, st.sampled_from(URLS), st.integers(-70, 70))
+def test_both_answer_the_same(
+    postgres: PostgresServer,
+    captures: list[Capture],
+    pages: list[PageInfo],
+    url: str,
+    second: int,
+) -> None:
+    """Whatever the index holds, each question has one answer."""
+    at = NOW + timedelta(seconds=second, milliseconds=500)  # no two are equally near
+    rows = [
+        replace(each, location=RecordLocation("weboid-1.warc.gz", number, 9))
+        for number, each in enumerate(captures)
+    ]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        address = parse_index_url(_emptied(postgres))
+        writers: list[Writer] = [
+            SqliteCaptureIndex(folder / "captures.sqlite"),
+            PostgresCaptureIndex(address),
+        ]
+        databases: list[IndexDatabase] = [
+            PersistentSqliteDatabase(folder / "captures.sqlite"),
+            PostgresDatabase(address),
+        ]
+        for each in (*writers, *databases):
+            stack.callback(each.close)
+        for writer in writers:
+            with writer.transaction():
+                writer.add_captures(rows)
+                for info in pages:
+                    writer.add_page(info)
+        one, two = ([*_answers(database, url, at)] for database in databases)
+        assert one == two
+
+
+def _answers(database: IndexDatabase, url: str, at: datetime) -> Iterator[object]:
+    """What playback asks."""
+    index, store = CaptureLookup(database), PageStore(database)
+    yield list(index.captures(url, at))
+    yield list(index.captures(url, at, window=timedelta(seconds=31)))
+    found = index.page(url, at)
+    yield found
+    yield index.page(url, at, on_purpose=True)
+    if found is not None:
+        yield index.artifact(found, ArtifactKind.DOM)
+    yield list(index.documents(url, at))
+    yield searched(database, "bre")
+    yield store.moments(url)
+    yield store.spellings(url, limit=9)
+    yield store.captures(url, limit=50)
+    yield store.nearest(url, at)
+    yield store.nearest(url, None)
+
+
+_DATABASES: dict[int, str] = {}
+
+
+def _emptied(postgres: PostgresServer) -> str:
+    """The URL of an index with empty tables; one database serves all examples."""
+    if postgres.port not in _DATABASES:
+        _DATABASES[postgres.port] = postgres.database()
+    url = _DATABASES[postgres.port]
+    with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
+        index._server.execute("TRUNCATE captures, pages, payloads, files")
+    return url
+
+
+# ------------------------------------------------------------------------------- servers
+
+
+@pytest.fixture
+def mortal() -> Iterator[PostgresServer]:
+    """A PostgreSQL that a test may harm."""
+    server = PostgresServer()
+    yield server
+    server.stop()
+
+
+def test_many_may_ask_at_once(postgres: PostgresServer, database_url: str) -> None:
+    """More questions than connections wait for one another."""
+    address = parse_index_url(database_url)
+    with (
+        closing(PostgresCaptureIndex(address)) as writer,
+        closing(PostgresDatabase(address)) as database,
+    ):
+        writer.add_captures([capture()])
+        answers: list[list[Capture]] = []
+
+        def ask() -> None:
+            answers.extend(list(CaptureLookup(database).captures(URLS[0], NOW)) for _ in range(10))
+
+        threads = [threading.Thread(target=ask) for _ in range(40)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        connections = len(database._idle)
+
+    assert answers == [[capture()]] * 400
+    assert connections <= playback_postgres.MOST_CONNECTIONS
+
+
+def test_a_server_that_hangs_is_given_up(
+    mortal: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader is told to come back, and the next question finds the server again."""
+    monkeypatch.setattr(playback_postgres, "ANSWER_LIMIT_S", 0.5)
+    with closing(PostgresDatabase(parse_index_url(mortal.database()))) as database:
+        assert database.rows("SELECT 1 AS one", {}) == [{"one": 1}]
+        mortal.pause(stop=True)
+        try:
+            with pytest.raises(TransientError, match="cannot be read"):
+                database.rows("SELECT 1 AS one", {})
+        finally:
+            mortal.pause(stop=False)
+        assert database.rows("SELECT 1 AS one", {}) == [{"one": 1}]
+
+
+def test_readers_go_on_while_the_index_is_made_anew(tmp_path: Path, database_url: str) -> None:
+    """The old one answers until the new one is published, and then the new one does."""
+    address, place = parse_index_url(database_url), IndexSettings(url=database_url)
+    with closing(PostgresCaptureIndex(address)) as writer:
+        writer.add_captures([capture()])
+    with closing(PostgresDatabase(address)) as database:
+        index = CaptureLookup(database)
+
+        def seen() -> list[Capture]:
+            found = [list(index.captures(URLS[0], NOW)) for _ in range(10)]
+            assert found.count(found[0]) == 10
+            return found[0]
+
+        assert seen() == [capture()]
+        with renew_index(Layout(tmp_path), place) as renewed:
+            renewed.index.add_captures([capture(second=1, offset=7)])
+            assert seen() == [capture()]
+            renewed.publish()
+        assert seen() == [capture(second=1, offset=7)]
+
+
+def test_a_setting_that_names_no_index_is_refused(tmp_path: Path) -> None:
+    """Before anything is started."""
+    with pytest.raises(ConfigError, match=r"\[index\] url"):
+        open_database(Layout(tmp_path), "mysql://db.example/x")
+
+
+def copy(collection: CollectionBuilder, url: str) -> None:
+    """Put the collection's index into PostgreSQL, and take the file away."""
+    collection.close()
+    path = collection.layout.captures_db
+    with (
+        closing(sqlite3.connect(path)) as old,
+        closing(PostgresCaptureIndex(parse_index_url(url))) as index,
+    ):
+        query = f"SELECT {columns(CaptureRow)} FROM captures"
+        index.add_rows([CaptureRow(*row) for row in old.execute(query)])
+        marks = ", ".join(["%s"] * len(PageIndexRow._fields))
+        for row in old.execute(f"SELECT {columns(PageIndexRow)} FROM pages"):
+            index._server.execute(
+                f"INSERT INTO pages ({columns(PageIndexRow)}) VALUES ({marks})", row
+            )
+    path.unlink()
+
+
+def test_readers_are_served_from_postgresql_and_told_when_it_is_away(
+    collection: CollectionBuilder, mortal: PostgresServer
+) -> None:
+    """Front and replay answer from it, say 503 while it is gone, and go on when it is back."""
+    url = "https://site.example/"
+    at = timestamp14(NOW)
+    collection.page(url, "<p>the copy</p>", title="A title")
+    image = f"{url}i.png"
+    collection.response(image, png(), mime="image/png")
+    index_url = mortal.database()
+    copy(collection, index_url)
+
+    def answers() -> list[int]:
+        asked = [served.get("/"), served.get(f"/page/{at}/{url}")]
+        front = [reply.status for reply in asked]
+        targets = (f"/c/{at}/{url}", f"/c/{at}im_/{image}")
+        return [*front, *(fetch(served.replay, target).status for target in targets)]
+
+    with serving(collection, index_url) as served:
+        assert answers() == [200, 200, 200, 200]
+        assert "A title" in served.get("/").text
+        mortal.kill()
+        assert answers() == [503, 503, 503, 503]
+        mortal.start()
+        assert answers() == [200, 200, 200, 200]
+        assert index_url not in command_lines()
+
+
+def command_lines() -> str:
+    """What every process on this machine was started with."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_text(errors="replace"))
+    return "\n".join(found)

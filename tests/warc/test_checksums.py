@@ -1,0 +1,154 @@
+"""Every closed WARC has a line in SHA256SUMS that outlives the database."""
+
+import hashlib
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from core.layout import Layout
+from tests.support.proxy_fixtures import Origin, Proxy, ok
+from tests.support.warc_damage import SITE, captures, flip, make_collection, sql
+from tests.warc.test_file_check import fetch
+from warc.checksums import add_sums, read_sums
+from warc.rebuild import rebuild_index
+from warc.verification import verify_collection
+
+A, B = "a" * 64, "b" * 64
+
+
+@pytest.fixture
+def folder(layout: Layout) -> Layout:
+    """An empty collection with its folders."""
+    layout.archive.mkdir()
+    layout.databases.mkdir()
+    return layout
+
+
+def until(proxy: Proxy, done: Callable[[], bool]) -> None:
+    """Wait for what the proxy does in the background; it tells nobody when."""
+    while not done():
+        with suppress(subprocess.TimeoutExpired):
+            raise AssertionError(f"It ended with {proxy.process.wait(0.01)}.")
+
+
+@pytest.mark.proxy
+async def test_a_closed_file_has_its_checksum_in_the_list_and_in_the_index(
+    start: Callable[..., Proxy], origin: Origin, layout: Layout
+) -> None:
+    """`sha256sum -c` reads it; the index has size and moment, too. Also after roll-overs."""
+    origin.answers = {f"/{n}": ok(os.urandom(3000 + n)) for n in range(3)}
+    proxies = [start(name, warc_limit_bytes=1500) for name in ("one", "two")]
+    for number in range(3):
+        for proxy in proxies:
+            await fetch(proxy, f"{SITE}/{number}", page_id=f"{number}-{proxy.port}")
+    for proxy in proxies:
+        proxy.stop()
+    warcs = sorted(layout.archive.glob("*.warc.gz"))
+    checked = subprocess.run(
+        ["sha256sum", "--strict", "-c", layout.checksums.name],
+        cwd=layout.archive,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert checked.stdout.count(": OK") == len(warcs) > 6
+    rows = sql(layout, "SELECT filename, size, sha256, closed_ms FROM files ORDER BY filename")
+    assert rows == [
+        (
+            path.name,
+            path.stat().st_size,
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            path.stat().st_mtime_ns // 1_000_000,
+        )
+        for path in warcs
+    ]
+
+
+@pytest.mark.proxy
+def test_a_file_without_its_line_gets_it_from_the_next_proxy(
+    start: Callable[..., Proxy], layout: Layout
+) -> None:
+    """A killed proxy had no time; lines that are there stay as they are."""
+    layout.root.rmdir()
+    make_collection(layout.root, killed=True)
+    proxy = start()
+    until(proxy, lambda: len(read_sums(layout).by_name) == 2)
+    proxy.stop()
+    text = layout.checksums.read_text()
+    layout.checksums.write_text(text.splitlines()[0] + "\n")
+    proxy = start("again")
+    until(proxy, lambda: len(read_sums(layout).by_name) == 2)
+    proxy.stop()
+
+    assert sorted(layout.checksums.read_text().splitlines()) == sorted(text.splitlines())
+    assert verify_collection(layout).is_sound
+
+
+@pytest.mark.proxy
+def test_a_rebuild_restores_the_list_and_does_not_bless_damage(layout: Layout) -> None:
+    """Missing lines are made, empty ones go; a line is never changed to suit a damaged file."""
+    layout.root.rmdir()
+    make_collection(layout.root)
+    whole = read_sums(layout).by_name
+    layout.checksums.unlink()
+    rebuild_index(layout, bucket="default")
+    assert read_sums(layout).by_name == whole
+
+    layout.checksums.write_text(layout.checksums.read_text() + "nonsense\n")
+    flip(captures(layout), 400)
+    told: list[str] = []
+    rebuild_index(layout, bucket="default", told=told.append)
+
+    assert read_sums(layout).by_name == whole
+    assert read_sums(layout).bad == []
+    assert captures(layout).name in told[0]
+    assert "checksum" in {each.kind for each in verify_collection(layout).faults}
+
+
+def test_lines_of_many_writers_stay_whole(folder: Layout) -> None:
+    """Each appends under a lock; a file gets one line."""
+    names = [f"weboid-{number}.warc.gz" for number in range(40)]
+
+    def write() -> None:
+        for name in names:
+            add_sums(folder, {name: A})
+
+    threads = [threading.Thread(target=write) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(folder.checksums.read_text().splitlines()) == sorted(f"{A}  {n}" for n in names)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", f"{B}  new\n"),
+        (f"{A}  old\n", f"{A}  old\n{B}  new\n"),
+        (f"{A}  old", f"{A}  old\n{B}  new\n"),
+        (f"{A}  old\n{A[:30]}", f"{A}  old\n{B}  new\n"),
+        (f"{A} *new\n", f"{A} *new\n"),
+    ],
+    ids=["empty", "whole", "no-line-end", "torn", "known"],
+)
+def test_a_line_is_added_whatever_the_last_writer_left(
+    folder: Layout, before: str, after: str
+) -> None:
+    """A torn line is cut; one that somebody's editor left without its end is ended."""
+    folder.checksums.write_text(before)
+    add_sums(folder, {"new": B})
+
+    assert folder.checksums.read_text() == after
+
+
+def test_a_list_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    """No error."""
+    assert read_sums(Layout(tmp_path)).by_name == {}

@@ -1,0 +1,237 @@
+"""`weboid proxy` and `weboid worker`, as they are started by hand."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.clock import SystemClock
+from core.config.settings import FrontierSettings, PolitenessSettings
+from core.errors import CollectionInUseError
+from core.layout import Layout
+from crawler import collection as collections
+from crawler.collection import open_collection
+from crawler.frontier.backend import open_frontier
+from crawler.frontier.base import Frontier, NewItem
+from crawler.status.collection_status import is_in_use
+from tests.support.commands import WEBOID, Weboid
+from tests.support.services.redis_server import RedisServer
+from tests.weboid.cli.crawl.test_crawl_runs import RULES, check, records
+
+pytestmark = [pytest.mark.browser, pytest.mark.proxy]
+
+SECRET = "a secret of more than thirty-two characters"
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis for frontier and dedup index."""
+    server = RedisServer(tmp_path / "redis", persistent=True)
+    yield server
+    server.stop()
+
+
+class Started:
+    """A command that stays."""
+
+    def __init__(self, weboid: Weboid, redis: RedisServer, *arguments: str, **env: str) -> None:
+        self.err = weboid.folder / f"{arguments[0]}.err"
+        given = {"WEBOID_FRONTIER": redis.url, "WEBOID_DEDUP": redis.url, **env}
+        profile = ("--profile", str(weboid.profile), "--json")
+        with self.err.open("w") as err:
+            self.process = subprocess.Popen(
+                [str(WEBOID), *arguments, *profile],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=err,
+                text=True,
+                cwd=weboid.folder,
+                env={**os.environ, **given},
+                start_new_session=True,
+            )
+
+    def until(self, event: str) -> dict[str, Any]:
+        """Its next event of that name."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said: dict[str, Any] = json.loads(line)
+            if said["event"] == event:
+                return said
+        raise AssertionError(self.err.read_text())
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=120)
+        return self.process.returncode
+
+
+@pytest.fixture
+def weboid(weboid_with: Callable[..., Weboid]) -> Weboid:
+    """With robots.txt obeyed, which workers fetch through a proxy that they have found."""
+    return weboid_with(policy={"robots": "obey"})
+
+
+@pytest.fixture
+def start(weboid: Weboid, redis: RedisServer) -> Iterator[Callable[..., Started]]:
+    """Starts a command that stays; what a failed test leaves is ended."""
+    begun: list[Started] = []
+
+    def begin(*arguments: str, **env: str) -> Started:
+        begun.append(Started(weboid, redis, *arguments, **env))
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        if each.process.poll() is None:
+            os.killpg(each.process.pid, signal.SIGKILL)
+        each.process.communicate()
+
+
+def frontier_at(redis: RedisServer) -> Frontier:
+    """The frontier, to add to."""
+    settings = FrontierSettings(url=redis.url)
+    return open_frontier(Layout(Path("none")), settings, PolitenessSettings())
+
+
+PORTS = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
+
+
+def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
+    weboid: Weboid, redis: RedisServer, start: Callable[..., Started]
+) -> None:
+    """Secrets by file, addresses by file; nothing secret is said; nothing is left open."""
+    for name, text in {"secret": SECRET, "address": redis.url}.items():
+        (weboid.folder / name).write_text(f"{text}\n")
+    by_file = {"WEBOID_FRONTIER": "@address", "WEBOID_DEDUP": "@address"}
+    proxy = start("proxy", *PORTS, "--secret-file", "secret", **by_file)
+    ready = proxy.until("ready")
+    logs = ("--reports", "logs")
+    worker = start("worker", "--workers", "1", "--secret-file", "secret", *logs, **by_file)
+    url = f"{RULES}/page/plain".replace("http:", "https:")
+    with frontier_at(redis) as frontier:
+        frontier.add([NewItem(url)], now=CLOCK.now())
+    page = worker.until("page")
+    refused = weboid.run("archive", "--profile", str(weboid.profile), url)
+    codes = worker.stop(), proxy.stop()
+
+    (line,) = (weboid.folder / "logs" / "crawl.jsonl").read_text().splitlines()
+    logged = json.loads(line)
+    assert (logged["url"], logged["outcome"], logged["attempt"]) == (url, "complete", 1)
+    assert (page["url"], page["outcome"]) == (url, "complete")
+    assert codes == (0, 0)
+    assert "authority" not in ready
+    assert refused.code == 5
+    assert "proxies of a cluster" in refused.err
+    assert SECRET not in proxy.err.read_text() + worker.err.read_text()
+    check(weboid.collection)
+    targets = {target for _, target, *_ in records(weboid.collection)}
+    assert f"{RULES}/robots.txt".replace("http:", "https:") in targets
+    assert list((weboid.collection / "db" / "proxies").iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["proxy", "worker"])
+@pytest.mark.parametrize("secret", ["", "too short"])
+def test_without_a_good_secret_nothing_starts(weboid: Weboid, command: str, secret: str) -> None:
+    """The remedy is said, the secret is not."""
+    (weboid.folder / "secret").write_text(secret)
+    options = ("--secret-file", "secret") if secret else ()
+    ran = weboid.run(command, *options)
+
+    assert ran.code == 2
+    assert "openssl rand" in ran.err
+    assert "too short" not in ran.err
+    assert not weboid.collection.exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--listen", "nowhere"),
+        ("--control", "127.0.0.1:99999"),
+        ("--frontier", "http://a"),
+        ("--frontier", "@missing"),
+        ("--database", "postgresql://a/b"),  # and no dedup index
+    ],
+)
+def test_an_address_that_is_none_is_named(weboid: Weboid, options: tuple[str, str]) -> None:
+    """Before anything is opened."""
+    (weboid.folder / "secret").write_text(SECRET)
+    ran = weboid.run("proxy", "--secret-file", "secret", *options)
+
+    assert ran.code == 2, ran.err
+    assert not weboid.collection.exists()
+
+
+def test_a_proxy_of_another_folder_is_refused(
+    weboid: Weboid, redis: RedisServer, start: Callable[..., Started]
+) -> None:
+    """Two collections on one frontier would be two halves of one archive."""
+    first = start("proxy", *PORTS, WEBOID_SECRET=SECRET)
+    first.until("ready")
+    second = start("proxy", *PORTS, "--collection", "other", WEBOID_SECRET=SECRET)
+    code = second.process.wait(60)
+
+    assert code == 2
+    assert "another collection" in second.err.read_text()
+    assert first.stop() == 0
+
+
+def test_a_proxy_that_starts_before_its_redis_waits(
+    redis: RedisServer, start: Callable[..., Started]
+) -> None:
+    """It says so, and serves as soon as it can."""
+    redis.kill()
+    proxy = start("proxy", *PORTS, WEBOID_SECRET=SECRET)
+    waiting = proxy.until("waiting")
+    redis.start()
+    proxy.until("ready")
+
+    assert "Start Redis there" in waiting["text"]
+    assert proxy.stop() == 0
+
+
+def test_a_worker_that_starts_first_makes_no_collection(
+    weboid: Weboid, start: Callable[..., Started]
+) -> None:
+    """Half of one would keep the proxy from starting."""
+    worker = start("worker", WEBOID_SECRET=SECRET)
+    waiting = worker.until("waiting")
+
+    assert "There is no collection" in waiting["text"]
+    assert not weboid.collection.exists()
+    assert worker.stop() == 0
+
+
+async def test_a_cluster_shares_a_collection_and_a_run_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is told who is there."""
+    monkeypatch.setattr(collections, "LOCK_WAIT_S", 0.0)
+    root = tmp_path / "c"
+    async with open_collection(root, clock=CLOCK, shared=True) as first:
+        async with open_collection(root, clock=CLOCK, shared=True):
+            with pytest.raises(CollectionInUseError, match="proxies of a cluster"):
+                async with open_collection(root, clock=CLOCK):
+                    raise AssertionError("opened")
+        first.layout.proxies.mkdir()
+        (first.layout.proxies / "one").touch()
+        assert is_in_use(first.layout)
+    assert not is_in_use(first.layout)
+    async with open_collection(root, clock=CLOCK):
+        with pytest.raises(CollectionInUseError, match="Another process"):
+            async with open_collection(root, clock=CLOCK, shared=True):
+                raise AssertionError("opened")
+
+
+async def test_a_new_file_systems_own_folder_is_no_hindrance(tmp_path: Path) -> None:
+    """A volume is not quite empty when it is new."""
+    (tmp_path / "lost+found").mkdir()
+    async with open_collection(tmp_path, clock=CLOCK, shared=True) as opened:
+        assert opened.layout.marker.exists()

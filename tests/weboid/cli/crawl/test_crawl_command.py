@@ -1,0 +1,425 @@
+"""`weboid crawl`, run as a user runs it: scope, depth, budgets, sitemaps, sheets, and going on."""
+
+import gzip
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.config.database_urls import RedisUse, parse_redis_url
+from core.page_manifest import parse_pageinfo
+from crawler.frontier.redis_frontier import RedisFrontier
+from crawler.worker.worker_pool import STOP_ORDER
+from tests.support.commands import Ran, Weboid
+from tests.support.linked_site import Answer, LinkedSite, file, moved, page, weboid_for
+from tests.support.services.redis_server import RedisServer
+from tests.support.sites.web import TestWeb
+from tests.weboid.cli.crawl.test_crawl_runs import check, index, records
+
+pytestmark = [pytest.mark.browser, pytest.mark.proxy]
+
+SITE = {
+    "a.example/docs/": page("one", "two", "/top", "http://www.a.example/", "http://b.example/x"),
+    "a.example/docs/one": page("deep/1", "two", "#part", "mailto:a@b.example"),
+    "a.example/docs/two": page("deep/2", "skip-me"),
+    "a.example/docs/deep/1": page("../deeper"),
+    "a.example/docs/deep/2": page("../"),
+    "a.example/docs/deeper": page(),
+    "a.example/docs/skip-me": page(),
+    "a.example/top": page("/docs/"),
+    "www.a.example/": page("http://sub.a.example/"),
+    "sub.a.example/": page(),
+    "b.example/x": page("/y"),
+    "b.example/y": page("/z"),
+    "b.example/z": page(),
+}
+SEED = "http://a.example/docs/"
+FOLDER = {"/docs/", "/docs/one", "/docs/two"}
+WHOLE_FOLDER = {path for key in SITE if (path := key.removeprefix("a.example")).startswith("/docs")}
+
+Start = Callable[..., tuple[Weboid, LinkedSite]]
+
+
+@pytest.fixture
+def start(web: TestWeb, tmp_path: Path) -> Iterator[Start]:
+    """Serves answers and makes the command; keyword arguments are groups of the profile."""
+    with ExitStack() as stack:
+
+        def begin(
+            answers: dict[str, Answer], **groups: dict[str, Any]
+        ) -> tuple[Weboid, LinkedSite]:
+            site = stack.enter_context(LinkedSite(answers))
+            return weboid_for(site, web, tmp_path, **groups), site
+
+        yield begin
+
+
+def crawl(weboid: Weboid, *arguments: str) -> Ran:
+    """`weboid crawl --json` with the profile."""
+    ran = weboid.run("crawl", "--json", "--profile", str(weboid.profile), *arguments)
+    assert ran.code == 0, ran.out[-2000:] + ran.err
+    return ran
+
+
+def paths(ran: Ran, host: str = "a.example") -> set[str]:
+    """The pages of a host that were archived, by path."""
+    start = f"http://{host}"
+    return {url.removeprefix(start) for url in ran.pages if url.startswith(f"{start}/")}
+
+
+def test_a_crawl_archives_the_folder_of_its_seed_and_nothing_else(start: Start) -> None:
+    """Scope prefix is the default; every page in it is visited exactly once."""
+    weboid, site = start(SITE)
+
+    ran = crawl(weboid, SEED)
+
+    assert ran.code == 0, ran.err
+    assert paths(ran) == WHOLE_FOLDER
+    assert len(ran.pages) == len(WHOLE_FOLDER)
+    assert {key for key in site.asked if key.startswith(("b.", "www."))} == set()
+    assert max(site.asked[f"a.example{path}"] for path in WHOLE_FOLDER) == 1
+    assert ran.summary["left"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "urls"),
+    [
+        (("--scope", "page"), {SEED}),
+        (("--depth", "0"), {SEED}),
+        (("--depth", "1"), {f"http://a.example{path}" for path in FOLDER}),
+        (
+            ("--scope", "host", "--depth", "1"),
+            {f"http://a.example{path}" for path in (*FOLDER, "/top")},
+        ),
+        (
+            ("--scope", "page", "--extra-hops", "1"),
+            {
+                *(f"http://a.example{path}" for path in (*FOLDER, "/top")),
+                "http://www.a.example/",
+                "http://b.example/x",
+            },
+        ),
+        (
+            ("--scope", "page", "--include", r"b\.example/[xy]"),
+            {SEED, "http://b.example/x", "http://b.example/y"},
+        ),
+        (
+            ("--scope", "domain", "--exclude", "docs/.|top"),
+            {SEED, "http://www.a.example/", "http://sub.a.example/"},
+        ),
+    ],
+)
+def test_scope_options_say_what_is_archived(
+    start: Start, options: tuple[str, ...], urls: set[str]
+) -> None:
+    """Kinds, depth, extra hops, include and exclude, end to end."""
+    weboid, _ = start(SITE)
+
+    ran = crawl(weboid, SEED, *options)
+
+    assert set(ran.pages) == urls
+
+
+def test_the_same_command_does_nothing_twice_and_a_wider_budget_goes_on(start: Start) -> None:
+    """A budget of pages is kept exactly; a larger one finishes what it had left over."""
+    weboid, _site = start(SITE, politeness={"visits_per_host": 4})
+
+    first = crawl(weboid, SEED, "--pages", "3", "--workers", "4")
+    again = crawl(weboid, SEED, "--pages", "3")
+    rest = crawl(weboid, SEED)
+
+    assert len(first.pages) == 3
+    assert again.pages == {}
+    assert paths(first) | paths(rest) == WHOLE_FOLDER
+    assert not paths(first) & paths(rest)
+
+
+def test_a_host_gets_no_more_pages_than_its_budget(start: Start) -> None:
+    """`--host-pages` holds for each host by itself."""
+    weboid, _ = start(SITE, politeness={"visits_per_host": 4})
+
+    ran = crawl(weboid, SEED, "--scope", "any", "--host-pages", "2", "--workers", "4")
+
+    assert len(paths(ran)) == 2
+    assert len(paths(ran, "b.example")) == 2
+
+
+def test_a_seed_that_redirects_is_a_seed_where_it_leads(start: Start) -> None:
+    """The scope is seen from the target, too, as browsertrix does."""
+    weboid, _ = start(
+        {
+            "old.example/": moved("http://new.example/home/"),
+            "new.example/home/": page("in", "/out"),
+            "new.example/home/in": page(),
+            "new.example/out": page(),
+        }
+    )
+
+    ran = crawl(weboid, "http://old.example/")
+
+    assert set(ran.pages) == {"http://old.example/", "http://new.example/home/in"}
+
+
+def test_sitemaps_are_read_and_what_is_in_scope_joins(start: Start) -> None:
+    """robots.txt names an index, that a gzipped file; pages that nothing links to are archived."""
+    entries = "".join(
+        f"<url><loc>http://a.example/{path}</loc></url>" for path in ("docs/hidden", "other/x")
+    )
+    weboid, site = start(
+        {
+            "a.example/robots.txt": file(b"User-agent: *\nSitemap: http://a.example/index.xml\n"),
+            "a.example/index.xml": file(
+                b"<sitemapindex><sitemap><loc>http://a.example/s.xml.gz</loc></sitemap>"
+                b"<sitemap><loc>http://a.example/index.xml</loc></sitemap></sitemapindex>"
+            ),
+            "a.example/s.xml.gz": file(gzip.compress(f"<urlset>{entries}</urlset>".encode())),
+            "a.example/docs/": page(),
+            "a.example/docs/hidden": page(),
+            "a.example/other/x": page(),
+        }
+    )
+
+    ran = crawl(weboid, SEED, "--sitemaps")
+
+    assert paths(ran) == {"/docs/", "/docs/hidden"}
+    assert site.asked["a.example/index.xml"] == site.asked["a.example/s.xml.gz"] == 1
+
+
+def test_links_and_what_was_decided_on_them_are_recorded(start: Start) -> None:
+    """A line a page in reports/links-JOB.jsonl, by reason, with examples of what was left out."""
+    weboid, _ = start(SITE)
+
+    crawl(weboid, SEED, "--depth", "1", "--exclude", "skip", "--name", "mine")
+
+    text = (weboid.collection / "reports" / "links-mine.jsonl").read_text()
+    lines = {line["page"]: line for line in map(json.loads, text.splitlines())}
+    assert lines[SEED]["decided"] == {"prefix": 2, "outside": 3}
+    assert lines[SEED]["examples"]["outside"] == ["http://a.example/top", "http://www.a.example/"]
+    assert lines[f"{SEED}two"]["decided"] == {
+        "depth: more than 1 links": 1,
+        "exclude: skip": 1,
+    }
+
+
+def test_a_dry_run_says_what_would_be_crawled_and_does_nothing(start: Start) -> None:
+    """Seeds with what they span, the scope in words, the budgets."""
+    weboid, site = start(SITE)
+
+    told = weboid.run("crawl", SEED, "--dry-run", "--depth", "2", "--bytes", "5GB", "--time", "2h")
+
+    assert "a.example/docs/…" in told.out
+    assert "Pages in the folder of the seed, at most 2 links away." in told.out
+    assert "5.0 GB, 2 h" in told.out
+    assert not weboid.collection.exists()
+    assert not site.asked
+
+
+def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(
+    start: Start, redis_server: RedisServer
+) -> None:
+    """Else the workers that wait for its end would never begin."""
+    weboid, _ = start(SITE)
+    url = f"{redis_server.url}?frontier=stopped"
+    with RedisFrontier(parse_redis_url(url, RedisUse.FRONTIER)) as frontier:
+        frontier.give_order(STOP_ORDER, "", "")
+        ran = weboid.run("crawl", SEED, "--frontier", url)
+        left = frontier.orders(STOP_ORDER)
+
+    assert ran.code == 0, ran.err
+    assert left == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("http://a.example/", "--exclude", "("), "cannot be run"),
+        (("http://a.example/", "--include", "(?=x)"), "look-ahead"),
+        (("http://a.example/", "--name", "no name"), "no name for a crawl"),
+        (("http://a.example/", "--bytes", "much"), "no size"),
+        (("not a url",), "nothing to crawl"),
+        ((), "Name what to crawl"),
+    ],
+)
+def test_what_cannot_be_crawled_is_refused_with_a_sentence(
+    weboid: Weboid, arguments: tuple[str, ...], words: str
+) -> None:
+    """Exit code 2, nothing made."""
+    ran = weboid.run("crawl", *arguments)
+
+    assert ran.code == 2
+    assert words in ran.err
+    assert not weboid.collection.exists()
+
+
+def test_a_list_that_was_archived_before_does_not_keep_a_crawl_from_its_seed(start: Start) -> None:
+    """The crawl takes its seeds over from whoever has them."""
+    weboid, _ = start(SITE)
+    weboid.archive(SEED)
+
+    ran = crawl(weboid, SEED, "--depth", "1")
+
+    assert paths(ran) == FOLDER
+
+
+def test_only_seeds_are_rendered_when_the_share_is_zero(start: Start) -> None:
+    """The other pages are fetched, kept and followed all the same, and nothing is asked for twice."""
+    weboid, site = start(SITE, visit={"rendered_share": 0.0})
+
+    ran = crawl(weboid, SEED)
+    check(weboid.collection)
+
+    assert ran.code == 0, ran.err
+    assert paths(ran) == {
+        path for key in SITE if (path := key.removeprefix("a.example")).startswith("/docs")
+    }
+    assert {page["outcome"] for page in ran.pages.values()} == {"complete"}
+    doms = index(weboid.collection, "SELECT url FROM captures WHERE url LIKE 'urn:dom:%'")
+    assert doms == [(f"urn:dom:{SEED}",)]
+    assert max(count for key, count in site.asked.items() if "/docs/" in key) == 1
+
+
+def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(start: Start) -> None:
+    """They are in the manifests: nothing is visited twice."""
+    weboid, site = start(SITE)
+
+    crawl(weboid, SEED, "--depth", "1")
+    deeper = crawl(weboid, SEED, "--depth", "2")
+    wider = crawl(weboid, SEED, "--depth", "2", "--scope", "host", "--exclude", "skip")
+
+    assert paths(deeper) == {"/docs/deep/1", "/docs/deep/2", "/docs/skip-me"}
+    assert paths(wider) == {"/top"}
+    assert {site.asked[f"a.example{path}"] for path in (*FOLDER, "/top")} == {1}
+
+
+def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
+    """`weboid sheet set` on a collection; `list` shows it, `remove` takes it back."""
+    weboid, _ = start(SITE)
+    crawl(weboid, SEED, "--depth", "0")
+
+    told = weboid.run("sheet", "set", "a.example/docs/deep", "scope.exclude=['.']")
+    listed = weboid.run("sheet", "list", "--json")
+    ran = crawl(weboid, SEED)
+    gone = weboid.run("sheet", "remove", "example,a,)/docs/deep")
+
+    assert told.out == 'example,a,)/docs/deep\n  scope.exclude = ["."]\n'
+    assert json.loads(listed.out) == {
+        "prefix": "example,a,)/docs/deep",
+        "scope": {"exclude": ["."]},
+    }
+    assert paths(ran) == {"/docs/one", "/docs/two", "/docs/skip-me"}
+    assert gone.code == 0
+    assert weboid.run("sheet", "list").out.startswith("No sheets")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("set", "org,example", "visit.timeout_s=1"), "inside a label"),
+        (("set", "a.example", "visit.timeout_s"), "GROUP.KEY=VALUE"),
+        (("set", "a.example", "proxy.processes=2"), "unknown keys"),
+        (("set", "a.example", "scope.pages=2"), "holds as a whole"),
+        (("remove", "b.example"), "There is no sheet"),
+    ],
+)
+def test_a_sheet_that_cannot_be_is_refused_with_a_sentence(
+    start: Start, arguments: tuple[str, ...], words: str
+) -> None:
+    """Exit code 2."""
+    weboid, _ = start(SITE)
+    weboid.archive("http://a.example/docs/deeper")
+
+    ran = weboid.run("sheet", *arguments)
+
+    assert ran.code == 2
+    assert words in ran.err
+
+
+def test_a_crawl_that_was_killed_goes_on_and_captures_every_page_once(start: Start) -> None:
+    """Killed with all its children as soon as it has done a page, again and again, then left alone."""
+    weboid, _ = start(SITE)
+    arguments = ("crawl", "--json", "--profile", str(weboid.profile), SEED)
+    for _ in range(3):
+        process = weboid.start(*arguments)
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["event"] in ("page", "summary"):
+                break
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    crawl(weboid, SEED)
+
+    times = Counter(
+        parse_pageinfo(payload).url
+        for _, target, _, payload in records(weboid.collection)
+        if target.startswith("urn:pageinfo:")
+    )
+    assert times == {f"http://a.example{path}": 1 for path in WHOLE_FOLDER}
+
+
+def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(
+    start: Start, redis_server: RedisServer
+) -> None:
+    """The command adds the job and its seeds, and ends; nothing is made here."""
+    weboid, site = start(SITE)
+    shared = ("--frontier", f"{redis_server.url}?frontier=handed")
+
+    told = weboid.run("crawl", SEED, "--name", "mine", "--pages", "7", *shared)
+    again = crawl(weboid, SEED, "--name", "mine", "--pages", "7", *shared)
+
+    archived = weboid.run("archive", "http://b.example/x", *shared)
+
+    assert told.code == 0, told.err
+    assert archived.code == 0, archived.err
+    assert "1 added; 2 to archive." in archived.out
+    assert "Left to the workers of the shared frontier (`weboid worker`): 1." in told.out
+    assert again.summary["duplicates"] == again.summary["left"] == 1
+    assert not weboid.collection.exists()
+    assert not site.asked
+
+
+def test_a_continuous_crawl_visits_again_what_is_due_and_what_is_added(start: Start) -> None:
+    """It does not end by itself; other links of a page join when it is visited again."""
+    weboid, site = start(
+        {"a.example/docs/": page(), "a.example/docs/new": page()},
+        recrawl={"first_s": 1.0, "min_s": 1.0, "max_s": 1.0},
+    )
+    process = weboid.start(
+        "crawl", "--json", "--profile", str(weboid.profile), SEED, "--continuous"
+    )
+    assert process.stdout is not None
+    seen: Counter[str] = Counter()
+    for line in process.stdout:
+        event = json.loads(line)
+        if event["event"] == "page":
+            seen[event["url"]] += 1
+            site.answers["a.example/docs/"] = page("new")
+        if len(seen) == 2 and seen[SEED] >= 2:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+
+    assert set(seen) == {SEED, f"{SEED}new"}
+    assert process.returncode in (0, 6)
+
+
+def test_a_crawl_obeys_robots_unless_somebody_says_otherwise(start: Start) -> None:
+    """By default; told to ignore them, the same crawl visits what it had skipped."""
+    weboid, _ = start(
+        {**SITE, "a.example/robots.txt": file(b"User-agent: *\nDisallow: /docs/one\n")}
+    )
+
+    obeying = crawl(weboid, SEED, "--depth", "1")
+    ignoring = crawl(weboid, SEED, "--depth", "1", "--robots", "ignore")
+
+    assert paths(obeying) == FOLDER - {"/docs/one"}
+    skipped = [each for each in obeying.events if each["event"] == "skipped"]
+    assert [each["url"] for each in skipped] == [f"{SEED}one"]
+    assert skipped[0]["reason"].startswith("robots:")
+    assert paths(ignoring) == {"/docs/one"}

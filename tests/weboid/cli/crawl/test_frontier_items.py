@@ -1,0 +1,567 @@
+"""The commands to a frontier, run as a user runs them: pause, stop, enqueue, hosts, frontier, monitor."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from core.clock import SystemClock
+from core.config.settings import FrontierSettings, PolitenessSettings
+from core.layout import Layout
+from crawler.collection import open_collection
+from crawler.frontier.backend import open_frontier
+from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
+from tests.support.commands import WEBOID, Ran, Weboid
+from tests.support.services.redis_server import RedisServer
+from tests.weboid.cli.crawl.test_crawl_runs import RULES
+from weboid.cli.crawl.frontier_items import requeue
+
+pytestmark = pytest.mark.slow  # each command is a process of its own
+
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+async def frontier(weboid: Weboid) -> AsyncIterator[Frontier]:
+    """The frontier of the collection that the commands are run on, which nobody writes."""
+    async with open_collection(weboid.collection, clock=CLOCK) as collection:
+        layout = collection.layout
+    with open_frontier(layout, FrontierSettings(), PolitenessSettings()) as opened:
+        yield opened
+
+
+def told(ran: Ran) -> Any:
+    """The command's JSON."""
+    assert ran.code in {0, 1}, ran.err
+    return json.loads(ran.out)
+
+
+def claim_all(frontier: Frontier) -> list[FrontierItem]:
+    """Every item whose host may be asked."""
+    return frontier.claim(now=CLOCK.now(), worker="w", limit=100)
+
+
+def end_three(frontier: Frontier) -> None:
+    """Two dead letters and one done, each of a host of its own."""
+    urls = [f"https://{name}.example/" for name in ("dns", "tls", "done")]
+    frontier.add(map(NewItem, urls), now=CLOCK.now())
+    for item in claim_all(frontier):
+        if item.host == "done.example":
+            frontier.complete(item, now=CLOCK.now(), outcome="complete")
+        else:
+            frontier.fail(item, now=CLOCK.now(), reason=f"{item.host.split('.')[0]}: it failed")
+
+
+def test_a_pause_is_told_and_holds_until_it_is_ended(weboid: Weboid, frontier: Frontier) -> None:
+    """It is in the frontier, so a crawl that starts later keeps it."""
+    frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
+    paused = told(weboid.run("pause", "--reason", "a talk", "--json"))
+    nothing = claim_all(frontier)
+    told_plain = weboid.run("status").out
+    resumed = told(weboid.run("resume", "--json"))
+
+    assert (paused["paused"], resumed["paused"]) == ("a talk", None)
+    assert nothing == []
+    assert "paused: a talk; `weboid resume` ends it" in told_plain
+    assert len(claim_all(frontier)) == 1
+    assert "It was not paused." in weboid.run("resume").out
+
+
+def test_stop_is_an_order_only_when_somebody_works(weboid: Weboid, frontier: Frontier) -> None:
+    """Otherwise it would stop the next run, which nobody asked for."""
+    idle = weboid.run("stop")
+    idle_orders = frontier.orders("stop")
+    frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
+    claim_all(frontier)
+    gently = told(weboid.run("stop", "--json"))
+    at_once = told(weboid.run("stop", "--now", "--json"))
+    given = frontier.orders("stop")
+    taken_back = weboid.run("resume")
+
+    assert "nothing to stop" in idle.out
+    assert idle_orders == {}
+    assert (gently["stopping"], at_once["stopping"]) == ("gently", "now")
+    assert given == {"": "now"}
+    assert "taken back" in taken_back.out
+    assert frontier.orders("stop") == {}
+
+
+def test_enqueue_says_what_became_of_each_url(weboid: Weboid, frontier: Frontier) -> None:
+    """New, known, queued again, no URL; and that nobody works."""
+    end_three(frontier)
+    ran = weboid.run(
+        "enqueue", "--list", "-", "--again", given="https://done.example/\nnew.example\nno url\n"
+    )
+    again = told(weboid.run("enqueue", "http://new.example", "done.example:443", "--json"))
+
+    assert ran.code == 1
+    assert "1 added, 1 queued again; 2 in the queue." in ran.out
+    assert "Nobody works on" in ran.out
+    assert "line 3" in ran.err
+    assert (again["added"], again["duplicates"]) == (1, 1)
+
+
+def test_enqueue_moves_to_a_lane_and_asks_for_age(weboid: Weboid, frontier: Frontier) -> None:
+    """A page that is too young is left alone, and one that was visited does not come back by itself."""
+    end_three(frontier)
+    young = told(weboid.run("enqueue", "done.example", "--older-than", "30d", "--json"))
+    weboid.run("enqueue", "https://z.example/", "https://z.example/2")
+    weboid.run("enqueue", "https://z.example/2", "https://done.example/", "--priority", "now")
+    both = weboid.run("enqueue", "a.example", "--again", "--older-than", "1d")
+
+    assert (young["requeued"], young["added"]) == (0, 1)  # http is not https
+    assert next(item.url for item in claim_all(frontier)) == "https://z.example/2"
+    assert both.code == 2
+    done = frontier.find("https://done.example/")
+    assert done is not None
+    assert done.state == "done"
+
+
+def test_enqueue_into_a_job_needs_the_job(weboid: Weboid, frontier: Frontier) -> None:
+    """Whose scope and budget would hold?"""
+    unknown = weboid.run("enqueue", "a.example", "--job", "news")
+    frontier.give_order("job", "news", "{}")
+    known = told(weboid.run("enqueue", "a.example", "--job", "news", "--json"))
+    record = frontier.find("http://a.example/")
+
+    assert unknown.code == 2
+    assert "no job 'news'" in unknown.err
+    assert known["added"] == 1
+    assert record is not None
+    assert record.item.job == "news"
+
+
+def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier) -> None:
+    """For a time, until a moment, or until it is resumed; its URL names it as well."""
+    frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
+    blocked = told(weboid.run("pause-host", "A.example", "--for", "2h", "--json"))
+    longer = weboid.run("pause-host", "https://a.example/x", "--reason", "their wish")
+    shown = weboid.run("hosts", "--blocked")
+    nothing = claim_all(frontier)
+    resumed = weboid.run("resume-host", "a.example")
+
+    until = datetime.fromisoformat(blocked["blocked_until"])
+    assert timedelta(minutes=119) < until - CLOCK.now() <= timedelta(hours=2)
+    assert "until it is resumed" in longer.out
+    assert "their wish" in shown.out
+    assert nothing == []
+    assert "1 of its URLs wait" in resumed.out
+    assert len(claim_all(frontier)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("pause-host", "a b"), "no host"),
+        (("pause-host", "a.example", "--for", "soon"), "no duration"),
+        (("pause-host", "a.example", "--until", "2001-01-01"), "is over"),
+        (("pause-host", "a.example", "--for", "1h", "--until", "2099-01-01"), "not both"),
+        (("resume-host", "unknown.example"), "knows no host"),
+        (("hosts", "unknown.example"), "knows no host"),
+        (("enqueue",), "URLs, or --list"),
+        (("frontier", "show", "https://unknown.example/"), "does not know"),
+        (("frontier", "retry"), "Select items"),
+        (("frontier", "purge"), "Select items"),
+        (("frontier", "purge", "--match", "(?=a)"), "RE2"),
+        (("frontier", "ls", "--match", "a{1000}{1000}{1000}"), "cannot be run"),
+        (("frontier", "import", "nowhere"), "cannot be read"),
+        (("frontier", "snapshot", "."), "already"),
+        (("pause", "--frontier", "ftp://x"), "[frontier] url"),
+        (("monitor", "--listen", "9464"), "HOST:PORT"),
+        (("monitor", "--listen", "203.0.113.1:1"), "Nothing can listen"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(
+    weboid: Weboid, frontier: Frontier, arguments: tuple[str, ...], reason: str
+) -> None:
+    """And changes nothing."""
+    ran = weboid.run(*arguments)
+
+    assert ran.code in {2, 3}
+    assert reason in ran.err
+    assert "Traceback" not in ran.err
+    assert frontier.stats(CLOCK.now()).hosts == 0
+
+
+@pytest.mark.parametrize(
+    "command", [("pause",), ("hosts",), ("frontier", "ls"), ("enqueue", "a.example")]
+)
+def test_without_a_collection_there_is_nothing_to_command(
+    weboid: Weboid, command: tuple[str, ...]
+) -> None:
+    """Nothing is made by looking."""
+    ran = weboid.run(*command, "--collection", "nowhere")
+
+    assert ran.code == 3
+    assert "no collection at nowhere" in ran.err
+    assert not (weboid.folder / "nowhere").exists()
+
+
+def test_a_frontier_of_another_version_is_named(weboid: Weboid, frontier: Frontier) -> None:
+    """By every command, with what to do."""
+    frontier.close()
+    path = Layout(weboid.collection).frontier_db
+    for leftover in path.parent.glob("frontier.sqlite*"):
+        leftover.unlink()
+    path.write_bytes(b"")
+    subprocess.run(
+        ["python3", "-c", f"import sqlite3; d = sqlite3.connect({str(path)!r});"
+         "d.execute('PRAGMA user_version = 99'); d.execute('CREATE TABLE x (y)'); d.commit()"],
+        check=True,
+    )  # fmt: skip
+    for command in (("status",), ("pause",), ("frontier", "ls")):
+        ran = weboid.run(*command)
+
+        assert ran.code == 5, ran.err
+        assert "version" in ran.err
+
+
+def test_items_are_listed_and_shown_with_all_that_is_known(
+    weboid: Weboid, frontier: Frontier
+) -> None:
+    """By state, reason and pattern; the way to an item goes back to its seed."""
+    end_three(frontier)
+    found = NewItem("https://deep.example/x", hops=2, via="https://mid.example/")
+    frontier.add(
+        [NewItem("https://mid.example/", hops=1, via="https://done.example/")], now=CLOCK.now()
+    )
+    frontier.add([found], now=CLOCK.now())
+    listed = weboid.run("frontier", "ls", "--state", "dead", "--reason", "TLS")
+    queued = weboid.run("frontier", "ls", "--match", "deep", "--json")
+    shown = weboid.run("frontier", "show", "deep.example/x")
+    facts = told(weboid.run("frontier", "show", "https://dns.example/", "--json"))
+
+    assert "https://tls.example/" in listed.out
+    assert "https://dns.example/" not in listed.out
+    assert [facts["url"] for facts in queued.events] == [found.url]
+    assert re.search(r"Found on +https://mid.example/", shown.out)
+    assert re.search(r"and that +https://done.example/", shown.out)
+    assert facts["state"] == "dead"
+    assert facts["attempts"][0]["reason"] == "dns: it failed"
+    assert facts["slot"]["host"] == "dns.example"
+
+
+def test_dead_letters_are_retried_by_reason(weboid: Weboid, frontier: Frontier) -> None:
+    """A dry run only counts; what is done is not retried by accident."""
+    end_three(frontier)
+    arguments = ("frontier", "retry", "--state", "dead", "--reason", "dns", "--json")
+    dry = told(weboid.run(*arguments, "--dry-run"))
+    before = frontier.stats(CLOCK.now()).dead
+    done = told(weboid.run(*arguments))
+    named = weboid.run("frontier", "retry", "https://tls.example/", "https://done.example/")
+
+    assert (dry, before) == ({"queued_again": 1, "dry_run": True}, 2)
+    assert done["queued_again"] == 1
+    assert named.code == 1
+    assert "1 queued again." in named.out
+    assert "enqueue --again" in named.err
+    assert frontier.stats(CLOCK.now()).queued == 2
+
+
+def test_what_fails_again_while_it_is_retried_is_not_met_twice(frontier: Frontier) -> None:
+    """Workers may be as quick as the command, which must end all the same."""
+    frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
+    seen: set[int] = set()
+    counts: list[int] = []
+    for _ in range(3):
+        now = CLOCK.now() + timedelta(hours=len(counts))
+        for item in frontier.claim(now=now, worker="w", limit=1):
+            frontier.fail(item, now=now, reason="again")
+        counts.append(requeue(frontier, frontier.ls(ItemState.DEAD), seen, dry_run=False))
+
+    assert counts == [1, 0, 0]
+    assert frontier.counts()[ItemState.DEAD] == 1
+
+
+def test_a_purge_asks_and_what_it_takes_comes_back(weboid: Weboid, frontier: Frontier) -> None:
+    """Nothing leaves the books."""
+    urls = [f"https://{host}.example/{number}" for host in "ab" for number in range(5)]
+    frontier.add(map(NewItem, urls), now=CLOCK.now())
+    refused = weboid.run("frontier", "purge", "--host", "a.example")
+    dry = weboid.run("frontier", "purge", "--host", "a.example", "--dry-run")
+    before = frontier.stats(CLOCK.now()).queued
+    purged = weboid.run("frontier", "purge", "--match", r"a\.example/[0-3]", "--yes")
+    after = frontier.stats(CLOCK.now())
+    back = weboid.run("frontier", "retry", "--state", "skipped")
+
+    assert refused.code == 2
+    assert "5 items would be skipped: use --yes" in refused.err
+    assert "5 would be skipped." in dry.out
+    assert before == 10
+    assert "4 skipped." in purged.out
+    assert (after.queued, after.skipped) == (6, 4)
+    assert "4 queued again." in back.out
+    assert frontier.stats(CLOCK.now()).queued == 10
+
+
+def test_a_purge_on_a_terminal_asks_first(weboid: Weboid, frontier: Frontier) -> None:
+    """And does nothing when the answer is no."""
+    frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [str(WEBOID), "frontier", "purge", "https://a.example/"],
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        cwd=weboid.folder,
+    )
+    os.write(ours, b"n\n")
+    _, err = process.communicate(timeout=60)
+    os.close(ours)
+    os.close(theirs)
+
+    assert process.returncode == 6
+    assert b"Go on?" in err
+    assert frontier.stats(CLOCK.now()).queued == 1
+
+
+def test_what_is_exported_can_be_imported(weboid: Weboid, frontier: Frontier) -> None:
+    """By a file or a pipe; the file is there only when it is whole."""
+    end_three(frontier)
+    frontier.add([NewItem("https://queued.example/")], now=CLOCK.now())
+    piped = weboid.run("frontier", "export", "-")
+    filed = weboid.run("frontier", "export", "books.jsonl", "--state", "dead", "--json")
+    lines = (weboid.folder / "books.jsonl").read_text().splitlines()
+    weboid.run("frontier", "purge", "https://queued.example/", "--yes")
+    taken = told(weboid.run("frontier", "import", "-", "--json", given=piped.out))
+    dead = weboid.run("frontier", "import", "books.jsonl", "--state", "dead")
+
+    assert len(piped.events) == 4
+    assert told(filed) == {"dead": 2}
+    assert len(lines) == 2
+    assert [path.name for path in weboid.folder.glob("books*")] == ["books.jsonl"]
+    assert (taken["added"], taken["duplicates"], taken["other_states"]) == (0, 1, 3)
+    assert "0 added, 2 known already" in dead.out
+
+
+def test_a_snapshot_can_be_looked_into(weboid: Weboid, frontier: Frontier) -> None:
+    """It is a collection; the crawl log is rotated with it."""
+    end_three(frontier)
+    log = Layout(weboid.collection).crawl_log
+    log.write_text('{"outcome": "complete"}\n')
+    made = told(weboid.run("frontier", "snapshot", "copy", "--json"))
+    listed = weboid.run("frontier", "ls", "--state", "dead", "--collection", "copy")
+    shown = weboid.run("status", "--collection", "copy")
+
+    assert Path(weboid.folder / made["log"]).read_text() == '{"outcome": "complete"}\n'
+    assert not log.exists()
+    assert "2 dead." in listed.err
+    assert "2 given up" in shown.out
+
+
+def test_reasons_from_the_web_move_no_cursor(weboid: Weboid, frontier: Frontier) -> None:
+    """A server's words are shown, never obeyed."""
+    frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
+    (item,) = claim_all(frontier)
+    frontier.fail(item, now=CLOCK.now(), reason="http: \x1b[2J\x07\u202eevil\nsecond line")
+    for command in (
+        ("status",),
+        ("frontier", "ls", "--state", "dead"),
+        ("frontier", "show", item.url),
+    ):
+        out = weboid.run(*command).out
+
+        assert "evil" in out
+        assert not set(out) & set("\x1b\x07\u202e")
+
+
+def test_the_status_draws_the_last_hour(weboid: Weboid, frontier: Frontier) -> None:
+    """Rate, picture, reasons, hosts; none of it wider than the terminal."""
+    end_three(frontier)
+    out = weboid.run("status").out
+    facts = told(weboid.run("status", "--json"))["frontier"]
+
+    assert re.search(r"Last hour +·+█.? max 3", out) or re.search(r"Last hour +·+[▁-█]+", out)
+    assert "Given up, latest" in out
+    assert sum(each["done"] for each in facts["minutes"]) == 1
+    assert facts["per_minute"]["10"] > 0
+
+
+def test_a_monitor_serves_until_it_is_told_to_end(weboid: Weboid, frontier: Frontier) -> None:
+    """It prints its address; SIGTERM ends it."""
+    process = weboid.start("monitor", "--listen", "127.0.0.1:0")
+    assert process.stdout is not None
+    try:
+        address = process.stdout.readline().strip()
+        frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
+        while not (stats := httpx.get(f"{address}/stats.json")).json()["queued"]:
+            pass  # what it read at its start holds for half a second
+        metrics = httpx.get(f"{address}/metrics")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+
+    assert stats.json()["queued"] == 1
+    assert 'weboid_frontier_items{state="queued"} 1.0' in metrics.text
+    assert (process.returncode, err) == (0, "")
+
+
+def test_the_status_is_watched_until_it_is_told_to_end(weboid: Weboid, frontier: Frontier) -> None:
+    """It follows what happens; Ctrl-C ends it."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [str(WEBOID), "status", "--watch"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        cwd=weboid.folder,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "40"},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    seen = b""
+    while b"0 queued" not in seen:
+        seen += os.read(ours, 65_536)
+    frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
+    while b"1 queued" not in seen:
+        seen += os.read(ours, 65_536)
+    process.send_signal(signal.SIGINT)
+    while True:  # a terminal whose program is stopped by a full buffer would never end
+        try:
+            if not os.read(ours, 65_536):
+                break
+        except OSError:
+            break
+    os.close(ours)
+    _, err = process.communicate(timeout=30)
+
+    assert (process.returncode, err) == (0, b"")
+
+
+def test_the_commands_work_on_a_frontier_that_machines_share(
+    weboid: Weboid, tmp_path: Path
+) -> None:
+    """In Redis, from a machine without any collection; what cannot be read is said there, too."""
+    server = RedisServer(tmp_path / "redis")
+    shared = ("--frontier", f"{server.url}?frontier=news")
+    try:
+        added = told(weboid.run("enqueue", "https://a.example/", "b.example", "--json", *shared))
+        weboid.run("pause-host", "a.example", *shared)
+        paused = told(weboid.run("pause", "--wait", "--json", *shared))
+        stopped = told(weboid.run("stop", "--json", *shared))
+        status = told(weboid.run("status", "--json", *shared))
+        weboid.run("enqueue", "https://a.example/", "--priority", "now", *shared)
+        exported = weboid.run("frontier", "export", "-", *shared)
+        purged = weboid.run("frontier", "purge", "--host", "b.example", "--yes", *shared)
+        retried = weboid.run("frontier", "retry", "--state", "skipped", *shared)
+        misled = weboid.run("frontier", "snapshot", "copy", *shared)
+        snapshot = told(weboid.run("frontier", "snapshot", "--json", *shared))
+    finally:
+        server.stop()
+    away = weboid.run("status", *shared)
+
+    assert added["added"] == 2
+    assert (paused["claimed"], stopped["stopping"]) == (0, "gently")
+    assert status["frontier"]["stats"]["paused"] == paused["paused"]
+    assert [each["host"] for each in status["frontier"]["blocked"]] == ["a.example"]
+    assert "root" not in status
+    lanes = {facts["url"]: facts["lane"] for facts in exported.events}
+    assert lanes == {"https://a.example/": "now", "http://b.example/": "standard"}
+    assert ("1 skipped." in purged.out, "1 queued again." in retried.out) == (True, True)
+    assert (misled.code, "BGSAVE" in misled.err) == (2, True)
+    assert Path(snapshot["file"]).stat().st_size
+    assert (away.code, "does not answer" in away.err) == (3, True)
+
+
+def _next_page(process: "subprocess.Popen[str]") -> dict[str, Any]:
+    """The next page that a run tells of."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        event = json.loads(line)
+        if event["event"] == "page":
+            return dict(event)
+    raise AssertionError("the run ended")
+
+
+@pytest.mark.browser
+@pytest.mark.proxy
+def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
+    """Pause, enqueue, resume, stop: each takes effect in the run that goes on, and the next ends it."""
+    pages = [f"{RULES}/page/plain?{number}" for number in range(40)]
+    urgent = f"{RULES}/page/plain?urgent"
+    listed = weboid.folder / "list.txt"
+    listed.write_text("\n".join(pages))
+    command = ("archive", "--json", "--profile", str(weboid.profile), "--list", str(listed))
+    process = weboid.start(*command, "--workers", "1")
+    try:
+        seen = [_next_page(process)["url"]]
+        paused = told(weboid.run("pause", "--wait", "--json"))
+        added = told(weboid.run("enqueue", urgent, "--priority", "now", "--json"))
+        state = told(weboid.run("status", "--json"))
+        weboid.run("resume")
+        while seen[-1] != urgent:
+            seen.append(_next_page(process)["url"])
+        weboid.run("stop", "--wait")
+        out, _ = process.communicate(timeout=120)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    rest = [json.loads(line) for line in out.splitlines()]
+    summary = rest[-1]
+    seen += [each["url"] for each in rest if each["event"] == "page"]
+    again = weboid.run(*command)
+
+    assert (paused["paused"] is not None, paused["claimed"]) == (True, 0)
+    assert (added["added"], added["worked_on"]) == (1, True)
+    assert (state["in_use"], state["claimed"], state["frontier"]["stats"]["paused"]) == (
+        True,
+        0,
+        paused["paused"],
+    )
+    # What was done before the pause was in `state`; the urgent page came first after it, or second
+    # when it was the other lanes' turn.
+    assert seen.index(urgent) - state["done"] in (0, 1)
+    assert process.returncode == 6
+    assert summary["left"] == 41 - len(seen) > 0
+    assert again.code == 0
+    assert sorted([*seen, *again.pages]) == sorted([*pages, urgent])
+
+
+@pytest.mark.browser
+@pytest.mark.proxy
+def test_what_was_enqueued_is_archived_by_a_run_without_urls(weboid: Weboid) -> None:
+    """The list need not be given again."""
+    weboid.archive(f"{RULES}/page/plain")
+    weboid.run("enqueue", f"{RULES}/page/plain?later")
+    ran = weboid.archive()
+    log = Layout(weboid.collection).crawl_log.read_text().splitlines()
+
+    assert list(ran.pages) == [f"{RULES}/page/plain?later"]
+    assert [json.loads(line)["outcome"] for line in log] == ["complete", "complete"]
+
+
+@pytest.mark.browser
+@pytest.mark.proxy
+def test_a_host_that_is_paused_is_left_out_while_others_go_on(weboid: Weboid) -> None:
+    """Until it is resumed, which the run notices by itself."""
+    host = RULES.removeprefix("http://")
+    weboid.archive(f"{RULES}/page/plain")
+    told(weboid.run("pause-host", host, "--json"))
+    pages = [f"{RULES}/page/plain?{number}" for number in range(3)]
+    process = weboid.start("archive", "--json", "--profile", str(weboid.profile), *pages)
+    try:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["event"] == "started"
+        status = told(weboid.run("status", "--json"))
+        weboid.run("resume-host", host)
+        out, _ = process.communicate(timeout=120)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+
+    assert (status["queued"], status["claimed"], status["done"]) == (3, 0, 1)
+    assert [each["host"] for each in status["frontier"]["blocked"]] == [host]
+    assert process.returncode == 0
+    assert json.loads(out.splitlines()[-1])["outcomes"] == {"complete": 3}

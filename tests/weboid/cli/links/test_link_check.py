@@ -1,0 +1,343 @@
+"""`weboid links check` and `weboid links passes`."""
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import update
+
+from core.clock import SystemClock
+from core.errors import WeboidError
+from core.layout import Layout
+from links.check_history import day_of
+from links.checker.check_leases import ALL_HOSTS, take_check_lease
+from links.registry.database import RegistryStore
+from links.registry.schema import urls
+from links.url_parts import url_parts_of
+from tests.support.check_farm import Farm, farming, gone
+from tests.support.check_rows import watch
+from tests.support.services.registries import open_registry
+from weboid.cli.main import weboid
+from weboid.cli.support.command_base import ExitCode, exit_code_for
+
+TODAY = day_of(SystemClock().now())
+NAMES = [f"h{number}.example" for number in range(12)]
+
+
+@pytest.fixture(scope="module")
+def farm() -> Iterator[Farm]:
+    """A farm in a thread of its own."""
+    started: list[Farm] = []
+    ready = threading.Event()
+    loop = asyncio.new_event_loop()
+    over = asyncio.Event()
+
+    async def serve() -> None:
+        async with farming() as running:
+            started.append(running)
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert ready.wait(30)
+    yield started[0]
+    loop.call_soon_threadsafe(over.set)
+    thread.join(30)
+    loop.close()
+
+
+@pytest.fixture(autouse=True)
+def _fine_again(farm: Farm) -> None:
+    farm.hosts.clear()
+    farm.asked.clear()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RegistryStore]:
+    """The registry of the collection that commands work on."""
+    with closing(open_registry(Layout(tmp_path / "collection"))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def profile(farm: Farm, tmp_path: Path) -> Path:
+    """A profile in which the names lead to the farm."""
+    lines = ["[links]", "host_gap_s = 0.01", "closer = false", 'contact = "https://example.org/"']
+    lines += ["[egress]", 'allow = ["127.0.0.0/8"]', "[egress.resolve]"]
+    lines += [f'"{name}" = "127.0.0.1:{farm.port}"' for name in NAMES]
+    path = tmp_path / "profile.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def _arguments(tmp_path: Path, profile: Path, *words: str) -> list[str]:
+    where = ["--collection", str(tmp_path / "collection"), "--profile", str(profile)]
+    return ["links", *words, *where]
+
+
+def _run(tmp_path: Path, profile: Path, *words: str) -> Result:
+    return CliRunner().invoke(weboid, _arguments(tmp_path, profile, *words))
+
+
+def _refused(tmp_path: Path, profile: Path, *words: str) -> tuple[ExitCode, str]:
+    """How a command ends that fails, and what it says."""
+    done = _run(tmp_path, profile, *words)
+    if isinstance(done.exception, WeboidError):
+        return exit_code_for(done.exception), str(done.exception)
+    return ExitCode(done.exit_code), done.output
+
+
+def _json_lines(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_what_is_due_is_looked_at(
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
+) -> None:
+    """What has changed is shown, and how it went; a second run finds nothing due."""
+    farm.hosts["h1.example"] = gone
+    watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
+
+    done = _run(tmp_path, profile, "check")
+    again = _run(tmp_path, profile, "check")
+
+    assert done.exit_code == ExitCode.OK, done.output
+    assert "unknown -> dying  http://h1.example/x" in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+    assert "12 URLs looked at: 11 alive, 1 dying." in done.stderr
+    assert "Nothing is due." in again.stderr
+
+
+def test_machines_get_a_line_for_each_url(
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
+) -> None:
+    """With what was found, and when it is looked at again."""
+    farm.hosts["h1.example"] = gone
+    watch(store, ["http://h1.example/x", "http://h2.example/y"], day=TODAY)
+
+    done = _run(tmp_path, profile, "check", "--json")
+
+    found = {each["url"]: each for each in _json_lines(done)}
+    lost = found["http://h1.example/x"]
+    assert (lost["state"], lost["verdict"], lost["http"]) == ("dying", "gone", 404)
+    assert found["http://h2.example/y"]["state"] == "alive"
+    assert all(each["due"] > f"{SystemClock().now():%Y-%m-%d}" for each in found.values())
+
+
+def test_named_urls_are_looked_at_at_once(
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
+) -> None:
+    """Whether they are due or not, in any spelling."""
+    watch(store, ["http://h1.example/x", "http://h2.example/y"], day=TODAY + 5)
+
+    done = _run(tmp_path, profile, "check", "HTTP://H1.example/x#top", "--json")
+
+    assert done.exit_code == ExitCode.OK, done.output
+    assert [each["url"] for each in _json_lines(done)] == ["http://h1.example/x"]
+    assert {each.host for each in farm.asked} == {"h1.example"}
+
+
+def test_a_url_that_is_not_watched_is_refused(
+    store: RegistryStore, tmp_path: Path, profile: Path
+) -> None:
+    """Nobody can have us ask for anything: only what a page has."""
+    code, said = _refused(tmp_path, profile, "check", "http://h1.example/other")
+
+    assert code is ExitCode.INPUT
+    assert "does not watch" in said
+
+
+def test_named_urls_are_left_to_the_checker_at_work(
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
+) -> None:
+    """Two would ask their hosts faster than allowed; it looks at them before all else."""
+    ids = watch(store, ["http://h1.example/x"], day=TODAY + 5)
+    with store.writing() as rows:
+        take_check_lease(
+            rows, ALL_HOSTS, "another", now=int(SystemClock().now().timestamp()), length_s=3600
+        )
+
+    done = _run(tmp_path, profile, "check", "http://h1.example/x")
+
+    assert done.exit_code == ExitCode.OK
+    assert "(another)" in done.stderr
+    assert farm.asked == []
+    with store.reading() as rows:
+        row = rows.execute(urls.select().where(urls.c.id == ids["http://h1.example/x"])).one()
+    assert row.due_day == 0
+
+
+def test_a_dry_run_says_what_is_due(
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
+) -> None:
+    """By host, and asks nobody."""
+    watch(store, [f"http://h1.example/{n}" for n in range(3)] + ["http://h2.example/"], day=TODAY)
+
+    plain = _run(tmp_path, profile, "check", "--dry-run")
+    facts = json.loads(_run(tmp_path, profile, "check", "--dry-run", "--json").stdout)
+
+    assert plain.stdout.splitlines()[0] == "4 URLs are due."
+    assert facts["hosts"] == [
+        {"host": "h1.example", "due": 3},
+        {"host": "h2.example", "due": 1},
+    ]
+    assert farm.asked == []
+
+
+def test_a_limit_is_kept(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
+    """The rest stays due."""
+    watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
+
+    assert _run(tmp_path, profile, "check", "--limit", "5").exit_code == ExitCode.OK
+    assert "7 URLs looked at" in _run(tmp_path, profile, "check").stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--part", "3/2"), ("http://h1.example/", "--watch"), ("http://h1.example/", "--part", "1/2")],
+    ids=["no-part", "named-watch", "named-part"],
+)
+def test_what_does_not_go_together_is_refused(
+    store: RegistryStore, tmp_path: Path, profile: Path, words: tuple[str, ...]
+) -> None:
+    """Before anything is asked."""
+    assert _refused(tmp_path, profile, "check", *words)[0] is ExitCode.INPUT
+
+
+def test_without_a_registry_it_says_how_to_make_one(tmp_path: Path, profile: Path) -> None:
+    """And makes none by itself."""
+    code, said = _refused(tmp_path, profile, "check")
+
+    assert code is ExitCode.UNAVAILABLE
+    assert "weboid links import" in said
+    assert not (tmp_path / "collection").exists()
+
+
+def test_passes_are_shown(store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path) -> None:
+    """With how much was due, and how much was done."""
+    watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
+    empty = _run(tmp_path, profile, "passes")
+    _run(tmp_path, profile, "check")
+
+    plain = _run(tmp_path, profile, "passes")
+    facts = json.loads(_run(tmp_path, profile, "passes", "--json").stdout)
+
+    assert "There was no pass yet" in empty.stdout
+    assert plain.stdout.splitlines()[0].split() == [
+        "began",
+        "part",
+        "due",
+        "done",
+        "a",
+        "second",
+        "took",
+    ]
+    assert [(each["due"], each["done"]) for each in facts["passes"]] == [(12, 12)]
+    assert facts["passes"][0]["ended"] is not None
+
+
+def test_urls_that_wait_too_long_are_told(
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
+) -> None:
+    """A pass that takes longer than its four weeks is a warning, with what would help (W38)."""
+    ids = watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
+    with store.writing() as rows:
+        late = ids["http://h3.example/x"]
+        rows.execute(update(urls).values(due_day=TODAY - 40))
+        rows.execute(update(urls).where(urls.c.id == late).values(due_day=TODAY - 30))
+
+    done = _run(tmp_path, profile, "check", "--limit", "11")
+
+    assert "due for 30 days" in done.stderr
+    assert "--part" in done.stderr
+
+
+@pytest.mark.slow
+def test_sigint_ends_a_watching_check_gracefully(
+    store: RegistryStore, farm: Farm, tmp_path: Path, profile: Path
+) -> None:
+    """What was begun is noted, its hosts are free for the next one at once."""
+    begun = threading.Event()
+    farm.on_request = begun.set
+    watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
+    command = [sys.executable, "-c", "from weboid.cli.main import main; main()"]
+    command += _arguments(tmp_path, profile, "check", "--watch")
+    root = str(Path(__file__).parents[4])
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": root}
+    ) as process:
+        if begun.wait(60):
+            process.send_signal(signal.SIGINT)
+        else:
+            process.kill()
+        _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == ExitCode.OK, errors
+    assert "Stopping" in errors
+    with store.reading() as rows:
+        looked = {row.id for row in rows.execute(urls.select()) if row.checked_day is not None}
+        by_key = {row.key: row.id for row in rows.execute(urls.select())}
+    assert {by_key[url_parts_of(f"http://{each.host}/x").key] for each in farm.asked} == looked
+    assert _run(tmp_path, profile, "check").exit_code == ExitCode.OK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "--dry-run"),
+        ("check", "--limit", "1"),
+        ("passes",),
+        ("confirm", "--no-visit"),
+        ("confirm", "--dry-run"),
+        ("ls", "--limit", "1"),
+    ],
+    ids=" ".join,
+)
+def test_a_registry_in_a_database_needs_no_collection(
+    arguments: tuple[str, ...], database_url: str, tmp_path: Path
+) -> None:
+    """A checker of a cluster has the database alone: no folder, no frontier, no dedup index."""
+    nowhere = tmp_path / "nowhere"
+    ran = CliRunner().invoke(
+        weboid, ["links", *arguments, "--database", database_url, "--collection", str(nowhere)]
+    )
+
+    assert ran.exit_code == 0, ran.output
+    assert not nowhere.exists()
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "said"),
+    [
+        ("ulimit -Sn 120", ExitCode.OK, ""),
+        ("ulimit -n 400", ExitCode.OK, "so 100 links are asked for at the same time and not 500"),
+        ("ulimit -n 80", ExitCode.INPUT, "too few for any check: raise it to 1,600"),
+    ],
+    ids=["raised", "fewer", "refused"],
+)
+def test_the_limit_of_open_files_fits_the_connections(
+    store: RegistryStore, tmp_path: Path, profile: Path, limits: str, code: ExitCode, said: str
+) -> None:
+    """The soft limit is raised; where the hard one forbids it, that is said (W41)."""
+    watch(store, [], day=TODAY)
+    words = shlex.join([sys.executable, "-m", "weboid", *_arguments(tmp_path, profile, "check")])
+
+    done = subprocess.run(
+        ["bash", "-c", f"{limits}; exec {words}"], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr if said else "files" not in done.stderr

@@ -1,0 +1,181 @@
+"""What is broken is captured again by itself, where the site gives something better: run for real."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.clock import SystemClock
+from core.config.settings import PolitenessSettings
+from core.layout import Layout
+from core.playback_check import QaVerdict
+from crawler.frontier.base import NewItem
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from playback.url_paths import Memento, MementoModifier, memento_path
+from playback.web.page_store import CapturedPage, PageStore
+from qa.check_store import find_checks_of_urls, record_review
+from qa.check_table import CheckedPage, RepairState
+from tests.support.commands import Ran, Weboid
+from tests.support.linked_site import LinkedSite, weboid_for
+from tests.support.paged_site import answers_of, damage
+from tests.support.playback_fixtures import running_replay
+from tests.support.services.registries import open_registry
+from tests.support.sites.web import TestWeb
+from warc.index.database import open_database
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.proxy,
+    pytest.mark.playback,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+]
+
+PLACES = ("a.example/back", "a.example/bare", "a.example/gone", "d.example/x")
+BACK, BARE, GONE, DOWN = (f"http://{place}" for place in PLACES)
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+def site() -> Iterator[LinkedSite]:
+    """Four pages on two hosts."""
+    with LinkedSite(answers_of(*PLACES)) as served:
+        yield served
+
+
+@pytest.fixture
+def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> Weboid:
+    """The command, with pictures of whole pages."""
+    return weboid_for(site, web, tmp_path, visit={"full_page": True}, frontier={"attempts": 1})
+
+
+def qa(weboid: Weboid, *arguments: str) -> Ran:
+    """`weboid qa --json …`."""
+    return weboid.run("qa", *arguments, "--json", "--profile", str(weboid.profile))
+
+
+def checks(weboid: Weboid, url: str) -> list[CheckedPage]:
+    """What is known of the URL's captures, the oldest first."""
+    with closing(open_registry(Layout(weboid.collection))) as store, store.reading() as rows:
+        return find_checks_of_urls(rows, [url])[::-1]
+
+
+def offered(weboid: Weboid, url: str, **when: Any) -> CapturedPage:
+    """The capture that readers are offered."""
+    with closing(open_database(Layout(weboid.collection), "")) as database:
+        page = PageStore(database).nearest(url, when.get("at"))
+    assert page is not None
+    return page
+
+
+def state_of(ran: Ran) -> dict[str, str]:
+    """How repairs ended, by URL."""
+    return {each["url"]: each["state"] for each in ran.events if each["event"] == "repaired"}
+
+
+def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
+    weboid: Weboid, site: LinkedSite, web: TestWeb
+) -> None:
+    """Once, and only where the site still has it; the old captures stay readable at their timestamps."""
+    assert weboid.archive(BACK, BARE, GONE, DOWN).code == 0
+    damage(weboid, pictures=("back", "gone", "x"), doms=("bare",))
+    before = {url: offered(weboid, url) for url in (BACK, BARE, GONE, DOWN)}
+    del site.answers["a.example/gone"]
+    down = f'"d.example:80" = "127.0.0.1:{site.port}"'
+    text = weboid.profile.read_text()
+    assert down in text
+    weboid.profile.write_text(text.replace(down, '"d.example:80" = "127.0.0.1:9"'))
+
+    ran = qa(weboid, "--all")
+
+    assert ran.summary["broken"] == 4
+    assert state_of(ran) == {
+        BACK: RepairState.DONE_BETTER,
+        BARE: RepairState.DONE_BETTER,
+        GONE: RepairState.DONE_NOT_BETTER,
+        DOWN: RepairState.FAILED,
+    }
+    assert ran.code == 1
+    old, new = checks(weboid, BACK)
+    assert (old.verdict, new.verdict) == (QaVerdict.BROKEN, QaVerdict.GOOD)
+    assert old.repair_page_id == new.check.page_id
+    assert offered(weboid, BACK).page_id == new.check.page_id
+    assert offered(weboid, GONE).page_id == before[GONE].page_id
+    assert offered(weboid, DOWN).page_id == before[DOWN].page_id
+    assert old.is_recorded
+    assert new.is_recorded
+
+    asked = dict(site.asked)
+    again = qa(weboid, "repair")
+
+    assert (again.code, again.summary["repaired"]) == (0, {})
+    assert dict(site.asked) == asked
+    at = before[BACK].captured_at
+    assert offered(weboid, BACK, at=at).page_id == before[BACK].page_id
+    with running_replay(weboid.collection) as replay:
+        moment = before[BACK].timestamp
+        shown = replay.get(memento_path(Memento(moment, MementoModifier.VERY, BACK)))
+    assert shown.status == 200
+    assert "ships and harbours" in shown.text
+
+
+def test_a_persons_word_has_a_page_captured_again(weboid: Weboid, site: LinkedSite) -> None:
+    """Although the machine finds nothing wrong; where the repair is killed, the next one goes on."""
+    assert weboid.archive(BACK).code == 0
+    assert qa(weboid, "--all", "--no-record").code == 0
+    (page,) = checks(weboid, BACK)
+    store = open_registry(Layout(weboid.collection))
+    with closing(store), store.writing() as rows:
+        record_review(
+            rows, page.check.page_id, "images", QaVerdict.BROKEN, by="Ada", now=CLOCK.now()
+        )
+    listed = qa(weboid, "repair", "--dry-run")
+    assert [each["url"] for each in listed.events] == [BACK]
+
+    _kill_when_visited(weboid, site)
+    ran = qa(weboid, "repair")
+
+    assert state_of(ran) == {BACK: RepairState.DONE_BETTER}
+    old, new = checks(weboid, BACK)
+    assert old.repair_page_id == new.check.page_id
+    assert offered(weboid, BACK).page_id == new.check.page_id
+
+
+def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(
+    weboid: Weboid, site: LinkedSite
+) -> None:
+    """They are another's errand: what is to be repaired waits among them, and that is told."""
+    assert weboid.archive(BACK).code == 0
+    damage(weboid, pictures=("back",))
+    layout = Layout(weboid.collection)
+    with SqliteFrontier(layout.frontier_db, politeness=PolitenessSettings()) as frontier:
+        frontier.add([NewItem(GONE)], now=CLOCK.now())
+
+    ran = qa(weboid, "--all")
+
+    assert state_of(ran) == {}
+    assert site.asked["a.example/gone"] == 0
+    assert checks(weboid, BACK)[0].repair is RepairState.BEGUN
+    told = qa(weboid, "repair")
+    assert (told.summary["left"], told.summary["why_left"]) == (1, "others")
+
+    archived = weboid.archive("--qa")
+
+    assert archived.code == 0
+    assert archived.summary["repaired"] == {"done-better": 1}
+    assert checks(weboid, BACK)[0].repair is RepairState.DONE_BETTER
+
+
+def _kill_when_visited(weboid: Weboid, site: LinkedSite) -> None:
+    """Begin a repair, and kill it and all its children while the site is being asked."""
+    before = site.asked["a.example/back"]
+    process = weboid.start("qa", "repair", "--profile", str(weboid.profile))
+    try:
+        site.wait_until_asked("a.example/back", before + 1)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()

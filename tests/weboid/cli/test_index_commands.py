@@ -1,0 +1,192 @@
+"""`index rebuild` and `archive verify` on a captures index in PostgreSQL."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from core.config.database_urls import parse_index_url
+from core.config.settings import IndexSettings, Settings
+from core.errors import CollectionInUseError, CollectionVersionError, IndexUnavailableError
+from core.layout import Layout
+from net.postgres_client import PostgresConnection
+from tests.support.proxy_fixtures import Origin, Proxy, ok
+from tests.support.services.redis_server import RedisServer, wait_until
+from tests.warc.index.test_sqlite import contents
+from tests.warc.test_file_check import fetch
+from warc.index.opener import open_shared
+from warc.index.postgres import PostgresCaptureIndex, is_index_in_use
+from warc.index.renewal import renew_index
+from warc.rebuild import rebuild_index
+from warc.verification import verify_collection
+
+pytestmark = pytest.mark.proxy
+
+SITE = "http://origin.example"
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """The dedup index that belongs to the captures index."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def chosen(
+    settings: Settings, database_url: str, redis_server: RedisServer, tmp_path: Path
+) -> Settings:
+    """Settings of machines that share both indexes."""
+    dedup = f"{redis_server.url}?index={tmp_path.name}"
+    return replace(
+        settings,
+        proxy=replace(settings.proxy, dedup_url=dedup),
+        index=IndexSettings(url=database_url, patience_s=5.0),
+    )
+
+
+Launch = Callable[[], Proxy]
+
+
+@pytest.fixture
+def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]:
+    """Starts proxies on the one collection."""
+    numbers = count()
+    with ExitStack() as stack:
+
+        def launcher() -> Proxy:
+            proxy = Proxy(layout, chosen, f"proxy{next(numbers)}", tmp_path)
+            stack.callback(lambda: proxy.process.poll() is None and proxy.stop())
+            return proxy
+
+        yield launcher
+
+
+@pytest.fixture
+async def sound(launch: Launch, origin: Origin, layout: Layout) -> Layout:
+    """A collection that two proxies have written."""
+    origin.answers = {path: ok(path[1:2].encode()) for path in ("/a", "/b", "/a-again")}
+    one, two = launch(), launch()
+    await fetch(one, f"{SITE}/a", f"{SITE}/b", page_id="one")
+    await fetch(two, f"{SITE}/a-again", page_id="two")
+    for proxy in (one, two):
+        await asyncio.to_thread(proxy.stop)
+    return layout
+
+
+def spoil(url: str, statement: str) -> None:
+    """Do something to the index behind everyone's back."""
+    with closing(PostgresConnection(parse_index_url(url))) as server:
+        server.execute(statement)
+
+
+def held(url: str) -> dict[str, list[tuple[object, ...]]]:
+    """All that the index holds."""
+    with closing(PostgresCaptureIndex(parse_index_url(url))) as index:
+        return contents(index)
+
+
+def test_a_sound_collection_has_no_fault(sound: Layout, chosen: Settings) -> None:
+    """Every record is held against its row, whoever wrote it; no file is made."""
+    verdict = verify_collection(sound, index=chosen.index)
+
+    assert [*verdict.faults, *verdict.notes] == []
+    assert (verdict.files, verdict.rows) == (4, 5)
+    assert verify_collection(sound, index=chosen.index, quick=True).is_sound
+    assert not sound.captures_db.exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("DELETE FROM captures WHERE url LIKE '%/b'", "no-row"),
+        ("UPDATE captures SET status = 404 WHERE url LIKE '%/b'", "row"),
+        ("UPDATE captures SET orig_offset = 1 WHERE record_type = 'revisit'", "original"),
+        ("DELETE FROM files", "unknown"),
+    ],
+)
+def test_what_is_wrong_with_it_is_found_and_made_good(
+    statement: str, kind: str, sound: Layout, chosen: Settings, database_url: str
+) -> None:
+    """A rebuild gives the rows that writing gave."""
+    before = held(database_url)
+    spoil(database_url, statement)
+    assert kind in {each.kind for each in verify_collection(sound, index=chosen.index).faults}
+    rebuild_index(sound, bucket="default", index=chosen.index)
+
+    assert held(database_url) == before
+    assert verify_collection(sound, index=chosen.index).is_sound
+
+
+def test_an_index_of_another_version_is_made_anew(
+    sound: Layout, chosen: Settings, database_url: str
+) -> None:
+    """Its tables go, and what else lies in the schema stays."""
+    before = held(database_url)
+    spoil(database_url, "UPDATE version SET number = 1")
+    spoil(database_url, "CREATE TABLE somebody_elses (x int)")
+    with pytest.raises(CollectionVersionError):
+        held(database_url)
+    shared = open_shared(sound, chosen.proxy)
+    assert shared is not None
+    with closing(shared):
+        rebuild_index(sound, bucket="default", index=chosen.index, shared=shared)
+
+    assert held(database_url) == before
+    spoil(database_url, "SELECT * FROM somebody_elses")
+
+
+def test_an_index_is_not_made_anew_under_those_who_write_it(
+    launch: Launch,
+    layout: Layout,
+    chosen: Settings,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever comes first keeps the other out; readers of the collection may look all the time."""
+    monkeypatch.setattr("warc.index.renewal.LOCK_TRIES", 2)
+    proxy = launch()
+    assert is_index_in_use(database_url)
+    with pytest.raises(CollectionInUseError, match="end the crawl"):
+        rebuild_index(layout, bucket="default", index=chosen.index)
+    proxy.stop()
+    wait_until(lambda: not is_index_in_use(database_url))
+    with renew_index(layout, chosen.index) as renewed:
+        with pytest.raises(IndexUnavailableError, match="being made anew"):
+            held(database_url)
+        assert renewed.index.counts()["captures"] == 0
+
+
+def test_a_rebuild_that_fails_leaves_the_old_index(
+    sound: Layout, chosen: Settings, database_url: str
+) -> None:
+    """Nothing is published before all is read, and nothing is left lying about."""
+    before = held(database_url)
+
+    def fail(_name: str, _rows: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        rebuild_index(sound, bucket="default", index=chosen.index, progress=fail)
+    assert held(database_url) == before
+    with closing(PostgresConnection(parse_index_url(database_url))) as server:
+        query = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE '%rebuilding'"
+        assert server.execute(query).fetchone() == (0,)
+
+
+def test_what_is_not_here_any_more_is_named(
+    sound: Layout, chosen: Settings, database_url: str
+) -> None:
+    """A rebuilt index knows what lies in the folder, and says what it knew besides."""
+    gone = min(sound.archive.glob("weboid-*.gz"))
+    gone.unlink()
+    told: list[str] = []
+    rebuild_index(sound, bucket="default", index=chosen.index, told=told.append)
+
+    assert [text for text in told if gone.name in text]
+    assert gone.name not in {row[0] for row in held(database_url)["files"]}

@@ -1,0 +1,93 @@
+"""`weboid serve` with a link registry: shown as soon as there is one, to whom the options say."""
+
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+
+from core.layout import COLLECTION_VERSION, Layout
+from tests.support.commands import Weboid
+from tests.support.services.ports import free_port
+
+TOKEN = "a-secret-of-internal-callers-0123456789"
+PAGE = "/links/api/page?dbname=dewiki@WMF&curid=7"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Weboid:
+    """Commands on an empty collection."""
+    found = Weboid(tmp_path, tmp_path / "profile.toml")
+    layout = Layout(found.collection)
+    layout.archive.mkdir(parents=True)
+    layout.databases.mkdir()
+    layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
+    return found
+
+
+@pytest.mark.playback
+@pytest.mark.slow
+def test_serve_shows_a_registry_that_is_begun_meanwhile(own: Weboid) -> None:
+    """Nothing is restarted; internal callers ask as often as they like (W23)."""
+    (own.folder / "token").write_text(TOKEN + "\n")
+    (own.folder / "token").chmod(0o600)
+    process = own.start("serve", "--port", "0", "--links-token-file", "token")
+    assert process.stdout is not None
+    address = process.stdout.readline().strip()
+    internal = {"Authorization": f"Bearer {TOKEN}"}
+    try:
+        before = httpx.get(address + PAGE).status_code
+        added = own.run("links", "add-page", "dewiki", "Seite", "https://verlag.de/a", "--id", "7")
+        page = httpx.get(address + PAGE + "&scope=all").json()["pages"][0]
+        home = httpx.get(address).text
+        with httpx.Client(headers=internal) as client:
+            codes = {client.get(address + PAGE).status_code for _ in range(200)}
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+
+    assert before == 404
+    assert added.code == 0, added.err
+    assert (page["title"], [link["url"] for link in page["links"]]) == (
+        "Seite",
+        ["https://verlag.de/a"],
+    )
+    assert 'href="/links"' in home
+    assert codes == {200}
+    assert process.returncode == 0, err
+
+
+@pytest.mark.playback
+@pytest.mark.slow
+def test_copies_have_the_port_after_that_of_the_pages(own: Weboid) -> None:
+    """Addresses of copies that were cited lead there after a restart, too."""
+    port = free_port()
+    process = own.start("serve", "--port", str(port))
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == f"http://127.0.0.1:{port}"
+    try:
+        copy = httpx.get(f"http://127.0.0.1:{port + 1}/c/20260101000000/https://a.example/")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+
+    assert copy.status_code == 404  # there is none, but this is who would show it
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--behind", "proxy.example", "is no network"),
+        ("--links-internal", "10.0.0.1/8", "is no network"),
+        ("--links-token-file", "nowhere", "cannot be read"),
+    ],
+)
+def test_what_is_no_rule_is_refused_before_anything_starts(
+    option: str, value: str, said: str, own: Weboid
+) -> None:
+    """With what to write instead."""
+    ran = own.run("serve", "--port", "0", option, value)
+
+    assert ran.code == 2
+    assert said in ran.err

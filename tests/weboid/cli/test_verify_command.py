@@ -1,0 +1,151 @@
+"""`weboid archive verify` and what `weboid archive` says of interrupted files."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import Weboid, profile_for
+from tests.support.sites.web import TestWeb
+from tests.weboid.cli.crawl.test_crawl_runs import RULES
+from warc.index.schema import SCHEMA_VERSION
+
+pytestmark = [pytest.mark.browser, pytest.mark.proxy]
+
+URL = f"{RULES}/page/plain"
+
+
+@pytest.fixture(scope="module")
+def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Weboid:
+    """One page, archived; nobody may change it."""
+    folder = tmp_path_factory.mktemp("archived")
+    weboid = Weboid(folder, profile_for(web, folder / "profile.toml"))
+    weboid.archive(URL)
+    return weboid
+
+
+@pytest.fixture
+def weboid(archived: Weboid, tmp_path: Path) -> Weboid:
+    """The command in a folder of its own with a copy of that collection."""
+    shutil.copytree(archived.collection, tmp_path / "collection")
+    return Weboid(tmp_path, archived.profile)
+
+
+def captures(weboid: Weboid) -> Path:
+    """The WARC with the captures."""
+    (path,) = (weboid.collection / "archive").glob("weboid-*.warc.gz")
+    return path
+
+
+def interrupt(weboid: Weboid, garbage: bytes) -> Path:
+    """Let the WARC look as if its writer had died in the midst of a record."""
+    path = captures(weboid)
+    (weboid.collection / "archive" / "SHA256SUMS").unlink()
+    with path.open("ab") as file:
+        file.write(garbage)
+    path.rename(f"{path}.open")
+    return path
+
+
+def test_what_was_archived_is_sound_until_a_bit_is_flipped(weboid: Weboid) -> None:
+    """0 and a sentence; 1, and the fault with its place and what to do, for people and machines."""
+    sound = weboid.run("archive", "verify", str(weboid.collection))
+    path = captures(weboid)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    told = weboid.run("archive", "verify")
+    found = weboid.run("archive", "verify", "--json", "--collection", str(weboid.collection))
+    quick = weboid.run("archive", "verify", "--quick")
+    verdict = json.loads(found.out)
+
+    assert (sound.code, told.code, found.code, quick.code) == (0, 1, 1, 0)
+    assert "no fault" in sound.out
+    assert path.name in told.out
+    assert "Restore the file from a copy" in told.out
+    assert {each["kind"] for each in verdict["faults"]} == {"checksum", "gzip"}
+    assert {each["file"] for each in verdict["faults"]} == {path.name}
+
+
+def test_archive_takes_urls_and_options_as_before(weboid: Weboid) -> None:
+    """Only the first word `verify` is a command; everything else is archived."""
+    listed = weboid.folder / "urls.txt"
+    listed.write_text(f"{URL}\n")
+    assert "1 URLs would be archived" in weboid.run("archive", "--dry-run", URL).out
+    assert "2 URLs" in weboid.run("archive", "--list", "urls.txt", f"{URL}?2", "--dry-run").out
+    assert weboid.run("archive", "--collection", "elsewhere").code == 2
+    assert weboid.run("archive", "--nonsense").code == 2
+    assert "[URL]..." in weboid.run("archive", "--help").out
+    assert "verify" in weboid.run("archive", "--help").out
+    assert "SHA256SUMS" in weboid.run("archive", "verify", "--help").out
+    assert weboid.run("archive", "verify", "nowhere").code == 3
+
+
+@pytest.mark.parametrize("more", [(), (f"{URL}?more",)], ids=["nothing-to-do", "something-to-do"])
+def test_archive_notes_what_it_did_to_interrupted_files(
+    weboid: Weboid, more: tuple[str, ...]
+) -> None:
+    """A JSON event and a line in reports/, also when there is nothing to archive."""
+    path = interrupt(weboid, b"garbage")
+    verified = weboid.run("archive", "verify")
+    ran = weboid.archive(URL, *more)
+    (event,) = (each for each in ran.events if each["event"] == "recovered")
+    report = (weboid.collection / "reports" / "recovered.jsonl").read_text()
+
+    assert f"{path.name}: It was interrupted" in verified.out
+    assert (ran.code, event["filename"], event["cut"], event["fate"]) == (0, path.name, 7, "closed")
+    assert json.loads(report)["text"] == event["text"]
+    assert weboid.run("archive", "verify").code == 0
+
+
+def test_archive_says_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
+    """In a sentence."""
+    path = interrupt(weboid, b"garbage")
+    ran = weboid.run("archive", "--profile", str(weboid.profile), URL)
+
+    assert f"recovered {path.name} was interrupted: closed, 7 bytes" in ran.out
+
+
+def test_a_loss_is_said_on_standard_error(weboid: Weboid) -> None:
+    """What was safely stored and is gone must not be missed."""
+    path = interrupt(weboid, b"")
+    lost = path.with_name(f"{path.name}.open")
+    with lost.open("r+b") as file:
+        file.truncate(lost.stat().st_size // 2)
+    ran = weboid.run("archive", "--profile", str(weboid.profile), URL)
+
+    assert "LOST" in ran.err
+    assert "weboid index rebuild" in ran.err
+
+
+@pytest.mark.parametrize("command", [("archive", f"{URL}?new"), ("index", "rebuild")])
+def test_an_index_of_another_version_asks_for_a_rebuild(
+    weboid: Weboid, command: tuple[str, ...]
+) -> None:
+    """Archiving refuses it with a sentence and its exit code; the rebuild goes on."""
+    with closing(sqlite3.connect(weboid.collection / "db" / "captures.sqlite")) as database:
+        database.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
+    ran = weboid.run(*command, "--profile", str(weboid.profile))
+
+    if command[0] == "archive":
+        assert ran.code == 5
+        assert "weboid index rebuild" in ran.err
+    else:
+        assert ran.code == 0
+        assert weboid.run("archive", "verify").code == 0
+
+
+def test_a_rebuild_passes_over_what_is_damaged(weboid: Weboid) -> None:
+    """The rest is indexed; what was passed over is said on standard error."""
+    path = captures(weboid)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    ran = weboid.run("index", "rebuild")
+
+    assert ran.code == 0
+    assert f"{path.name} is damaged at" in ran.err
+    assert "captures of 1 pages" in ran.out

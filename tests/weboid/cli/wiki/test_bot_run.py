@@ -1,0 +1,238 @@
+"""`weboid wiki bot` as an operator runs it, on a real MediaWiki."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from core.errors import WeboidError
+from core.page_classes import PageClass
+from core.page_manifest import VisitOutcome
+from links.states import LinkState
+from tests.support.bot_shop import Shop, open_shop
+from tests.support.playback_fixtures import CollectionBuilder, serving
+from tests.support.wiki_writer import BOT, BOT_SECRET, Writer
+from weboid.cli.main import weboid
+from weboid.cli.support.command_base import exit_code_for
+from weboid.cli.support.registry_access import open_registry
+
+pytestmark = pytest.mark.slow
+URL = "https://gone.example.org/a"
+PAGE = f"A fact.<ref>{{{{cite web|url={URL}|title=A|access-date=2025-03-11}}}}</ref>\n\nMore."
+
+
+STAMP = "20250310120000"
+NOWHERE = "https://archive.example"
+
+
+@dataclass
+class Desk:
+    """A collection whose registry knows the wiki, and its front; the bot is off."""
+
+    shop: Shop
+    collection: Path
+    password: Path
+    builder: CollectionBuilder
+    front: str
+
+    def capture(self, url: str, **facts: Any) -> str:
+        """Capture a page as it was when it was cited; the address of its copy."""
+        at = datetime(2025, 3, 10, 12, tzinfo=UTC)
+        self.builder.page(url, "<p>As it was cited.</p>", at=at, **facts)
+        return f"{self.front}/page/{STAMP}/{url}"
+
+    def switch_on(self, front: str = "") -> str:
+        """Switch the bot on; what is said."""
+        account = ("--account", self.shop.login, "--password-file", str(self.password))
+        return self.run("on", *account, "--front", front or self.front)
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """What a command of `weboid wiki bot` prints."""
+        whole = ["wiki", "bot", *arguments, "--collection", str(self.collection)]
+        done = CliRunner().invoke(weboid, whole, standalone_mode=False)
+        said = done.output
+        ended = done.return_value if done.exception is None else done.exit_code
+        if isinstance(done.exception, WeboidError):
+            said, ended = f"{said}{done.exception}", exit_code_for(done.exception)
+        assert ended == code, said + repr(done.exception)
+        return said
+
+    def told(self, *arguments: str, code: int = 0) -> list[dict[str, Any]]:
+        """The same as JSON lines."""
+        return [json.loads(line) for line in self.run(*arguments, "--json", code=code).splitlines()]
+
+
+@pytest.fixture
+def desk(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Desk]:
+    """A desk of its own for each test."""
+    collection = tmp_path / "collection"
+    password = tmp_path / "password"
+    password.write_text(BOT_SECRET)
+    password.chmod(0o600)
+    with open_registry(collection, "", make=True) as store:
+        shop = open_shop(store, writer, bot_name)
+        shop.set(enabled=False, account="", password_file="", edits_per_minute=6.0)
+        with (
+            closing(CollectionBuilder(collection, is_there=True)) as builder,
+            serving(builder) as served,
+        ):
+            yield Desk(shop, collection, password, builder, served.front.rstrip("/"))
+
+
+def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
+    """Look, switch on, mend, see the revert, judge it, switch off: each step says what is next."""
+    shop = desk.shop
+    title, _ = shop.page(PAGE, {URL: LinkState.DEAD})
+    copy = desk.capture(URL)
+
+    looked = desk.run("run", "--dry-run", "--front", desk.front)
+    assert f"{title}: proposed" in looked
+    assert f"|archive-url={copy}" in looked
+    assert "weboid wiki bot on" in desk.run("run", code=2)
+    assert "own" in desk.run("on", "--front", desk.front, code=2)
+    said = desk.switch_on()
+    assert f"as {BOT}" in said
+    assert "no run page" in said
+    assert len(shop.revisions(title)) == 1
+    *_, summary = desk.told("run")
+    assert summary["did"] == {"edited": 1}
+    rev = shop.revisions(title)[0]["revid"]
+    shop.writer.act(action="edit", title=title, undo=rev)
+    *_, summary = desk.told("run", "--look-back")
+    assert (summary["undone"], summary["did"]) == (1, {})
+    (waiting,) = desk.told("review")
+    assert (waiting["state"], waiting["undone_by"], waiting["page"]) == ("reverted", "Admin", title)
+    assert waiting["changes"][0]["url"] == URL
+    assert f"+ {{{{cite web|url={URL}|title=A|" in desk.run("review")
+    assert "declined" in desk.run(
+        "review", "--decline", str(waiting["edit"]), "--reason", "no page"
+    )
+    assert "Nothing awaits" in desk.run("review")
+    assert "1 declined" in desk.run("status")
+    assert "no more" in desk.run("off")
+    assert desk.told("status")[0]["enabled"] is False
+
+
+def test_a_dry_run_says_what_is_left_and_why(desk: Desk) -> None:
+    """A citation that is ambiguous, one that a person asked to leave alone, a page that wants no bots."""
+    shop = desk.shop
+    text = f"{{{{cite web|url={URL}|url={URL}|title=A}}}} [{URL} B] {{{{cbignore}}}}"
+    left, _ = shop.page(text, {URL: LinkState.DEAD})
+    barred, _ = shop.page("{{nobots}}" + PAGE, {URL: LinkState.DEAD})
+    desk.capture(URL)
+    front = ("--front", desk.front)
+
+    said = desk.run("run", "--dry-run", *front)
+
+    assert f"{left}: nothing to do (double, held)" in said
+    assert f"left as it is (double: a parameter stands there twice): {URL}" in said
+    assert f"left as it is (held: a person asked bots to leave it alone): {URL}" in said
+    assert f"{barred}: bots are asked to stay away ({{{{bots}}}} or {{{{nobots}}}})" in said
+    assert "Left as they are: 1 double, 1 held." in said
+    (page,) = [each for each in desk.told("run", "--dry-run", *front) if each.get("page") == left]
+    assert [each["reason"] for each in page["refused"]] == ["double", "held"]
+
+
+def test_what_cannot_work_is_said_before_anything_is_switched_on(desk: Desk) -> None:
+    """A wrong password, a file that others can read, a front that is no origin: each its own words."""
+    shop = desk.shop
+    wrong = desk.password.with_name("wrong")
+    wrong.write_text("f" * 32)
+    wrong.chmod(0o644)
+    account = ("--account", shop.login, "--password-file", str(wrong), "--front", NOWHERE)
+
+    assert "chmod 600" in desk.run("on", *account, code=2)
+    wrong.chmod(0o600)
+    assert "does not take the account" in desk.run("on", *account, code=2)
+    assert "no origin" in desk.run("on", *account, "--front", "ftp://x", code=2)
+    assert desk.told("status")[0]["enabled"] is False
+
+
+def test_a_page_that_nobody_knows_is_told(desk: Desk) -> None:
+    """`--page` with a title that the registry does not have ends with a failure."""
+    desk.switch_on(NOWHERE)
+
+    said = desk.run("run", "--page", "No such page", code=1)
+
+    assert "No such page" in said
+
+
+def test_an_address_that_shows_no_copy_is_not_cited(desk: Desk) -> None:
+    """Nor is its link tagged as one without a copy; a dry run says the same as a live one."""
+    title, _ = desk.shop.page(PAGE, {URL: LinkState.DEAD})
+    desk.capture(URL)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        front = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        looked = desk.run("run", "--dry-run", "--front", front)
+        desk.switch_on(front)
+        made = desk.run("run")
+
+    for said in (looked, made):
+        assert "Left as they are: 1 unshown." in said
+    assert f"{title}: nothing to do (unshown: {front}/page/{STAMP}/{URL}: " in looked
+    assert f"left as it is (unshown: the address of its copy does not show it now): {URL}" in looked
+    assert desk.shop.text(title) == PAGE
+    desk.switch_on()
+    assert "1 edited" in desk.run("run")
+
+
+def test_what_readers_may_not_see_is_not_cited(desk: Desk) -> None:
+    """A capture that was taken down is none."""
+    title, _ = desk.shop.page(PAGE, {URL: LinkState.DEAD})
+    copy = desk.capture(URL)
+    desk.switch_on()
+    take_down = ["takedown", "add", URL, "--reason", "test", "--collection", str(desk.collection)]
+    assert CliRunner().invoke(weboid, take_down, standalone_mode=False).exception is None
+
+    desk.run("run")
+
+    assert copy not in desk.shop.text(title)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"status": 404, "page_class": PageClass.HTTP_ERROR},
+        {"page_class": PageClass.SOFT_404},
+        {"page_class": PageClass.CHALLENGE},
+        {"outcome": VisitOutcome.FAILED, "status": None, "page_class": PageClass.UNJUDGED},
+    ],
+)
+def test_a_visit_that_brought_no_copy_is_not_cited(desk: Desk, facts: dict[str, Any]) -> None:
+    """The link is one without a copy, and the tag says that copies were looked for."""
+    desk.shop.writer.write("Template:Dead link", "[dead link]")
+    title, _ = desk.shop.page(PAGE, {URL: LinkState.DEAD})
+    desk.capture(URL, **facts)
+    desk.switch_on()
+
+    desk.run("run")
+
+    assert "/page/" not in desk.shop.text(title)
+    assert "{{dead link|" in desk.shop.text(title)
+    assert "|fix-attempted=yes}}" in desk.shop.text(title)
+
+
+def test_a_bot_that_can_cite_nothing_is_not_switched_on(desk: Desk) -> None:
+    """Without a front that readers reach and without archives; it says which copies are here."""
+    desk.shop.page(PAGE, {URL: LinkState.DEAD})
+    desk.capture(URL)
+    account = ("--account", desk.shop.login, "--password-file", str(desk.password))
+    missing = "1 dead link has a copy here, but no public address is known"
+
+    assert missing in desk.run("on", *account, code=2)
+    assert missing in desk.run("run", "--dry-run", code=2)
+    assert missing in desk.run("status")
+    assert desk.told("status")[0]["enabled"] is False
+    profile = desk.collection.parent / "archives.toml"
+    profile.write_text('[links]\narchives = ["wayback"]\n')
+    said = desk.run("on", *account, "--profile", str(profile))
+    assert "has a copy here, but no public address is known, so they are not cited" in said
+    assert missing in desk.run("run", code=2)

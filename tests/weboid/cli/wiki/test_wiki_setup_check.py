@@ -1,0 +1,192 @@
+"""`weboid wiki check` on a watched wiki: what is well, what is not, and what to do next."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.http_listener import Heard, Listener, Said
+from tests.support.linked_site import LinkedSite
+from tests.support.services.ports import free_port
+from tests.support.wiki_town import Town, article, profile_of, running_town
+from tests.support.wiki_writer import BOT, BOT_SECRET, make_bot
+
+pytestmark = [
+    pytest.mark.proxy,
+    pytest.mark.playback,
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
+
+
+@pytest.fixture(scope="module")
+def town() -> Iterator[Town]:
+    """A wiki that is added, with a front whose copies its readers may be led to."""
+    with (
+        LinkedSite({"site.org/": article("A site", "<p>x</p>")}) as site,
+        running_town([site]) as running,
+    ):
+        assert running.add().code == 0
+        port = int(running.front.rpartition(":")[2])
+        origins = f"$wgWeboidOrigins = [ '{running.front}', 'http://127.0.0.1:{port + 1}' ];"
+        (running.wiki.folder / "settings.d" / "origins.php").write_text(f"<?php\n{origins}")
+        yield running
+
+
+def _checked(
+    town: Town, *options: str, profile: Path | None = None
+) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    used = f"--profile={profile or town.weboid.profile}"
+    ran = town.run("wiki", "check", used, "--json", *options)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in json.loads(ran.out)["findings"]:
+        found.setdefault(each["subject"], []).append(each)
+    return ran.code, found
+
+
+def test_all_is_proved_in_one_command(town: Town) -> None:
+    """While it is watched nothing is a problem; what is not configured says how it is."""
+    with town.watched():
+        town.until("the front", lambda: town.cached("http://site.org/"))
+        code, found = _checked(town)
+        other = town.weboid.folder / "other"
+        other.write_text("another secret, as long as it must be")
+        other.chmod(0o600)
+        wrong_code, wrong = _checked(town, f"--secret-file={other}")
+        assert wrong_code == 1
+        assert [each["health"] for each in wrong["webhook"]] == ["bad"]
+        assert wrong["secret"][-1]["remedy"].startswith("Put the same secret")
+        lines = town.run("wiki", "check", f"--profile={town.weboid.profile}").out
+
+    assert code == 0, [each for all_ in found.values() for each in all_ if each["health"] == "bad"]
+    healths = {name: {each["health"] for each in all_} for name, all_ in found.items()}
+    good = ("contact", "watch", "front", "replay", "secret", "webhook", "wiki", "clock", "origins")
+    assert {name: healths[name] for name in (*good, "extension")} == {
+        name: {"good"} for name in (*good, "extension")
+    }
+    assert {name: healths[name] for name in ("archives", "levels", "bot")} == {
+        name: {"unset"} for name in ("archives", "levels", "bot")
+    }
+    assert all(each["remedy"] for name in ("archives", "levels", "bot") for each in found[name])
+    assert "took a signed test" in lines
+
+
+def test_what_is_away_is_said_with_the_next_step(town: Town) -> None:
+    """The addresses are those of the last watch."""
+    with town.watched():
+        town.until("the front", lambda: town.cached("http://site.org/"))
+    code, found = _checked(town)
+
+    assert code == 1
+    for name in ("front", "replay", "webhook", "watch"):
+        (each,) = found[name]
+        assert each["health"] == "bad", each
+        assert each["remedy"]
+    assert town.front in found["front"][0]["text"]
+
+
+def _archive(heard: Heard) -> Said:
+    """An archive that speaks Memento: it has two copies of one address, and no other (RFC 7089, 5)."""
+    _, _, url = heard.path.partition("/timemap/link/")
+    if url != "https://example.com/":
+        return Said(404)
+    place = f"http://{heard.headers['host']}"
+    lines = [f'<{url}>; rel="original"']
+    for moment, stamp in (("01 Mar 2024", "20240301000000"), ("02 Mar 2025", "20250302000000")):
+        when = f"{moment} 00:00:00 GMT"
+        lines.append(f'<{place}/web/{stamp}/{url}>; rel="memento"; datetime="{when}"')
+    kind = {"Content-Type": "application/link-format"}
+    return Said(body=",\n".join(lines).encode(), headers=kind)
+
+
+def _profile(town: Town, *archives: str) -> Path:
+    """Return the town's profile with these archives."""
+    path = town.weboid.folder / "archives.toml"
+    given = {"host_gap_s": 0.1, "contact": "https://town.example.org/bot"}
+    path.write_text(profile_of([], links={**given, "archives": list(archives)}))
+    return path
+
+
+def test_each_configured_archive_is_asked(town: Town) -> None:
+    """One that answers is well, with what it has; one that does not is a problem, with the next step."""
+    nobody = f"127.0.0.1:{free_port()}"
+    with Listener.running(_archive) as archive:
+        there = archive.address.removeprefix("http://")
+        names = [f"timemap http://{each}/timemap/link/{{url}}" for each in (there, nobody)]
+        code, found = _checked(town, profile=_profile(town, *names))
+
+    assert code == 1
+    asked, away = found["archives"]
+    assert (asked["health"], asked["text"]) == ("good", f"{there} answers (2 copies of a test)")
+    assert away["health"] == "bad"
+    assert away["text"].startswith(f"{nobody}: ")
+    assert "[egress]" in away["remedy"]
+    assert [each.path for each in archive.heard] == ["/timemap/link/https://example.com/"]
+
+
+def test_an_archive_that_there_is_not_is_told(town: Town) -> None:
+    """With the names that there are."""
+    code, found = _checked(town, profile=_profile(town, "nowhere"))
+
+    assert code == 1
+    (each,) = found["archives"]
+    assert (each["health"], each["text"]) == ("bad", "cannot be opened")
+    assert "wayback" in each["remedy"]
+
+
+def _switch_on(town: Town, *options: str) -> None:
+    password = town.weboid.folder / "bot-password"
+    password.write_text(BOT_SECRET)
+    password.chmod(0o600)
+    known = (f"--account={BOT}@weboid", f"--password-file={password}", f"--front={town.front}")
+    done = town.run("wiki", "bot", "on", *known, f"--profile={town.weboid.profile}", *options)
+    assert done.code == 0, done
+
+
+def _bot(town: Town, profile: Path | None = None) -> tuple[str, str, str]:
+    (each,) = _checked(town, profile=profile)[1]["bot"]
+    return each["health"], each["text"], each["remedy"]
+
+
+@pytest.fixture
+def town_with_bot(town: Town) -> Iterator[Town]:
+    """The town, whose bot is off again afterwards."""
+    make_bot(town.wiki)
+    _switch_on(town)
+    yield town
+    assert town.run("wiki", "bot", "off").code == 0
+
+
+def test_a_bot_that_is_on_is_proved(town_with_bot: Town) -> None:
+    """That it logs in, may edit, has copies to cite, and that nobody has written to it."""
+    town = town_with_bot
+    assert _bot(town)[:2] == ("good", f"on, as {BOT}")
+
+    town.writer.write(f"User talk:{BOT}", "Please stop.")
+    assert _bot(town)[:2] == ("warn", f"on, as {BOT}; somebody wrote to it")
+    _switch_on(town, "--messages-read")
+
+    told = town.writer.ask(action="query", meta="tokens", type="userrights")
+    token = told["query"]["tokens"]["userrightstoken"]
+    town.writer.ask(action="userrights", user=BOT, remove="bot", token=token)
+    assert _bot(town)[:2] == ("good", f"on, as {BOT}, without the bot flag")
+
+    town.writer.act(action="block", user=BOT, reason="a test")
+    health, text, remedy = _bot(town)
+    assert health == "bad"
+    assert text.startswith(f"{BOT} is blocked")
+    assert remedy.startswith("Ask the administrator who blocked it")
+    town.writer.act(action="unblock", user=BOT)
+
+    archives = _profile(town, "wayback")
+    cites_others = town.run("wiki", "bot", "on", "--front=-", f"--profile={archives}")
+    assert cites_others.code == 0, cites_others
+    health, text, remedy = _bot(town)
+    assert (health, text) == ("bad", "it knows no copies to cite")
+    assert "--front ORIGIN" in remedy
+
+    (town.weboid.folder / "bot-password").write_text("another")
+    assert _bot(town)[:2] == ("bad", "cannot log in")

@@ -1,0 +1,196 @@
+"""`weboid wiki trial`, and a clock that is moved: what would happen, on a copy that nobody takes for real."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.clock import CLOCK_OFFSET, SystemClock
+from core.config.settings import Settings
+from core.errors import ConfigError, InputError
+from core.layout import Layout
+from crawler.collection import check_trial_clock
+from links.registry.database import open_registry_store
+from tests.support.commands import Weboid
+from tests.support.linked_site import LinkedSite
+from tests.support.wiki_town import Town, article, profile_of, running_town
+from weboid.app import collection_snapshot
+from weboid.cli.support.options import shared_settings, with_database
+
+FINE, DEAD, GONE = "http://site.org/", "http://site.org/nothing-here", "http://museum.org/hall"
+COPY = "trial"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A registry with a page that cites a living, a dead and a doomed link, and commands on it.
+
+    Attributes:
+        database: options that name the PostgreSQL that it is in; none: the collection's own file.
+    """
+
+    weboid: Weboid
+    database: tuple[str, ...]
+
+    def run(self, *arguments: str) -> str:
+        """Run a command on it; what it printed."""
+        ran = self.weboid.run(*arguments, *self.database)
+        assert ran.code == 0, ran
+        return ran.out
+
+    def shown(self) -> list[str]:
+        """Return all that is known of the links."""
+        return [self.run("links", "show", each, "--json") for each in (FINE, DEAD, GONE)]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def known(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Known]:
+    """The registry, in either database; the profile names the one of several machines."""
+    url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
+    pages = {f"{host}/{path}": article("x", "<p>x</p>") for host, path in (("site.org", ""), ("museum.org", "hall"))}  # fmt: skip
+    with LinkedSite(pages) as site:
+        profile = tmp_path / "profile.toml"
+        shared = {"index": {"url": url}, "proxy": {"dedup_url": "redis://127.0.0.1:9/0?index=a"}}
+        profile.write_text(profile_of([site], **(shared if url else {})))
+        found = Known(Weboid(tmp_path, profile), (f"--database={url}",) if url else ())
+        api = "--url=http://127.0.0.1:9/api.php"
+        made = found.weboid.run("links", "wiki", "mywiki@home", "--new-farm", api)
+        assert made.code == 0, made
+        if url:  # and the collection is there as well
+            found.run("links", "wiki", "mywiki@home", "--new-farm", api)
+        found.run("links", "add-page", "mywiki@home", "Page", FINE, DEAD, GONE, "--id", "7")
+        yield found
+
+
+def _trial(known: Known, *options: str) -> dict[str, list[dict[str, Any]]]:
+    profile = f"--profile={known.weboid.profile}"
+    ran = known.weboid.run("wiki", "trial", "--json", profile, "--gone=museum.org", *options)
+    assert ran.code == 0, ran
+    return {each["url"]: each["events"] for each in json.loads(ran.out)["links"]}
+
+
+@pytest.mark.slow
+def test_it_is_shown_when_a_link_would_be_dead(known: Known) -> None:
+    """Each link is asked once; one whose site is gone dies by the schedule; the registry stays as it is."""
+    before = known.shown()
+    events = _trial(known, "--days=40")
+
+    assert known.shown() == before
+    assert [each["state"] for each in events[FINE]] == ["alive"]
+    for url in (DEAD, GONE):
+        assert events[url][-1]["state"] == "dead", events
+        assert events[url][-1]["failed"] > 3
+        died = datetime.fromisoformat(events[url][-1]["day"]).replace(tzinfo=UTC)
+        assert timedelta(days=7) < died - datetime.now(UTC) <= timedelta(days=40)
+    assert _trial(known, "--days=2")[GONE][-1]["state"] == "dying"
+
+
+@pytest.mark.slow
+def test_a_copy_that_is_kept_takes_a_moved_clock(known: Known) -> None:
+    """Whatever database the profile names; and the real registry does not."""
+    weboid = known.weboid
+    known.run("level", "rights", "allow", "--wiki=mywiki.home", "--most=images", "--reason=a test")
+    _trial(known, "--days=2", f"--keep={COPY}")
+    options = ("links", "check", "--dry-run", f"--profile={weboid.profile}")
+    there = weboid.run("--clock-offset", "30d", *options, "--collection", COPY)
+    assert there.code == 0, there
+    assert "the clock is moved by 30 days" in there.err
+    assert "3 URLs are due." in there.out
+    assert "3 URLs are due." not in weboid.run(*options, "--collection", COPY).out
+    here = weboid.run("--clock-offset", "30d", *options)
+    assert here.code == 2
+    assert "is no copy for a trial" in here.err
+    rights = weboid.run("level", "rights", "--collection", COPY)
+    assert "mywiki.home" in rights.out, rights
+    for database in known.database:
+        named = weboid.run("--clock-offset", "30d", *options, "--collection", COPY, database)
+        assert named.code == 2
+        assert "names a store that is no copy" in named.err
+
+
+def test_the_clock_is_moved_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as it says, and an error when it says nothing that is a duration."""
+    monkeypatch.setenv(CLOCK_OFFSET, "10d")
+    moved = SystemClock().now() - datetime.now(UTC)
+    assert timedelta(days=9, hours=23) < moved <= timedelta(days=10)
+    monkeypatch.setenv(CLOCK_OFFSET, "soon")
+    with pytest.raises(InputError, match="no duration"):
+        SystemClock().now()
+
+
+def test_no_real_collection_is_opened_with_a_moved_clock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Wrong times would be written, and nobody could tell them from right ones."""
+    check_trial_clock(tmp_path)
+    monkeypatch.setenv(CLOCK_OFFSET, "10d")
+    with pytest.raises(ConfigError, match="wiki trial"):
+        check_trial_clock(tmp_path)
+
+
+def test_no_store_of_several_machines_is_opened_with_a_moved_clock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A trial's folder does not make a trial of the database, queue or index that is named beside it."""
+    named = "postgresql://archive@127.0.0.1:9/archive"
+    settings = with_database(Settings(), named)
+    monkeypatch.setenv(CLOCK_OFFSET, "10d")
+    assert with_database(Settings(), "") == Settings()
+    with pytest.raises(ConfigError, match="--database"):
+        with_database(Settings(), named)
+    with pytest.raises(ConfigError, match="--database"):
+        with_database(settings, "")
+    with pytest.raises(ConfigError, match="--frontier"):
+        shared_settings(Settings(), frontier_url="redis://127.0.0.1:9/0?frontier=a")
+    with pytest.raises(ConfigError, match="--dedup"):
+        shared_settings(Settings(), dedup_url="redis://127.0.0.1:9/0?index=a")
+
+
+def test_a_registry_that_is_too_large_is_refused_with_the_way_to_try_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
+) -> None:
+    """Nothing is copied then."""
+    layout = Layout(tmp_path / "collection")
+    open_registry_store(layout, database_url).close()
+    monkeypatch.setattr(collection_snapshot, "COPY_URLS_LIMIT", -1)
+    with pytest.raises(InputError, match="`weboid wiki sweep --now --collection DIR`"):
+        collection_snapshot.make_trial_copy(layout, tmp_path / COPY, database_url)
+    assert not (tmp_path / COPY).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_bots_edit_of_that_day_is_shown_and_not_made() -> None:
+    """While the wiki is watched: with our copy at the front's address; the bot of the trial has no account."""
+    hall, fine = article("The hall", "<p>It is large.</p>"), article("x", "<p>x</p>")
+    with (
+        LinkedSite({"museum.org/": hall, "site.org/": fine}) as site,
+        running_town([site]) as town,
+    ):
+        text = "The hall.<ref>[http://museum.org/ The hall], seen.</ref> See http://site.org/."
+        assert town.add().code == 0
+        with town.watched():
+            town.until("the front", lambda: town.cached("http://museum.org/"))
+            town.writer.write("Hall", text)
+            (link,) = town.until(
+                "a copy",
+                lambda: [each for each in town.cached("http://museum.org/") if each["copy"]],
+            )
+            ran = town.run("wiki", "trial", "--gone=museum.org", f"--profile={town.weboid.profile}")
+        assert ran.code == 0, ran
+        assert "dead after" in ran.out
+        _, _, bot = ran.out.partition("The bot, 40 days from now:")
+        added = [each for each in bot.splitlines() if each.strip().startswith("+The hall")]
+        assert [link["href"] in each for each in added] == [True], ran
+        assert _written(town) == text
+
+
+def _written(town: Town) -> str:
+    asked = {"prop": "revisions", "rvprop": "content", "rvslots": "main"}
+    (page,) = town.writer.ask(action="query", titles="Hall", **asked)["query"]["pages"]
+    text: str = page["revisions"][0]["slots"]["main"]["content"]
+    return text

@@ -1,0 +1,179 @@
+"""`weboid wiki watch` and `sweep` on a real wiki, killed and started again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from core.layout import Layout
+from links.registry.schema import pages, refs
+from links.registry.urls import urls_by_id
+from tests.support.services.registries import open_registry
+from tests.support.sites.mediawiki import Wiki
+from tests.support.wiki_writer import Writer
+from weboid.cli.main import main
+from weboid.cli.support.command_base import ExitCode
+from weboid.cli.wiki.wiki_watch import has_holder_ended, lease_holder_name
+
+pytestmark = pytest.mark.slow
+
+Run = Callable[..., tuple[int, list[Any], str]]
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wiki: Wiki
+) -> Run:
+    """Runs `weboid wiki …` with JSON on a collection that knows the wiki."""
+
+    def command(*arguments: str) -> tuple[int, list[Any], str]:
+        line = ["weboid", "wiki", *arguments, "--json", "--collection", str(tmp_path / "c")]
+        monkeypatch.setattr(sys, "argv", line)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, [json.loads(each) for each in told.out.splitlines()], told.err
+
+    assert command("add", wiki.base, "--name", "mywiki@home")[0] == ExitCode.OK
+    return command
+
+
+@contextmanager
+def _watching(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A watch in a process of its own."""
+    line = [*(sys.executable, "-m", "weboid"), "wiki", "watch", "--feed-only", "--json"]
+    process = subprocess.Popen(
+        [*line, "--collection", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _registry(folder: Path) -> dict[str, set[str]]:
+    """What the registry has: links by titles."""
+    store = open_registry(Layout(folder))
+    with store.reading() as rows:
+        found: dict[str, set[str]] = {}
+        for number, title in rows.execute(select(pages.c.id, pages.c.title)).all():
+            query = select(refs.c.url_id).where(refs.c.page == number, refs.c.gone_day.is_(None))
+            ids = rows.execute(query).scalars()
+            found[title] = {row.url for row in urls_by_id(rows, ids).values()}
+    store.close()
+    return found
+
+
+def _titles(writer: Writer) -> set[str]:
+    """The wiki's articles."""
+    told = writer.ask(action="query", list="allpages", aplimit=500, apfilterredir="nonredirects")
+    return {page["title"] for page in told["query"]["allpages"]}
+
+
+def test_a_watch_that_is_killed_loses_nothing(run: Run, writer: Writer, tmp_path: Path) -> None:
+    """SIGKILL in the middle of the first sweep and of changes: the next run finds all that is missing."""
+    for number in range(15):
+        writer.write(f"Killed {number:02}", f"https://killed.net/{number}")
+    for number in range(2):
+        with _watching(tmp_path / "c") as process:
+            assert process.stdout is not None
+            assert process.stdout.readline()  # its first round is over, the second has begun
+            writer.write(f"Meanwhile {number}", f"https://meanwhile.net/{number}")
+            os.kill(process.pid, signal.SIGKILL)
+
+    code, _, err = run("watch", "--once")
+
+    assert code == ExitCode.OK, err
+    found = _registry(tmp_path / "c")
+    assert found.keys() == _titles(writer)
+    for number in range(15):
+        assert found[f"Killed {number:02}"] == {f"https://killed.net/{number}"}
+    for number in range(2):
+        assert found[f"Meanwhile {number}"] == {f"https://meanwhile.net/{number}"}
+
+
+def test_a_sweep_tells_first_what_it_would_do(run: Run, writer: Writer, tmp_path: Path) -> None:
+    """--dry-run writes nothing; the sweep then finds as much; another one is not due."""
+    writer.write("Swept", "https://swept.net/ https://www.example.com/")
+    count = len(_titles(writer))
+
+    code, (told,), _ = run("sweep", "--dry-run")
+    assert (code, told["pages"]) == (ExitCode.OK, count)
+    assert told["links"]["example"] >= 1
+    assert _registry(tmp_path / "c") == {}
+
+    code, (told,), _ = run("sweep")
+    assert (code, told["pages"]) == (ExitCode.OK, count)
+    assert _registry(tmp_path / "c")["Swept"] == {"https://swept.net/"}
+
+    code, (told,), _ = run("sweep")
+    assert (code, told["pages"]) == (ExitCode.OK, 0)
+    code, (told,), _ = run("sweep", "--now")
+    assert (code, told["pages"]) == (ExitCode.OK, count)
+
+
+def test_a_category_and_what_is_below_it_can_be_read_at_once(
+    run: Run, writer: Writer, tmp_path: Path
+) -> None:
+    """Without a sweep; --namespace alike, and refused where its pages are not observed."""
+    writer.write("Category:Swept below", "[[Category:Swept top]]")
+    writer.write("In tree", "https://tree.net/ [[Category:Swept below]]")
+
+    code, (told,), _ = run("sweep", "--category", "Swept top", "mywiki@home")
+    assert (code, told["trouble"]) == (ExitCode.OK, "")
+    found = _registry(tmp_path / "c")
+    assert found["In tree"] == {"https://tree.net/"}
+    assert len(found) < len(_titles(writer))
+
+    code, (told,), _ = run("sweep", "--namespace", "4", "mywiki@home")
+    assert "namespace 4" in told["trouble"]
+    code, (told,), _ = run("sweep", "--namespace", "0", "mywiki@home")
+    assert _registry(tmp_path / "c").keys() == _titles(writer)
+
+
+def test_a_watch_ends_well_when_it_is_told_to(tmp_path: Path, run: Run, writer: Writer) -> None:
+    """SIGTERM: what was begun is written, and the next process need not wait."""
+    with _watching(tmp_path / "c") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == ExitCode.OK
+
+    assert run("watch", "--once")[0] == ExitCode.OK
+
+
+def test_a_wiki_that_is_not_known_is_named(run: Run) -> None:
+    """With exit code 2, and what to do."""
+    code, _, err = run("watch", "--once", "nowiki@home")
+
+    assert code == ExitCode.INPUT
+    assert "weboid wiki add" in err
+
+
+def test_a_process_knows_which_holders_have_ended() -> None:
+    """Of this machine's processes; of others it cannot know."""
+    mine = lease_holder_name()
+    host, pid, _ = mine.rsplit("-", 2)
+
+    assert has_holder_ended(mine)  # a name that we do not have any more
+    assert not has_holder_ended(f"{host}-{os.getppid()}-00000000")
+    assert has_holder_ended(f"{host}-{2**31 - 1}-00000000")
+    assert not has_holder_ended(f"another-{pid}-00000000")
+    assert not has_holder_ended("")

@@ -1,0 +1,178 @@
+"""A captures index that is lost, or behind the WARCs, is noticed and restored; never begun anew."""
+
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from core.layout import Layout
+from tests.support.commands import WEBOID, Weboid
+from tests.support.sites import hosts
+from tests.support.warc_damage import copied, make_collection, sql
+
+pytestmark = [pytest.mark.proxy, pytest.mark.browser, pytest.mark.slow]
+
+PAGE = f"http://{hosts.RULES}/page/plain"
+
+
+def rows(layout: Layout, names: list[str]) -> list[tuple[object, ...]]:
+    """Return what the index has of those WARCs."""
+    columns = "url, record_type, filename, offset, orig_filename, orig_offset"
+    found = sql(layout, f"SELECT {columns} FROM captures ORDER BY url, filename, offset")
+    return [row for row in found if row[2] in names]
+
+
+def names(layout: Layout) -> list[str]:
+    """Return the names of its closed WARCs."""
+    return sorted(path.name for path in layout.archive.glob("*.warc.gz"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A collection at rest; nobody may change it."""
+    layout = make_collection(tmp_path_factory.mktemp("whole") / "collection")
+    assert list(layout.archive.glob("*.open")) == []
+    return layout
+
+
+@pytest.fixture
+def lost(whole: Layout, weboid: Weboid) -> Layout:
+    """A copy of it at the command's collection, without its index."""
+    layout = copied(whole, weboid.collection)
+    for path in layout.databases.glob("captures.sqlite*"):
+        path.unlink()
+    return layout
+
+
+def test_archive_restores_a_lost_index_before_it_writes(
+    whole: Layout, lost: Layout, weboid: Weboid
+) -> None:
+    """The rows are those that were lost, revisits and where their payloads lie included."""
+    ran = weboid.archive(PAGE)
+
+    assert ran.code == 0, ran.err
+    texts = [each["text"] for each in ran.events if each["event"] == "index_restored"]
+    assert "does not cover 2 of the collection's 2 closed WARCs" in texts[0]
+    assert rows(lost, names(whole)) == rows(whole, names(whole))
+
+
+def test_an_index_from_an_older_backup_is_completed(whole: Layout, weboid: Weboid) -> None:
+    """What it lacks of a WARC is added; what it has stays once."""
+    layout = copied(whole, weboid.collection)
+    (name,) = [path.name for path in layout.archive.glob("weboid-*")]
+    before = rows(layout, [name])
+    half = before[len(before) // 2]
+    sql(layout, "DELETE FROM captures WHERE filename = ? AND offset >= ?", name, half[3])
+    sql(layout, "DELETE FROM payloads WHERE filename = ? AND offset >= ?", name, half[3])
+    sql(layout, "UPDATE files SET indexed_to = ? WHERE filename = ?", half[3], name)
+
+    assert weboid.archive(PAGE).code == 0
+    assert rows(layout, [name]) == before
+
+
+def test_foreign_warcs_are_left_to_the_import(whole: Layout, weboid: Weboid) -> None:
+    """A file that another program named is not indexed in passing."""
+    layout = copied(whole, weboid.collection)
+    (own,) = layout.archive.glob("weboid-*")
+    (layout.archive / "other.warc.gz").write_bytes(own.read_bytes())
+
+    ran = weboid.archive(PAGE)
+    assert ran.code == 0, ran.err
+    assert not [each for each in ran.events if each["event"] == "index_restored"]
+
+
+def test_status_tells_that_the_index_was_lost(lost: Layout, weboid: Weboid) -> None:
+    """For people with the command that restores it, and in --json."""
+    assert "INCOMPLETE: 2 of 2 WARCs are not in it; `weboid index rebuild`" in (
+        weboid.run("status", "--collection", str(lost.root)).out
+    )
+    ran = weboid.run("status", "--json", "--collection", str(lost.root))
+    assert '"unindexed": 2' in ran.out
+
+
+def test_serve_refuses_a_lost_index(lost: Layout, weboid: Weboid) -> None:
+    """An archive that seems to be empty is worse than none."""
+    ran = weboid.run("serve", "--port", "0", "--collection", str(lost.root))
+
+    assert ran.code != 0
+    assert "missing, empty or unreadable" in ran.err
+    assert "`weboid index rebuild`" in ran.err
+
+
+@pytest.fixture
+def served(weboid: Weboid) -> Callable[..., "subprocess.Popen[str]"]:
+    """Starts `weboid serve` on a folder, after a shell's command."""
+
+    def start(folder: Path, before: str = "true") -> "subprocess.Popen[str]":
+        serve = f"{before} && exec {WEBOID} serve --port 0 --collection {folder}"
+        return subprocess.Popen(
+            ["unshare", "-m", "sh", "-c", serve],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=weboid.folder,
+        )
+
+    return start
+
+
+def origin_of(process: "subprocess.Popen[str]") -> str:
+    """Return the address that it prints; what else it says comes before or after."""
+    assert process.stdout is not None
+    return next(line.strip() for line in process.stdout if line.startswith("http://"))
+
+
+def test_the_front_answers_503_when_its_index_goes(
+    whole: Layout, weboid: Weboid, served: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    """/healthz says so, too; and all is well again when the index is."""
+    layout = copied(whole, weboid.collection)
+    process = served(layout.root)
+    origin = origin_of(process)
+    try:
+        with closing(httpx.Client(base_url=origin, timeout=60)) as client:
+            assert client.get("/healthz").text == "ok\n"
+            aside = layout.captures_db.with_suffix(".aside")
+            layout.captures_db.rename(aside)
+            assert client.get("/healthz").status_code == 503
+            assert client.get("/").status_code == 503
+            aside.rename(layout.captures_db)
+            assert client.get("/healthz").status_code == 200
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def test_a_read_only_collection_is_shown_and_served(
+    whole: Layout, weboid: Weboid, served: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    """A backup on a medium where nothing can be written. Needs root, for the mount."""
+    layout = copied(whole, weboid.collection)
+    frontier = weboid.run("enqueue", "http://later.example/", "--collection", str(layout.root))
+    assert frontier.code == 0, frontier.err
+    mount = f"mount --bind {layout.root} {layout.root} && mount -o remount,ro,bind {layout.root}"
+    status = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f"{mount} && {WEBOID} status --collection {layout.root}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=weboid.folder,
+    )
+    assert status.returncode == 0, status.stderr
+    assert "1 queued" in status.stdout
+
+    process = served(layout.root, mount)
+    origin = origin_of(process)
+    try:
+        assert httpx.get(f"{origin}/", timeout=60).status_code == 200
+        assert httpx.get(f"{origin}/healthz", timeout=60).status_code == 200
+        found = httpx.get(f"{origin}/cdx?url=origin.example/a", timeout=60)
+        assert found.status_code == 200
+        assert "origin" in found.text
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)

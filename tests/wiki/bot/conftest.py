@@ -1,0 +1,19 @@
+"""A registry and a bot for a real wiki."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from core.layout import Layout
+from tests.support.bot_shop import Shop, open_shop
+from tests.support.services.registries import open_registry
+from tests.support.wiki_writer import Writer
+
+
+@pytest.fixture
+def shop(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Shop]:
+    """A registry of its own for each test, on the module's wiki."""
+    store = open_registry(Layout(tmp_path))
+    yield open_shop(store, writer, bot_name)
+    store.close()

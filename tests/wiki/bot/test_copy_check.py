@@ -1,0 +1,69 @@
+"""Looking at copies before an edit, through the real client for archives."""
+
+import pytest
+
+from links.archives.archive_client import ArchiveClient
+from links.archives.copy_check import CopyVerdict
+from tests.links.archives.conftest import asker, world
+from tests.support.archive_world import World
+from wiki.bot.remedies import ArchiveCopyChecker
+
+__all__ = ["asker", "world"]
+
+A = "http://a.test/"
+SEEN = "Tue, 15 Jan 2013 10:20:33 GMT"
+FRONT = "https://archive.example"
+OURS = f"{FRONT}/page/20130115102033/{A}"
+THEIRS = f"https://web.archive.org/web/20130115102033/{A}"
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "sight"),
+    [
+        (200, {"Memento-Datetime": SEEN, "Link": f'<{A}>; rel="original"'}, CopyVerdict.GOOD),
+        (404, {}, CopyVerdict.GONE),  # around a failed visit, an error, a check for robots
+        (403, {}, CopyVerdict.UNCLEAR),  # held back for a threat
+        (451, {}, CopyVerdict.GONE),  # taken down
+        (503, {}, CopyVerdict.UNCLEAR),
+        (200, {}, CopyVerdict.UNCLEAR),  # some other server at that address
+    ],
+)
+async def test_our_own_front_is_looked_at_as_a_reader_does(
+    world: World, asker: ArchiveClient, status: int, headers: dict[str, str], sight: CopyVerdict
+) -> None:
+    """Only a copy that is shown is good."""
+    world.put(OURS, "<title>A page</title>", status, **HTML, **headers)
+
+    assert (await ArchiveCopyChecker(asker, (FRONT,)).cited(OURS, A)).sight is sight
+
+
+async def test_archives_are_asked_about_copies_on_pages_only_where_that_is_wanted(
+    world: World, asker: ArchiveClient
+) -> None:
+    """Without archives in the settings only our own front is."""
+    world.put(THEIRS, "gone", 404)
+    world.put(OURS, "gone", 404)
+
+    quiet = ArchiveCopyChecker(asker, (FRONT,))
+    assert (await quiet.standing(THEIRS, A)).sight is CopyVerdict.UNCLEAR
+    assert (await quiet.standing(OURS, A)).sight is CopyVerdict.GONE
+    assert world.places == [OURS.partition("://")[2]]
+    asking = ArchiveCopyChecker(asker, (FRONT,), asks_others=True)
+    assert (await asking.standing(THEIRS, A)).sight is CopyVerdict.GONE
+
+
+@pytest.mark.parametrize(
+    ("url", "sight"), [(A, CopyVerdict.GOOD), ("http://b.test/", CopyVerdict.OTHER_PAGE)]
+)
+async def test_a_short_address_is_held_to_its_link(
+    world: World, asker: ArchiveClient, url: str, sight: CopyVerdict
+) -> None:
+    """B07: what it is of is asked of its archive."""
+    told = f'{{"guid": "AB12-CD34", "url": "{A}", "capture_time": "2013-01-15T10:20:33Z"}}'
+    world.put("https://api.perma.cc/v1/public/archives/AB12-CD34/", told)
+
+    looks = ArchiveCopyChecker(asker, (), asks_others=True)
+
+    assert (await looks.standing("https://perma.cc/AB12-CD34", url)).sight is sight
+    assert (await looks.standing("https://perma.cc/ZZ99-ZZ99", url)).sight is CopyVerdict.UNCLEAR

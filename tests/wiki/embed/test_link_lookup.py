@@ -1,0 +1,270 @@
+"""Asking a front, and what is believed of its answer."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.clock import SystemClock
+from core.errors import ConfigError
+from tests.support.embed_front import Front, answer_of
+from tests.support.examples import examples
+from wiki.embed.link_lookup import (
+    HttpLinkLookup,
+    LinkAnswer,
+    LookupOptions,
+    read_answers,
+    url_batches,
+)
+
+FRONT = "https://archive.test"
+URL = "https://cited.example.com/x"
+
+
+class Watch:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def now(self) -> datetime:
+        """Never asked for."""
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        """What the test says."""
+        return self.at
+
+
+def lookup(
+    front: Front, clock: Any = None, *, timeout_s: float = 10, **manner: Any
+) -> HttpLinkLookup:
+    """Somebody who asks the front."""
+    return HttpLinkLookup(
+        front.origin,
+        clock=clock or SystemClock(),
+        timeout_s=timeout_s,
+        manner=LookupOptions(**manner),
+    )
+
+
+async def test_answers_are_kept_as_long_as_the_front_says(front: Front) -> None:
+    """Then the same are asked for again, and only those that are missing before."""
+    clock = Watch()
+    front.fresh_s = 30
+    async with lookup(front, clock) as asked:
+        await asked.ask("me@me", [URL, "https://b.example.com/"])
+        await asked.ask("me@me", ["https://c.example.com/", URL])
+        clock.at += 31
+        await asked.ask("me@me", [URL])
+
+    assert [each["urls"] for each in front.asked] == [
+        [URL, "https://b.example.com/"],
+        ["https://c.example.com/"],
+        [URL],
+    ]
+
+
+async def test_one_wiki_s_answers_are_not_another_s(front: Front) -> None:
+    """How a link is doing is told to its farm alone (W20)."""
+    async with lookup(front) as asked:
+        await asked.ask("me@me", [URL])
+        await asked.ask("you@you", [URL])
+
+    assert [each["wiki"] for each in front.asked] == ["me@me", "you@you"]
+
+
+async def test_a_front_that_failed_is_asked_again_after_a_rest(front: Front) -> None:
+    """Not at once, and not never."""
+    clock = Watch()
+    front.status = 500
+    async with lookup(front, clock, rest_s=30) as asked:
+        assert await asked.ask("me@me", [URL]) == {}
+        assert asked.failure == "it answers with status 500"
+        front.status = 200
+        assert await asked.ask("me@me", [URL]) == {}
+        clock.at += 31
+        assert set(await asked.ask("me@me", [URL])) == {URL}
+        assert asked.failure == ""
+
+    assert len(front.asked) == 2
+
+
+async def test_a_front_that_hangs_is_not_waited_for(front: Front) -> None:
+    """The time-out is that of the whole question."""
+    front.hold.clear()
+    async with lookup(front, timeout_s=0.1) as asked:
+        assert await asked.ask("me@me", [URL]) == {}
+
+    assert "longer than 0.1 s" in asked.failure
+
+
+async def test_a_patient_one_waits_when_it_is_told_to(front: Front) -> None:
+    """A build of a site asks for more than a front likes to answer at once."""
+    front.status = 429
+
+    def body(_: dict[str, Any]) -> bytes:
+        if len(front.asked) > 1:
+            front.status = 200
+            links = [answer_of(URL, front.origin)]
+            return json.dumps({"links": links, "fresh_s": 1}).encode()
+        return b""
+
+    front.body = body
+    front.retry_after = "0"
+    async with lookup(front, is_patient=True) as asked:
+        assert set(await asked.ask("me@me", [URL])) == {URL}
+    assert len(front.asked) == 2
+
+
+async def test_a_token_and_a_language_are_sent_along(front: Front) -> None:
+    """As docs/registry-api.md has them."""
+    async with lookup(front, language="de", token="secret") as asked:
+        await asked.ask("me@me", [URL])
+
+    assert front.asked[0]["lang"] == "de"
+    assert front.heads[0]["authorization"] == "Bearer secret"
+
+
+def test_questions_are_as_long_as_a_front_reads() -> None:
+    """A thousand URLs, and a quarter of a megabyte."""
+    short = [f"https://a.example.com/{number}" for number in range(2_500)]
+    long = [f"https://a.example.com/{number}/" + "ü" * 4_000 for number in range(200)]
+
+    assert [len(each) for each in url_batches(short)] == [1_000, 1_000, 500]
+    assert all(
+        len(json.dumps(each, ensure_ascii=False).encode()) < 260_000 for each in url_batches(long)
+    )
+    assert [url for each in url_batches(long) for url in each] == long
+
+
+@pytest.mark.parametrize(
+    "text", ["archive.test", "ftp://archive.test", "https://", "", "https://a b/"]
+)
+def test_a_front_without_an_address_is_refused(text: str) -> None:
+    """Before anything is asked."""
+    with pytest.raises(ConfigError):
+        HttpLinkLookup(text, clock=SystemClock())
+
+
+def believed(**changed: Any) -> LinkAnswer:
+    """What is believed of one answer with those fields."""
+    answer = answer_of(URL, FRONT) | changed
+    found, _ = read_answers({"links": [answer]}, [URL], [FRONT])
+    return found[URL]
+
+
+HREFS = {
+    "script": "javascript:alert(1)",
+    "data": "data:text/html,x",
+    "elsewhere": "https://evil.example.com/page/1/x",
+    "look-alike": "https://archive.test.evil.example.com/x",
+    "user-info": "https://archive.test@evil.example.com/x",
+    "other-scheme": "http://archive.test/x",
+    "relative": "/page/1/x",
+    "backslash": "https://archive.test/\\evil.example.com",
+    "list": ["https://archive.test/x"],
+    "number": 7,
+    "long": "https://archive.test/" + "x" * 9_000,
+    "looks-like-an-archive": "https://evil.example.com/web/20200101000000/https://x.example.com/",
+}
+
+
+@pytest.mark.parametrize("href", HREFS.values(), ids=HREFS.keys())
+def test_nobody_is_led_where_no_copy_can_be(href: Any) -> None:
+    """Addresses are this archive's, or a known archive's."""
+    assert believed(href=href, copy=href) == LinkAnswer(
+        URL, group="working", words="Working when last seen, “yesterday”"
+    )
+
+
+def test_a_known_archive_s_copy_is_believed() -> None:
+    """The front offers those, too."""
+    copy = "https://web.archive.org/web/20200101000000/https://cited.example.com/x"
+
+    assert believed(href=copy, copy=copy).href == copy
+
+
+def test_copies_at_an_origin_that_is_not_known_are_reached_through_their_page() -> None:
+    """Replay has an origin of its own; the page around a copy is the front's."""
+    page = f"{FRONT}/page/20260102030405/{URL}"
+
+    found = believed(copy="https://copies.example.com/x")
+
+    assert (found.href, found.copy) == (page, page)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "read"),
+    [
+        ("group", 'x" onclick="', "unknown"), ("group", None, "unknown"), ("date", "<b>", ""),
+        ("date", 7, ""), ("words", "a\x00b\u202ec\nd\ud800", "a b c d".replace(" c", "c")),
+        ("words", {"x": 1}, ""), ("is_dead", "yes", False), ("words", "x" * 999, "x" * 300),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_fields_of_another_form_count_as_nothing(field: str, value: Any, read: Any) -> None:
+    """They end in other people's pages."""
+    assert getattr(believed(**{field: value}), field) == read
+
+
+def test_an_answer_to_another_question_is_none() -> None:
+    """Order and URL must both fit."""
+    other = answer_of("https://other.example.com/", FRONT)
+
+    assert read_answers({"links": [other]}, [URL], [FRONT])[0] == {}
+
+
+@pytest.mark.parametrize("fresh", [-1, 1e9, "60", None, True, float("nan")], ids=str)
+def test_a_term_that_is_none_is_a_minute(fresh: Any) -> None:
+    """Nobody is made to keep an answer for ever."""
+    assert read_answers({"links": [], "fresh_s": fresh}, [], [FRONT])[1] == 60
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                ("links", "url", "answer", "href", "copy", "group", "words", "fresh_s")
+            ),
+            inner,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@settings(deadline=None, max_examples=examples(120))
+@given(JSON)
+def test_whatever_a_front_says_is_read(document: Any) -> None:
+    """And nothing but answers to what was asked comes of it."""
+    found, fresh_s = read_answers(document, [URL], [FRONT])
+
+    assert set(found) <= {URL}
+    assert 0 <= fresh_s <= 86_400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda _: b"",
+        lambda _: b"<html>",
+        lambda _: b"[" * 100_000,
+        lambda _: b"{}" + b" " * (9 << 20),
+    ],
+    ids=["empty", "html", "deep", "large"],
+)
+async def test_an_answer_that_is_none_is_a_failure(
+    front: Front, body: Callable[[Any], bytes]
+) -> None:
+    """The page stays as it is."""
+    front.body = body
+    async with lookup(front) as asked:
+        assert await asked.ask("me@me", [URL]) == {}
+        assert (asked.failure == "") is (body(None)[:2] == b"{}" and len(body(None)) < 1_000)

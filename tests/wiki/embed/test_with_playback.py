@@ -1,0 +1,89 @@
+"""The proxy and the archive's real server together, as a reader meets them."""
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from links.states import LinkState
+from playback.web.client_address import parse_networks
+from playback.web.rate_limits import RateLimitPolicy
+from playback.web.registry.registry_service import LinkRegistry
+from tests.support.browser_screen import Screen, open_screen
+from tests.support.embed_fixtures import running_proxy
+from tests.support.embed_front import Front
+from tests.support.embed_upstream import page, running_upstream
+from tests.support.playback_fixtures import CollectionBuilder, serving
+from tests.support.registry_shelf import Given, Shelf
+from tests.support.services.registries import open_registry
+from wiki.embed.link_lookup import CopyDisplay
+
+pytestmark = [pytest.mark.playback, pytest.mark.browser]
+
+DEAD, FINE, NEW = (
+    "https://gone.bridges.org/a/page?x=1",
+    "https://fine.bridges.org/",
+    "https://new.bridges.org/",
+)
+HTML = "".join(f'<p><a href="{url}">{url}</a></p>' for url in (DEAD, FINE, NEW)).encode()
+
+
+@pytest_asyncio.fixture
+async def screen() -> AsyncIterator[Screen]:
+    """A window."""
+    async with open_screen() as it:
+        yield it
+
+
+@dataclass
+class Reading:
+    """The archive's server, and a wiki that cites."""
+
+    front: str
+    wiki: str
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> Iterator[Reading]:
+    """A dead link and one that works, each with a copy, and one that nobody has looked at."""
+    with (
+        contextlib.closing(CollectionBuilder(tmp_path / "collection")) as builder,
+        contextlib.closing(open_registry(builder.layout)) as store,
+        running_upstream() as upstream,
+    ):
+        shelf = Shelf(store)
+        shelf.page(1, "Page", DEAD, FINE)
+        shelf.state(DEAD, LinkState.DEAD, code=18)
+        shelf.state(FINE, LinkState.ALIVE, code=1)
+        for url in (DEAD, FINE):
+            builder.page(url, "<p>As it was cited.</p>")
+        upstream.answer = lambda _: page(HTML)
+        access = RateLimitPolicy(
+            internal=parse_networks(["127.0.0.0/8"])
+        )  # as docs/embedding.md says
+        with serving(builder, links=LinkRegistry(Given(store), access)) as it:
+            yield Reading(it.front.rstrip("/"), upstream.origin)
+
+
+@pytest.mark.parametrize(("show", "count"), [(CopyDisplay.ALWAYS, 2), (CopyDisplay.DEAD, 1)])
+async def test_a_reader_follows_a_dead_link_into_the_archive(
+    show: CopyDisplay, count: int, reading: Reading, screen: Screen
+) -> None:
+    """What the front tells becomes a link; it leads to the page of the copy."""
+    with running_proxy(
+        reading.wiki, Front(origin=reading.front), show=show, wiki="dewiki@WMF"
+    ) as port:
+        await screen.open(f"http://127.0.0.1:{port}/")
+        dead = await screen.value("document.querySelector('a').className")
+        shown = await screen.value("document.querySelectorAll('sup.weboid-copy').length")
+        address = await screen.value("document.querySelector('sup.weboid-copy a').href")
+        title = await screen.value("document.querySelector('sup.weboid-copy a').title")
+    await screen.open(address)
+
+    assert (dead, shown) == ("weboid-link weboid-unreachable", count)
+    assert address.startswith(reading.front)
+    assert "copy of" in title
+    assert "gone.bridges.org" in await screen.value("document.body.innerText")

@@ -1,0 +1,144 @@
+"""What readers see of cached links in the real browser: in each skin's light and width, and by ear."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.support.browser_screen import Screen, open_screen
+from tests.support.http_listener import Heard, Said
+from tests.support.mediawiki_extension import Extended
+from tests.support.sites.mediawiki import ADMIN, PASSWORD
+from tests.support.wiki_visitor import Visitor
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+TEXT = """The '''lighthouse''' was lit in 1871,<ref>[https://e.org/history History of the coast],
+read on 3 May 2024</ref> and electrified in 1932.<ref>[https://e.org/dead-paper The Coast Paper], p. 3</ref>
+Its keeper kept [https://e.org/queued-diary a diary], which a library may
+[https://e.org/refused-library not show]. See also https://e.org/a-very-long-path/that/goes/on/and/on.
+
+== Sources ==
+<references/>
+"""
+PAGES = {"page": "Lighthouse", "list": "Special:WeboidLinks/Lighthouse"}
+
+
+@pytest_asyncio.fixture
+async def screen() -> AsyncIterator[Screen]:
+    """A window."""
+    async with open_screen() as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def lit(extended_once: Extended) -> str:
+    """The base of a wiki with a page about a lighthouse."""
+    extended_once.writer.write("Lighthouse", TEXT)
+    return f"{extended_once.wiki.base}/index.php?title="
+
+
+@pytest.fixture(scope="module")
+def admin(extended_once: Extended) -> Visitor:
+    """An administrator's session: the list has forms then."""
+    return Visitor(extended_once.wiki.base, ADMIN, PASSWORD)
+
+
+@pytest.mark.parametrize(
+    ("page", "width", "more", "dark"),
+    [
+        ("page", 1200, "", False),
+        ("page", 500, "&useskin=vector-2022&uselang=de", True),
+        ("list", 1200, "", False),
+        ("list", 500, "&useskin=vector-2022&uselang=he", False),
+    ],
+    ids=["page", "page, narrow, dark", "list", "list, narrow, right to left"],
+)
+async def test_axe_finds_nothing_serious_in_what_is_ours(
+    extended: Extended, lit: str, admin: Visitor, screen: Screen,
+    page: str, width: int, more: str, dark: bool,
+) -> None:  # fmt: skip
+    """Names, contrasts, targets: nothing serious on what the extension adds."""
+    for name, value in admin.cookies().items():
+        await screen.send("Network.setCookie", name=name, value=value, url=extended.wiki.base)
+    await screen.open(f"{lit}{PAGES[page]}{more}", size=(width, 900), dark=dark)
+    await _keep(screen, f"{page}-{width}-{'dark' if dark else 'light'}")
+    ours = ("weboid", 'name="level"', 'name="reason"', 'name="page"', "e.org")
+    found = [each for each in await screen.findings() if any(name in each for name in ours)]
+    assert found == []
+
+
+async def test_a_cached_link_says_what_it_leads_to(
+    extended: Extended, lit: str, screen: Screen
+) -> None:
+    """Its accessible name has the link's address and the copy's day, and begins with what is seen."""
+    await screen.open(f"{lit}Lighthouse")
+    names = await screen.value(
+        "[...document.querySelectorAll('.weboid-cached a')].map(a => [a.textContent, a.ariaLabel])"
+    )
+    assert names[0] == ["queued", "queued: a copy of e.org/queued-diary is being made"]
+    assert ["cached", "cached copy of e.org/history from 20 November 2026"] in names
+    assert all(name.startswith(seen) for seen, name in names)
+
+
+async def test_cached_links_are_not_printed(extended: Extended, lit: str, screen: Screen) -> None:
+    """Nobody can follow them on paper; MediaWiki prints the addresses of the links themselves."""
+    await screen.open(f"{lit}Lighthouse")
+    await screen.send("Emulation.setEmulatedMedia", media="print")
+    shown = await screen.value(
+        "[...document.querySelectorAll('.weboid-cached')]"
+        ".filter(one => getComputedStyle(one).display !== 'none').length"
+    )
+    assert shown == 0
+
+
+async def test_a_dead_link_looks_unlike_others(
+    extended: Extended, lit: str, screen: Screen
+) -> None:
+    """By more than its colour."""
+    await screen.open(f"{lit}Lighthouse")
+    lines = await screen.value(
+        "['.weboid-unreachable', '.weboid-working'].map(kind =>"
+        " getComputedStyle(document.querySelector('a' + kind)).textDecorationLine)"
+    )
+    assert lines[0] != lines[1]
+
+
+async def _keep(screen: Screen, name: str) -> None:
+    """Keep a picture where somebody asks for pictures."""
+    folder = os.environ.get("WEBOID_PICTURES")
+    if folder:
+        (Path(folder) / f"extension-{name}.png").write_bytes(await screen.picture())
+
+
+async def test_a_mark_changes_while_a_reader_looks_at_it(
+    extended: Extended, lit: str, screen: Screen
+) -> None:
+    """From queued to archived without a reload, and from not known to queued."""
+    extended.writer.write("Tide", "[https://e.org/tide The tide] and [https://e.org/other another]")
+    waiting = {"answer": "queued", "href": f"{extended.front.address}/latest/x", "copy": None}
+    now = dict(waiting)
+
+    def answer(heard: Heard) -> Said:
+        said = json.loads(extended.front.usual(heard).body)
+        said["links"] = [
+            {**link, **now} if link["url"].endswith("tide") else link for link in said["links"]
+        ]
+        return Said(body=json.dumps({**said, "fresh_s": 1 if now else 60}).encode())
+
+    extended.front.answer = answer
+    await screen.open(f"{lit}Tide", size=(1000, 600))
+    tide = "document.querySelector('a[href$=tide] + .weboid-cached').className"
+    assert await screen.value(tide) == "weboid-cached weboid-queued"
+    await screen.value("window.isSame = true")
+    now.clear()
+    async with asyncio.timeout(60):
+        while await screen.value(tide) != "weboid-cached weboid-copy":
+            await asyncio.sleep(0.1)
+    assert await screen.value("window.isSame")
+    assert await screen.value("document.querySelectorAll('.weboid-cached').length") == 2
+    versions = "Array.from(document.querySelectorAll('a[data-versionurl]')).length"
+    assert await screen.value(versions) == 2

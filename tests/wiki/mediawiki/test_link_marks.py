@@ -1,0 +1,427 @@
+"""External links in HTML get their cached copy, and no other byte changes (the PHP itself, without a wiki)."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.mediawiki_extension import EXTENSION
+from tests.wiki.mediawiki.conftest import Pure
+from wiki.sync.webhook import sign_request
+
+pytestmark = pytest.mark.slow
+
+COPY = "https://archive.example/c"
+AFTER = (
+    f'<sup class="weboid-cached weboid-copy"><a href="{COPY}" title="Answers" '
+    'aria-label="cached copy of https://e.org/" rel="nofollow">cached</a></sup>'
+)
+GIVEN = (
+    f' data-originalurl="https://e.org/" data-versionurl="{COPY}"'
+    ' data-versiondate="2026-11-20T10:11:12Z"'
+)
+LINK = '<a rel="nofollow" class="external text" href="https://e.org/">e</a>'
+ADDED = re.compile(
+    r' class="weboid-link weboid-working"| weboid-link weboid-working| data-originalurl="[^"]*"'
+    r' data-versionurl="[^"]*" data-versiondate="[^"]*"|<sup class="weboid-cached.*?</sup>'
+)
+PIECES = (
+    *(
+        "<p>",
+        "</p>",
+        "<b title='<a class=external href=//x.org>'>",
+        "</b>",
+        "<br/>",
+        "<",
+        ">",
+        '"',
+        "'",
+    ),
+    *(
+        "<!-- ",
+        " -->",
+        "<!-->",
+        "<script>",
+        "</script>",
+        "</scripty>",
+        "<style>",
+        "</style>",
+        "&amp;",
+    ),
+    *(
+        "<a>",
+        "</a>",
+        "<a class=external href=https://e.org/>",
+        "<cite>",
+        "</cite>",
+        "</",
+        "<!",
+        "<?",
+    ),
+    '<a class="external" href="https://e.org/x?a=1&amp;b=%22">',
+    "<A HREF='https://e.org/2' rel='mw:ExtLink nofollow' >",
+    '<a class="external',
+    '<div class="navbox">',
+    "</div>",
+    '<a class="external" href="javascript:alert(1)">',
+    "é\N{RIGHT-TO-LEFT MARK}",
+)
+
+
+def test_every_file_is_sound() -> None:
+    """PHP can read each file of the extension."""
+    files = sorted(EXTENSION.rglob("*.php"))
+    assert files
+    for file in files:
+        done = subprocess.run(["php", "-l", str(file)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+
+
+def test_links_of_the_old_parser_are_marked(pure: Pure) -> None:
+    """Classes go into the class attribute, the others to the end of the tag, the copy after the link."""
+    made = pure.marked(f"<p>a {LINK} b</p>")
+    link = (
+        '<a rel="nofollow" class="external text weboid-link weboid-working" href="https://e.org/"'
+        f"{GIVEN}>e</a>"
+    )
+    assert made == f"<p>a {link}{AFTER} b</p>"
+
+
+def test_links_of_parsoid_are_marked(pure: Pure) -> None:
+    """The rel tells an external link, whatever the order; without a class there is one then."""
+    html = "<p><a rel='mw:ExtLink nofollow' href='https://e.org/' id=\"mwAg\">e</a></p>"
+    link = (
+        "<a rel='mw:ExtLink nofollow' href='https://e.org/' id=\"mwAg\""
+        f' class="weboid-link weboid-working"{GIVEN}>e</a>'
+    )
+    assert pure.marked(html) == f"<p>{link}{AFTER}</p>"
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        pytest.param('<a class="external" href="https://wiki.example/x">own</a>', id="the wiki's own"),
+        pytest.param('<a class="external" href="//WIKI.example:80/x">own</a>', id="own, relative"),
+        pytest.param('<a class="extiw external" href="https://e.org/">w</a>', id="interwiki"),
+        pytest.param('<a href="https://e.org/">raw</a>', id="no external link"),
+        pytest.param('<a class="externality" href="https://e.org/">x</a>', id="another class"),
+        pytest.param('<a class="external" href="mailto:a@e.org">m</a>', id="mail"),
+        pytest.param('<a class="external" href="ftp://e.org/">f</a>', id="ftp"),
+        pytest.param('<a class="external" href="javascript:alert(1)">j</a>', id="script"),
+        pytest.param('<a class="external">nothing</a>', id="no address"),
+        pytest.param(f'<div class="x noarchive y"><div>a</div>{LINK}</div>', id="noarchive"),
+        pytest.param(f"<span class='weboid-ignore'>{LINK}</span>", id="weboid-ignore"),
+        pytest.param(f'<table class="navbox"><tr><td>{LINK}</td></tr></table>', id="navbox"),
+        pytest.param(f'<div class="navbox">{LINK}', id="never ending"),
+        pytest.param('<a class="external" href="https://web.archive.org/web/1/http://e.org/">a</a>', id="archive"),
+        pytest.param('<a class="external" href="https://archive.example/1/http://e.org/">a</a>', id="our archive"),
+        pytest.param(
+            f'<cite>{LINK} <a class="external" href="https://web.archive.org/web/1/http://x.org/">a</a></cite>',
+            id="citation with an archive",
+        ),
+        pytest.param(
+            f'<li>{LINK} (<a class="external" href="https://web.archive.org/web/1/https://e.org/">a</a>)</li>',
+            id="archive of the same beside",
+        ),
+        pytest.param(f"<!-- {LINK} -->", id="comment"),
+        pytest.param(f"<script>'{LINK}'</script>", id="script element"),
+        pytest.param(f"<textarea>{LINK}</textarea>", id="text area"),
+        pytest.param(f"<i title='{LINK}'>i</i>", id="attribute"),
+        pytest.param(f"<i title='>{LINK}'>i</i>", id="attribute with a bracket"),
+        pytest.param(f"<i title = '>{LINK}' class=x>i</i>", id="attribute with spaces"),
+        pytest.param('<a class="external" href="https://e.org/">never closed', id="never closed"),
+        pytest.param('<a class=external href="https://e.org/">x</a>', id="class without quotes"),
+        pytest.param('<a class="external" href="https://e.org/" data-originalurl="x">x</a>', id="done already"),
+    ],
+)  # fmt: skip
+def test_what_needs_no_copy_is_left_alone(pure: Pure, html: str) -> None:
+    """Own links, archives, what is kept out, and what is no link stay byte for byte."""
+    assert pure.marked(f"<p>{html}</p>") == f"<p>{html}</p>"
+
+
+def test_links_after_what_is_kept_out_are_marked(pure: Pure) -> None:
+    """An ignored element ends where it ends, elements of its own name inside it counted."""
+    html = f'<div class="navbox"><div>{LINK}</div>{LINK}</div>{LINK}'
+    assert pure.marked(html).count("weboid-cached") == 1
+    assert pure.marked(f"<!-- a -->{LINK}").count("weboid-cached") == 1
+    assert pure.marked(f'<img class="navbox">{LINK}').count("weboid-cached") == 1
+
+
+def test_a_citation_ends_where_it_ends(pure: Pure) -> None:
+    """A link beside a citation that has an archive's link gets its own copy."""
+    archive = '<a class="external" href="https://web.archive.org/web/1/http://x.org/">a</a>'
+    assert pure.marked(f"<cite>{archive}</cite> {LINK}").count("weboid-cached") == 1
+
+
+def test_marking_twice_marks_once(pure: Pure) -> None:
+    """What is marked already is not marked again."""
+    made = pure.marked(f"<p>{LINK}</p>")
+    assert pure.marked(made) == made
+
+
+@pytest.mark.parametrize(
+    ("show", "is_dead", "shown"),
+    [("always", False, 1), ("dead", False, 0), ("dead", True, 1), ("never", True, 0)],
+)
+def test_the_setting_says_where_copies_are_shown(
+    pure: Pure, show: str, is_dead: bool, shown: int
+) -> None:
+    """The classes and attributes are there in any case."""
+    fact: dict[str, object] = {"kind": "copy", "href": COPY, "copy": COPY, "date": None}
+    fact |= {"group": "unreachable", "dead": is_dead, "words": ""}
+    made = pure.marked(LINK, show=show, fact=fact)
+    assert made.count("<sup") == shown
+    assert 'class="external text weboid-link weboid-unreachable"' in made
+    assert f'data-versionurl="{COPY}"' in made
+
+
+def test_words_cannot_break_out(pure: Pure) -> None:
+    """Whatever the front says is text."""
+    evil = "</sup><script>alert(1)</script>\"' onmouseover=x"
+    fact = {"kind": "copy", "href": f"{COPY}?{evil}", "copy": f"{COPY}?{evil}", "date": None}
+    made = pure.marked(LINK, fact={**fact, "group": "working", "dead": False, "words": evil})
+    assert "<script" not in made
+    assert "&quot;&#039; onmouseover" in made
+
+
+@settings(deadline=None, max_examples=examples(150))
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+def test_no_other_byte_changes(pure: Pure, html: str) -> None:
+    """Without what was added the HTML is what it was, however broken it is."""
+    assert ADDED.sub("", pure.marked(html)) == html
+
+
+def test_bytes_that_are_no_text_stay(pure: Pure) -> None:
+    """HTML is bytes; those that are not UTF-8 stay, too."""
+    made = pure.marked(b"\xff\xfe" + LINK.encode() + b"\x80<b \xc3")
+    assert made.startswith("\udcff\udcfe<a")
+    assert made.endswith("</sup>\udc80<b \udcc3")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("<", "<a ", "<!--", '<a class="', "<a x='", "<cite>", "<script>", "<div class=navbox>", "<!"),
+        *("=", "<a class=external href=", "<a class = ", "</", "<a =\"", '<b x="\'', "<script></scripts"),
+        '<a class="external" href="https://e.org/">',
+        '<a class="external" href="https://e.org/"></a>',
+        '<div class="navbox"><a class="external" href="https://e.org/">x</a></div>',
+        '<cite><a class="external" href="https://web.archive.org/1/http://e.org/">x</a>',
+    ],
+)  # fmt: skip
+def test_broken_tags_without_end_are_one_look_each(pure: Pure, piece: str) -> None:
+    """A megabyte of them is done at once: were each looked for to the end, nobody would wait for it."""
+    html = 'class="external" ' + piece * (1_000_000 // len(piece))
+    assert ADDED.sub("", pure.marked(html)) == html
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("javascript:alert(1)", "data:text/html,x", "//archive.example/c", "/c", ""),
+        *("https://archive.example.evil.org/c", "https://archive.example@evil.org/c", "https://evil.org/"),
+        *("https://archive.example\\@evil.org/", "https://archive.example/ x", "https://archive.example/\n"),
+        *("https://archive.example:444/c", "http://archive.example/c", "https://archive.example"),
+    ],
+)  # fmt: skip
+def test_addresses_lead_to_the_front_alone(pure: Pure, address: str) -> None:
+    """An address that does not begin with one of our origins is none."""
+    link = {
+        "url": "u",
+        "answer": "copy",
+        "href": address,
+        "copy": address,
+        "date": "2026-11-20T10:11:12Z",
+    }
+    said = pure.ask("read", body=_answer([link]), urls=["u"], origins=["https://archive.example"])
+    assert said["links"]["u"]["href"] is None
+    assert said["links"]["u"]["copy"] is None
+    assert said["links"]["u"]["date"] is None
+
+
+@pytest.mark.parametrize(
+    ("address", "is_one"),
+    [
+        ("https://web.archive.org/web/2020/https://e.org/", True),
+        ("http://sub.web.archive.org/x", True),
+        ("https://web.archive.org@evil.org/", False),
+        ("https://evil.org/web.archive.org/", False),
+        ("https://web.archive.org.evil.org/", False),
+        ("https://web.archive.org\\.evil.org/", False),
+    ],
+)
+def test_known_archives_may_be_led_to(pure: Pure, address: str, is_one: bool) -> None:
+    """The front offers another archive's copy of a dead link."""
+    link = {"url": "u", "answer": "copy", "href": address}
+    said = pure.ask(
+        "read", body=_answer([link]), urls=["u"], origins=[], archives=["web.archive.org"]
+    )
+    assert (said["links"]["u"]["href"] == address) == is_one
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("", "null", "[]", '"x"', "{}", '{"links": 1}', '{"links": []}', '{"links": [{}, {}]}', "<html>"),
+        '{"links": {"a": {}, "b": {}}}{',
+        "[" * 100_000,
+    ],
+    ids=range(11),
+)  # fmt: skip
+def test_what_is_no_answer_is_none(pure: Pure, body: str) -> None:
+    """An answer has a link for each that was asked for."""
+    assert pure.ask("read", body=body, urls=["u"], origins=["https://archive.example"]) is None
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        *({}, {"url": "v"}, {"url": "u", "answer": "evil"}, {"url": "u", "answer": ["copy"]}),
+        *({"url": ["u"], "answer": "copy"}, 7, None, {"url": "u"}),
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_an_answer_to_something_else_is_left_out(pure: Pure, link: object) -> None:
+    """A link counts where it is the one that was asked for and says something known."""
+    said = pure.ask("read", body=_answer([link]), urls=["u"], origins=["https://archive.example"])
+    assert said["links"] == []
+
+
+def test_strange_facts_are_taken_for_none(pure: Pure) -> None:
+    """A group, a state and words of other kinds are what an answer without them has."""
+    link = {
+        "url": "u",
+        "answer": "copy",
+        "href": [1],
+        "group": "<b>",
+        "is_dead": "yes",
+        "words": {"a": 1},
+        "is_new": 1,
+        "next_at": "soon",
+        "checked": ["2026-11-20"],
+        "mime": "<b>",
+        "kib": -1,
+    }
+    said = pure.ask("read", body=_answer([link], fresh_s="soon"), urls=["u"], origins=["https://archive.example"])  # fmt: skip
+    assert said["fresh"] == 60
+    assert said["links"]["u"] == {
+        "kind": "copy",
+        "href": None,
+        "copy": None,
+        "date": None,
+        "group": "unknown",
+        "dead": False,
+        "words": "",
+        "new": False,
+        "next": None,
+        "checked": None,
+        "mime": "",
+        "kib": None,
+    }
+
+
+@settings(deadline=None, max_examples=examples(50))
+@given(st.lists(st.text("ab", max_size=60), max_size=40), st.lists(st.text("c", max_size=60)))
+def test_changes_are_told_in_parts_that_fit(
+    pure: Pure, added: list[str], removed: list[str]
+) -> None:
+    """Together the parts are the whole; each is short enough, or has one link."""
+    parts = pure.ask("parts", added=added, removed=removed, largest=200)
+    assert [url for part in parts for url in part["added"]] == added
+    assert [url for part in parts for url in part["removed"]] == removed
+    for part in parts:
+        urls = part["added"] + part["removed"]
+        assert len(urls) <= 1 or sum(len(url) + 16 for url in urls) <= 216
+
+
+def test_a_question_is_no_larger_than_the_front_takes(pure: Pure) -> None:
+    """A thousand URLs at once, fewer when they are long, and of five thousand the rest is not asked."""
+    assert pure.ask("portions", urls=[f"https://e.org/{n}" for n in range(6_200)]) == [1_000] * 5
+    assert pure.ask("portions", urls=["https://e.org/" + "x" * 90_000] * 3) == [2, 1]
+    assert pure.ask("portions", urls=[]) == []
+
+
+def test_the_signature_is_the_one_that_the_webhook_takes(pure: Pure) -> None:
+    """HMAC-SHA256 over version, moment, nonce, method, path and the body's digest."""
+    more = {"body": '{"a": 1}', "path": "/level", "nonce": "0a" * 16}
+    said = pure.ask("sign", secret="k" * 32, now=1_795_298_655, **more)
+    made = sign_request(
+        b"k" * 32, more["body"].encode(), at=1_795_298_655, nonce=more["nonce"], path="/level"
+    )
+    assert said == made
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://E.org./x", "e.org"),
+        ("//e.org:80?x", "e.org"),
+        ("https://user:pass@e.org/", "e.org"),
+        ("https://a@b@e.org/", "e.org"),
+        ("https://evil.org\\@e.org/", "evil.org"),
+        ("http://[2001:db8::1]:8080/", "[2001:db8::1]"),
+        ("http://münchen.example/", "münchen.example"),
+        ("mailto:a@e.org", ""),
+        ("https://", ""),
+    ],
+)
+def test_hosts_are_found(pure: Pure, url: str, host: str) -> None:
+    """The host that a browser would ask, in small letters."""
+    assert pure.ask("host", url=url) == host
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("https://e.org:443/", "e.org"),
+        ("https://e.org:80/", "e.org:80"),
+        ("http://e.org:80?x", "e.org"),
+        ("http://e.org:08080#x", "e.org:8080"),
+        ("//e.org:443/", "e.org"),
+        ("http://user:80@e.org/", "e.org"),
+        ("http://[2001:db8::1]:8080/", "[2001:db8::1]:8080"),
+        ("http://[2001:db8::1]/:81", "[2001:db8::1]"),
+        ("http://e.org/x:81", "e.org"),
+        ("ftp://e.org/", ""),
+    ],
+)
+def test_a_place_is_a_host_with_its_port(pure: Pure, url: str, place: str) -> None:
+    """Another port is another site; the scheme's own is none."""
+    assert pure.ask("authority", url=url) == place
+
+
+def test_another_port_of_the_wikis_host_is_another_site(pure: Pure) -> None:
+    """It is cited like any other; so is what shares the front's host."""
+    html = '<a class="external" href="https://{}/">x</a>'
+    assert pure.urls(html.format("wiki.example:8443")) == ["https://wiki.example:8443/"]
+    assert pure.urls(html.format("archive.example:8443")) == ["https://archive.example:8443/"]
+
+
+def _answer(links: list[object], **more: object) -> str:
+    return json.dumps({"wiki": "w", "fresh_s": 60, "links": links, **more})
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("120", 120),
+        (" 5 ", 5),
+        ("Sun, 22 Nov 2026 07:01:30 GMT", 90),
+        ("Sun, 22 Nov 2026 06:01:30 GMT", 0),
+        ("999999999999", 3_600),
+        ("9" * 40, 0),
+        ("-5", 0),
+        ("1e3", 0),
+        ("", 0),
+        ("now", 0),
+        ("tomorrow", 0),
+        ("Sometime or other", 0),
+    ],
+)
+def test_a_front_is_left_alone_as_it_asks(pure: Pure, said: str, seconds: int) -> None:
+    """Retry-After has seconds or a date; what is neither says nothing, and nobody rests for days."""
+    assert pure.ask("rest", said=said, now=1_795_330_800) == seconds

@@ -1,0 +1,110 @@
+"""Searches for links say what they leave out, as the real front says it, in MediaWiki 1.39 and 1.43 (X06)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.commands import Weboid
+from tests.support.mediawiki_extension import Extended, extended_wiki
+from tests.support.sites.versions import LATER, MACHINES
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+WIKI = "library@example"
+NOTE = "may be missing from these results"
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A wiki with the extension, and the archive whose front it asks."""
+
+    extended: Extended
+    weboid: Weboid
+
+    def exclude(self, *words: str) -> None:
+        """Change the list of the wiki by `weboid links exclude`; what the wiki remembered is lost."""
+        done = self.weboid.run("links", "exclude", *words, f"--wiki={WIKI}")
+        assert done.code == 0, done
+        self.extended.forget()
+
+    def page(self, target: str) -> str:
+        """Return what Special:LinkSearch shows."""
+        page = self.extended.view("Special:LinkSearch", f"&target={quote(target)}")
+        assert page.status == 200
+        return page.html
+
+    def warning(self, query: str, **more: str) -> str:
+        """Return what list=exturlusage warns of; empty: of nothing."""
+        question = {"action": "query", "list": "exturlusage", "euquery": query, **more}
+        told = self.extended.writer.ask(**question)
+        assert "exturlusage" in told["query"]
+        found: str = told.get("warnings", {}).get("exturlusage", {}).get("warnings", "")
+        return found
+
+
+@pytest.fixture(scope="module", params=[MACHINES, LATER], ids=str)
+def searched(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Searched]:
+    """Both running: `weboid serve` on a registry that knows the wiki, and the wiki."""
+    folder: Path = tmp_path_factory.mktemp("searched")
+    weboid = Weboid(folder, folder / "profile.toml")
+    known = weboid.run("links", "wiki", WIKI, "--new-farm", "--url=http://127.0.0.1:9/api.php")
+    assert known.code == 0, known
+    serving = weboid.start("serve", "--port", "0", "--links-internal", "127.0.0.1")
+    try:
+        assert serving.stdout is not None
+        origin = serving.stdout.readline().strip()
+        assert origin.startswith("http://"), serving.communicate(timeout=60)
+        front = f"$wgWeboidFront = '{origin}';"
+        with extended_wiki(front, request.param) as extended:
+            extended.writer.write("Page", "[https://www.kept-out.org/a A] [https://found.org/ F]")
+            yield Searched(extended, weboid)
+    finally:
+        serving.terminate()
+        serving.communicate(timeout=60)
+
+
+@pytest.fixture
+def excluding(searched: Searched) -> Iterator[Searched]:
+    """The same, with a list of two entries."""
+    searched.exclude("add", "kept-out.org", "https://half.org/maps")
+    yield searched
+    searched.exclude("remove", "kept-out.org", "https://half.org/maps")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "entry"),
+    [
+        ("*.kept-out.org", "kept-out.org"),
+        ("kept-out.org", "kept-out.org"),
+        ("https://www.kept-out.org/a", "kept-out.org"),
+        ("http://half.org", ""),
+        ("https://half.org/maps/1", "https://half.org/maps"),
+        ("half.org", "https://half.org/maps"),
+        ("found.org", ""),
+        ("*.org", "https://half.org/maps, kept-out.org"),
+        ("no pattern at all [", ""),
+    ],
+)
+def test_page_and_api_say_what_the_front_says(
+    excluding: Searched, pattern: str, entry: str
+) -> None:
+    """With the entries; nothing where nothing is left out."""
+    for text in (excluding.page(pattern), excluding.warning(pattern)):
+        assert (NOTE in text) == bool(entry)
+        assert not entry or f"Links to {entry} {NOTE}" in text
+
+
+def test_a_removed_entry_is_not_named(searched: Searched) -> None:
+    """Nor is anything where the archive does not know the wiki."""
+    searched.exclude("add", "kept-out.org")
+    assert NOTE in searched.page("kept-out.org")
+    searched.extended.say(Wiki="unknown@example")
+    assert NOTE not in searched.page("kept-out.org")
+    searched.extended.say()
+    searched.exclude("remove", "kept-out.org")
+    assert NOTE not in searched.page("kept-out.org")
+    assert searched.warning("kept-out.org") == ""
