@@ -1,7 +1,6 @@
 """Level decisions in the decision store, append-only; the last one about a target is in force."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -13,7 +12,6 @@ from playback.access.decision_store import DecisionStore, WatchedValue
 from playback.access.levels import (
     Level,
     LevelActor,
-    LevelDecision,
     LevelRight,
     LevelRules,
     LevelScope,
@@ -24,21 +22,9 @@ from playback.access.levels import (
 )
 
 _LONGEST_REASON = 2_000  # characters
-_RULE_COLUMNS = "number, scope, wiki, what, level, actor, actor_wiki, decided_ms, reason"
-_SHOWN_TABLE = "levels"
-_STORED_TABLE = "stored_levels"
+_SHOWN, _STORED, _RIGHTS = "levels", "stored_levels", "level_rights"  # tables
 _L = TypeVar("_L", Level, StoredLevel)
-_RIGHT_COLUMNS = "number, wiki, editor, scope, most, actor, actor_wiki, decided_ms, reason"
-
-
-@dataclass(frozen=True, slots=True)
-class _LevelLogState:
-    """State of the incremental read: decisions read so far, and the position."""
-
-    rules: LevelRules
-    last_rule: tuple[int, int] = (0, 0)  # number and moment
-    last_right: tuple[int, int] = (0, 0)
-    last_stored: tuple[int, int] = (0, 0)
+_T = TypeVar("_T")
 
 
 class LevelStore:
@@ -50,7 +36,8 @@ class LevelStore:
 
     def __init__(self, store: DecisionStore) -> None:
         self._store = store
-        self._read = _LevelLogState(LevelRules())
+        # The rules read so far, and number and moment of the last decision in each table.
+        self._read: tuple[LevelRules, dict[str, tuple[int, int]]] = (LevelRules(), {})
         self._watched = WatchedValue(store, self._load)
 
     def now(self) -> LevelRules:
@@ -73,8 +60,7 @@ class LevelStore:
                 the reason is too long; then no target is changed.
         """
         self.check(targets, level, actor=actor)
-        by = _by(actor, now, reason)
-        self._store.change(_additions(_SHOWN_TABLE, targets, level, by))
+        self._add(_SHOWN, [_values(each, level) for each in targets], _by(actor, now, reason))
 
     def decide_stored(
         self,
@@ -87,8 +73,7 @@ class LevelStore:
     ) -> None:
         """Set the stored level of all targets; arguments and errors as for `decide`."""
         self.check_stored(targets, level, actor=actor)
-        by = _by(actor, now, reason)
-        self._store.change(_additions(_STORED_TABLE, targets, level, by))
+        self._add(_STORED, [_values(each, level) for each in targets], _by(actor, now, reason))
 
     def check(
         self, targets: Sequence[LevelTarget], level: Level | None, *, actor: LevelActor
@@ -114,103 +99,67 @@ class LevelStore:
         if right.most is None and (right.wiki, right.editor) not in held:
             whose = f"{right.editor}@{right.wiki}" if right.editor else f"Editors of {right.wiki}"
             raise InputError(f"{whose} have no right of their own to withdraw.")
-        self._store.change(
-            [
-                (
-                    f"INSERT INTO level_rights ({_RIGHT_COLUMNS}) VALUES"  # noqa: S608 constants of ours
-                    " ((SELECT COALESCE(MAX(number), 0) + 1 FROM level_rights), :wiki, :editor,"
-                    " :scope, :most, :actor, :actor_wiki, :decided_ms, :reason)",
-                    {
-                        "wiki": right.wiki,
-                        "editor": right.editor,
-                        "scope": right.scope.value,
-                        "most": right.most.value if right.most is not None else "",
-                        **_by(right.actor, right.decided_at, right.reason),
-                    },
-                )
-            ]
-        )
+        values = {
+            "wiki": right.wiki,
+            "editor": right.editor,
+            "scope": right.scope.value,
+            "most": str(right.most or ""),
+        }
+        self._add(_RIGHTS, [values], _by(right.actor, right.decided_at, right.reason))
 
     def history(self) -> list[Rule]:
         """Return every decision about shown levels, oldest first."""
-        return self._rules_after(0)
+        return self._after(_SHOWN, _rule)
 
     def stored_history(self) -> list[StoredRule]:
         """Return every decision about stored levels, oldest first."""
-        return self._stored_after(0)
+        return self._after(_STORED, _stored_rule)
 
     def rights_history(self) -> list[LevelRight]:
         """Return every decision about rights, oldest first."""
-        return self._rights_after(0)
+        return self._after(_RIGHTS, _right)
 
     def _load(self, _store: DecisionStore) -> LevelRules:
-        read = self._read
-        if not self._still_holds(read):  # another file lies where the store was
-            read = _LevelLogState(LevelRules())
-        rules = self._rules_after(read.last_rule[0])
-        rights = self._rights_after(read.last_right[0])
-        stored = self._stored_after(read.last_stored[0])
-        is_new = rules or rights or stored
-        self._read = _LevelLogState(
-            read.rules.after(rules, rights, stored) if is_new else read.rules,
-            _last(rules) or read.last_rule,
-            _last(rights) or read.last_right,
-            _last(stored) or read.last_stored,
-        )
-        return self._read.rules
-
-    def _still_holds(self, read: _LevelLogState) -> bool:
-        for table, (number, decided_ms) in (
-            (_SHOWN_TABLE, read.last_rule),
-            ("level_rights", read.last_right),
-            (_STORED_TABLE, read.last_stored),
-        ):
+        rules, last = self._read
+        for table, (number, decided_ms) in last.items():
             query = f"SELECT decided_ms FROM {table} WHERE number = :number"  # noqa: S608 ours
-            found = self._store.rows(query, {"number": number}) if number else []
-            if number and (not found or found[0]["decided_ms"] != decided_ms):
-                return False
-        return True
+            found = self._store.rows(query, {"number": number})
+            if not found or found[0]["decided_ms"] != decided_ms:
+                rules, last = LevelRules(), {}  # another file has replaced the store
+                break
+        shown = self._after(_SHOWN, _rule, last)
+        rights = self._after(_RIGHTS, _right, last)
+        stored = self._after(_STORED, _stored_rule, last)
+        if shown or rights or stored:
+            new: dict[str, Sequence[Rule | StoredRule | LevelRight]]
+            new = {_SHOWN: shown, _RIGHTS: rights, _STORED: stored}
+            rules = rules.after(shown, rights, stored)
+            last = last | {
+                table: (found[-1].number, unix_milliseconds(found[-1].decided_at))
+                for table, found in new.items()
+                if found
+            }
+        self._read = rules, last
+        return rules
 
-    def _rules_after(self, number: int) -> list[Rule]:
-        return [
-            Rule(
-                row["number"],
-                _target_in(row),
-                Level(row["level"]) if row["level"] else None,
-                *_who_when_why(row),
+    def _after(
+        self, table: str, decode: Callable[[Any], _T], last: Mapping[str, tuple[int, int]] = {}
+    ) -> list[_T]:
+        query = f"SELECT * FROM {table} WHERE number > :number ORDER BY number"  # noqa: S608 ours
+        number = last[table][0] if table in last else 0
+        return [decode(row) for row in self._store.rows(query, {"number": number})]
+
+    def _add(self, table: str, rows: Sequence[Mapping[str, str]], by: Mapping[str, object]) -> None:
+        changes: list[tuple[str, Mapping[str, object]]] = []
+        for row in rows:
+            values = {**row, **by}
+            marks = ", ".join(f":{name}" for name in values)
+            query = (
+                f"INSERT INTO {table} (number, {', '.join(values)}) VALUES"  # noqa: S608 ours
+                f" ((SELECT COALESCE(MAX(number), 0) + 1 FROM {table}), {marks})"
             )
-            for row in self._rows_after(_SHOWN_TABLE, number)
-        ]
-
-    def _stored_after(self, number: int) -> list[StoredRule]:
-        return [
-            StoredRule(
-                row["number"],
-                _target_in(row),
-                StoredLevel(row["level"]) if row["level"] else None,
-                *_who_when_why(row),
-                is_stored=True,
-            )
-            for row in self._rows_after(_STORED_TABLE, number)
-        ]
-
-    def _rows_after(self, table: str, number: int) -> list[Any]:
-        query = f"SELECT {_RULE_COLUMNS} FROM {table} WHERE number > :number ORDER BY number"  # noqa: S608 ours
-        return self._store.rows(query, {"number": number})
-
-    def _rights_after(self, number: int) -> list[LevelRight]:
-        query = f"SELECT {_RIGHT_COLUMNS} FROM level_rights WHERE number > :number ORDER BY number"  # noqa: S608 ours
-        return [
-            LevelRight(
-                row["number"],
-                row["wiki"],
-                row["editor"],
-                LevelScope(row["scope"]),
-                Level(row["most"]) if row["most"] else None,
-                *_who_when_why(row),
-            )
-            for row in self._store.rows(query, {"number": number})
-        ]
+            changes.append((query, values))
+        self._store.change(changes)
 
 
 def _check(
@@ -222,28 +171,9 @@ def _check(
             raise InputError(f"There is no rule about {target} to take away.")
 
 
-def _additions(
-    table: str, targets: Sequence[LevelTarget], level: StrEnum | None, by: Mapping[str, object]
-) -> list[tuple[str, Mapping[str, object]]]:
-    return [
-        (
-            f"INSERT INTO {table} ({_RULE_COLUMNS}) VALUES"  # noqa: S608 constants of ours
-            f" ((SELECT COALESCE(MAX(number), 0) + 1 FROM {table}), :scope, :wiki, :what,"
-            " :level, :actor, :actor_wiki, :decided_ms, :reason)",
-            {
-                "scope": target.scope.value,
-                "wiki": target.wiki,
-                "what": target.what,
-                "level": level.value if level is not None else "",
-                **by,
-            },
-        )
-        for target in targets
-    ]
-
-
-def _target_in(row: Any) -> LevelTarget:
-    return LevelTarget(LevelScope(row["scope"]), row["wiki"], row["what"])
+def _values(target: LevelTarget, level: StrEnum | None) -> dict[str, str]:
+    scope = target.scope.value
+    return {"scope": scope, "wiki": target.wiki, "what": target.what, "level": str(level or "")}
 
 
 def _by(actor: LevelActor, now: datetime, reason: str) -> dict[str, object]:
@@ -257,13 +187,27 @@ def _by(actor: LevelActor, now: datetime, reason: str) -> dict[str, object]:
     }
 
 
+def _rule(row: Any) -> Rule:
+    level = Level(row["level"]) if row["level"] else None
+    return Rule(row["number"], _target(row), level, *_who_when_why(row))
+
+
+def _stored_rule(row: Any) -> StoredRule:
+    level = StoredLevel(row["level"]) if row["level"] else None
+    return StoredRule(row["number"], _target(row), level, *_who_when_why(row), is_stored=True)
+
+
+def _right(row: Any) -> LevelRight:
+    most = Level(row["most"]) if row["most"] else None
+    scope = LevelScope(row["scope"])
+    who = _who_when_why(row)
+    return LevelRight(row["number"], row["wiki"], row["editor"], scope, most, *who)
+
+
+def _target(row: Any) -> LevelTarget:
+    return LevelTarget(LevelScope(row["scope"]), row["wiki"], row["what"])
+
+
 def _who_when_why(row: Any) -> tuple[LevelActor, datetime, str]:
     decided_at = from_unix_milliseconds(row["decided_ms"])
     return LevelActor(row["actor"], row["actor_wiki"]), decided_at, row["reason"]
-
-
-def _last(decisions: Sequence[LevelDecision[Any]] | Sequence[LevelRight]) -> tuple[int, int] | None:
-    if not decisions:
-        return None
-    last = decisions[-1]
-    return last.number, unix_milliseconds(last.decided_at)

@@ -21,8 +21,10 @@ from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import BadUrlError, InputError
 from core.layout import check_name
 from core.url_keys import browser_identity
+from core.urls import fetch_key, host_of, identity_key
 
 LONGEST_WIKI = 64  # characters of a wiki's name
+_NEVER_IN_DOMAINS = frozenset("/?#@\\")
 _LONGEST_ACTOR = 255  # characters; MediaWiki allows as many bytes
 
 
@@ -117,7 +119,7 @@ def check_wiki(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LevelTarget:
-    """Target of a rule; user input is parsed by `playback.access.level_targets`."""
+    """Target of a rule; user input is parsed by `target_of`."""
 
     scope: LevelScope
     wiki: str = ""  # whose readers are affected; empty: all readers
@@ -129,6 +131,34 @@ class LevelTarget:
         if self.scope is LevelScope.WIKI:
             return f"the wiki {self.wiki}"
         return f"{self.scope} {self.what}{where}" if self.what else "the default"
+
+
+def target_of(*, wiki: str = "", domain: str = "", link: str = "") -> LevelTarget:
+    """Return the target for a link, a domain, a wiki or, without any of them, everything.
+
+    Raises:
+        InputError: one of them is invalid, or both a link and a domain are given.
+    """
+    wiki = check_wiki(wiki) if wiki else ""
+    if link and domain:
+        raise InputError("A rule is about a link or about a domain, not about both.")
+    if link:
+        return LevelTarget(
+            LevelScope.LINK, wiki, identity_key(fetch_key(link, allow_single_label=True))
+        )
+    if domain:
+        bare = domain.strip().removeprefix("*.").rstrip(".")
+        has_port = ":" in bare and not bare.startswith("[")
+        try:
+            host = host_of(fetch_key(f"http://{bare}/", allow_single_label=True)) if bare else ""
+        except BadUrlError:
+            host = ""
+        if not host or has_port or _NEVER_IN_DOMAINS & set(bare):
+            raise InputError(
+                f"{domain[:200]!r} is no domain: write example.org, without scheme, port or path."
+            )
+        return LevelTarget(LevelScope.DOMAIN, wiki, host)
+    return LevelTarget(LevelScope.WIKI, wiki) if wiki else LevelTarget(LevelScope.DEFAULT)
 
 
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
@@ -189,16 +219,14 @@ class _LevelKind(Generic[_L]):
     allowed_by: Callable[[Level], _L]
 
 
-def _same(most: Level) -> Level:
-    return most
-
-
 def _storable(most: Level) -> StoredLevel:
     """Return the highest stored level for a right: everything from level images, else text."""
     return StoredLevel.EVERYTHING if most.covers(Level.IMAGES) else StoredLevel.TEXT
 
 
-_SHOWN: _LevelKind[Level] = _LevelKind("show", DEFAULT_LEVEL, Level.TEXT, Level.FULL, _same)
+_SHOWN: _LevelKind[Level] = _LevelKind(
+    "show", DEFAULT_LEVEL, Level.TEXT, Level.FULL, lambda most: most
+)
 _STORED: _LevelKind[StoredLevel] = _LevelKind(
     "store", DEFAULT_STORED_LEVEL, StoredLevel.TEXT, StoredLevel.EVERYTHING, _storable
 )
@@ -225,14 +253,24 @@ class RuleTable(Generic[_L]):
         if not self._rules:
             return LevelRuling(self._kind.default)
         try:
-            rules = self._speaking(url, wiki)
+            rules = self.speaking(url, wiki)
         except BadUrlError:
             return LevelRuling(self._kind.unreadable)
-        return self._first(rules)
+        return self._first(iter(rules))
 
     def speaking(self, url: str, wiki: str = "") -> list[LevelDecision[_L]]:
-        """Return every rule that matches the URL, in order of precedence; raise BadUrlError for no URL."""
-        return list(self._speaking(url, wiki))
+        """Return every rule that matches the URL, in order of precedence; BadUrlError for no URL."""
+        identity, host = browser_identity(url)
+        whose = (wiki, "") if wiki else ("",)
+        named = [
+            (LevelScope.LINK, identity),
+            *((LevelScope.DOMAIN, domain) for domain in _domains(host)),
+        ]
+        targets = [LevelTarget(scope, each, what) for scope, what in named for each in whose]
+        if wiki:
+            targets.append(LevelTarget(LevelScope.WIKI, wiki))
+        targets.append(LevelTarget(LevelScope.DEFAULT))
+        return [self._rules[target] for target in targets if target in self._rules]
 
     def at(self, target: LevelTarget) -> LevelDecision[_L] | None:
         """Return the rule for exactly this target."""
@@ -299,19 +337,6 @@ class RuleTable(Generic[_L]):
         most = self.most(rule.actor, rule.target) or self._first(rules).level
         is_capped = rule.level.rank > most.rank
         return LevelRuling(most if is_capped else rule.level, rule, is_capped)
-
-    def _speaking(self, url: str, wiki: str) -> Iterator[LevelDecision[_L]]:
-        identity, host = browser_identity(url)
-        whose = (wiki, "") if wiki else ("",)
-        named = [
-            (LevelScope.LINK, identity),
-            *((LevelScope.DOMAIN, domain) for domain in _domains(host)),
-        ]
-        targets = [LevelTarget(scope, each, what) for scope, what in named for each in whose]
-        if wiki:
-            targets.append(LevelTarget(LevelScope.WIKI, wiki))
-        targets.append(LevelTarget(LevelScope.DEFAULT))
-        return (self._rules[target] for target in targets if target in self._rules)
 
 
 class LevelRules(RuleTable[Level]):

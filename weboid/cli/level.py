@@ -31,7 +31,7 @@ from playback.access.levels import (
 )
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import COLLECTION, DATABASE, JSON
+from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.run_options import STORED_LEVELS
 
@@ -49,7 +49,7 @@ def rights_group(
     history: bool = option("Every decision about rights, the oldest first."),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the rights of each wiki's editors.
 
@@ -59,7 +59,7 @@ def rights_group(
 
     with open_level_book(collection, database_url) as book:
         shown = book.rights_history() if history else list(book.now().rights)
-    if as_json:
+    if output.is_json:
         click.echo(
             json.dumps({"rights": [_right_facts(each) for each in shown]}, ensure_ascii=False)
         )
@@ -75,7 +75,7 @@ _RIGHT_OPTIONS: dict[str, Any] = {
     "reason": option("Reason, for the history.", default=""),
     "collection": COLLECTION,
     "database_url": DATABASE,
-    "as_json": JSON,
+    "output": OUTPUT,
 }
 
 
@@ -117,7 +117,7 @@ def _change(
     reason: str,
     collection: Path,
     database_url: str,
-    as_json: bool,
+    output: Output,
 ) -> int:
     # it loads us
 
@@ -125,7 +125,7 @@ def _change(
     right = LevelRight(0, wiki, name, scope, most, level_actor(actor), _CLOCK.now(), reason)
     with open_level_book(collection, database_url) as book:
         book.allow(right)
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps(_right_facts(right), ensure_ascii=False))
     else:
         click.echo(_told(right))
@@ -224,7 +224,7 @@ _DECISION_OPTIONS: dict[str, Any] = {
     "dry_run": option("Show the changes without making them.", is_flag=True),
     "collection": COLLECTION,
     "database_url": DATABASE,
-    "as_json": JSON,
+    "output": OUTPUT,
 }
 
 
@@ -274,7 +274,7 @@ def _decide(
     dry_run: bool,
     collection: Path,
     database_url: str,
-    as_json: bool,
+    output: Output,
 ) -> int:
     targets = _targets(links, domains, wiki, is_default=is_default)
     by = level_actor(actor)
@@ -289,7 +289,7 @@ def _decide(
             check(targets, level, actor=by)
         else:
             decide(targets, level, actor=by, now=_CLOCK.now(), reason=reason)
-    if as_json:
+    if output.is_json:
         changes = [
             {
                 **_target_facts(target),
@@ -329,7 +329,7 @@ def show_command(
     wiki: str = option("To readers who come from that wiki.", default=""),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the level of a URL, and which rule decides."""
     identity = target_of(link=url).what
@@ -338,7 +338,7 @@ def show_command(
         rules = book.now()
     ruling, speaking = rules.ruling(identity, wiki), rules.speaking(identity, wiki)
     stored, storing = rules.stored.ruling(identity, wiki), rules.stored.speaking(identity, wiki)
-    if as_json:
+    if output.is_json:
         document = {
             "url": identity,
             "wiki": wiki,
@@ -403,7 +403,7 @@ def list_command(
     ),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the current rules."""
     with open_level_book(collection, database_url) as book:
@@ -413,7 +413,7 @@ def list_command(
         rule for rule in every if wiki in (None, rule.target.wiki) and level in (None, rule.level)
     ]
     rules.sort(key=lambda rule: (rule.target.wiki, rule.target.scope, rule.target.what))
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps({"rules": [rule_facts(rule) for rule in rules]}, ensure_ascii=False))
         return
     for line in _lines(rules) if rules else ["There is no rule."]:
@@ -429,7 +429,7 @@ def history_command(
     is_default: bool = option("Only about everything.", "--default"),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show every decision, oldest first: all, or those of the given subjects."""
     asked = bool(links or domains or wiki or is_default)
@@ -438,7 +438,7 @@ def history_command(
         made: list[LevelDecision[Any]] = [*book.history(), *book.stored_history()]
     decisions = [each for each in made if not asked or each.target in wanted]
     decisions.sort(key=lambda each: each.decided_at)
-    if as_json:
+    if output.is_json:
         facts = [rule_facts(each) for each in decisions]
         click.echo(json.dumps({"decisions": facts}, ensure_ascii=False))
         return
