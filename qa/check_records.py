@@ -8,7 +8,7 @@ its record is on disk. A run that dies in between writes the record a second tim
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
 
@@ -20,7 +20,7 @@ from core.layout import Layout
 from core.playback_check import check_record
 from core.timestamps import parse_warc_date
 from crawler.capture.proxy_fetcher import CA_FILE
-from crawler.collection import Collection, open_collection
+from crawler.collection import open_collection
 from crawler.frontier.backend import open_frontier
 from crawler.pools.cluster import RemoteProxyPool, living_proxies
 from crawler.pools.proxy_pool import LocalProxyPool
@@ -38,84 +38,50 @@ _CHUNK = 200
 LendProxy = Callable[[], AbstractAsyncContextManager[ProxyClient]]
 
 
-async def record_checks(
-    store: RegistryStore,
-    lend: LendProxy,
-    *,
-    bucket: str,
-    new_id: Callable[[], str],
-    told: Callable[[int], None] = lambda _count: None,
-) -> int:
+async def record_checks(store: RegistryStore, lend: LendProxy, *, bucket: str) -> int:
     """Write records of all checks changed since they were last recorded; return their number.
-
-    `on_progress` is called with the number of records written so far.
 
     Raises:
         TransientError: the registry cannot be read or written.
         ProxyUnavailableError, DiskFullError, WeboidError: a record cannot be written.
     """
     count, after = 0, CheckKey("", "", 0)
-    while rows := await asyncio.to_thread(_read_unrecorded, store, after):
+
+    def unrecorded() -> list[CheckedPage]:
+        with store.reading() as reader:
+            return list_unrecorded(reader, _CHUNK, after)
+
+    async def write(todo: Iterator[CheckedPage]) -> None:
+        for row in todo:
+            # One record, on disk when this returns.
+            page_id = str(uuid.uuid4())
+            check = row.said
+            artifact = NewArtifact(
+                artifact_uri(ArtifactKind.PAGEINFO, check.url),
+                "application/json",
+                check_record(check, page_id),
+            )
+            async with lend() as proxy, proxy.visit(page_id, bucket=bucket) as visit:
+                date = parse_warc_date(check.checked_at)
+                await visit.write([artifact], document=check.url, date=date)
+                await visit.seal(grace_s=0.0)
+
+    def mark(keys: list[CheckKey]) -> None:
+        with store.writing() as connection:
+            mark_recorded(connection, keys)
+
+    while rows := await asyncio.to_thread(unrecorded):
         todo = iter(rows)
-
-        async def write(todo: Iterator[CheckedPage] = todo) -> None:
-            for row in todo:
-                # One record, on disk when this returns.
-                page_id = new_id()
-                check = row.said
-                artifact = NewArtifact(
-                    artifact_uri(ArtifactKind.PAGEINFO, check.url),
-                    "application/json",
-                    check_record(check, page_id),
-                )
-                async with lend() as proxy, proxy.visit(page_id, bucket=bucket) as visit:
-                    await visit.write(
-                        [artifact],
-                        document=check.url,
-                        date=parse_warc_date(check.checked_at),
-                    )
-                    await visit.seal(grace_s=0.0)
-
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(AT_ONCE):
-                    group.create_task(write())
+                    group.create_task(write(todo))
         except BaseExceptionGroup as error:
             raise first_error(error) from error
         keys = [row.key for row in rows]
-        await asyncio.to_thread(_mark_recorded, store, keys)
+        await asyncio.to_thread(mark, keys)
         count, after = count + len(rows), keys[-1]
-        told(count)
     return count
-
-
-def _read_unrecorded(store: RegistryStore, after: CheckKey) -> list[CheckedPage]:
-    with store.reading() as reader:
-        return list_unrecorded(reader, _CHUNK, after)
-
-
-def _mark_recorded(store: RegistryStore, keys: list[CheckKey]) -> None:
-    with store.writing() as rows:
-        mark_recorded(rows, keys)
-
-
-@asynccontextmanager
-async def open_local_proxies(
-    collection: Collection, settings: Settings
-) -> AsyncIterator[LendProxy]:
-    """Start proxies that write into the collection; stop them on exit.
-
-    Raises:
-        ProxyUnavailableError: one does not start.
-    """
-    # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
-    with scratch_folder(ScratchKind.RUN) as folder:
-        proxies = LocalProxyPool(collection, settings, folder, lambda _recovered: None)
-        try:
-            await proxies.start()
-            yield proxies.lend
-        finally:
-            await asyncio.shield(proxies.stop())
 
 
 _CLOCK = SystemClock()
@@ -146,23 +112,15 @@ async def write_checks(
             if not list_unrecorded(reader, 1):
                 return RecordsSummary()
         async with _proxies(layout, settings, secret) as lend:
-            await record_checks(
-                store,
-                lend,
-                bucket=settings.proxy.dedup_bucket,
-                new_id=lambda: str(uuid.uuid4()),
-            )
+            await record_checks(store, lend, bucket=settings.proxy.dedup_bucket)
     except CollectionInUseError:
-        return RecordsSummary("in use", _said(settings, secret))
+        text = f"Another process writes the collection: {_LEFT}."
+        if settings.frontier.url and secret is None:
+            text = f"The proxies of a cluster write the collection: {_LEFT} with --secret-file."
+        return RecordsSummary("in use", text)
     except WeboidError as error:
         return RecordsSummary(str(error), f"Not written into WARCs: {error}", error)
     return RecordsSummary()
-
-
-def _said(settings: Settings, secret: ClusterSecret | None) -> str:
-    if settings.frontier.url and secret is None:
-        return f"The proxies of a cluster write the collection: {_LEFT} with --secret-file."
-    return f"Another process writes the collection: {_LEFT}."
 
 
 @asynccontextmanager
@@ -174,30 +132,37 @@ async def _proxies(
     Raises:
         CollectionInUseError: another process writes the collection and accepts no requests.
     """
-    if settings.frontier.url and secret is not None:
-        with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
+    # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
+    with ExitStack() as stack:
+        if settings.frontier.url and secret is not None:
+            frontier = stack.enter_context(
+                open_frontier(layout, settings.frontier, settings.politeness)
+            )
             if living_proxies(frontier, _CLOCK, secret):
-                with scratch_folder(ScratchKind.RUN) as folder:
-                    # The cluster's proxies; no visit waits for one.
-                    impatient = asyncio.Event()
-                    impatient.set()
-                    proxies = RemoteProxyPool(
-                        frontier,
-                        secret,
-                        _CLOCK,
-                        stopping=impatient,
-                        dice=Random(),  # noqa: S311 no secret depends on it
-                        authority=folder / CA_FILE,
-                        report=lambda _event: None,
-                    )
-                    try:
-                        await proxies.start()
-                        yield proxies.lend
-                    finally:
-                        await proxies.stop()
+                folder = stack.enter_context(scratch_folder(ScratchKind.RUN))
+                impatient = asyncio.Event()  # no visit waits for one of the cluster's proxies
+                impatient.set()
+                proxies = RemoteProxyPool(
+                    frontier,
+                    secret,
+                    _CLOCK,
+                    stopping=impatient,
+                    dice=Random(),  # noqa: S311 no secret depends on it
+                    authority=folder / CA_FILE,
+                    report=lambda _event: None,
+                )
+                try:
+                    await proxies.start()
+                    yield proxies.lend
+                finally:
+                    await proxies.stop()
                 return
-    async with (
-        open_collection(layout.root, clock=_CLOCK) as collection,
-        open_local_proxies(collection, settings) as lend,
-    ):
-        yield lend
+            stack.close()
+        async with open_collection(layout.root, clock=_CLOCK) as collection:
+            folder = stack.enter_context(scratch_folder(ScratchKind.RUN))
+            local = LocalProxyPool(collection, settings, folder, lambda _recovered: None)
+            try:
+                await local.start()
+                yield local.lend
+            finally:
+                await asyncio.shield(local.stop())

@@ -27,9 +27,8 @@ from crawler.capture.reconciliation import CompletenessResult, build_page_info, 
 from crawler.capture.site_logins import Login
 from crawler.frontier.base import Frontier, FrontierItem
 from crawler.frontier.politeness import RETRY_AFTER_LIMIT
-from crawler.pools.proxy_pool import LentProxy
 from crawler.pools.resource_pool import ResourcePool
-from proxy.control.client import NewArtifact, ProxyVisit
+from proxy.control.client import NewArtifact, ProxyClient, ProxyVisit
 from render.behaviours.catalog import load_behaviours
 from render.browser import ProxyEndpoint
 from render.visit import Visit, VisitRequest, visit
@@ -193,7 +192,7 @@ async def capture(
     """
     async with (
         supervisor.proxy() as proxy,
-        proxy.client.visit(
+        proxy.visit(
             wanted.page_id,
             bucket=settings.proxy.dedup_bucket,
             headers=settings.visit.headers,
@@ -254,13 +253,13 @@ async def _render(
 
 
 async def _media(
-    proxy: LentProxy, kept: ProxyVisit, seen: Visit, settings: Settings, clock: Clock
+    proxy: ProxyClient, kept: ProxyVisit, seen: Visit, settings: Settings, clock: Clock
 ) -> PlayerMedia | None:
     """Fetch the media of the page's player within the visit; None when no player is found."""
     player = player_of(seen, settings.media)
     if player is None:
         return None
-    status = await proxy.client.status()
+    status = await proxy.status()
     through = MediaRoute(kept.credentials, str(status["authority"]))
     return await fetch_media(player, through, settings.media, clock=clock)
 

@@ -21,9 +21,8 @@ import httpcore
 from core.config.settings import VisitSettings
 from core.errors import BadUrlError
 from core.urls import authority_of, fetch_key
-from crawler.pools.proxy_pool import LentProxy
+from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import ProxyVisit
-from render.browser import Browser
 from render.identity import visit_user_agent
 
 CA_FILE = "weboid-ca.pem"  # in `core.layout.Layout.ca`
@@ -48,18 +47,6 @@ _BROKEN = (
 Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 
 
-class VisitLender(Protocol):
-    """Protocol of a pool that lends proxies and browsers."""
-
-    def proxy(self) -> AbstractAsyncContextManager[LentProxy]:
-        """Lend a proxy for one visit."""
-        ...
-
-    def browser(self) -> AbstractAsyncContextManager[Browser]:
-        """Lend a browser for one visit."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class FetchedFile:
     """Result of a fetch.
@@ -81,6 +68,13 @@ class FetchedFile:
     final_url: str = ""
     truncated: bool = False
     error: str = ""
+
+
+class FileFetcher(Protocol):
+    """Protocol of `ProxyFetcher` for its users."""
+
+    async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
+        """See `ProxyFetcher.get`."""
 
 
 class ProxyFetcher:
@@ -145,7 +139,6 @@ class ProxyFetcher:
         return run.result()
 
     def _through(self, kept: ProxyVisit) -> httpcore.AsyncConnectionPool:
-        """Return the connection pool of that visit."""
         given = kept.credentials
         host = f"[{given.host}]" if ":" in given.host else given.host
         return httpcore.AsyncHTTPProxy(
@@ -261,7 +254,7 @@ class _FetchAttempt:
 
 
 def proxy_visits(
-    lender: VisitLender, *, bucket: str, headers: Mapping[str, str] | None = None
+    lender: ResourcePool, *, bucket: str, headers: Mapping[str, str] | None = None
 ) -> Visits:
     """Return a function that opens visits at lent proxies; `headers` are added to each request."""
 
@@ -269,14 +262,16 @@ def proxy_visits(
     async def opened(page_id: str) -> AsyncIterator[ProxyVisit]:
         async with (
             lender.proxy() as proxy,
-            proxy.client.visit(page_id, bucket=bucket, headers=headers) as kept,
+            proxy.visit(page_id, bucket=bucket, headers=headers) as kept,
         ):
             yield kept
 
     return opened
 
 
-def user_agent_lookup(lender: VisitLender, settings: VisitSettings) -> Callable[[], Awaitable[str]]:
+def user_agent_lookup(
+    lender: ResourcePool, settings: VisitSettings
+) -> Callable[[], Awaitable[str]]:
     """Return a function that finds the User-Agent of the browser's pages."""
 
     async def found() -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from core.config.settings import Settings
 from crawler.capture.page_capture import CaptureResult
@@ -52,8 +52,7 @@ class RuleDecision:
 ALLOW_VISIT = RuleDecision()
 
 
-@dataclass(frozen=True, slots=True)
-class HostBackOff:
+class HostBackOff(NamedTuple):
     """The arguments of `Frontier.back_off`."""
 
     host: str
@@ -96,13 +95,11 @@ class VisitRule(Protocol):
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Decide whether to visit the item."""
-        ...
 
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
         """Add the follow-up of the visit; called also when the visit will be tried again."""
-        ...
 
 
 class FollowUpRule:

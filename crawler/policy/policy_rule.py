@@ -21,6 +21,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.url_patterns import pattern_target
 from core.urls import host_of, identity_key
 from crawler.capture.page_capture import CaptureResult
+from crawler.capture.proxy_fetcher import FileFetcher
 from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.jobs.list_files import BlocklistCache
@@ -35,7 +36,7 @@ from crawler.policy.policy_evaluator import (
     failed_link_note,
 )
 from crawler.policy.robots import ROBOTS_HEADER, forbidding_reason
-from crawler.policy.robots_cache import OriginRobots, RobotsFetcher
+from crawler.policy.robots_cache import OriginRobots
 from render.visit import Visit
 
 SITE_FAILURES_NOTE = (
@@ -265,7 +266,7 @@ def make_policy(  # noqa: PLR0913 dependencies
     frontier: Frontier,
     policy: PolicySettings,
     *,
-    fetcher: RobotsFetcher | None,
+    fetcher: FileFetcher | None,
     settings_for: Callable[[FrontierItem], Settings],
     clock: Clock,
     ask: Ask,

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from core.config.settings import PolicySettings
 from core.errors import InputError
@@ -28,7 +28,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from core.urls import authority_of
 from crawler.capture.page_capture import retry_moment
-from crawler.capture.proxy_fetcher import REDIRECTS, FetchedFile
+from crawler.capture.proxy_fetcher import FetchedFile, FileFetcher
 from crawler.frontier.base import Frontier
 from crawler.policy.robots import (
     ROBOTS_LIMIT_BYTES,
@@ -53,16 +53,6 @@ UNPACKED_LIMIT_BYTES = 8 << 20
 _TOO_MANY = 429
 # The proxy's constants for refused targets: the visit will get the same (`net.connect_errors`).
 _REFUSED_BY_US = ("address:", "host:", "port:", "limit:")
-
-
-class RobotsFetcher(Protocol):
-    """Protocol of `crawler.capture.proxy_fetcher.ProxyFetcher`."""
-
-    async def get(
-        self, url: str, *, limit_bytes: int, timeout_s: float, redirects: int = REDIRECTS
-    ) -> FetchedFile:
-        """Fetch the URL with GET."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +172,7 @@ class OriginRobots:
     def __init__(
         self,
         frontier: Frontier,
-        fetcher: RobotsFetcher | None,
+        fetcher: FileFetcher | None,
         *,
         ask: Callable[[Callable[[], Any]], Awaitable[Any]],
         judge: Callable[[PageInfo], Awaitable[None]] | None = None,
@@ -224,7 +214,7 @@ class OriginRobots:
             None only when there is no fetcher and nothing is cached.
 
         Raises:
-            ProxyUnavailableError, DiskFullError, LimitReachedError: as `RobotsFetcher.get`.
+            ProxyUnavailableError, DiskFullError, LimitReachedError: as `FileFetcher.get`.
             NetworkAwayError: no host can be reached, so the network is down and not this host.
         """
         async with self._alone(origin_of(url)):
@@ -235,7 +225,7 @@ class OriginRobots:
 
     async def _fetch(
         self,
-        fetcher: RobotsFetcher,
+        fetcher: FileFetcher,
         url: str,
         policy: PolicySettings,
         old: RobotsRecord | None,

@@ -230,13 +230,6 @@ AVOID_LIMIT_S = 60.0  # … and at most so long
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteProxy:
-    """Remote proxy, for one visit."""
-
-    client: ProxyClient
-
-
-@dataclass(frozen=True, slots=True)
 class _AvoidedProxy:
     until: float
     times: int
@@ -302,7 +295,7 @@ class RemoteProxyPool:
         with suppress(WeboidError):  # the task polls again
             await self._refresh()
         self._looking = asyncio.create_task(self._look())
-        await self._chosen()
+        await self._choose()
 
     async def stop(self) -> None:
         """Stop polling."""
@@ -318,17 +311,17 @@ class RemoteProxyPool:
         return ProxyAccess(",".join(sorted(spkis)), dict(self._hosts))
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[RemoteProxy]:
+    async def lend(self) -> AsyncIterator[ProxyClient]:
         """Lend the least loaded proxy for one visit.
 
         Raises:
             ProxyUnavailableError: it was lost during the visit, or there is none and `stopping` is set.
         """
-        chosen = await self._chosen()
+        chosen = await self._choose()
         name = chosen.name
         self._visits[name] += 1
         try:
-            yield RemoteProxy(ProxyClient(chosen.control, self._secret))
+            yield ProxyClient(chosen.control, self._secret)
         except ProxyUnavailableError as error:
             times = self._shunned[name].times + 1 if name in self._shunned else 0
             pause_s = min(AVOID_S * 2**times, AVOID_LIMIT_S)
@@ -340,7 +333,7 @@ class RemoteProxyPool:
         finally:
             self._visits[name] -= 1
 
-    async def _chosen(self) -> AnnouncedProxy:
+    async def _choose(self) -> AnnouncedProxy:
         while True:
             now = self._clock.monotonic()
             able = [

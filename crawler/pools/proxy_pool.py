@@ -41,15 +41,6 @@ class ProxyAccess:
         return self.spki == known.spki and self.hosts.items() <= known.hosts.items()
 
 
-class LentProxy(Protocol):
-    """Proxy, for one visit."""
-
-    @property
-    def client(self) -> ProxyClient:
-        """Return its client."""
-        ...
-
-
 class ProxyPool(Protocol):
     """Protocol of a pool that lends proxies."""
 
@@ -59,24 +50,20 @@ class ProxyPool(Protocol):
         Raises:
             ProxyUnavailableError: there will be none.
         """
-        ...
 
     async def stop(self) -> None:
         """Stop the pool's processes after all their writes."""
-        ...
 
-    def lend(self) -> AbstractAsyncContextManager[LentProxy]:
+    def lend(self) -> AbstractAsyncContextManager[ProxyClient]:
         """Lend the least loaded proxy for one visit.
 
         Raises:
             ProxyUnavailableError: there is none, or it was lost during the visit.
         """
-        ...
 
     @property
     def needs(self) -> ProxyAccess:
         """Return the parameters that a browser needs to reach each of them."""
-        ...
 
 
 log = logging.getLogger(__name__)
@@ -241,7 +228,7 @@ class LocalProxyPool:
         return ProxyAccess(self._proxies[0].spki)
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[ProxyProcess]:
+    async def lend(self) -> AsyncIterator[ProxyClient]:
         """Lend the proxy with the fewest visits, for one visit.
 
         Raises:
@@ -254,11 +241,13 @@ class LocalProxyPool:
         replaced = chosen.replaced
         chosen.visits += 1
         try:
-            yield chosen
+            yield chosen.client
         except ProxyUnavailableError:
             # What it had written but not yet said is in the index once its successor is ready;
             # the next worker of the page must find it there.
-            if not await _is_answering(chosen):
+            try:
+                await chosen.client.status()
+            except ProxyUnavailableError:
                 await replaced.wait()
             raise
         finally:
@@ -285,14 +274,6 @@ class LocalProxyPool:
         self._lost = error
         self._ready[proxy].set()
         proxy.replaced.set()
-
-
-async def _is_answering(proxy: ProxyProcess) -> bool:
-    try:
-        await proxy.client.status()
-    except ProxyUnavailableError:
-        return False
-    return True
 
 
 def _environment() -> dict[str, str]:

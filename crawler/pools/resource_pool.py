@@ -14,13 +14,8 @@ from core.clock import Clock
 from core.config.settings import BrowserSettings, Settings
 from core.errors import BrowserUnavailableError
 from crawler.collection import Collection
-from crawler.pools.proxy_pool import (
-    FileRecovered,
-    LentProxy,
-    LocalProxyPool,
-    ProxyAccess,
-    ProxyPool,
-)
+from crawler.pools.proxy_pool import FileRecovered, LocalProxyPool, ProxyAccess, ProxyPool
+from proxy.control.client import ProxyClient
 from render.browser import Browser
 from render.chromium import BrowserExecutable, find_browser
 from warc.local_storage import ScratchKind, scratch_folder
@@ -190,7 +185,7 @@ class ResourcePool:
         self._proxies = proxies
         self._browsers = browsers
 
-    def proxy(self) -> AbstractAsyncContextManager[LentProxy]:
+    def proxy(self) -> AbstractAsyncContextManager[ProxyClient]:
         """Lend the least loaded proxy for one visit.
 
         Raises:
@@ -228,12 +223,12 @@ async def open_resource_pool(
         await browsers.start()
         yield ResourcePool(proxies, browsers)
     finally:
-        await asyncio.shield(_stop(proxies, browsers))
 
+        async def stop() -> None:
+            await browsers.stop()
+            await proxies.stop()
 
-async def _stop(proxies: ProxyPool, browsers: BrowserPool) -> None:
-    await browsers.stop()
-    await proxies.stop()
+        await asyncio.shield(stop())
 
 
 @asynccontextmanager

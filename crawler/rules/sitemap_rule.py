@@ -18,12 +18,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Protocol
 
 from core.clock import Clock
 from core.urls import authority_of, host_of, identity_key
 from crawler.capture.page_capture import CaptureResult
-from crawler.capture.proxy_fetcher import FetchedFile
+from crawler.capture.proxy_fetcher import FileFetcher
 from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleDecision
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.politeness import SlotAssigner
@@ -45,14 +44,6 @@ FILE_TIMEOUT_S = 60.0
 ROBOTS_BYTES = 500 * 1024
 WALK_BATCH = 1_000  # pages that are handed on together
 PROBLEMS_KEPT = 20
-
-
-class SitemapFetcher(Protocol):
-    """Protocol of `crawler.capture.proxy_fetcher.ProxyFetcher`."""
-
-    async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
-        """Fetch the URL with GET."""
-        ...
 
 
 @dataclass(slots=True)
@@ -84,7 +75,7 @@ class SitemapWalk:
 
     def __init__(
         self,
-        fetch: SitemapFetcher,
+        fetch: FileFetcher,
         *,
         rest_s: float,
         monotonic: Callable[[], float],
@@ -202,7 +193,7 @@ class SitemapRule:
         jobs: JobSettings,
         frontier: Frontier,
         patience: StoreRetry,
-        fetch: SitemapFetcher,
+        fetch: FileFetcher,
         *,
         turns: SlotAssigner,
         clock: Clock,

@@ -79,7 +79,7 @@ def build_crawl_context(
 
     async def reach(host: str, port: int) -> bool:
         async with stores.supervisor.proxy() as proxy:
-            return await proxy.client.reach(host, port)
+            return await proxy.reach(host, port)
 
     turns = make_slot_assigner(settings)
     record = None if stores.reports is None else LinkLog(stores.reports)

@@ -216,11 +216,9 @@ class RunExtension(Protocol):
 
     def note(self, event: Event) -> None:
         """Handle an event of the run without blocking."""
-        ...
 
     def beside(self, desk: RunContext) -> AbstractAsyncContextManager[None]:
         """Run the extension during the block; at its end, finish work under way."""
-        ...
 
     async def settle(self) -> bool:
         """Finish pending work after the workers have nothing left.
@@ -228,7 +226,6 @@ class RunExtension(Protocol):
         Returns:
             whether there is something new in the frontier.
         """
-        ...
 
 
 CRAWL_LOG_LIMIT_BYTES = 256 << 20
@@ -263,7 +260,7 @@ class CrawlLog:
             DiskFullError, UnavailableError: it cannot be written.
         """
         if isinstance(event, SnapshotMade):
-            rotate_older_crawl_log(self._path, event.at)
+            rotate_crawl_log(self._path, now=event.at, older=True)
             return
         line = crawl_log_line(event, now=self._clock.now())
         if line is None:
@@ -284,15 +281,6 @@ class CrawlLog:
                 f"{self._path} cannot be written: {error.strerror or error}."
             ) from error
 
-    def reporting(self, report: Callable[[Event], None]) -> Callable[[Event], None]:
-        """Return a function that logs each event and passes it to `report`."""
-
-        def noted(event: Event) -> None:
-            self.note(event)
-            report(event)
-
-        return noted
-
     def _current(self) -> int:
         """Return a descriptor of the file now at the path, reopened after a rotation by any process."""
         if self._file is not None and not _is_at(self._file, self._path):
@@ -303,43 +291,28 @@ class CrawlLog:
         return self._file
 
 
-def rotate_crawl_log(path: Path, *, now: datetime, only: int | None = None) -> Path | None:
+def rotate_crawl_log(
+    path: Path, *, now: datetime, only: int | None = None, older: bool = False
+) -> Path | None:
     """Rename the log to include the moment; return the new path, None when there is no log.
 
-    Rotations are locked against each other, so no name is used twice and no new log is renamed.
-
-    Args:
-        path: the log.
-        now: the moment.
-        only: a descriptor: do nothing when another file is at the path by now.
-
-    Raises:
-        UnavailableError: it cannot be renamed.
-    """
-    try:
-        with _locked(path.parent):
-            if not path.exists() or (only is not None and not _is_at(only, path)):
-                return None
-            target = _free_name(path, now)
-            path.rename(target)
-            return target
-    except OSError as error:
-        raise UnavailableError(f"{path} cannot be rotated: {error.strerror or error}.") from error
-
-
-def rotate_older_crawl_log(path: Path, moment: datetime) -> Path | None:
-    """Rotate a log that was begun before the moment; return the new path, None when there is none.
-
-    All workers that share a folder get the snapshot's event, and the first of them rotates.
+    Rotations are locked against each other, so no name is used twice and no new log is renamed. Nothing
+    is done when another file than the descriptor `only` is at the path by now; with `older` (all workers
+    that share a folder get a snapshot's event), unless the log was begun before the moment.
 
     Raises:
         UnavailableError: it cannot be read or renamed.
     """
     try:
         with _locked(path.parent):
-            if not path.exists() or _began_at(path) >= warc_date(moment):
+            if not path.exists() or (only is not None and not _is_at(only, path)):
                 return None
-            target = _free_name(path, moment)
+            if older and _began_at(path) >= warc_date(now):
+                return None
+            stem = f"{path.stem}-{timestamp14(now)}"
+            names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(1)))
+            candidates = (path.with_name(f"{name}{path.suffix}") for name in names)
+            target = next(each for each in candidates if not each.exists())
             path.rename(target)
             return target
     except OSError as error:
@@ -366,38 +339,26 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _free_name(path: Path, now: datetime) -> Path:
-    stem = f"{path.stem}-{timestamp14(now)}"
-    names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(1)))
-    candidates = (path.with_name(f"{name}{path.suffix}") for name in names)
-    return next(each for each in candidates if not each.exists())
-
-
 def crawl_log_line(event: Event, *, now: datetime) -> dict[str, Any] | None:
     """Return an event's log line: time, outcome, status, URL and reason; None for other events."""
+    page = None
+    facts: dict[str, Any] = {"time": warc_date(now)}
     match event:
         case PageRetried():
-            facts = _facts(RETRY, event.url, event.reason) | {"attempt": event.attempts}
+            facts |= {"outcome": RETRY, "url": event.url, "reason": event.reason}
+            facts |= {"attempt": event.attempts}
         case PageSkipped():
-            facts = _facts(VisitOutcome.SKIPPED, event.url, event.reason)
+            outcome = str(VisitOutcome.SKIPPED)
+            facts |= {"outcome": outcome, "url": event.url, "reason": event.reason}
         case PageDone():
-            facts = _ended(event)
+            page = event.page
+            ended = page.outcome if page else VisitOutcome.COMPLETE
+            outcome = str(VisitOutcome.FAILED if event.error else ended)
+            reason = event.error or (page.reason if page else "")
+            facts |= {"outcome": outcome, "url": event.url, "reason": reason}
+            facts |= {"attempt": event.attempts}
         case _:
             return None
-    return {"time": warc_date(now), **facts}
-
-
-def _facts(outcome: str, url: str, reason: str) -> dict[str, Any]:
-    return {"outcome": str(outcome), "url": url, "reason": reason}
-
-
-def _ended(event: PageDone) -> dict[str, Any]:
-    page = event.page
-    outcome = (
-        VisitOutcome.FAILED if event.error else page.outcome if page else VisitOutcome.COMPLETE
-    )
-    reason = event.error or (page.reason if page else "")
-    facts = _facts(outcome, event.url, reason) | {"attempt": event.attempts}
     if page is not None:
         facts |= {
             "status": page.status,

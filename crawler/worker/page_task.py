@@ -45,7 +45,7 @@ from crawler.capture.visit_rule import (
     RuleDecision,
     VisitRule,
 )
-from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
+from crawler.frontier.base import Frontier, FrontierItem, ItemState
 from crawler.frontier.politeness import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
 from crawler.pools.resource_pool import ResourcePool
@@ -147,7 +147,10 @@ class PageTask:
             InvariantError: consecutive pages ended with internal errors.
         """
         try:
-            await self._run()
+            if self._item.host_down:
+                await self._leave_to_its_host()
+            elif not await self._was_finished():
+                await self._do()
         except (ClaimLostError, *RUN_ERRORS):
             raise
         except asyncio.CancelledError as error:
@@ -159,14 +162,6 @@ class PageTask:
             await self._note_internal_error(error)
         else:
             self._means.broken.clear()
-
-    async def _run(self) -> None:
-        item = self._item
-        if item.host_down:
-            await self._leave_to_its_host()
-            return
-        if not await self._was_finished():
-            await self._do()
 
     async def _do(self) -> None:
         """Visit the item, or apply the rules' decision."""
@@ -184,12 +179,10 @@ class PageTask:
                 raise  # waiting for space would not help
         except (BrowserUnavailableError, ProxyUnavailableError) as error:
             await self._survive(error)
-        except ClaimLostError:
+        except (ClaimLostError, InvariantError):
             raise
         except (NetworkAwayError, IndexUnavailableError) as error:
             await self._give_back(str(error))
-        except InvariantError:
-            raise
         except WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
             await self._retry(str(error))
@@ -230,7 +223,7 @@ class PageTask:
         if outcome is VisitOutcome.FAILED:
             await self._fail("failed, as its manifest says", delay=NO_REST, attempts=-1)
         elif outcome is VisitOutcome.SKIPPED:
-            await self._skip("skipped, as its manifest says", delay=NO_REST)
+            await self._fail("skipped, as its manifest says", delay=NO_REST, skip=True)
         else:
             means.recrawl.schedule(item, None, self._aftermath, now=self._now())
             await self._complete(outcome, None, delay=NO_REST, attempts=-1)
@@ -249,10 +242,9 @@ class PageTask:
     async def _refuse(self, verdict: RuleDecision) -> None:
         item, frontier = self._item, self._means.frontier
         delay = None if verdict.asked else NO_REST
-        if verdict.action is RuleAction.SKIP:
-            await self._skip(verdict.reason, delay=delay)
-        elif verdict.action is RuleAction.FAIL:
-            await self._fail(verdict.reason, delay=delay)
+        if verdict.action in (RuleAction.SKIP, RuleAction.FAIL):
+            is_skip = verdict.action is RuleAction.SKIP
+            await self._fail(verdict.reason, delay=delay, skip=is_skip)
         else:
             await self._ask(
                 lambda: frontier.release(
@@ -288,28 +280,19 @@ class PageTask:
         page = captured.page
         if captured.again:
             await self._carry_out(captured)
-            await self._retry(
-                page.reason
-                or (
-                    str(page.page_class) if page.page_class in WITHHELD else f"status {page.status}"
-                ),
-                page,
-            )
+            is_withheld = page.page_class in WITHHELD
+            reason = str(page.page_class) if is_withheld else f"status {page.status}"
+            await self._retry(page.reason or reason, page)
         elif page.outcome is VisitOutcome.FAILED:
             await self._fail(page.reason, page=page, delay=self._aftermath.delay)
         elif page.outcome is VisitOutcome.SKIPPED:
-            await self._skip(page.reason, page=page, delay=self._aftermath.delay)
+            await self._fail(page.reason, page=page, delay=self._aftermath.delay, skip=True)
         else:
-            await self._complete(page.outcome, page, delay=self._rest())
-
-    def _rest(self) -> timedelta | None:
-        """Return the host's delay after a stored page.
-
-        A stored refusal, such as an archived 503, has blocked the host for longer than any delay; if it
-        counted as an answer it would reset the failures that determine the next block's length.
-        """
-        refused = any(each.host == self._item.host for each in self._aftermath.back_offs)
-        return NO_REST if refused else self._aftermath.delay
+            # A stored refusal, such as an archived 503, has blocked the host for longer than any
+            # delay; as an answer it would reset the failures that set the next block's length.
+            refused = any(each.host == item.host for each in self._aftermath.back_offs)
+            delay = NO_REST if refused else self._aftermath.delay
+            await self._complete(page.outcome, page, delay=delay)
 
     async def _follow(self, page: PageInfo) -> None:
         """Store the visit's follow-up; the manifest may be written when this returns.
@@ -326,38 +309,27 @@ class PageTask:
         """Collect the rules' follow-up, and apply all of it but the item's own end."""
         item, means, aftermath = self._item, self._means, self._aftermath
         frontier = means.frontier
+
+        def back_off(wanted: HostBackOff) -> None:
+            host, reason, at_least, down = wanted
+            frontier.back_off(host, reason, now=self._now(), at_least=at_least, down=down)
+
         await means.network.judge(captured.page)
         for rule in means.rules:
             await rule.after(item, captured, aftermath, now=self._now())
-        await self._add_links()
+        links, added = await means.turns.assign(aftermath.links), 0
+        for start in range(0, len(links), LINKS_AT_ONCE):
+            some = links[start : start + LINKS_AT_ONCE]
+            result = await self._ask(
+                lambda: frontier.add(some, now=self._now())  # noqa: B023 awaited at once
+            )
+            added += result.added
+        if added:
+            means.report(LinksAdded(item.url, added))
         if aftermath.rests:
             await self._ask(lambda: frontier.rest(aftermath.rests, now=self._now()))
         for each in aftermath.back_offs:
-            await self._back_off(each)
-
-    async def _add_links(self) -> None:
-        means, added = self._means, 0
-        links = await means.turns.assign(self._aftermath.links)
-        for start in range(0, len(links), LINKS_AT_ONCE):
-            added += await self._add(links[start : start + LINKS_AT_ONCE])
-        if added:
-            means.report(LinksAdded(self._item.url, added))
-
-    async def _add(self, links: Sequence[NewItem]) -> int:
-        frontier = self._means.frontier
-        return (await self._ask(lambda: frontier.add(links, now=self._now()))).added
-
-    async def _back_off(self, wanted: HostBackOff) -> None:
-        frontier = self._means.frontier
-        await self._ask(
-            lambda: frontier.back_off(
-                wanted.host,
-                wanted.reason,
-                now=self._now(),
-                at_least=wanted.at_least,
-                down=wanted.down,
-            )
-        )
+            await self._ask(lambda: back_off(each))  # noqa: B023 awaited at once
 
     async def _complete(
         self,
@@ -390,27 +362,18 @@ class PageTask:
         delay: timedelta | None,
         page: PageInfo | None = None,
         attempts: int = 0,
+        skip: bool = False,
     ) -> None:
+        """Mark the item dead, or with `skip` as not to be visited."""
         item, frontier = self._item, self._means.frontier
-        failed = await self._ask(
-            lambda: frontier.fail(
-                item, now=self._now(), reason=reason, duration=_duration(page), delay=delay
-            )
+        end = frontier.skip if skip else frontier.fail
+        ended = await self._ask(
+            lambda: end(item, now=self._now(), reason=reason, duration=_duration(page), delay=delay)
         )
-        if failed:
-            self._means.report(PageDone(item.url, page, reason, item.attempts + attempts))
-
-    async def _skip(
-        self, reason: str, *, delay: timedelta | None, page: PageInfo | None = None
-    ) -> None:
-        item, frontier = self._item, self._means.frontier
-        skipped = await self._ask(
-            lambda: frontier.skip(
-                item, now=self._now(), reason=reason, duration=_duration(page), delay=delay
-            )
-        )
-        if skipped:
+        if ended and skip:
             self._means.report(PageSkipped(item.url, reason))
+        elif ended:
+            self._means.report(PageDone(item.url, page, reason, item.attempts + attempts))
 
     async def _retry(
         self,
