@@ -57,9 +57,9 @@ class Lender:
     browsing: Browser
 
     @asynccontextmanager
-    async def proxy(self) -> AsyncIterator["Lender"]:
+    async def proxy(self) -> AsyncIterator[ProxyClient]:
         """The proxy."""
-        yield self
+        yield self.client
 
     @asynccontextmanager
     async def browser(self) -> AsyncIterator[Browser]:
