@@ -64,37 +64,20 @@ def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:
     if "bots" not in text.casefold():
         return True
     name = _name(bot)
-    return all(
-        _one_permits(bool(found[1]), found[2] if found[3] else None, name, kinds)
-        for found in _BOTS.finditer(_HIDDEN_MARKUP.sub("", text))
-    )
-
-
-def _one_permits(is_no: bool, said: str | None, bot: str, kinds: frozenset[str]) -> bool:  # noqa: FBT001
-    """Evaluate one template; None: it cannot be parsed."""
-    parameters = [each for each in _parameters(said or "") if each[1]]
-    if said is None or (is_no and not parameters):
-        return False
-    return not any(_forbids(key, names, bot, kinds, is_no) for key, names in parameters)
-
-
-def _forbids(
-    key: str,
-    names: frozenset[str],
-    bot: str,
-    kinds: frozenset[str],
-    is_no: bool,  # noqa: FBT001
-) -> bool:
-    listed = "all" in names or bot in names
-    match key:
-        case "allow":
-            return not listed
-        case "deny":
-            return listed
-        case "optout":
-            return bool(names & kinds)
-        case _:
-            return is_no and key == "" and listed  # {{nobots|A,B}}
+    for is_no, said, end in _BOTS.findall(_HIDDEN_MARKUP.sub("", text)):
+        parameters = [each for each in _parameters(said) if each[1]]
+        if not end or (is_no and not parameters):  # it cannot be parsed, or is {{nobots}}
+            return False
+        for key, names in parameters:
+            listed = "all" in names or name in names
+            is_denial = key == "deny" or (is_no and not key)  # {{nobots|A,B}}
+            if (
+                (key == "allow" and not listed)
+                or (is_denial and listed)
+                or (key == "optout" and names & kinds)
+            ):
+                return False
+    return True
 
 
 def _parameters(said: str) -> Iterator[tuple[str, frozenset[str]]]:
@@ -179,10 +162,15 @@ class EditGuard:
             return
         self.me = await read_bot_account(self._api)
         check_account(self.me, self._settings)
-        if self._settings.run_page:
-            check_run_page(
-                self._settings.run_page, await read_text(self._api, self._settings.run_page)
-            )
+        if title := self._settings.run_page:
+            text = await read_text(self._api, title)
+            if text is None:
+                raise EditingStoppedError(f"The run page {title} is missing, so nothing is edited.")
+            if not allows_run(text):
+                raise EditingStoppedError(
+                    f"The run page {title} does not say yes or run in its first line, so nothing is "
+                    "edited."
+                )
         self._asked = now
 
 
@@ -202,20 +190,6 @@ def check_account(me: BotAccount, settings: BotSettings) -> None:
         raise EditingStoppedError(
             f"Somebody wrote on the talk page of {me.name}. Read it, answer, then go on with"
             " `weboid wiki bot on NAME --messages-read`."
-        )
-
-
-def check_run_page(title: str, text: str | None) -> None:
-    """Check the content of the run page.
-
-    Raises:
-        EditingStoppedError: it is missing, or its first line is neither ``yes`` nor ``run``.
-    """
-    if text is None:
-        raise EditingStoppedError(f"The run page {title} is missing, so nothing is edited.")
-    if not allows_run(text):
-        raise EditingStoppedError(
-            f"The run page {title} does not say yes or run in its first line, so nothing is edited."
         )
 
 

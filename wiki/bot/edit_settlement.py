@@ -8,7 +8,7 @@ Accepting a revert means that the bot never repeats the change on that page. Dec
 edit was right: the bot may repeat it if the link is still lost; reader reports on that link are withdrawn.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -55,29 +55,20 @@ async def recover_edits(
             waiting.add(edit.page_id)
             continue
         # A message that may not have been left is not left twice: a month passes until the next.
-        state = (
-            EditState.MADE
-            if made is not None or edit.kind is EditKind.TALK
-            else EditState.ABANDONED
-        )
+        is_made = made is not None or edit.kind is EditKind.TALK
+        state = EditState.MADE if is_made else EditState.ABANDONED
         with store.writing() as rows:
-            settled.append(
-                move_edit(rows, edit, state, moment=now, rev=None if made is None else made.rev_id)
-            )
+            settled.append(move_edit(rows, edit, state, moment=now, rev=made and made.rev_id))
     return settled, frozenset(waiting)
 
 
 def find_our_revision(edit: BotEdit, history: Sequence[Revision], *, me: str) -> Revision | None:
     """Find the revision that the edit made; None when there is none."""
-    return next(iter(_is_our_revision(edit, history, me)), None)
-
-
-def _is_our_revision(edit: BotEdit, history: Sequence[Revision], me: str) -> Iterable[Revision]:
     for each in history:
-        if each.rev_id <= edit.base_rev or each.user != me:
-            continue
-        if (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment:
-            yield each
+        is_sent = (edit.digest and each.sha1 == edit.digest) or edit.job in each.comment
+        if each.rev_id > edit.base_rev and each.user == me and is_sent:
+            return each
+    return None
 
 
 MOST_TEXT: Final = 1_000
@@ -129,7 +120,6 @@ def review_revert(
                 with suppress(NeedlessReportError):
                     withdraw_reports(rows, [name], NOBODY, now, limits=_LIMITS)
         moment = int(now.timestamp())
-        note = verdict.why[:MOST_TEXT] or edit.note
         return move_edit(
             rows,
             edit,
@@ -137,5 +127,5 @@ def review_revert(
             moment=moment,
             reviewed=moment,
             reviewed_by=verdict.by[:200],
-            note=note,
+            note=verdict.why[:MOST_TEXT] or edit.note,
         )

@@ -133,15 +133,13 @@ def judge_edit(
     if not undone:
         return EditJudgement(EditOutcome.STANDS)
     if by is None:
-        return EditJudgement(
-            EditOutcome.REVERTED, undone, None, "its history does not tell who undid it"
-        )
+        note = "its history does not tell who undid it"
+        return EditJudgement(EditOutcome.REVERTED, undone, None, note)
     if me and by.user == me:
         return EditJudgement(EditOutcome.OURS, undone, by, "undone with the bot's own account")
     if _swept_others(edit, history, by, me=me):
-        return EditJudgement(
-            EditOutcome.SWEPT, undone, by, "an older text was restored, over edits of others"
-        )
+        note = "an older text was restored, over edits of others"
+        return EditJudgement(EditOutcome.SWEPT, undone, by, note)
     how = next((tag for tag in by.tags if tag in UNDO_TAGS), "edited by hand")
     part = "" if len(undone) == len(edit.changes) else "in part, "
     return EditJudgement(EditOutcome.REVERTED, undone, by, f"{part}{how}: {by.comment}"[:500])
@@ -265,74 +263,61 @@ async def check_edit(watching: EditWatch, edit: BotEdit, head: PageHead | None) 
     Raises:
         WikiAwayError: the wiki does not answer.
     """
+    is_standing = edit.state in STANDING
     if head is None or not head.rev_id:
-        return (
-            _with_state(watching, edit, EditState.GONE)
-            if edit.state in STANDING
-            else _mark_checked(watching, edit)
-        )
-    if head.rev_id == edit.rev and edit.state in STANDING:
+        if is_standing:
+            return _with_state(watching, edit, EditState.GONE)
+        return _mark_checked(watching, edit)
+    if head.rev_id == edit.rev and is_standing:
         return _mark_checked(watching, edit)
     page = await read_now(watching.api, edit.page_id)
     undone = _undone_places(watching, edit, page.text)
     if not undone:
+        if is_standing or edit.state in _REVIEWED:
+            return _mark_checked(watching, edit)
         # Whoever undid it has taken that back, or the page was restored.
-        return (
-            _mark_checked(watching, edit)
-            if edit.state in (*STANDING, *_REVIEWED)
-            else _with_state(watching, edit, EditState.MADE, undone=frozenset(), note="")
-        )
+        return _with_state(watching, edit, EditState.MADE, undone=frozenset(), note="")
     known = frozenset(place for place, change in enumerate(edit.changes) if change.is_undone)
     if edit.state in PARTLY and undone - known:
         judged = await _judge_undone(watching, edit, undone - known)
-        if not (
-            judged.by is not None
-            and edit.undone_rev is not None
-            and judged.by.rev_id <= edit.undone_rev
-        ):
-            return _record_more_undone(watching, edit, judged, known)
-    if edit.state not in STANDING:
+        is_known = judged.by is not None and judged.by.rev_id <= (edit.undone_rev or 0)
+        if not is_known:
+            return _record_undone(watching, edit, judged, known)
+    if not is_standing:
         return _mark_checked(watching, edit)
     return _record_undone(watching, edit, await _judge_undone(watching, edit, undone))
 
 
-def _record_undone(watching: EditWatch, edit: BotEdit, judged: EditJudgement) -> BotEdit:
-    if judged.fate is EditOutcome.STANDS:
-        return _mark_checked(watching, edit)
-    by = judged.by
-    facts = {
-        "undone_rev": None if by is None else by.rev_id,
-        "undone_by": "" if by is None else by.user,
-        "note": judged.note,
-    }
-    state = {
-        EditOutcome.REVERTED: EditState.REVERTED,
-        EditOutcome.OURS: EditState.ACCEPTED,
-        EditOutcome.SWEPT: EditState.SWEPT,
-    }[judged.fate]
-    if state is EditState.SWEPT and _was_swept_before(watching, edit):
-        state = EditState.REVERTED
-    found = _with_state(watching, edit, state, undone=judged.undone, **facts)
-    if state is EditState.REVERTED:
-        _report(watching, found, judged.undone)
-    return found
-
-
-def _record_more_undone(
-    watching: EditWatch, edit: BotEdit, judged: EditJudgement, known: frozenset[int]
+def _record_undone(
+    watching: EditWatch, edit: BotEdit, judged: EditJudgement, known: frozenset[int] = frozenset()
 ) -> BotEdit:
-    """Record further undone changes of an edit; it needs a review, or another one.
+    """Record that an edit was undone; further changes than the `known` ones need another review.
 
     Changes of a declined revert may be repeated and are ignored here.
     """
     if judged.fate is EditOutcome.STANDS:
         return _mark_checked(watching, edit)
+    is_first, by = edit.state in STANDING, judged.by
     facts: dict[str, int | str | None] = {"note": judged.note}
-    if judged.by is not None:
-        facts |= {"undone_rev": judged.by.rev_id, "undone_by": judged.by.user}
-    undone = judged.undone if edit.state is EditState.DECLINED else judged.undone | known
-    found = _with_state(watching, edit, EditState.REVERTED, undone=undone, **facts)
-    if judged.fate is EditOutcome.REVERTED:
+    if by is not None or is_first:
+        facts["undone_rev"] = None if by is None else by.rev_id
+        facts["undone_by"] = "" if by is None else by.user
+    state, undone = EditState.REVERTED, judged.undone
+    if is_first:
+        state = {
+            EditOutcome.REVERTED: EditState.REVERTED,
+            EditOutcome.OURS: EditState.ACCEPTED,
+            EditOutcome.SWEPT: EditState.SWEPT,
+        }[judged.fate]
+        if state is EditState.SWEPT and _was_swept_before(watching, edit):
+            state = EditState.REVERTED
+        is_reported = state is EditState.REVERTED
+    else:
+        is_reported = judged.fate is EditOutcome.REVERTED
+        if edit.state is not EditState.DECLINED:
+            undone |= known
+    found = _with_state(watching, edit, state, undone=undone, **facts)
+    if is_reported:
         _report(watching, found, judged.undone)
     return found
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 from core.errors import WeboidError
@@ -43,7 +42,6 @@ from wiki.api.revisions import EditablePage, first_revision_with, read_now, read
 from wiki.bot.edit_guard import EditGuard, edit_objection
 from wiki.bot.remedies import (
     CopyChecker,
-    CopyEvidence,
     CopyPreferences,
     KnownLink,
     PageCopyChecks,
@@ -200,7 +198,10 @@ async def _read_and_draft(
     ):
         refused = () if drafted.repaired is None else drafted.repaired.refused
         if not any(each.reason is NoRepairReason.UNSHOWN for each in refused):  # that may pass
-            _record_nothing(bench, task, now)
+            wanted = IntendedEdit(task.page_id, bench.job, now.rev_id)
+            basis = task_basis(task, bench.settings)
+            with bench.store.writing() as rows:
+                note_nothing_to_do(rows, bench.wiki_id, wanted, basis, moment=bench.moment)
     return drafted
 
 
@@ -212,19 +213,19 @@ async def _draft_with_seen_copies(
     A copy that fails the check is replaced by the next best. Without a working copy the link stays
     unchanged.
     """
-    added = await _added_days(bench, task, now)
-    if _page_objection(bench, now) is None:
-        citations = bench.craft.read(now.text)
-        wanted = choose_remedies(citations, task.known, task.held, bench.choosing, added)
-        lost = {
-            url: each for url, each in wanted.items() if each.condition is not LinkCondition.ALIVE
-        }
-        await looks.look_at_page(citations, lost)
-    drafted = draft_edit(bench, task, now, added, looks)
+    title = now.title or task.title
+    if (unfit := _page_objection(bench, now)) is not None:
+        return PageEditResult(unfit[0], task.page_id, title, text=now.text, note=unfit[1])
+    citations = bench.craft.read(now.text)
+    added = await _added_days(bench, task, citations)
+    wanted = choose_remedies(citations, task.known, task.held, bench.choosing, added)
+    lost = {url: each for url, each in wanted.items() if each.condition is not LinkCondition.ALIVE}
+    await looks.look_at_page(citations, lost)
+    drafted: EditDraft | PageEditResult
     for _ in range(COPY_CHOICE_ROUNDS):
+        drafted = _draft_edit(bench, task, now, citations, added, looks)
         if isinstance(drafted, PageEditResult) or await _is_shown(drafted, looks):
             break
-        drafted = draft_edit(bench, task, now, added, looks)
     else:
         drafted = PageEditResult(
             PageEditStatus.NOTHING, task.page_id, task.title, note=NoRepairReason.UNSHOWN
@@ -250,15 +251,14 @@ async def _is_shown(drafted: EditDraft, looks: PageCopyChecks) -> bool:
     return shown
 
 
-async def _added_days(bench: EditContext, task: EditTask, now: EditablePage) -> dict[str, datetime]:
+async def _added_days(
+    bench: EditContext, task: EditTask, citations: Sequence[Citation]
+) -> dict[str, datetime]:
     """Return the dates on which links were added, where an access date is missing and needed.
 
     Limited to a few links; for the others the day of first observation is used.
     """
-    if _page_objection(bench, now) is not None:
-        return {}
-    has_own = bench.choosing.has_own
-    asked = undated_urls(bench.craft.read(now.text), task.known, task.held, has_own=has_own)
+    asked = undated_urls(citations, task.known, task.held, has_own=bench.choosing.has_own)
     found: dict[str, datetime] = {}
     for url in asked[:DATED_LINKS_LIMIT]:
         with suppress(WikiRefusedError):
@@ -268,46 +268,39 @@ async def _added_days(bench: EditContext, task: EditTask, now: EditablePage) -> 
     return found
 
 
-def draft_edit(
+def _draft_edit(
     bench: EditContext,
     task: EditTask,
     now: EditablePage,
-    added: Mapping[str, datetime] = MappingProxyType({}),
-    looks: PageCopyChecks | None = None,
+    citations: Sequence[Citation],
+    added: Mapping[str, datetime],
+    looks: PageCopyChecks,
 ) -> EditDraft | PageEditResult:
     """Draft an edit, or return the reason for none. Pure except for the lookup of our own captures."""
-    title = now.title or task.title
-
-    def without(
-        did: PageEditStatus, note: str = "", looked: RepairedText | None = None
-    ) -> PageEditResult:
-        return PageEditResult(did, task.page_id, title, text=now.text, repaired=looked, note=note)
-
-    unfit = _page_objection(bench, now)
-    if unfit is not None:
-        return without(*unfit)
-    citations = bench.craft.read(now.text)
-    seen = CopyEvidence() if looks is None else CopyEvidence(looks.bad, looks.unshown)
-    wanted = choose_remedies(citations, task.known, task.held, bench.choosing, added, seen)
+    wanted = choose_remedies(citations, task.known, task.held, bench.choosing, added, looks)
     repaired = bench.craft.repair(now.text, wanted)
     repaired = replace(repaired, refused=(*repaired.refused, *_left_alone(citations, task, wanted)))
+    nothing = PageEditResult(
+        PageEditStatus.NOTHING,
+        task.page_id,
+        now.title or task.title,
+        text=now.text,
+        repaired=repaired,
+        note=", ".join(sorted({each.reason for each in repaired.refused})),
+    )
     if not repaired.changes or repaired.text == now.text:
-        if task.held:
-            numbers = ", ".join(map(str, sorted(set(task.held.values()))))
-            return without(
-                PageEditStatus.HELD,
-                f"edit {numbers} was undone, and is not repeated for now",
-                repaired,
-            )
-        reasons = sorted({each.reason for each in repaired.refused})
-        return without(PageEditStatus.NOTHING, ", ".join(reasons), repaired)
+        if not task.held:
+            return nothing
+        numbers = ", ".join(map(str, sorted(set(task.held.values()))))
+        note = f"edit {numbers} was undone, and is not repeated for now"
+        return replace(nothing, did=PageEditStatus.HELD, note=note)
     after = bench.craft.read(repaired.text)
     try:
         verify_repair(now.text, repaired, citations, after)
         waits = any(each.reason is NoRepairReason.LATER for each in repaired.refused)
         verify_idempotent(bench.craft.repair(repaired.text, wanted), waits=waits)
     except UnsafeRepairError as error:
-        return without(PageEditStatus.UNSAFE, str(error))
+        return replace(nothing, did=PageEditStatus.UNSAFE, repaired=None, note=str(error))
     return EditDraft(now, citations, repaired, after, wanted)
 
 
@@ -322,11 +315,8 @@ def _left_alone(
             continue
         if each.url not in wanted:
             is_walled = known.is_refused and each.is_paywalled
-            found.append(
-                UnrepairedCitation(
-                    each, NoRepairReason.PAYWALL if is_walled else NoRepairReason.UNSHOWN
-                )
-            )
+            reason = NoRepairReason.PAYWALL if is_walled else NoRepairReason.UNSHOWN
+            found.append(UnrepairedCitation(each, reason))
     return found
 
 
@@ -336,11 +326,9 @@ def _page_objection(bench: EditContext, now: EditablePage) -> tuple[PageEditStat
         return PageEditStatus.GONE, ""
     if now.model != "wikitext" or now.is_redirect:
         return PageEditStatus.UNFIT, "a redirect" if now.is_redirect else now.model
-    return (
-        None
-        if bench.craft.may_edit(now.text)
-        else (PageEditStatus.FORBIDDEN, edit_objection(now.text))
-    )
+    if bench.craft.may_edit(now.text):
+        return None
+    return PageEditStatus.FORBIDDEN, edit_objection(now.text)
 
 
 async def _save(
@@ -358,9 +346,9 @@ async def _save(
     if isinstance(made, PageEditResult):
         return made
     if made.rev is None:
-        _settle(bench, number, EditState.NOTHING)
+        settle_edit(bench, number, EditState.NOTHING)
         return PageEditResult(PageEditStatus.NOTHING, now.page_id, now.title, text=now.text)
-    _settle(bench, number, EditState.MADE, rev=made.rev)
+    settle_edit(bench, number, EditState.MADE, rev=made.rev)
     bench.step("booked")
     outcome = replace(_outcome(PageEditStatus.EDITED, drafted), rev=made.rev)
     if made.replaced not in (0, now.rev_id):
@@ -376,20 +364,20 @@ async def _send(bench: EditContext, drafted: EditDraft, number: int) -> SavedEdi
     try:
         return await save_edit(bench.api, drafted.now, drafted.repaired.text, saving)
     except EditConflictError:
-        _drop_intended(bench, number)
+        drop_intended(bench, number)
         return _outcome(PageEditStatus.CONFLICT, drafted)
     except (PageDeletedError, PageRefusedError) as error:
-        _settle(bench, number, EditState.FAILED, note=str(error))
+        settle_edit(bench, number, EditState.FAILED, note=str(error))
         did = PageEditStatus.GONE if isinstance(error, PageDeletedError) else PageEditStatus.REFUSED
         return replace(_outcome(did, drafted), note=str(error))
     except WikiAwayError as error:
         if not (error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError)):
             # It may have been made. The row stays open; the next run checks the history.
             return replace(_outcome(PageEditStatus.UNKNOWN, drafted), note=str(error))
-        _drop_intended(bench, number)
+        drop_intended(bench, number)
         raise
     except WeboidError:
-        _drop_intended(bench, number)
+        drop_intended(bench, number)
         raise
     finally:
         bench.guard.made()
@@ -430,20 +418,21 @@ async def _restore_overwritten(
 
 def changes_of(task: EditTask, drafted: EditDraft) -> tuple[EditChange, ...]:
     """Return the change of each link for the edit log: whole citations, before and after."""
-    before = _places(drafted.citations)
     places = align_citations(drafted.citations, drafted.after) or []
-    found = []
-    for change in drafted.repaired.changes:
-        known = task.known.get(url_key_or_empty(change.url))
+
+    def away(index: int, at: int) -> int:
+        span = drafted.citations[index].span
+        return max(span.start - at, at - span.end, 0)
+
+    found = list(draft_changes(task, drafted.repaired))
+    for number, change in enumerate(drafted.repaired.changes):
         at = min((piece.span.start for piece in change.replacements), default=0)
-        index = _nearest(drafted.citations, before.get(change.url, ()), at)
-        was, became = change.before, change.after
-        if index is not None and places:
+        indexes = [i for i, each in enumerate(drafted.citations) if each.url == change.url]
+        if indexes and places:
+            index = min(indexes, key=lambda each: away(each, at))
             was = citation_source(drafted.now.text, drafted.citations[index])
             became = citation_source(drafted.repaired.text, drafted.after[places[index]])
-        found.append(
-            EditChange(0 if known is None else known.url_id, str(change.kind), was, became)
-        )
+            found[number] = replace(found[number], before=was, after=became)
     return tuple(found)
 
 
@@ -464,31 +453,9 @@ def citation_source(text: str, citation: Citation) -> str:
     return text[min(span.start for span in spans) : max(span.end for span in spans)]
 
 
-def _places(citations: Sequence[Citation]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for index, each in enumerate(citations):
-        found.setdefault(each.url, []).append(index)
-    return found
-
-
-def _nearest(citations: Sequence[Citation], indexes: Sequence[int], at: int) -> int | None:
-    def away(index: int) -> int:
-        span = citations[index].span
-        return max(span.start - at, at - span.end, 0)
-
-    return min(indexes, key=away, default=None)
-
-
 def _outcome(did: PageEditStatus, drafted: EditDraft) -> PageEditResult:
     now = drafted.now
     return PageEditResult(did, now.page_id, now.title, text=now.text, repaired=drafted.repaired)
-
-
-def _record_nothing(bench: EditContext, task: EditTask, now: EditablePage) -> None:
-    wanted = IntendedEdit(task.page_id, bench.job, now.rev_id)
-    basis = task_basis(task, bench.settings)
-    with bench.store.writing() as rows:
-        note_nothing_to_do(rows, bench.wiki_id, wanted, basis, moment=bench.moment)
 
 
 def task_basis(task: EditTask, settings: BotSettings) -> bytes:
@@ -497,14 +464,16 @@ def task_basis(task: EditTask, settings: BotSettings) -> bytes:
     return decision_digest(task.known.values(), task.held, wishes)
 
 
-def _drop_intended(bench: EditContext, number: int) -> None:
+def drop_intended(bench: EditContext, number: int) -> None:
+    """Remove the record of an edit that was certainly not made."""
     with bench.store.writing() as rows:
         forget_edit(rows, number)
 
 
-def _settle(
+def settle_edit(
     bench: EditContext, number: int, state: EditState, *, rev: int | None = None, note: str = ""
 ) -> BotEdit:
+    """Record the outcome of an intended edit."""
     with bench.store.writing() as rows:
         there = edits_by_id(rows, [number])[number]
         return move_edit(rows, there, state, moment=bench.moment, rev=rev, note=note)

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from sqlalchemy import Connection
+
 from links.archives.copy_store import citable_copies, last_search
 from links.check_result import StatusCode
 from links.registry.bot_edits import (
@@ -24,37 +26,21 @@ from wiki.bot.page_edit import EditTask
 from wiki.bot.remedies import LIVING_STATES, LOST_STATES, KnownLink, condition_of
 from wiki.wikitext.citation_model import LinkCondition
 
-PAGES_AT_ONCE: Final = 50  # pages
 _LINKS_AT_ONCE: Final = 1_000
 SWEPT_DAYS: Final = 7  # what went with edits of others is left alone for so long
 _DAY_S: Final = 86_400
 _REFUSED: Final = frozenset({StatusCode.NO_ACCESS, StatusCode.LOGIN})
 
 
-def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[list[int]]:
-    """Yield page ids with a lost link, or with a link that the bot changed and that works again.
-
-    A page may occur twice, once of each kind.
-    """
-    batch: list[int] = []
-    for page_id in _all_pages(store, wiki):
-        batch.append(page_id)
-        if len(batch) == PAGES_AT_ONCE:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
 def pages_named(
     store: RegistryStore, wiki: Wiki, titles: Iterable[str]
-) -> tuple[list[int], list[str]]:
+) -> tuple[list[int], tuple[str, ...]]:
     """Return the ids of these pages, and the titles that the registry does not have."""
     asked = list(dict.fromkeys(titles))
     with store.reading() as rows:
         found = pages_by_title(rows, wiki.id, asked)
     known = [found[title].page_id for title in asked if title in found]
-    return list(dict.fromkeys(known)), [title for title in asked if title not in found]
+    return list(dict.fromkeys(known)), tuple(title for title in asked if title not in found)
 
 
 def edit_tasks(
@@ -68,24 +54,7 @@ def edit_tasks(
         for page_id, page in facts.items():
             done = edits_of_page(rows, wiki.id, page_id)
             waits = swept_lately(done, now)
-            known = {}
-            for each in _known_link(page, marked_by_us(done), day):
-                copies = (
-                    ()
-                    if each.condition is LinkCondition.ALIVE
-                    else citable_copies(rows, each.url_id)
-                )
-                known[each.url] = KnownLink(
-                    each.url_id,
-                    each.url,
-                    each.condition,
-                    each.first_day,
-                    each.died_day,
-                    copies,
-                    each.is_ours,
-                    last_search(rows, each.url_id) is not None,
-                    each.is_refused,
-                )
+            known = {each.url: each for each in _known_links(rows, page, marked_by_us(done), day)}
             if known:
                 tasks.append(
                     EditTask(page_id, page.page.title, known, held.get(page_id, {}) | waits)
@@ -115,21 +84,33 @@ def swept_lately(done: Sequence[BotEdit], now: int) -> dict[int, int]:
     }
 
 
-def _known_link(page: PageFacts, ours: frozenset[int], day: int) -> Iterator[KnownLink]:
+def _known_links(
+    rows: Connection, page: PageFacts, ours: frozenset[int], day: int
+) -> Iterator[KnownLink]:
     for link in page.links:
         row = link.facts.row
         condition = condition_of(link.facts, day)
-        is_ours = row.id in ours
-        if condition is None or (condition is LinkCondition.ALIVE and not is_ours):
+        is_ours, is_alive = row.id in ours, condition is LinkCondition.ALIVE
+        if condition is None or (is_alive and not is_ours):
             continue
-        died = None if condition is LinkCondition.ALIVE else row.first_fail_day
         yield KnownLink(
-            *(row.id, row.url, condition, link.first_day, died, (), is_ours),
-            is_refused=row.code in _REFUSED,
+            row.id,
+            row.url,
+            condition,
+            link.first_day,
+            None if is_alive else row.first_fail_day,
+            () if is_alive else citable_copies(rows, row.id),
+            is_ours,
+            last_search(rows, row.id) is not None,
+            row.code in _REFUSED,
         )
 
 
-def _all_pages(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
+def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
+    """Yield pages with a lost link, or with a link that the bot changed and that works again.
+
+    A page may occur twice, once of each kind.
+    """
     states = [int(each) for each in LOST_STATES]
     after = (0, 0)
     while True:

@@ -72,14 +72,6 @@ class CopyPreferences:
     has_own: bool = False  # own captures may exist
 
 
-@dataclass(frozen=True, slots=True)
-class CopyEvidence:
-    """Results of checking copies."""
-
-    bad: Collection[str] = ()  # addresses on the page that show no copy of their link (B13)
-    unshown: Collection[str] = ()  # candidate addresses that do not show their copy
-
-
 def condition_of(facts: UrlFacts, day: int) -> LinkCondition | None:
     """Return the confirmed condition of a link; None: no reason for an edit."""
     row = facts.row
@@ -98,7 +90,7 @@ def choose_remedies(
     held: Collection[int],
     choosing: CopyPreferences,
     added: Mapping[str, datetime] = MappingProxyType({}),
-    seen: CopyEvidence = CopyEvidence(),
+    seen: "PageCopyChecks | None" = None,
 ) -> dict[str, LinkRemedy]:
     """Choose the remedy of each link, by its URL as written on the page.
 
@@ -119,8 +111,9 @@ def choose_remedies(
                 found[url] = LinkRemedy(LinkCondition.ALIVE, is_ours=True)
             continue
         accessed_at = day or added.get(url)
-        copy = choose_copy(fact, accessed_at, choosing, seen.unshown)
-        if copy is None and seen.unshown and choose_copy(fact, accessed_at, choosing) is not None:
+        unshown = seen.unshown if seen is not None else {}
+        copy = choose_copy(fact, accessed_at, choosing, unshown)
+        if copy is None and unshown and choose_copy(fact, accessed_at, choosing) is not None:
             continue
         found[url] = LinkRemedy(
             fact.condition,
@@ -128,7 +121,7 @@ def choose_remedies(
             if copy is None
             else ArchivedCopy(copy.address, copy.timestamp, copy.service, choosing.title(copy)),
             is_ours=fact.is_ours,
-            bad_archives=frozenset() if copy is None else frozenset(seen.bad),
+            bad_archives=frozenset() if copy is None or seen is None else frozenset(seen.bad),
             is_sought=choosing.has_own or fact.is_sought,
         )
     return found
@@ -219,10 +212,12 @@ def _accessed(citations: Iterable[Citation]) -> dict[str, datetime | None]:
 
 def _is_doubted(facts: UrlFacts, day: int) -> bool:
     row = facts.row
-    for quirk in facts.host_quirks:
-        kind = HostQuirk(quirk.kind)
-        if kind in _DOUBTS and not is_over(kind, quirk.first_day, quirk.last_day, day):
-            return True
+    if any(
+        HostQuirk(each.kind) in _DOUBTS
+        and not is_over(HostQuirk(each.kind), each.first_day, each.last_day, day)
+        for each in facts.host_quirks
+    ):
+        return True
     if not facts.reports or facts.reports_until is None:
         return False
     said = facts.reports_until - VALID_DAYS + 1
@@ -285,13 +280,11 @@ class ArchiveCopyChecker:
         except ArchiveUnavailableError as error:
             return CopyCheckResult(CopyVerdict.UNCLEAR, note=str(error))
         if not resolved.original:
-            return CopyCheckResult(
-                CopyVerdict.UNCLEAR, note="its archive does not say what it is of"
-            )
+            note = "its archive does not say what it is of"
+            return CopyCheckResult(CopyVerdict.UNCLEAR, note=note)
         if not is_same_page(resolved.original, url):
-            return CopyCheckResult(
-                CopyVerdict.OTHER_PAGE, note=f"a copy of {resolved.original[:200]}"
-            )
+            note = f"a copy of {resolved.original[:200]}"
+            return CopyCheckResult(CopyVerdict.OTHER_PAGE, note=note)
         return CopyCheckResult(CopyVerdict.GOOD, resolved.address or address, resolved.timestamp)
 
 

@@ -15,7 +15,7 @@ edits.
 import logging
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,18 +28,14 @@ from links.registry.bot_edits import (
     PARTLY,
     STANDING,
     BotEdit,
-    EditChange,
     EditKind,
     EditState,
     IntendedEdit,
     LastEdit,
-    edits_by_id,
     edits_of_page,
-    forget_edit,
     held_links,
     last_edits,
     last_made,
-    move_edit,
     record_intended_edit,
     release_edit_lock,
     take_edit_lock,
@@ -49,7 +45,8 @@ from links.registry.wikis import Wiki, wiki_of
 from wiki.api.client import WikiApi
 from wiki.api.edit_request import BotAccount, EditingStoppedError, SaveOptions, add_section
 from wiki.api.errors import ReadOnlyError, ThrottledError, WikiAwayError
-from wiki.api.revisions import EditablePage, PageHead, read_heads, read_now, read_text
+from wiki.api.models import split_batches
+from wiki.api.revisions import PageHead, read_heads, read_now, read_text
 from wiki.bot.edit_guard import EditGuard, GuardTiming
 from wiki.bot.edit_settlement import recover_edits
 from wiki.bot.edit_watch import EditWatch, check_edit, check_edits
@@ -60,11 +57,12 @@ from wiki.bot.page_edit import (
     PageEditStatus,
     StepCallback,
     draft_changes,
+    drop_intended,
     edit_page,
+    settle_edit,
     task_basis,
 )
 from wiki.bot.page_selection import (
-    PAGES_AT_ONCE,
     edit_tasks,
     pages_named,
     pages_to_edit,
@@ -73,7 +71,6 @@ from wiki.bot.page_selection import (
 from wiki.bot.remedies import CopyChecker, CopyPreferences
 from wiki.bot.wikitext_adapter import PageAdapter, account_name
 from wiki.settings import BotSettings, WikiSettings
-from wiki.wikitext.citation_model import RepairedText
 
 MESSAGE_GAP_S: Final = 30 * 86_400
 _LEFT: Final = (EditState.MADE, EditState.INTENDED, EditState.KEPT)
@@ -93,7 +90,10 @@ async def post_message(
     changes = draft_changes(task, outcome.repaired)
     with bench.store.reading() as rows:
         done = edits_of_page(rows, bench.wiki_id, outcome.page_id)
-    if not may_post(done, changes, now=bench.moment):
+    left = [each for each in done if each.kind is EditKind.TALK and each.state in _LEFT]
+    said = {(change.url_id, change.kind) for each in left for change in each.changes}
+    is_new = any((change.url_id, change.kind) not in said for change in changes)
+    if not is_new or any(bench.moment - each.moment < MESSAGE_GAP_S for each in left):
         return False
     await bench.guard.allow()
     page = await read_now(bench.api, outcome.page_id)
@@ -102,26 +102,7 @@ async def post_message(
     there = await read_text(bench.api, page.talk_title)
     if there is not None and not bench.craft.may_write(there):
         return False
-    return await _leave(bench, page, outcome.repaired, changes, is_done=is_done)
-
-
-def may_post(done: Sequence[BotEdit], changes: Sequence[EditChange], *, now: int) -> bool:
-    """Return True if a message is allowed now and contains something new."""
-    left = [each for each in done if each.kind is EditKind.TALK and each.state in _LEFT]
-    if any(now - each.moment < MESSAGE_GAP_S for each in left):
-        return False
-    said = {(change.url_id, change.kind) for each in left for change in each.changes}
-    return any((change.url_id, change.kind) not in said for change in changes)
-
-
-async def _leave(
-    bench: EditContext,
-    page: EditablePage,
-    repaired: RepairedText,
-    changes: tuple[EditChange, ...],
-    *,
-    is_done: bool,
-) -> bool:
+    repaired = outcome.repaired
     message = bench.craft.message(repaired, bench.job, is_done=is_done)
     wanted = IntendedEdit(page.page_id, bench.job, page.rev_id, "", EditKind.TALK, changes)
     with bench.store.writing() as rows:
@@ -137,14 +118,11 @@ async def _leave(
         note = str(error)
     except WikiAwayError as error:
         if error.is_unsent or isinstance(error, ReadOnlyError | ThrottledError):
-            with bench.store.writing() as rows:
-                forget_edit(rows, number)
+            drop_intended(bench, number)
         raise
     finally:
         bench.guard.made()
-    with bench.store.writing() as rows:
-        there = edits_by_id(rows, [number])[number]
-        move_edit(rows, there, state, moment=bench.moment, rev=rev, note=note)
+    settle_edit(bench, number, state, rev=rev, note=note)
     return state is EditState.MADE
 
 
@@ -250,7 +228,10 @@ class WikiBot:
         """
         tally = BotRunSummary()
         settings = self._settings()
-        guard = self._guard(settings)
+        with self._store.reading() as rows:
+            last = last_made(rows, self._wiki.id)
+        since = self._timing.clock.now().timestamp() - last
+        guard = EditGuard(self._api, settings, self._timing, since_last_s=since)
         if wish.is_dry:
             await self._work(wish, guard, tally, told)
             return tally
@@ -304,25 +285,33 @@ class WikiBot:
     ) -> None:
         seen: set[int] = set()
         limit = float("inf") if wish.limit is None else wish.limit
-        for page_ids in self._batches(wish, tally):
+        wanted: Iterable[int] = pages_to_edit(self._store, self._wiki)
+        if wish.titles:
+            wanted, tally.unknown = pages_named(self._store, self._wiki, wish.titles)
+        for page_ids in split_batches(wanted):
             settings = self._settings()
             if not wish.is_dry:
                 check_settings(settings, str(self._wiki.name))
             fresh = [each for each in page_ids if each not in seen and each not in waiting]
             seen.update(fresh)
-            bench = self._bench(settings, guard)
+            now = self._timing.clock.now()
+            bench = EditContext(
+                self._store,
+                self._api,
+                self._makers.craft(now, settings),
+                guard,
+                self._makers.choosing(now, settings),
+                settings,
+                self._wiki.id,
+                self._job,
+                self._makers.looks,
+                self._makers.step,
+            )
             async for task, head in self._tasks(bench, fresh, wish, tally):
                 outcome = await self._guarded(bench, task, head, wish, tally)
                 told(outcome)
                 if self._makers.is_over() or tally.made + tally.messages >= limit:
                     return
-
-    def _batches(self, wish: BotOptions, tally: BotRunSummary) -> Iterable[list[int]]:
-        if not wish.titles:
-            return pages_to_edit(self._store, self._wiki)
-        ids, unknown = pages_named(self._store, self._wiki, wish.titles)
-        tally.unknown = tuple(unknown)
-        return [ids[start : start + PAGES_AT_ONCE] for start in range(0, len(ids), PAGES_AT_ONCE)]
 
     async def _tasks(
         self, bench: EditContext, page_ids: list[int], wish: BotOptions, tally: BotRunSummary
@@ -435,26 +424,6 @@ class WikiBot:
         with self._store.reading() as rows:
             said = WikiSettings.parse(wiki_of(rows, self._wiki.id).settings).bot
         return self._makers.adjust(said)
-
-    def _guard(self, settings: BotSettings) -> EditGuard:
-        with self._store.reading() as rows:
-            last = last_made(rows, self._wiki.id)
-        since = self._timing.clock.now().timestamp() - last
-        return EditGuard(self._api, settings, self._timing, since_last_s=since)
-
-    def _bench(self, settings: BotSettings, guard: EditGuard) -> EditContext:
-        return EditContext(
-            self._store,
-            self._api,
-            self._makers.craft(self._timing.clock.now(), settings),
-            guard,
-            self._makers.choosing(self._timing.clock.now(), settings),
-            settings,
-            self._wiki.id,
-            self._job,
-            self._makers.looks,
-            self._makers.step,
-        )
 
     def _watch(self, settings: BotSettings, me: str) -> EditWatch:
         return EditWatch(

@@ -15,9 +15,9 @@ be present in the same order; and a second repair must change nothing.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
 
 from core.errors import BadUrlError, InvariantError
 from core.urls import fetch_key, identity_key
@@ -40,34 +40,6 @@ from wiki.wikitext.repair_markup import limit_rules
 from wiki.wikitext.template_map import TemplateRules, rules_for
 
 
-class PageAdapter(Protocol):
-    """Interface for reading and repairing the wikitext of one wiki; pure."""
-
-    def read(self, text: str) -> Sequence[Citation]:
-        """Read the citations in the text, in text order."""
-        ...
-
-    def repair(self, text: str, remedies: Mapping[str, LinkRemedy]) -> RepairedText:
-        """Apply the remedies (by `Citation.url`) to the text."""
-        ...
-
-    def may_edit(self, text: str) -> bool:
-        """Return True if the page allows this bot to edit it ({{bots}}, {{nobots}})."""
-        ...
-
-    def may_write(self, text: str) -> bool:
-        """Return True if a talk page allows messages of this bot ({{bots|optout=…}}, too)."""
-        ...
-
-    def summary(self, repaired: RepairedText, job: str) -> str:
-        """Return the edit summary."""
-        ...
-
-    def message(self, repaired: RepairedText, job: str, *, is_done: bool) -> TalkMessage:
-        """Return the talk page message; `is_done`: the page was edited, otherwise a proposal."""
-        ...
-
-
 def url_key_or_empty(url: str) -> str:
     """Return the registry's key of a URL; empty for an invalid one."""
     try:
@@ -80,22 +52,17 @@ _TEMPLATES: Final = 10  # the namespace
 
 
 @dataclass(frozen=True)
-class WikitextAdapter:
-    """Implementation of `PageAdapter` for wikitext."""
+class PageAdapter:
+    """Reading and repairing the wikitext of one wiki; pure."""
 
     rules: TemplateRules  # the wiki's, for reading
     writing: TemplateRules  # the same without templates that the wiki does not have
     options: RepairOptions  # of repairs
     sender: MessageSender  # of messages; its job is filled in
 
-    @property
-    def today(self) -> date:
-        """Return the latest valid access date."""
-        return self.options.now.date()
-
     def read(self, text: str) -> Sequence[Citation]:
         """Read the citations in the text, in text order."""
-        return read_citations(text, self.rules, today=self.today, own=self.options.own)
+        return read_citations(text, self.rules, today=self.options.now.date(), own=self.options.own)
 
     def repair(self, text: str, remedies: Mapping[str, LinkRemedy]) -> RepairedText:
         """Apply the remedies (by `Citation.url`) to the text."""
@@ -119,7 +86,7 @@ class WikitextAdapter:
         return talk_message(repaired.changes, language, self._sender(job), is_done=is_done)
 
     def _sender(self, job: str) -> MessageSender:
-        return MessageSender(job, self.sender.run_page, self.sender.hold)
+        return replace(self.sender, job=job)
 
 
 @dataclass(frozen=True)
@@ -131,7 +98,7 @@ class WikitextAdapterFactory:
     hold: str = ""  # the template that excludes a link from bot edits; empty when the wiki has none
     language: str = ""  # of the wiki's content; its rules may be another language's
 
-    def craft(self, settings: BotSettings, now: datetime) -> WikitextAdapter:
+    def craft(self, settings: BotSettings, now: datetime) -> PageAdapter:
         """Create an adapter for these settings and time."""
         options = RepairOptions(
             now,
@@ -142,7 +109,7 @@ class WikitextAdapterFactory:
             self.language,
         )
         sender = MessageSender("", settings.run_page, self.hold)
-        return WikitextAdapter(self.rules, self.writing, options, sender)
+        return PageAdapter(self.rules, self.writing, options, sender)
 
 
 async def prepare_adapter(

@@ -10,7 +10,7 @@ not part of it, nor is ``)`` when it has no ``(``. In brackets only the first of
 URL without a scheme (``//host``) is valid, too. No URL is read in the label of a page link or within a
 URL of another scheme.
 
-Verified against a real MediaWiki by tests/wiki/wikitext/test_reading_mediawiki.py.
+Verified against a real MediaWiki by tests/wiki/wikitext/test_parser_mediawiki.py.
 """
 
 import re
