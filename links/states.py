@@ -170,31 +170,18 @@ class LinkHealth:
     proofs: FailureProof = FailureProof.NONE  # the methods that saw them
 
 
-_ORDER = tuple(
-    CheckVerdict
-)  # ok, gone, failing, refused, undecided, suspect, deviated, usurped, invalid
-_K, _COUNT, _BLOCK, _DOUBT, _SEEN = (
-    TransitionRule.KEEP,
-    TransitionRule.COUNT,
-    TransitionRule.BLOCK,
-    TransitionRule.DOUBT,
-    TransitionRule.SEEN,
-)
-_OTHERS = (
-    _K,
-    _DOUBT,
-    TransitionRule.DEVIATE,
-    TransitionRule.USURP,
-)  # undecided, suspect, deviated, usurped
-_OPEN = (TransitionRule.CLEAR, _COUNT, _COUNT, _BLOCK, *_OTHERS, _K)
-_BY_EYE = (_SEEN, _SEEN, _K, _K, *_OTHERS, _K)
-_CLOSED = (_K,) * len(_ORDER)
+_T = TransitionRule
+# Columns: ok, gone, failing, refused, undecided, suspect, deviated, usurped, invalid.
+_OTHERS = (_T.KEEP, _T.DOUBT, _T.DEVIATE, _T.USURP)
+_OPEN = (_T.CLEAR, _T.COUNT, _T.COUNT, _T.BLOCK, *_OTHERS, _T.KEEP)
+_BY_EYE = (_T.SEEN, _T.SEEN, _T.KEEP, _T.KEEP, *_OTHERS, _T.KEEP)
+_CLOSED = (_T.KEEP,) * len(CheckVerdict)
 _ROWS: Mapping[LinkState, tuple[TransitionRule, ...]] = {
-    LinkState.UNKNOWN: (*_OPEN[:-1], TransitionRule.VOID),
+    LinkState.UNKNOWN: (*_OPEN[:-1], _T.VOID),
     LinkState.ALIVE: _OPEN,
     LinkState.DYING: _OPEN,
     LinkState.DEAD: _OPEN,
-    LinkState.BLOCKED: (TransitionRule.CLEAR, _COUNT, _K, _BLOCK, *_OTHERS, _K),
+    LinkState.BLOCKED: (_T.CLEAR, _T.COUNT, _T.KEEP, _T.BLOCK, *_OTHERS, _T.KEEP),
     LinkState.USURPED: _BY_EYE,
     LinkState.DEVIATED: _BY_EYE,
     LinkState.PERMALIVE: _CLOSED,
@@ -206,15 +193,15 @@ _ROWS: Mapping[LinkState, tuple[TransitionRule, ...]] = {
 TRANSITIONS: Mapping[tuple[LinkState, CheckVerdict], TransitionRule] = {
     (state, verdict): rule
     for state, row in _ROWS.items()
-    for verdict, rule in zip(_ORDER, row, strict=True)
+    for verdict, rule in zip(CheckVerdict, row, strict=True)
 }
 MARKS = frozenset({LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.EXCLUDED})
 _INFERABLE = frozenset({LinkState.UNKNOWN, LinkState.ALIVE, LinkState.DEAD})
 _MOST_FAILS = 255
-_BY = {
+_BY = {  # a browser asks by GET
     CheckMethod.GET: FailureProof.GET,
     CheckMethod.BROWSER: FailureProof.GET | FailureProof.BROWSER,
-}  # a browser asks by GET
+}
 _ON_THE_SPOT = FailureThreshold(1, 0)
 
 
@@ -281,24 +268,6 @@ def may_infer(standing: LinkHealth) -> bool:
     return standing.state in _INFERABLE
 
 
-def health_after_mark(standing: LinkHealth, mark: LinkState | None) -> LinkHealth:
-    """Compute the state after a manual decision (B10, B11, A16).
-
-    Args:
-        standing: the previous state.
-        mark: PERMALIVE, PERMADEAD or EXCLUDED; None when no mark is left: a link that was marked
-            restarts as UNKNOWN.
-
-    Raises:
-        InvariantError: the mark is no such state.
-    """
-    if mark is None:
-        return LinkHealth() if standing.state in MARKS else standing
-    if mark not in MARKS:
-        raise InvariantError(f"{mark!r} is nothing that people decide.")
-    return LinkHealth(mark)
-
-
 def _told(standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset) -> LinkHealth:
     """Compute the state after a check of a marked or tagged link: a trusted tag needs one failure."""
     if finding.verdict is CheckVerdict.OK and FailureProof.TAGGED in standing.proofs:
@@ -329,12 +298,10 @@ def _changed(standing: LinkHealth, finding: CheckResult, rule: TransitionRule) -
             return LinkHealth(LinkState.DEVIATED)
         case TransitionRule.KEEP:
             return standing
-        case _:  # a doubt; of the browser's own nobody else can be asked
-            return (
-                standing
-                if seen
-                else replace(standing, proofs=standing.proofs | FailureProof.SUSPECT)
-            )
+        case _ if seen:  # a doubt of the browser's own: nobody else can be asked
+            return standing
+        case _:
+            return replace(standing, proofs=standing.proofs | FailureProof.SUSPECT)
 
 
 def _counted(
@@ -348,22 +315,7 @@ def _counted(
     if FailureProof.GUARDED in standing.proofs and finding.verdict is not CheckVerdict.GONE:
         return standing
     counts = _counts(standing, day, preset)
-    new = LinkHealth(
-        LinkState.DYING,
-        min(standing.fails + counts, _MOST_FAILS),
-        day if standing.first_fail is None else standing.first_fail,
-        day if counts else standing.last_fail,
-        standing.proofs | _proofs(standing, finding, sure=sure),
-    )
-    waits = browser and preset.needs_browser and finding.how is not CheckMethod.BROWSER
-    if finding.how is CheckMethod.INFERRED or waits or not _reached(new, preset, day):
-        return new
-    return replace(new, state=LinkState.DEAD)
-
-
-def _proofs(standing: LinkHealth, finding: CheckResult, *, sure: bool) -> FailureProof:
-    """Return the proofs of the run including a failure."""
-    proofs = _BY.get(finding.how, FailureProof.NONE)
+    proofs = standing.proofs | _BY.get(finding.how, FailureProof.NONE)
     if not sure:
         proofs |= FailureProof.PASSING
     if finding.how is CheckMethod.INFERRED:
@@ -372,7 +324,17 @@ def _proofs(standing: LinkHealth, finding: CheckResult, *, sure: bool) -> Failur
         proofs |= FailureProof.SOFT
     if standing.state is LinkState.BLOCKED:
         proofs |= FailureProof.GUARDED
-    return proofs
+    new = LinkHealth(
+        LinkState.DYING,
+        min(standing.fails + counts, _MOST_FAILS),
+        day if standing.first_fail is None else standing.first_fail,
+        day if counts else standing.last_fail,
+        proofs,
+    )
+    waits = browser and preset.needs_browser and finding.how is not CheckMethod.BROWSER
+    if finding.how is CheckMethod.INFERRED or waits or not _reached(new, preset, day):
+        return new
+    return replace(new, state=LinkState.DEAD)
 
 
 def _counts(standing: LinkHealth, day: int, preset: CheckPreset) -> bool:

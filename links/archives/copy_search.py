@@ -12,7 +12,7 @@ as unfixable, and archives are not queried for it again for half a year.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import Final
@@ -54,16 +54,6 @@ class SearchStep(StrEnum):
     SAVE = "save"  # the link lives: it is to be archived now
     UNFIXABLE = "unfixable"  # the link is dead, and nobody has a copy
     LATER = "later"  # archives that were asked gave no answer
-
-
-@dataclass(frozen=True, slots=True)
-class CopyPlan:
-    """Decision about a link's copies."""
-
-    step: SearchStep  # the next step
-    best: ArchiveMemento | None = None  # the copy to send readers to; None without one
-    # one copy of each archive, by its name; an empty address: it has copies, none is chosen
-    chosen: Mapping[str, ArchiveMemento] | None = None
 
 
 def citation_day(
@@ -143,22 +133,20 @@ def plan_copies(
     at: datetime | None,
     is_dead: bool,
     is_sure: bool,
-) -> CopyPlan:
+) -> tuple[SearchStep, ArchiveMemento | None]:
     """Decide the next step (B12): use the stored copy, our own or another archive's, request one, or give up.
 
     `remembered` is the copy in the registry, `chosen` those found now, `order` the archives, best first.
     A dead link is given up only when `is_sure`: all archives have answered.
     """
     if remembered is not None and remembered.address:
-        return CopyPlan(SearchStep.KEPT, remembered, chosen)
+        return SearchStep.KEPT, remembered
     best = pick_best_copy(chosen, order, at)
     if best is not None:
-        return CopyPlan(
-            SearchStep.OWN if best.service == WEBOID else SearchStep.FOUND, best, chosen
-        )
+        return SearchStep.OWN if best.service == WEBOID else SearchStep.FOUND, best
     if not is_dead:
-        return CopyPlan(SearchStep.SAVE, None, chosen)
-    return CopyPlan(SearchStep.UNFIXABLE if is_sure else SearchStep.LATER, None, chosen)
+        return SearchStep.SAVE, None
+    return SearchStep.UNFIXABLE if is_sure else SearchStep.LATER, None
 
 
 def _order(copy: ArchiveMemento, at: datetime | None) -> tuple[int, float, bool, str]:
@@ -237,7 +225,7 @@ async def search_copies(
         for copy in (await _verified(archives, url.url, found, (day, now), seen)).values()
         if copy.address and copy not in chosen.values()
     ]
-    decided = plan_copies(
+    step, best = plan_copies(
         remembered,
         chosen,
         order=archives.order,
@@ -246,7 +234,9 @@ async def search_copies(
         is_dead=url.state in DEAD or url.state is LinkState.DYING,
         is_sure=asked and not troubles,
     )
-    sought = await _settled(archives, url.url, decided, troubles)
+    sought = CopySearchResult(step, best, tuple(chosen.values()), troubles)
+    if step is SearchStep.SAVE:
+        sought = await _saved(archives, url.url, replace(sought, is_wanted=True))
     outcome = _outcome(sought, asked=asked)
     if outcome is CopySearchOutcome.UNFIXABLE and url.state not in DEAD:
         outcome = CopySearchOutcome.FAILING
@@ -289,9 +279,10 @@ async def _asked_for(
     for number, day in enumerate(days):
         if number and (not found or _has_both_sides(found.values(), day)):
             continue
-        answer = await _asked(adapter, url, day)
-        if isinstance(answer, ArchiveUnavailableError):
-            return list(found.values()), answer
+        try:
+            answer = await adapter.find(url, day)
+        except ArchiveUnavailableError as error:
+            return list(found.values()), error
         found |= {each.address: each for each in answer}
     return list(found.values()), None
 
@@ -302,15 +293,6 @@ def _has_both_sides(copies: Iterable[ArchiveMemento], day: datetime | None) -> b
         return True
     moments = [moment_of(each.timestamp) for each in copies if each.timestamp]
     return any(each <= day for each in moments) and any(each > day for each in moments)
-
-
-async def _asked(
-    adapter: ArchiveAdapter, url: str, at: datetime | None
-) -> list[ArchiveMemento] | ArchiveUnavailableError:
-    try:
-        return await adapter.find(url, at)
-    except ArchiveUnavailableError as error:
-        return error
 
 
 async def _verified(
@@ -368,30 +350,19 @@ def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMem
     return ArchiveMemento(copy.service, "", "")
 
 
-async def _settled(
-    archives: CopySources, url: str, decided: CopyPlan, troubles: tuple[str, ...]
-) -> CopySearchResult:
-    """Apply the decision; request a copy where no archive has one."""
-    copies = tuple((decided.chosen or {}).values())
-    if decided.step is not SearchStep.SAVE:
-        return CopySearchResult(decided.step, decided.best, copies, troubles)
+async def _saved(archives: CopySources, url: str, sought: CopySearchResult) -> CopySearchResult:
+    """Request a copy where no archive has one."""
     if archives.saver is None:
-        return CopySearchResult(SearchStep.SAVE, None, copies, troubles, is_wanted=True)
+        return sought
     try:
         saved = await archives.saver.take(url)
     except ArchiveUnavailableError as error:
-        return CopySearchResult(
-            SearchStep.SAVE, None, copies, (*troubles, str(error)), is_wanted=True
-        )
+        return replace(sought, troubles=(*sought.troubles, str(error)))
     if saved.copy is not None:
-        others = tuple(each for each in copies if each.service != saved.copy.service)
-        return CopySearchResult(
-            SearchStep.SAVE, saved.copy, (*others, saved.copy), troubles, is_wanted=True
-        )
+        others = (each for each in sought.copies if each.service != saved.copy.service)
+        return replace(sought, best=saved.copy, copies=(*others, saved.copy))
     never = "cannot be saved: " if saved.outcome is SavedAs.NEVER else "could not be saved now: "
-    return CopySearchResult(
-        SearchStep.SAVE, None, copies, troubles, is_wanted=True, note=never + saved.reason
-    )
+    return replace(sought, note=never + saved.reason)
 
 
 def _outcome(sought: CopySearchResult, *, asked: bool) -> CopySearchOutcome | None:

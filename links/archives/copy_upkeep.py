@@ -75,19 +75,6 @@ async def check_due_copies(
     """Check up to `limit` copies that are due, and store the results; `told` gets each of them."""
     with store.reading() as rows:
         waiting = due_copies(rows, day_of(now), limit)
-    return await check_copies(store, asker, waiting, now=now, own=own, told=told)
-
-
-async def check_copies(
-    store: RegistryStore,
-    asker: ArchiveClient,
-    waiting: list[DueCopy],
-    *,
-    now: datetime,
-    own: tuple[str, ...] = (),
-    told: Callable[[int], None] = lambda _count: None,
-) -> list[CopyVisit]:
-    """Check these copies, and store the results; otherwise as `check_due_copies`."""
     services: defaultdict[str, list[DueCopy]] = defaultdict(list)
     for each in waiting:
         services[each.kept.service].append(each)

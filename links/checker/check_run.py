@@ -11,8 +11,9 @@ Unchecked URLs stay due.
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
@@ -33,7 +34,6 @@ from links.checker.timetable import CheckTurn, Timetable, TurnAction
 from links.checker.timetable_feed import (
     CheckCandidate,
     DecisionSource,
-    LiveSettings,
     Table,
     TimetableFeed,
     wants_sibling,
@@ -75,17 +75,12 @@ class CheckTally:
 
     due: int = 0  # URLs that were due at its beginning
     kept: int = 0  # checks whose results are stored
-    states: dict[LinkState, int] | None = None  # … by resulting state
+    states: Counter[LinkState] = field(default_factory=Counter)  # … by resulting state
     inferred: int = 0  # … without a request
     put_off: int = 0  # URLs whose hosts asked for a delay
     active: int = 0  # running checks
     waiting: int = 0  # results that wait for the database
     is_complete: bool = False  # everything that was due was checked
-
-    def count(self, booked: RecordedResult) -> None:
-        """Count a stored result."""
-        self.states = self.states if self.states is not None else {}
-        self.states[booked.after] = self.states.get(booked.after, 0) + 1
 
 
 OnKept = Callable[[Sequence[RecordedResult], CheckTally], None]
@@ -118,7 +113,9 @@ class CheckRun:
         self._tenure = means.tenure
         self._plan = plan
         self._connections = plan.connections
-        self._rules = replace(plan.rules, settings=LiveSettings(means.marks))
+        self._rules = replace(
+            plan.rules, settings=lambda url, key: means.marks.current().setting(url, key)
+        )
         self._clock = means.clock
         self._on_kept = on_kept
         self._polled_at = -math.inf
@@ -453,7 +450,7 @@ class CheckRun:
         tally.active = len(self._active)
         tally.waiting = self._keeper.waiting if self._keeper is not None else 0
         for each in booked:
-            tally.count(each)
+            tally.states[each.after] += 1
             tally.inferred += each.finding.how is CheckMethod.INFERRED
         self._hungry.set()
         self._changed.set()

@@ -14,17 +14,17 @@ in between a person may have marked a URL, or a page lost it.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select, update
 
 from core.media_types import format_name
 from core.storable_text import storable
-from links import check_history
-from links.check_history import day_of
+from links.check_history import add_check, day_of, pack_history, unpack_history
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.checker.check_schedule import next_due
 from links.checker.due_urls import URGENT_DAY, health_of_row
+from links.checker.timetable import Deciding
 from links.feedback.reports import drop_reports
 from links.registry.archive_backlog import want_urls
 from links.registry.citations import links_tagged_dead
@@ -49,27 +49,20 @@ _FINAL_LIMIT = 16_384
 _OPINION_DAYS = 3  # failures that old are still what a browser contradicts
 
 
-class UrlSettings(Protocol):
-    """Interface for manual settings of single URLs."""
-
-    def setting(self, url: str, key: str) -> str | None:
-        """Return the value of a setting for the URL; None without one."""
-
-
 @dataclass(frozen=True, slots=True)
 class CheckRules:
     """Rules for the evaluation of results."""
 
     preset: CheckPreset  # the thresholds and intervals
     browser: bool  # a browser is available
-    settings: "UrlSettings | None" = None  # manual settings of URLs (A16); None: none
+    settings: Deciding | None = None  # manual settings of URLs (A16); None: none
 
     def of(self, url: str) -> "CheckRules":
         """Return the rules for that URL; TransientError when the registry does not answer."""
         if self.settings is None:
             return self
-        name = self.settings.setting(url, "preset")
-        days = self.settings.setting(url, "every_days")
+        name = self.settings(url, "preset")
+        days = self.settings(url, "every_days")
         if name is None and days is None:
             return self
         # What a newer version wrote, or a hand, decides nothing.
@@ -122,9 +115,8 @@ def effective_result(
     if finding.verdict not in _FAILURES:
         return finding
     # An inference asks for nothing: the URL's own look will.
-    verdict = (
-        CheckVerdict.UNDECIDED if finding.how is CheckMethod.INFERRED else CheckVerdict.SUSPECT
-    )
+    is_inferred = finding.how is CheckMethod.INFERRED
+    verdict = CheckVerdict.UNDECIDED if is_inferred else CheckVerdict.SUSPECT
     return replace(finding, verdict=verdict, note=f"unverifiable: {finding.note}")
 
 
@@ -136,11 +128,13 @@ def compute_update(
     due = next_due(kept.standing, now, finding, day, rules.preset, kept.key)
     asked = rules.browser and needs_browser(now, rules.preset, day)
     mime, kib = _format(kept, finding)
-    code = finding.code
+    code, history = finding.code, kept.history
+    if code != StatusCode.NONE:
+        history = pack_history(add_check(unpack_history(history), code, day))
     return RowUpdate(
         standing=now,
         code=code if code != StatusCode.NONE else kept.code,
-        history=_history(kept.history, code, day),
+        history=history,
         mime=mime,
         kib=kib,
         # Whatever was found, a pass that is going on must not meet it again.
@@ -181,32 +175,16 @@ def observation_row(url_id: int, finding: CheckResult, moment: int) -> dict[str,
     }
 
 
-def _history(packed: bytes | None, code: int, day: int) -> bytes | None:
-    if code == StatusCode.NONE:
-        return packed
-    return check_history.pack_history(
-        check_history.add_check(check_history.unpack_history(packed), code, day)
-    )
-
-
 def _format(kept: CheckedRow, finding: CheckResult) -> tuple[str | None, int | None]:
     """Return the unusual type and its length (W57, W66); unknown values stay unchanged.
 
     GET determines a type by the page's first bytes, HEAD only by the header: so HEAD sets one only
     where none is known, and neither changes nor clears one.
     """
-    if (
-        finding.verdict is not CheckVerdict.OK
-        or not finding.mime
-        or finding.how is CheckMethod.BROWSER
-    ):
-        return kept.mime, kept.kib
-    name = format_name(finding.mime)
-    if (
-        finding.how is CheckMethod.HEAD
-        and (kept.mime or name in ("", "binary"))
-        and kept.mime != name
-    ):
+    is_seen = finding.verdict is CheckVerdict.OK and finding.how is not CheckMethod.BROWSER
+    name = format_name(finding.mime) if is_seen and finding.mime else None
+    by_head = finding.how is CheckMethod.HEAD and (kept.mime or name in ("", "binary"))
+    if name is None or (by_head and kept.mime != name):
         return kept.mime, kept.kib
     if not name:
         return None, None
@@ -216,9 +194,8 @@ def _format(kept: CheckedRow, finding: CheckResult) -> tuple[str | None, int | N
 
 
 _AT_ONCE = 500
-_TAGGED_DEAD = CheckResult(
-    StatusCode.NONE, CheckVerdict.GONE, CheckMethod.PERSON
-)  # a page's "dead link" tag
+# A page's "dead link" tag.
+_TAGGED_DEAD = CheckResult(StatusCode.NONE, CheckVerdict.GONE, CheckMethod.PERSON)
 # People and policy decided on these, or nobody can ask for them: what a look found changes nothing.
 SETTLED = frozenset(
     {LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.INVALID, LinkState.EXCLUDED}
@@ -320,7 +297,14 @@ def _rounds(results: Sequence[UrlCheckResult]) -> list[list[UrlCheckResult]]:
 def _book_once(
     connection: Connection, results: list[UrlCheckResult], rules: CheckRules
 ) -> list[RecordedResult]:
-    rows = _rows(connection, [result.url_id for result in results])
+    asked = (
+        select(urls, hosts.c.name)
+        .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
+        .where(urls.c.id.in_(sorted(result.url_id for result in results)))
+        .order_by(urls.c.id)  # always locked in the same order
+        .with_for_update(of=urls)
+    )
+    rows = {row.id: row for row in connection.execute(asked)}
     if not rows:
         return []
     days = [day_of(result.moment) for result in results]
@@ -332,7 +316,17 @@ def _book_once(
         if row is None:
             continue
         where = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path)
-        kept = _kept(row)
+        kept = CheckedRow(
+            key=bytes(row.key),
+            standing=health_of_row(row),
+            code=row.code,
+            history=None if row.history is None else bytes(row.history),
+            mime=row.mime,
+            kib=row.kib,
+            is_new=row.checked_day is None,
+            opinion_day=row.opinion_day,
+            due_day=row.due_day,
+        )
         finding = effective_result(
             result.finding, quirks.get(row.name, frozenset()), browser=rules.browser
         )
@@ -351,32 +345,6 @@ def _book_once(
         batch.add_traits(row, where, result.finding, contradicts=contradicts)
     batch.write(connection)
     return batch.booked
-
-
-def _rows(connection: Connection, ids: Sequence[int]) -> dict[int, Any]:
-    """Lock and return the URLs' rows, always in the same order."""
-    asked = (
-        select(urls, hosts.c.name)
-        .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
-        .where(urls.c.id.in_(sorted(ids)))
-        .order_by(urls.c.id)
-        .with_for_update(of=urls)
-    )
-    return {row.id: row for row in connection.execute(asked)}
-
-
-def _kept(row: Any) -> CheckedRow:
-    return CheckedRow(
-        key=bytes(row.key),
-        standing=health_of_row(row),
-        code=row.code,
-        history=None if row.history is None else bytes(row.history),
-        mime=row.mime,
-        kib=row.kib,
-        is_new=row.checked_day is None,
-        opinion_day=row.opinion_day,
-        due_day=row.due_day,
-    )
 
 
 class _RowBatch:

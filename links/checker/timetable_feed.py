@@ -92,17 +92,6 @@ class DecisionSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LiveSettings:
-    """Settings that are looked up at each call."""
-
-    marks: DecisionSource
-
-    def setting(self, url: str, key: str) -> str | None:
-        """Return the current setting for the URL; None without one."""
-        return self.marks.current().setting(url, key)
-
-
-@dataclass(frozen=True, slots=True)
 class CheckCandidate:
     """Due URL in the timetable, with its check method."""
 

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from core.clock import Clock
 from core.errors import InputError
@@ -34,7 +34,7 @@ from links.registry.schema import marks as book
 from links.registry.schema import urls
 from links.registry.statements import MOST, batches
 from links.registry.urls import ObservedUrl, hosts_of, matcher, observed_of, url_select
-from links.states import LinkState
+from links.states import MARKS, LinkState
 
 REFRESH_S: Final = 1.0
 
@@ -54,7 +54,6 @@ STATE_OF_MARK: Final = {
     MarkKind.PERMADEAD: LinkState.PERMADEAD,
     MarkKind.NEVER: LinkState.EXCLUDED,
 }
-MARKED_STATES: Final = frozenset(STATE_OF_MARK.values())
 
 
 class MarkProgress(IntEnum):
@@ -187,22 +186,6 @@ class LiveMarks:
                 self._asked = now
             return self._marks
 
-    def deciding(self, url: str) -> LinkMark | None:
-        """Call `MarkSet.deciding` of the current marks."""
-        return self.current().deciding(url)
-
-    def state_of(self, url: str) -> LinkState | None:
-        """Call `MarkSet.state_of` of the current marks."""
-        return self.current().state_of(url)
-
-    def setting(self, url: str, key: str) -> str | None:
-        """Call `MarkSet.setting` of the current marks."""
-        return self.current().setting(url, key)
-
-    def refuses(self, url: str) -> str:
-        """Call `MarkSet.refuses` of the current marks."""
-        return self.current().refuses(url)
-
 
 def marks_version(connection: Connection) -> tuple[int, int]:
     """Return a version that changes with the table: rows are added and lifted, but never deleted."""
@@ -220,24 +203,10 @@ def read_marks(connection: Connection, *, with_lifted: bool = True) -> list[Link
     question = select(book).order_by(book.c.id)
     if not with_lifted:
         question = question.where(book.c.lifted.is_(None))
-    return [_mark_of(row) for row in connection.execute(question)]
-
-
-def _mark_of(row: Row[tuple[object, ...]]) -> LinkMark:
-    return LinkMark(
-        id=row.id,
-        kind=MarkKind(row.kind),
-        pattern=row.pattern,
-        reason=row.reason,
-        actor=row.actor,
-        moment=row.moment,
-        expires=row.expires,
-        lifted=row.lifted,
-        lifted_by=row.lifted_by,
-        settled=MarkProgress(row.settled),
-        key=row.key,
-        value=row.value,
-    )
+    return [
+        LinkMark(**{**row, "kind": MarkKind(row["kind"]), "settled": MarkProgress(row["settled"])})
+        for row in connection.execute(question).mappings()
+    ]
 
 
 WATCHED_AGAIN_DAYS: Final = 7
@@ -247,12 +216,11 @@ _UNMARKED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _day_count(text: str) -> bool:
-    return text.isascii() and text.isdigit() and 1 <= int(text[:4]) <= 100
-
-
 MARK_SETTINGS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
-    "every_days": (_day_count, "1 to 100: how often it is looked at while it works"),
+    "every_days": (
+        lambda text: text.isascii() and text.isdigit() and 1 <= int(text[:4]) <= 100,
+        "1 to 100: how often it is looked at while it works",
+    ),
     "method": (lambda text: text in ("head", "get"), "head or get: what it is asked with first"),
     GAP: (
         lambda text: parse_gap(text) is not None,
@@ -367,7 +335,11 @@ def apply_marks(
                     stamp, decided = now_there, MarkSet(active_marks(rows), clock)
                 _follow(rows, chosen, decided, clock, tally)
             told(tally.looked)
-        _note_settled(store, mark, clock.now())
+        done = MarkProgress.APPLIED if mark.holds(clock.now()) else MarkProgress.TAKEN_BACK
+        with store.writing() as rows:
+            # Not when it was lifted meanwhile: then what was applied has to be taken back.
+            unchanged = (book.c.id == mark.id) & (book.c.lifted.is_(None) == (mark.lifted is None))
+            rows.execute(update(book).where(unchanged).values(settled=int(done)))
     return tally
 
 
@@ -379,10 +351,7 @@ def preview_marks(
     with store.reading() as rows:
         there = active_marks(rows)
     replaced = {(parse_pattern(mark.pattern), mark.key) for mark in made}
-    left = [
-        mark for mark in there
-        if mark.id not in lifted and not _is_in(mark, replaced)
-    ]  # fmt: skip
+    left = [mark for mark in there if mark.id not in lifted and not _is_in(mark, replaced)]
     newest = max((mark.id for mark in there), default=0) + 1
     fresh = [replace(mark, id=newest + place) for place, mark in enumerate(made)]
     decided = MarkSet([*left, *fresh], clock)
@@ -429,7 +398,7 @@ def _count(url: ObservedUrl, marks: MarkSet, tally: MarkTally) -> LinkState | No
     """Return the new state of the URL and count it; None when it does not change."""
     tally.looked += 1
     wanted = marks.state_of(url.url)
-    if wanted is None and url.state in MARKED_STATES:
+    if wanted is None and url.state in MARKS:
         wanted = LinkState.UNKNOWN
     if wanted is None or wanted is url.state or url.state is LinkState.INVALID:
         return None
@@ -456,14 +425,6 @@ def _follow(
             .where(urls.c.id.in_(some))
             .values(state=int(state), due_day=due, **_UNMARKED)
         )
-
-
-def _note_settled(store: RegistryStore, mark: LinkMark, now: datetime) -> None:
-    done = MarkProgress.APPLIED if mark.holds(now) else MarkProgress.TAKEN_BACK
-    with store.writing() as rows:
-        # Not when it was lifted meanwhile: then what was applied has to be taken back.
-        unchanged = (book.c.id == mark.id) & (book.c.lifted.is_(None) == (mark.lifted is None))
-        rows.execute(update(book).where(unchanged).values(settled=int(done)))
 
 
 def _lift(connection: Connection, ids: Collection[int], actor: str, moment: int) -> None:

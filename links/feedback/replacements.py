@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from sqlalchemy import Connection, Select, delete, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from core.errors import BadUrlError, InputError
 from core.hosts import BAD_PORTS, is_local_name
@@ -57,31 +57,23 @@ class ProposalTest(StrEnum):
     UNSURE = "unsure"
 
 
+_BAD = (
+    *(CheckVerdict.GONE, CheckVerdict.INVALID, CheckVerdict.SUSPECT, CheckVerdict.DEVIATED),
+    CheckVerdict.USURPED,
+)
+_UNSURE = (CheckVerdict.FAILING, CheckVerdict.REFUSED, CheckVerdict.UNDECIDED)
 TEST_OF_VERDICT: Final[Mapping[CheckVerdict, ProposalTest]] = {
     CheckVerdict.OK: ProposalTest.GOOD,
-    CheckVerdict.GONE: ProposalTest.BAD,
-    CheckVerdict.INVALID: ProposalTest.BAD,
-    CheckVerdict.SUSPECT: ProposalTest.BAD,
-    CheckVerdict.DEVIATED: ProposalTest.BAD,
-    CheckVerdict.USURPED: ProposalTest.BAD,
-    CheckVerdict.FAILING: ProposalTest.UNSURE,
-    CheckVerdict.REFUSED: ProposalTest.UNSURE,
-    CheckVerdict.UNDECIDED: ProposalTest.UNSURE,
+    **dict.fromkeys(_BAD, ProposalTest.BAD),
+    **dict.fromkeys(_UNSURE, ProposalTest.UNSURE),
 }
-
+_S = ProposalStage
 STAGE_TABLE: Final[Mapping[tuple[ProposalStage, ProposalTest], ProposalStage]] = {
-    (ProposalStage.WAITING, ProposalTest.GOOD): ProposalStage.WORKS,
-    (ProposalStage.WAITING, ProposalTest.BAD): ProposalStage.FAILED,
-    (
-        ProposalStage.WAITING,
-        ProposalTest.UNSURE,
-    ): ProposalStage.WAITING,  # for PATIENCE_DAYS, then FAILED
-    (ProposalStage.WORKS, ProposalTest.GOOD): ProposalStage.WORKS,
-    (ProposalStage.WORKS, ProposalTest.BAD): ProposalStage.FAILED,
-    (ProposalStage.WORKS, ProposalTest.UNSURE): ProposalStage.WAITING,  # and is not shown meanwhile
-    (ProposalStage.FAILED, ProposalTest.GOOD): ProposalStage.WORKS,
-    (ProposalStage.FAILED, ProposalTest.BAD): ProposalStage.FAILED,
-    (ProposalStage.FAILED, ProposalTest.UNSURE): ProposalStage.FAILED,
+    **{(stage, ProposalTest.GOOD): _S.WORKS for stage in _S},
+    **{(stage, ProposalTest.BAD): _S.FAILED for stage in _S},
+    (_S.WAITING, ProposalTest.UNSURE): _S.WAITING,  # for PATIENCE_DAYS, then FAILED
+    (_S.WORKS, ProposalTest.UNSURE): _S.WAITING,  # and is not shown meanwhile
+    (_S.FAILED, ProposalTest.UNSURE): _S.FAILED,
 }
 
 
@@ -305,8 +297,14 @@ def replacements_of(
 ) -> dict[int, ReplacementProposal]:
     """Return the proposals for these URLs, tested or not; see `shown_replacement`."""
     found: dict[int, ReplacementProposal] = {}
+    proposals = (
+        url_select()
+        .add_columns(*(replacements.c[name] for name in ("url_id", "address", "moment")))
+        .add_columns(replacements.c.state.label("stage"), replacements.c.tested_day)
+        .join(replacements, replacements.c.url_id == urls.c.id)
+    )
     for some in batches(url_ids):
-        for row in connection.execute(_proposals().where(replacements.c.url_id.in_(some))):
+        for row in connection.execute(proposals.where(replacements.c.url_id.in_(some))):
             found[row.url_id] = ReplacementProposal(
                 row.url_id,
                 observed_of(row).url,
@@ -355,28 +353,22 @@ def record_replacement_test(
 
     A redirect back to the URL itself, or to a refused address, counts as a failure.
     """
-    row = connection.execute(
-        select(replacements).where(
-            replacements.c.url_id == tested.url_id, replacements.c.address == tested.address
-        )
-    ).first()
+    its = (replacements.c.url_id == tested.url_id, replacements.c.address == tested.address)
+    row = connection.execute(select(replacements).where(*its)).first()
     if row is None:
         return None
     before = ProposalStage(row.state)
-    after = next_stage(before, _said(tested, finding, around), day - row.since_day)
-    if (
-        after is ProposalStage.FAILED
-        and before is after
-        and day - row.since_day >= FAILED_KEPT_DAYS
-    ):
+    days = day - row.since_day
+    after = next_stage(before, _said(tested, finding, around), days)
+    if before is after is ProposalStage.FAILED and days >= FAILED_KEPT_DAYS:
         _drop(connection, tested.url_id)
         return None
-    since = row.since_day if after is before else day
-    connection.execute(
-        update(replacements)
-        .where(replacements.c.url_id == tested.url_id, replacements.c.address == tested.address)
-        .values(state=int(after), since_day=since, tested_day=day)
-    )
+    values = {
+        "state": int(after),
+        "since_day": row.since_day if after is before else day,
+        "tested_day": day,
+    }
+    connection.execute(update(replacements).where(*its).values(values))
     return after
 
 
@@ -387,9 +379,8 @@ def _checked(
     if len(address) > MAX_ADDRESS_LENGTH:
         raise refused_address_error(address, AddressRefusal.TOO_LONG)
     wanted = fetch_key(address)
-    if identity_key(wanted) == observed.url:
-        raise refused_address_error(address, AddressRefusal.SAME)
-    reason = refusal_of(wanted)
+    is_same = identity_key(wanted) == observed.url
+    reason = AddressRefusal.SAME if is_same else refusal_of(wanted)
     if reason is not None:
         raise refused_address_error(address, reason)
     why = around.refuses(wanted)
@@ -419,20 +410,6 @@ def _said(
         if back or refusal_of(final) is not None or around.refuses(final):
             return ProposalTest.BAD
     return said
-
-
-def _proposals() -> Select[tuple[Any, ...]]:
-    return (
-        url_select()
-        .add_columns(
-            replacements.c.url_id,
-            replacements.c.address,
-            replacements.c.state.label("stage"),
-            replacements.c.moment,
-            replacements.c.tested_day,
-        )
-        .join(replacements, replacements.c.url_id == urls.c.id)
-    )
 
 
 def _drop(connection: Connection, url_id: int) -> None:

@@ -13,12 +13,12 @@ is left out (M5). The presumption is a note beside the links, and the bot does n
 and lists stay as they are.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, distinct, func, select
+from sqlalchemy import Column, ColumnElement, Connection, delete, distinct, func, select
 
 from core.errors import InputError
 from core.url_patterns import PatternForm, parse_pattern
@@ -112,17 +112,13 @@ def add_report(
     day = day_of(now)
     expire_reports(connection, day, limit=MOST)
     until = day + VALID_DAYS - 1
-    before = _reported_by(connection, reporter, [each.id for each in wanted])
-    rows = [
-        {
-            "url_id": each.id,
-            "host_id": each.host_id,
-            "moment": int(now.timestamp()),
-            "expires_day": until,
-            "reporter": reporter,
-        }
-        for each in wanted
-    ]
+    before = 0
+    for some in batches(each.id for each in wanted):
+        mine = (reports.c.reporter == reporter, reports.c.url_id.in_(some))
+        counted = select(func.count()).select_from(reports).where(*mine)
+        before += connection.execute(counted).scalar_one()
+    facts = {"moment": int(now.timestamp()), "expires_day": until, "reporter": reporter}
+    rows = [{"url_id": each.id, "host_id": each.host_id, **facts} for each in wanted]
     upsert(connection, reports, ("url_id", "reporter"), rows)
     presumed = [_presume(connection, domain, day) for domain in _domains(connection, wanted)]
     found = tuple(each.url for each in wanted)
@@ -163,20 +159,21 @@ def withdraw_reports(
 
 def drop_reports(connection: Connection, url_ids: Collection[int]) -> int:
     """Delete the reports about these URLs after a regular good check (W14); return the number."""
-    gone = 0
-    for some in batches(url_ids):
-        gone += connection.execute(delete(reports).where(reports.c.url_id.in_(some))).rowcount
-    return gone
+    return _delete(connection, reports.c.url_id, url_ids)
+
+
+def _delete(connection: Connection, column: Column[int], values: Iterable[int]) -> int:
+    return sum(
+        connection.execute(delete(reports).where(column.in_(some))).rowcount
+        for some in batches(values)
+    )
 
 
 def expire_reports(connection: Connection, day: int, *, limit: int) -> int:
     """Delete up to `limit` reports older than six months, which are not shown any more; return the number."""
     over = select(reports.c.id).where(reports.c.expires_day < day)
     ids = connection.execute(over.order_by(reports.c.expires_day).limit(limit)).scalars().all()
-    gone = 0
-    for some in batches(ids):
-        gone += connection.execute(delete(reports).where(reports.c.id.in_(some))).rowcount
-    return gone
+    return _delete(connection, reports.c.id, ids)
 
 
 def reachability_reports(
@@ -220,16 +217,6 @@ def _below(connection: Connection, what: str) -> list[ObservedUrl]:
 
 def _listed(named: Sequence[str]) -> str:
     return shorten_for_message(named[0]) if len(named) == 1 else "All of that"
-
-
-def _reported_by(connection: Connection, reporter: bytes, url_ids: Sequence[int]) -> int:
-    found = 0
-    for some in batches(url_ids):
-        mine = and_(reports.c.reporter == reporter, reports.c.url_id.in_(some))
-        found += connection.execute(
-            select(func.count()).select_from(reports).where(mine)
-        ).scalar_one()
-    return found
 
 
 def _domains(connection: Connection, named: Sequence[ObservedUrl]) -> list[str]:
@@ -284,13 +271,9 @@ def _presume(connection: Connection, domain: str, day: int) -> bool:
     if not _is_half_reported(connection, domain, day):
         return False
     kind = int(HostQuirk.PRESUMED_REACHABLE)
-    host_ids = connection.execute(
-        select(hosts.c.id).where(hosts.c.domain == domain).order_by(hosts.c.id)
-    )
-    rows = [
-        {"host_id": each, "kind": kind, "first_day": day, "last_day": day}
-        for each in host_ids.scalars()
-    ]
+    on_it = select(hosts.c.id).where(hosts.c.domain == domain).order_by(hosts.c.id)
+    facts = {"kind": kind, "first_day": day, "last_day": day}
+    rows = [{"host_id": each, **facts} for each in connection.execute(on_it).scalars()]
     upsert(connection, host_quirks, ("host_id", "kind"), rows)
     return True
 

@@ -377,8 +377,9 @@ def _whole(reader: Reader, rows: Sequence[Any]) -> list[BotEdit]:
     """Load edits with their changes."""
     changes: dict[int, list[EditChange]] = {}
     ids = (row[0] for row in rows)
-    for number, *facts, is_undone in sql.CHANGES.each(reader, "ids", ids):
-        changes.setdefault(number, []).append(EditChange(*facts, bool(is_undone)))
+    for number, *facts in sql.CHANGES.each(reader, "ids", ids):
+        change = EditChange(*facts)
+        changes.setdefault(number, []).append(replace(change, is_undone=bool(change.is_undone)))
     found = []
     for row in rows:
         facts = dict(zip(sql.NAMES, row, strict=True))

@@ -6,7 +6,7 @@ first seen with the link (B06).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntFlag
 from typing import NamedTuple
 
@@ -162,9 +162,10 @@ def put_citations(
 def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[LinkRef, CitationRow]:
     """Return the citations of these pages."""
     found: dict[LinkRef, CitationRow] = {}
-    for page, url_id, *facts, flags in OF_PAGES.each(reader, "pages", sorted(set(numbers))):
+    for page, url_id, *facts in OF_PAGES.each(reader, "pages", sorted(set(numbers))):
         link = LinkRef(page, url_id)
-        found[link] = CitationRow(link, *facts, CitationFlag(flags))
+        row = CitationRow(link, *facts)
+        found[link] = replace(row, said=CitationFlag(row.said))
     return found
 
 

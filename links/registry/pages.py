@@ -400,7 +400,8 @@ def _write_refs(
         there[page][url_id] = gone_day
         said[LinkRef(page, url_id)] = spelling
     new: list[dict[str, Any]] = []
-    back, gone = [], []
+    back: list[dict[str, Any]] = []
+    gone: list[dict[str, Any]] = []
     respelled = [
         {"of": ref.page, "url": ref.url_id, "said": spelling}
         for ref, spelling in spellings.items()
@@ -425,8 +426,8 @@ def _write_refs(
     SET_GONE.run(connection, back)
     SET_GONE.run(connection, gone)
     added = [LinkRef(row["page"], row["url_id"]) for row in new]
-    back, gone = ([LinkRef(row["of"], row["url"]) for row in rows] for rows in (back, gone))
-    return added, back, gone
+    restored = [LinkRef(row["of"], row["url"]) for row in back]
+    return added, restored, [LinkRef(row["of"], row["url"]) for row in gone]
 
 
 def _write_invalid(

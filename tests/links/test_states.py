@@ -20,7 +20,6 @@ from links.states import (
     FailureProof,
     LinkHealth,
     LinkState,
-    health_after_mark,
     may_infer,
     needs_browser,
     next_health,
@@ -460,24 +459,9 @@ def test_only_of_the_living_and_the_dead_anything_is_inferred(state: LinkState) 
 @pytest.mark.parametrize("verdict", list(CheckVerdict))
 def test_a_mark_overrides_every_look(mark: LinkState, verdict: CheckVerdict) -> None:
     """B10, B11: what people decided stays until they take it back."""
-    standing = health_after_mark(_standing(LinkState.DYING), mark)
-    assert standing == LinkHealth(mark)
+    standing = LinkHealth(mark)
     for how in (CheckMethod.GET, CheckMethod.BROWSER):
         assert next_health(standing, _found(verdict, how), 3, DEFAULT, browser=True) is standing
-    assert health_after_mark(standing, None) == LinkHealth()
-
-
-def test_taking_back_a_mark_that_is_not_there_changes_nothing() -> None:
-    """A link that was never marked keeps its history."""
-    dying = _standing(LinkState.DYING)
-    assert health_after_mark(dying, None) is dying
-
-
-@pytest.mark.parametrize("state", sorted(set(LinkState) - MARKS))
-def test_no_other_state_is_a_mark(state: LinkState) -> None:
-    """People decide three things; all else is seen."""
-    with pytest.raises(InvariantError):
-        health_after_mark(_ALIVE, state)
 
 
 _TAG = CheckResult(StatusCode.NOT_FOUND, CheckVerdict.GONE, CheckMethod.PERSON)
