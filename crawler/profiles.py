@@ -30,17 +30,11 @@ _FILES = (("behaviours", "scripts"), ("login", "key_file"))
 
 @dataclass(frozen=True, slots=True)
 class ProfileLayer:
-    """Profile of a chain.
+    """Profile of a chain."""
 
-    Attributes:
-        source: its name in errors.
-        text: its TOML.
-        document: its values, without ``extends``.
-    """
-
-    source: str
-    text: str = field(repr=False)
-    document: Mapping[str, Any] = field(repr=False)
+    source: str  # its name in errors
+    text: str = field(repr=False)  # its TOML
+    document: Mapping[str, Any] = field(repr=False)  # its values, without ``extends``
 
 
 def builtin_profiles() -> list[str]:
@@ -247,17 +241,11 @@ _MANY_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class ProfileFinding:
-    """Error or warning about a profile.
+    """Error or warning about a profile."""
 
-    Attributes:
-        where: its source and, when it is known, the line.
-        text: a sentence, with the next step.
-        line: in the file; 0 when it is not known.
-    """
-
-    where: str
-    text: str
-    line: int = 0
+    where: str  # its source and, when it is known, the line
+    text: str  # a sentence, with the next step
+    line: int = 0  # in the file; 0 when it is not known
 
 
 def profile_faults(chain: tuple[ProfileLayer, ...]) -> list[ProfileFinding]:

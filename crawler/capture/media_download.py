@@ -88,28 +88,18 @@ _PROXIED = (
 
 @dataclass(frozen=True, slots=True)
 class MediaRoute:
-    """Access to the visit's proxy.
+    """Access to the visit's proxy."""
 
-    Attributes:
-        credentials: of the visit at its proxy.
-        authority: the proxy's root certificate, PEM.
-    """
-
-    credentials: VisitCredentials
-    authority: str
+    credentials: VisitCredentials  # of the visit at its proxy
+    authority: str  # the proxy's root certificate, PEM
 
 
 @dataclass(frozen=True, slots=True)
 class MediaPlayer:
-    """URL that is passed to yt-dlp.
+    """URL that is passed to yt-dlp."""
 
-    Attributes:
-        url: a page, a frame, or a playlist of segments.
-        page: the URL of the page that it is on.
-    """
-
-    url: str
-    page: str
+    url: str  # a page, a frame, or a playlist of segments
+    page: str  # the URL of the page that it is on
 
 
 def player_of(seen: Visit, media: MediaSettings) -> MediaPlayer | None:

@@ -123,39 +123,23 @@ _PERMANENT = ("address:", "origin:", _LEFT_OUT, "net::ERR_UNSAFE_PORT", "net::ER
 
 @dataclass(frozen=True, slots=True)
 class CaptureResult:
-    """Result of one visit.
+    """Result of one visit."""
 
-    Attributes:
-        page: the manifest.
-        again: True when another attempt may do better; then the manifest was not written.
-        not_before: the moment from Retry-After; None without one.
-    """
-
-    page: PageInfo
-    again: bool = False
-    not_before: datetime | None = None
+    page: PageInfo  # the manifest
+    again: bool = False  # another attempt may do better; the manifest was not written
+    not_before: datetime | None = None  # the moment from Retry-After; None without one
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
-    """Parameters of one visit.
+    """Parameters of one visit."""
 
-    Attributes:
-        url: a fetch key.
-        page_id: identifies the page in every record.
-        last_attempt: store a failure, too: there will be no other attempt.
-        plain: fetches the page instead of a browser; None: it is rendered.
-        login: the session the page is rendered with; None: without login.
-        first_attempt: try once more where the capture is partial by chance.
-        stored: the stored level.
-    """
-
-    url: str
-    page_id: str
-    last_attempt: bool
-    plain: PlainVisits | None = None
-    login: Login | None = None
-    first_attempt: bool = False
+    url: str  # a fetch key
+    page_id: str  # identifies the page in every record
+    last_attempt: bool  # store a failure, too: there will be no other attempt
+    plain: PlainVisits | None = None  # fetches the page instead of a browser; None: it is rendered
+    login: Login | None = None  # the session the page is rendered with; None: without login
+    first_attempt: bool = False  # try once more where the capture is partial by chance
     stored: StoredLevel = DEFAULT_STORED_LEVEL
 
     @property

@@ -113,21 +113,13 @@ class PlainVisits:
 
 @dataclass(slots=True)
 class PlainPage:
-    """Facts parsed from a document.
+    """Facts parsed from a document."""
 
-    Attributes:
-        title: without white space around it.
-        links: absolute http(s) URLs that it links to, each once.
-        parts: absolute URLs of its embedded resources, each once.
-        robots: robots directives, as in `render.visit.Visit.robots_meta`.
-        traits: facts for page classification.
-    """
-
-    title: str = ""
-    links: list[str] = field(default_factory=list)
-    parts: list[str] = field(default_factory=list)
+    title: str = ""  # without white space around it
+    links: list[str] = field(default_factory=list)  # absolute http(s) URLs, each once
+    parts: list[str] = field(default_factory=list)  # URLs of embedded resources, each once
     robots: list[tuple[str, str]] = field(default_factory=list)
-    traits: PageTraits | None = None
+    traits: PageTraits | None = None  # facts for page classification
 
 
 def read_page(body: bytes, charset: str, url: str) -> PlainPage:

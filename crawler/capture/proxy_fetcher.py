@@ -49,24 +49,16 @@ Visits = Callable[[str], AbstractAsyncContextManager[ProxyVisit]]
 
 @dataclass(frozen=True, slots=True)
 class FetchedFile:
-    """Result of a fetch.
+    """Result of a fetch."""
 
-    Attributes:
-        status: of the last response; 0 without one.
-        headers: of the last response, names in lower case; repeated ones joined by newlines.
-        body: its body, decoded, up to the limit.
-        final_url: the URL after redirects.
-        truncated: the body is longer, or broke off.
-        error: why there is no usable response, a constant first: the proxy's reason
-            (``unknown-host: …``), ``timeout``, ``redirects: …``, ``malformed: …``,
-            ``encoding: …``; empty when there is one.
-    """
-
-    status: int
+    status: int  # of the last response; 0 without one
+    # Names in lower case; repeated ones joined by newlines.
     headers: dict[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    final_url: str = ""
-    truncated: bool = False
+    body: bytes = b""  # its body, decoded, up to the limit
+    final_url: str = ""  # the URL after redirects
+    truncated: bool = False  # the body is longer, or broke off
+    # Why there is no usable response, a constant first: the proxy's reason (``unknown-host: …``),
+    # ``timeout``, ``redirects: …``, ``malformed: …``, ``encoding: …``; empty when there is one.
     error: str = ""
 
 

@@ -106,17 +106,11 @@ _ACCEPT = {
 
 @dataclass(frozen=True, slots=True)
 class CompletenessResult:
-    """Result of the completeness check.
+    """Result of the completeness check."""
 
-    Attributes:
-        gaps: resources missing when the browser was done; the seal's ledger has the refetch results.
-        awaited: URLs that the seal must wait for as for the page itself.
-        grace_s: how long the seal waits for requests in flight; the grace is given once.
-    """
-
-    gaps: tuple[MissingResource, ...] = ()
-    awaited: tuple[str, ...] = ()
-    grace_s: float = 0.0
+    gaps: tuple[MissingResource, ...] = ()  # missing when the browser was done, before refetching
+    awaited: tuple[str, ...] = ()  # URLs that the seal must wait for as for the page itself
+    grace_s: float = 0.0  # how long the seal waits for requests in flight; the grace is given once
 
 
 async def check_completeness(

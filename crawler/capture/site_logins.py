@@ -40,14 +40,9 @@ _HEAD = ("version", "name", "hosts", "made_at", "expires_at", "cookies", "key", 
 
 @dataclass(frozen=True, slots=True)
 class LoginKey:
-    """Secret that opens a login.
+    """Secret that opens a login."""
 
-    Attributes:
-        kind: ``passphrase_key`` or ``file``.
-        secret: its bytes.
-    """
-
-    kind: str
+    kind: str  # ``passphrase`` or ``file``
     secret: bytes
 
     def __repr__(self) -> str:
@@ -64,27 +59,16 @@ class LoginKey:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Login of one or more hosts.
-
-    Attributes:
-        name: its name.
-        hosts: patterns of the hosts that it is for; it is used for no other.
-        made_at: when it was made.
-        expires_at: when the last of its cookies with a date expires; None when none has a date.
-        cookies: number of cookies.
-        key: kind of its key, ``passphrase_key`` or ``file``.
-        unverified_tls: whether the session may go to servers whose certificate does not verify.
-        session: empty as long as it is sealed.
-    """
+    """Login of one or more hosts."""
 
     name: str
-    hosts: tuple[str, ...]
+    hosts: tuple[str, ...]  # patterns of the hosts that it is for; it is used for no other
     made_at: datetime
-    expires_at: datetime | None = None
-    cookies: int = 0
-    key: str = ""
-    unverified_tls: bool = False
-    session: SiteSession = field(default_factory=SiteSession)
+    expires_at: datetime | None = None  # of the last cookie with a date; None: none has one
+    cookies: int = 0  # number of cookies
+    key: str = ""  # kind of its key, ``passphrase`` or ``file``
+    unverified_tls: bool = False  # also for servers whose certificate does not verify
+    session: SiteSession = field(default_factory=SiteSession)  # empty as long as it is sealed
 
 
 def passphrase_key(text: str) -> LoginKey:

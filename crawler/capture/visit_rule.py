@@ -34,19 +34,12 @@ class RuleAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleDecision:
-    """Decision of a rule on an item.
-
-    Attributes:
-        action: the action.
-        reason: why, a constant first, e.g. ``robots: /private is disallowed``; empty for VISIT.
-        until: for LATER, not before this moment.
-        asked: whether the decision took a request to the host, so that its delay applies.
-    """
+    """Decision of a rule on an item."""
 
     action: RuleAction = RuleAction.VISIT
-    reason: str = ""
-    until: datetime | None = None
-    asked: bool = False
+    reason: str = ""  # why, a constant first: ``robots: /private is disallowed``; empty for VISIT
+    until: datetime | None = None  # for LATER, not before this moment
+    asked: bool = False  # it took a request to the host, so that its delay applies
 
 
 ALLOW_VISIT = RuleDecision()
@@ -63,23 +56,14 @@ class HostBackOff(NamedTuple):
 
 @dataclass(slots=True)
 class FollowUp:
-    """Follow-up of a visit; each rule adds its part.
+    """Follow-up of a visit; each rule adds its part."""
 
-    Attributes:
-        links: URLs to add to the frontier.
-        delay: the host's delay; the longest request wins; None: by the settings.
-        rests: other hosts that received requests, and until when they are not visited.
-        back_offs: hosts that failed or refused us.
-        due: when the page is visited again; None: never.
-        memo: value to remember for the page.
-    """
-
-    links: list[NewItem] = field(default_factory=list)
-    delay: timedelta | None = None
-    rests: dict[str, datetime] = field(default_factory=dict)
-    back_offs: list[HostBackOff] = field(default_factory=list)
-    due: datetime | None = None
-    memo: str = ""
+    links: list[NewItem] = field(default_factory=list)  # URLs to add to the frontier
+    delay: timedelta | None = None  # the host's; the longest request wins; None: by the settings
+    rests: dict[str, datetime] = field(default_factory=dict)  # other hosts: not visited before
+    back_offs: list[HostBackOff] = field(default_factory=list)  # hosts that failed or refused us
+    due: datetime | None = None  # when the page is visited again; None: never
+    memo: str = ""  # value to remember for the page
 
     def wish_delay(self, delay: timedelta) -> None:
         """Set the host's delay to at least this."""

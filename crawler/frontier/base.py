@@ -73,40 +73,24 @@ class ItemState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewItem:
-    """URL to add.
+    """URL to add."""
 
-    Attributes:
-        url: a fetch key (`core.urls.fetch_key`).
-        lane: its priority.
-        hops: links followed from a seed; 0 for a seed.
-        hops_off: of these, links followed since the job's scope was left.
-        via: the URL of the page that links to it; empty for a seed.
-        job: the crawl that it belongs to; empty for a plain list.
-        host: its slot key; empty: `core.urls.host_of` the URL.
-    """
-
-    url: str
-    lane: Lane = Lane.STANDARD
-    hops: int = 0
-    via: str = ""
-    job: str = ""
-    hops_off: int = 0
-    host: str = ""
+    url: str  # a fetch key (`core.urls.fetch_key`)
+    lane: Lane = Lane.STANDARD  # its priority
+    hops: int = 0  # links followed from a seed; 0 for a seed
+    via: str = ""  # the URL of the page that links to it; empty for a seed
+    job: str = ""  # the crawl that it belongs to; empty for a plain list
+    hops_off: int = 0  # of these, links followed since the job's scope was left
+    host: str = ""  # its slot key; empty: `core.urls.host_of` the URL
 
 
 @dataclass(frozen=True, slots=True)
 class AddResult:
-    """Counts of one `Frontier.add`; they sum up to the number of items passed.
+    """Counts of one `Frontier.add`; they sum up to the number of items passed."""
 
-    Attributes:
-        added: URLs that were new.
-        duplicates: known URLs that were left as they were, or only moved to a higher lane.
-        requeued: known URLs that had ended and are queued again.
-    """
-
-    added: int = 0
-    duplicates: int = 0
-    requeued: int = 0
+    added: int = 0  # URLs that were new
+    duplicates: int = 0  # known URLs that were left as they were, or only moved to a higher lane
+    requeued: int = 0  # known URLs that had ended and are queued again
 
     def __add__(self, other: "AddResult") -> "AddResult":
         """Return the sum of two results."""
@@ -119,85 +103,47 @@ class AddResult:
 
 @dataclass(frozen=True, slots=True)
 class FrontierItem:
-    """Item of the frontier, as a claim returns it.
+    """Item of the frontier, as a claim returns it."""
 
-    Attributes:
-        id: the page's identifier, a UUID; a URL that is queued again gets a new one.
-        url: the URL to visit.
-        host: its slot key.
-        lane: its priority.
-        hops: links followed from a seed.
-        via: the page that links to it; empty for a seed.
-        attempts: claims so far, this one included; released ones do not count.
-        token: the claim's fencing token, greater than that of every earlier claim; 0 when the item
-            is not claimed.
-        job: the crawl that it belongs to; empty for a plain list.
-        hops_off: links followed since the job's scope was left.
-        memo: the memo of the URL's last `Frontier.complete`.
-        host_down: why the host cannot be reached: end the item unvisited; empty when it can.
-    """
-
-    id: str
-    url: str
-    host: str
-    lane: Lane
-    hops: int
-    via: str
-    attempts: int
-    token: int = 0
-    job: str = ""
-    hops_off: int = 0
-    memo: str = ""
-    host_down: str = ""
+    id: str  # the page's identifier, a UUID; a URL that is queued again gets a new one
+    url: str  # the URL to visit
+    host: str  # its slot key
+    lane: Lane  # its priority
+    hops: int  # links followed from a seed
+    via: str  # the page that links to it; empty for a seed
+    attempts: int  # claims so far, this one included; released ones do not count
+    token: int = 0  # of the claim, greater than those of earlier claims; 0: not claimed
+    job: str = ""  # the crawl that it belongs to; empty for a plain list
+    hops_off: int = 0  # links followed since the job's scope was left
+    memo: str = ""  # the memo of the URL's last `Frontier.complete`
+    host_down: str = ""  # why the host cannot be reached: end the item unvisited; empty when it can
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimAttempt:
-    """Claim that did not complete its item.
+    """Claim that did not complete its item."""
 
-    Attributes:
-        ending: ``retry``, ``fail``, ``expired`` or ``release``.
-        reason: the worker's reason.
-        worker: the claim's holder.
-        claimed_at: when it began.
-        ended_at: when it ended; for an expired lease, when that was noticed.
-    """
-
-    ending: str
-    reason: str
-    worker: str
-    claimed_at: datetime
-    ended_at: datetime
+    ending: str  # ``retry``, ``fail``, ``expired`` or ``release``
+    reason: str  # the worker's reason
+    worker: str  # the claim's holder
+    claimed_at: datetime  # when it began
+    ended_at: datetime  # when it ended; for an expired lease, when that was noticed
 
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """Stored record of an item.
-
-    Attributes:
-        item: the item.
-        state: its state.
-        added_at: when it was queued, or queued again.
-        ended_at: when it became done, skipped or dead; None before.
-        outcome: the outcome of `complete`, or the reason of `skip`, `fail` or `retry`; empty before.
-        due_at: the not-before moment of a queued item, or when a done one is queued again; None
-            without one.
-        worker: the claim's holder; empty when it is not claimed.
-        lease_until: when the claim's lease runs out; None when it is not claimed.
-        attempts: its claims that did not complete it, oldest first, since it was queued.
-        claimed_at: when the claim began; None when it is not claimed.
-    """
+    """Stored record of an item."""
 
     item: FrontierItem
     state: ItemState
-    added_at: datetime
-    ended_at: datetime | None
-    outcome: str
-    due_at: datetime | None
-    attempts: tuple[ClaimAttempt, ...]
-    worker: str = ""
-    lease_until: datetime | None = None
-    claimed_at: datetime | None = None
+    added_at: datetime  # when it was queued, or queued again
+    ended_at: datetime | None  # when it became done, skipped or dead; None before
+    outcome: str  # of `complete`, or the reason of `skip`, `fail` or `retry`; empty before
+    due_at: datetime | None  # queued: not before; done: queued again then
+    attempts: tuple[ClaimAttempt, ...]  # claims that did not complete it, oldest first
+    worker: str = ""  # the claim's holder; empty when it is not claimed
+    lease_until: datetime | None = None  # end of the claim's lease; None when not claimed
+    claimed_at: datetime | None = None  # when the claim began; None when it is not claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,87 +157,51 @@ class HostBlock:
 
 @dataclass(frozen=True, slots=True)
 class FrontierStats:
-    """Counts of the frontier, updated by each method instead of counted on demand.
+    """Counts of the frontier, updated by each method instead of counted on demand."""
 
-    Attributes:
-        queued: items that wait, those for their retry included.
-        claimed: items being visited; one whose lease ran out counts as queued.
-        done: items completed.
-        skipped: items that were not to be visited.
-        dead: dead letters.
-        later: of the queued ones, those that wait for their not-before moment.
-        due: of the done ones, those that will be queued again by themselves.
-        duplicates: known URLs that were added again.
-        hosts: host slots.
-        bytes: sum of `stored_bytes` of all `complete` calls.
-        version: grows with every order stored or deleted.
-        paused: why claims are paused; None when they are not.
-    """
-
-    queued: int
-    claimed: int
-    done: int
-    skipped: int
-    dead: int
-    later: int
-    due: int
-    duplicates: int
-    hosts: int
-    bytes: int
-    version: int
-    paused: str | None
+    queued: int  # items that wait, those for their retry included
+    claimed: int  # items being visited; one whose lease ran out counts as queued
+    done: int  # items completed
+    skipped: int  # items that were not to be visited
+    dead: int  # dead letters
+    later: int  # of the queued ones, those that wait for their not-before moment
+    due: int  # of the done ones, those that will be queued again by themselves
+    duplicates: int  # known URLs that were added again
+    hosts: int  # host slots
+    bytes: int  # sum of `stored_bytes` of all `complete` calls
+    version: int  # grows with every order stored or deleted
+    paused: str | None  # why claims are paused; None when they are not
 
 
 @dataclass(frozen=True, slots=True)
 class JobCounts:
-    """Counts of one job's items.
+    """Counts of one job's items."""
 
-    Attributes:
-        queued, claimed, done, skipped, dead: items, as in `FrontierStats`.
-        bytes: stored bytes of its completed items.
-        began_at: when its first item was added; None when it has none.
-    """
-
-    queued: int
+    queued: int  # items, as in `FrontierStats`
     claimed: int
     done: int
     skipped: int
     dead: int
-    bytes: int
-    began_at: datetime | None
+    bytes: int  # stored bytes of its completed items
+    began_at: datetime | None  # when its first item was added; None when it has none
 
 
 @dataclass(frozen=True, slots=True)
 class HostReport:
-    """State and statistics of one host's slot.
+    """State and statistics of one host's slot."""
 
-    Attributes:
-        host: its name.
-        waiting: items in its queues, without those that wait for their moment.
-        active: its current claims.
-        ready_at: the earliest moment of the next visit.
-        done: items completed.
-        bytes: their stored bytes.
-        busy: total duration of visits.
-        mean: mean visit duration (exponential, weight of a new one 1/5).
-        failures: calls of `back_off` in a row.
-        blocked_until: None when it is not blocked.
-        blocked_reason: why it is blocked or down.
-        down_until: None when it is not down.
-    """
-
-    host: str
-    waiting: int
-    active: int
-    ready_at: datetime
-    done: int
-    bytes: int
-    busy: timedelta
-    mean: timedelta
-    failures: int
-    blocked_until: datetime | None
-    blocked_reason: str
-    down_until: datetime | None
+    host: str  # its name
+    waiting: int  # items in its queues, without those that wait for their moment
+    active: int  # its current claims
+    ready_at: datetime  # the earliest moment of the next visit
+    done: int  # items completed
+    bytes: int  # their stored bytes
+    busy: timedelta  # total duration of visits
+    mean: timedelta  # mean visit duration (exponential, weight of a new one 1/5)
+    failures: int  # calls of `back_off` in a row
+    blocked_until: datetime | None  # None when it is not blocked
+    blocked_reason: str  # why it is blocked or down
+    down_until: datetime | None  # None when it is not down
 
 
 class HostOrder(StrEnum):

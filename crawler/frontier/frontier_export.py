@@ -18,19 +18,12 @@ _HOST_ITEMS_LIMIT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class ItemSelection:
-    """Filter of items; empty or None criteria are ignored.
+    """Filter of items; empty or None criteria are ignored."""
 
-    Attributes:
-        host: the slot key.
-        job: the crawl that it belongs to; empty: items of plain lists.
-        reason: a substring of its outcome, ignoring case.
-        pattern: searched for in its URL (`core.regexes.compile_pattern`).
-    """
-
-    host: str | None = None
-    job: str | None = None
-    reason: str = ""
-    pattern: CompiledPattern | None = None
+    host: str | None = None  # the slot key
+    job: str | None = None  # the crawl that it belongs to; empty: items of plain lists
+    reason: str = ""  # a substring of its outcome, ignoring case
+    pattern: CompiledPattern | None = None  # searched for in its URL
 
     @property
     def is_empty(self) -> bool:
@@ -94,19 +87,12 @@ _TEXT_LIMIT_CHARS = 65_536
 
 @dataclass(slots=True)
 class FrontierImport:
-    """Result of an import.
+    """Result of an import."""
 
-    Attributes:
-        added: sum of the frontier's results.
-        other: lines about items in states that were not selected.
-        problems: descriptions of invalid lines, the first hundred.
-        bad: number of invalid lines.
-    """
-
-    added: AddResult
-    other: int
-    problems: list[str]
-    bad: int
+    added: AddResult  # sum of the frontier's results
+    other: int  # lines about items in states that were not selected
+    problems: list[str]  # descriptions of invalid lines, the first hundred
+    bad: int  # number of invalid lines
 
 
 def export_lines(

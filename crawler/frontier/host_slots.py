@@ -35,35 +35,21 @@ def lane_order(token: int, *, high_every: int, standard_every: int) -> tuple[Lan
 
 
 class HostSlot(NamedTuple):
-    """Host slot as stored; moments are whole milliseconds since 1970 UTC.
+    """Host slot as stored; moments are whole milliseconds since 1970 UTC."""
 
-    Attributes:
-        id: the host's number.
-        next_ms: when the delay after the last visit is over.
-        blocked_ms: when the block is over.
-        down_ms: when the host is no longer down; 0 when it is not. A past moment has not been
-            processed yet: see `revived`.
-        refusals: how often in a row it failed or refused us as a whole.
-        active: current claims of this host.
-        waiting: items in the queue, by lane, without those that wait for their moment.
-        heads: by lane, an epoch before which none of them lies.
-        lane: the lane that the host is listed in; None while it cannot be claimed from at any time:
-            nothing waits, or as many visits as allowed are under way.
-        ready_ms: the earliest moment of the next visit; a host that is down needs no delay.
-        size: the bit length of the number of waiting items: changes seldom, so it is indexed.
-    """
-
-    id: int
-    next_ms: int = 0
-    blocked_ms: int = 0
-    down_ms: int = 0
-    refusals: int = 0
-    active: int = 0
-    waiting: _Lanes = (0, 0, 0)
-    heads: _Lanes = (0, 0, 0)
+    id: int  # the host's number
+    next_ms: int = 0  # when the delay after the last visit is over
+    blocked_ms: int = 0  # when the block is over
+    down_ms: int = 0  # end of "down"; 0: up; a past one is not processed yet, see `revived`
+    refusals: int = 0  # how often in a row it failed or refused us as a whole
+    active: int = 0  # current claims of this host
+    waiting: _Lanes = (0, 0, 0)  # queued items by lane, without those that wait for their moment
+    heads: _Lanes = (0, 0, 0)  # by lane, an epoch before which none of them lies
+    # The lane that the host is listed in; None while it cannot be claimed from at any time: nothing
+    # waits, or as many visits as allowed are under way.
     lane: int | None = None
-    ready_ms: int = 0
-    size: int = 0
+    ready_ms: int = 0  # the earliest moment of the next visit; a host that is down needs no delay
+    size: int = 0  # the bit length of the number of waiting items: changes seldom, so it is indexed
 
     def first_lane(self, order: tuple[Lane, ...] = _LANES) -> Lane | None:
         """Return the first of these lanes that has waiting items."""

@@ -191,27 +191,16 @@ def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostRepor
 
 
 class OfferBatch(NamedTuple):
-    """Batch of items as the last arguments of ``add.lua``, in columns.
+    """Batch of items as the last arguments of ``add.lua``, in columns."""
 
-    Attributes:
-        identities: sixteen bytes for each item.
-        hosts: names; items refer to them by position, from 1 on.
-        jobs: the same.
-        which: for each item its host.
-        lanes: for each item its lane.
-        of_job: for each item its job.
-        bodies: for each item its opaque value.
-        equal: number of further items that equal one of this call.
-    """
-
-    identities: bytes
-    hosts: list[str]
-    jobs: list[str]
-    which: list[int]
-    lanes: list[int]
-    of_job: list[int]
-    bodies: list[bytes]
-    equal: int
+    identities: bytes  # sixteen bytes for each item
+    hosts: list[str]  # names; items refer to them by position, from 1 on
+    jobs: list[str]  # the same
+    which: list[int]  # for each item its host
+    lanes: list[int]  # for each item its lane
+    of_job: list[int]  # for each item its job
+    bodies: list[bytes]  # for each item its opaque value
+    equal: int  # number of further items that equal one of this call
 
     @property
     def offered(self) -> int:

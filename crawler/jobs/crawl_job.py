@@ -31,21 +31,13 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Crawl job.
+    """Crawl job."""
 
-    Attributes:
-        name: letters, digits, dots, hyphens and underscores.
-        seeds: fetch keys.
-        settings: of these `JOB_GROUPS` and the sheets apply.
-        lane: the lane of its seeds and the links it finds.
-        made_at: when it was first submitted.
-    """
-
-    name: str
-    seeds: tuple[str, ...]
-    settings: Settings
-    lane: Lane
-    made_at: datetime
+    name: str  # letters, digits, dots, hyphens and underscores
+    seeds: tuple[str, ...]  # fetch keys
+    settings: Settings  # of these `JOB_GROUPS` and the sheets apply
+    lane: Lane  # the lane of its seeds and the links it finds
+    made_at: datetime  # when it was first submitted
 
     def to_json(self) -> str:
         """Encode the job as an order's value."""

@@ -41,22 +41,13 @@ _BUCKET_LIMIT = 100
 
 @dataclass(frozen=True, slots=True)
 class RepairVisit:
-    """Parameters of a URL's next visit that repairs an earlier capture.
+    """Parameters of a URL's next visit that repairs an earlier capture."""
 
-    Attributes:
-        page_id: of the capture to repair.
-        bucket: the dedup bucket.
-        login: the name of the login that the page was captured with; empty: without.
-        profile: the profile that overrides the item's settings.
-        item_before: the id of the URL's item when this was ordered; an item with another id was queued
-            for it. Empty: there was none.
-    """
-
-    page_id: str
-    bucket: str
-    login: str = ""
-    profile: str = REPAIR_PROFILE
-    item_before: str = ""
+    page_id: str  # of the capture to repair
+    bucket: str  # the dedup bucket
+    login: str = ""  # the name of the login that the page was captured with; empty: without
+    profile: str = REPAIR_PROFILE  # the profile that overrides the item's settings
+    item_before: str = ""  # of the URL when this was ordered; a newer one was queued for it
 
     def to_json(self) -> str:
         """Encode the repair as an order's value; `parse_repair` reads it."""
@@ -168,42 +159,27 @@ REDIRECTED_SEEDS_LIMIT = 1_000
 
 @dataclass(slots=True)
 class _EffectiveSettings:
-    """Settings of one job, or of lists; rebuilt when an order changes.
+    """Settings of one job, or of lists; rebuilt when an order changes."""
 
-    Attributes:
-        base: the settings without sheets.
-        sheets: by prefix, the live ones included.
-        territory: the URLs that the job's seeds span; None for lists.
-        by_sheets: the settings and the scope, cached for each combination of sheets.
-    """
-
-    base: Settings
-    sheets: SurtPrefixMap[Sheet]
-    territory: SeedTerritory | None = None
+    base: Settings  # the settings without sheets
+    sheets: SurtPrefixMap[Sheet]  # by prefix, the live ones included
+    territory: SeedTerritory | None = None  # the URLs that the job's seeds span; None for lists
+    # Cached for each combination of sheets.
     by_sheets: dict[tuple[str, ...], tuple[Settings, Scope]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class _JobOrders:
-    """Orders as last read; replaced as a whole.
+    """Orders as last read; replaced as a whole."""
 
-    Attributes:
-        texts: the orders of jobs, by name.
-        jobs: those that could be read, by name.
-        faults: why a job cannot be read, by name.
-        moved: the targets of redirected seeds, by job and seed.
-        live: the sheets that were set while the crawl runs.
-        repairs: the ordered repairs, by identity key.
-        settled: settings of each job, filled on use.
-    """
-
-    texts: dict[str, str] = field(default_factory=dict)
-    jobs: dict[str, Job] = field(default_factory=dict)
-    faults: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)  # the orders of jobs, by name
+    jobs: dict[str, Job] = field(default_factory=dict)  # those that could be read, by name
+    faults: dict[str, str] = field(default_factory=dict)  # why a job cannot be read, by name
+    # Targets of redirected seeds, by job and seed.
     moved: dict[str, dict[str, str]] = field(default_factory=dict)
-    live: list[Sheet] = field(default_factory=list)
-    repairs: dict[str, RepairVisit] = field(default_factory=dict)
-    settled: dict[str, _EffectiveSettings] = field(default_factory=dict)
+    live: list[Sheet] = field(default_factory=list)  # the sheets that were set while the crawl runs
+    repairs: dict[str, RepairVisit] = field(default_factory=dict)  # ordered ones, by identity key
+    settled: dict[str, _EffectiveSettings] = field(default_factory=dict)  # by job, filled on use
 
 
 class JobSettings:

@@ -35,19 +35,12 @@ TEXT_SHOWN_CHARS = 120
 
 @dataclass(frozen=True, slots=True)
 class ListLineProblem:
-    """Line of a list that is invalid.
+    """Line of a list that is invalid."""
 
-    Attributes:
-        source: the list's name.
-        line: its number, from 1.
-        text: the line, shortened.
-        reason: what is wrong with it.
-    """
-
-    source: str
-    line: int
-    text: str
-    reason: str
+    source: str  # the list's name
+    line: int  # its number, from 1
+    text: str  # the line, shortened
+    reason: str  # what is wrong with it
 
     def __str__(self) -> str:
         return f"{self.source}, line {self.line}: {self.reason}"
@@ -55,17 +48,11 @@ class ListLineProblem:
 
 @dataclass(frozen=True, slots=True)
 class ParsedUrlList:
-    """Parsed URL list.
+    """Parsed URL list."""
 
-    Attributes:
-        urls: fetch keys in the list's order, each identity once.
-        problems: the lines that are no URLs.
-        duplicates: lines whose URL stood further up.
-    """
-
-    urls: tuple[str, ...]
-    problems: tuple[ListLineProblem, ...] = ()
-    duplicates: int = 0
+    urls: tuple[str, ...]  # fetch keys in the list's order, each identity once
+    problems: tuple[ListLineProblem, ...] = ()  # the lines that are no URLs
+    duplicates: int = 0  # lines whose URL stood further up
 
 
 def parse_lines(lines: Iterable[str], *, source: str) -> ParsedUrlList:
@@ -268,30 +255,19 @@ class BlocklistLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlocklistProblems:
-    """Invalid lines of a blocklist.
+    """Invalid lines of a blocklist."""
 
-    Attributes:
-        kept: the first of them.
-        count: how many there are.
-    """
-
-    kept: tuple[ListLineProblem, ...]
-    count: int
+    kept: tuple[ListLineProblem, ...]  # the first of them
+    count: int  # how many there are
 
 
 @dataclass(slots=True)
 class UrlBlocklists:
-    """Content of all blocklists. `read_lists` makes it.
+    """Content of all blocklists. `read_lists` makes it."""
 
-    Attributes:
-        sources: the lists' names, in their order.
-        lines: number of valid lines.
-        problems: the invalid ones.
-    """
-
-    sources: tuple[str, ...] = ()
-    lines: int = 0
-    problems: BlocklistProblems = BlocklistProblems((), 0)
+    sources: tuple[str, ...] = ()  # the lists' names, in their order
+    lines: int = 0  # number of valid lines
+    problems: BlocklistProblems = BlocklistProblems((), 0)  # the invalid ones
     # A number stands for source and line: a million objects of two fields would be 100 MB.
     _table: PatternTable[int] = field(default_factory=PatternTable)
 

@@ -35,20 +35,14 @@ URL_LIMIT_CHARS = 8_000  # longest URL of a page (`render.visit`)
 
 @dataclass(frozen=True, slots=True)
 class LinkDecision:
-    """Decision on a link, with its reason.
+    """Decision on a link, with its reason."""
 
-    Attributes:
-        followed: whether it joins the crawl.
-        reason: a constant first: ``seed``, ``prefix``, ``host``, ``domain``, ``any``, ``include:``,
-            ``extra hop:``; or ``exclude:``, ``depth:``, ``outside``, ``trap:``, ``url:``.
-        hops_off: links followed since the scope was left; 0 for what is in scope.
-        url: its fetch key; empty when it has none.
-    """
-
-    followed: bool
+    followed: bool  # whether it joins the crawl
+    # A constant first: ``seed``, ``prefix``, ``host``, ``domain``, ``any``, ``include:``,
+    # ``extra hop:``; or ``exclude:``, ``depth:``, ``outside``, ``trap:``, ``url:``.
     reason: str
-    hops_off: int = 0
-    url: str = ""
+    hops_off: int = 0  # links followed since the scope was left; 0 for what is in scope
+    url: str = ""  # its fetch key; empty when it has none
 
     @property
     def constant(self) -> str:

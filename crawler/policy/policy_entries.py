@@ -57,27 +57,16 @@ SETTINGS: Mapping[str, tuple[str, ...] | None] = {
 
 @dataclass(frozen=True, slots=True)
 class PolicyEntry:
-    """Policy decision on the URLs of a pattern.
-
-    Attributes:
-        kind: its kind.
-        pattern: the URL pattern, as it was written (`core.url_patterns`).
-        reason: why.
-        actor: who decided; `CRAWL_ACTOR` for the crawl itself.
-        made_at: when.
-        expires_at: when it ends; None: never.
-        key: of a setting: which; `FAILING_SITE` of a site that keeps failing; empty otherwise.
-        value: of a setting: its value; empty otherwise.
-    """
+    """Policy decision on the URLs of a pattern."""
 
     kind: PolicyKind
-    pattern: str
-    reason: str
-    actor: str
+    pattern: str  # the URL pattern, as it was written (`core.url_patterns`)
+    reason: str  # why
+    actor: str  # who decided; `CRAWL_ACTOR` for the crawl itself
     made_at: datetime
-    expires_at: datetime | None = None
-    key: str = ""
-    value: str = ""
+    expires_at: datetime | None = None  # when it ends; None: never
+    key: str = ""  # of a setting, or `FAILING_SITE` for a site that keeps failing
+    value: str = ""  # of a setting: its value; empty otherwise
 
     @property
     def id(self) -> str:
@@ -175,19 +164,12 @@ def read_entry(text: str) -> PolicyEntry:
 
 @dataclass(frozen=True)
 class PolicyEntries:
-    """Policy entries of one moment, indexed by pattern.
+    """Policy entries of one moment, indexed by pattern."""
 
-    Attributes:
-        by_id: all that could be read, expired ones too.
-        unread: why others could not be, by id.
-        texts: the orders' values, by id.
-        patterns: the entries' patterns, by id.
-    """
-
-    by_id: Mapping[str, PolicyEntry] = field(default_factory=dict)
-    unread: Mapping[str, str] = field(default_factory=dict)
-    texts: Mapping[str, str] = field(default_factory=dict)
-    patterns: Mapping[str, UrlPattern] = field(default_factory=dict)
+    by_id: Mapping[str, PolicyEntry] = field(default_factory=dict)  # expired ones too
+    unread: Mapping[str, str] = field(default_factory=dict)  # why others could not be, by id
+    texts: Mapping[str, str] = field(default_factory=dict)  # the orders' values, by id
+    patterns: Mapping[str, UrlPattern] = field(default_factory=dict)  # the entries' patterns, by id
     _tables: dict[PolicyKind, PatternTable[PolicyEntry]] = field(default_factory=dict)
 
     def of(

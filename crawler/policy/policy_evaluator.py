@@ -33,11 +33,7 @@ _LOCAL: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv
 
 
 class AddressCheck:
-    """Check of a URL's host and port without name resolution.
-
-    Attributes:
-        settings: the proxy's egress settings.
-    """
+    """Check of a URL's host and port without name resolution."""
 
     def __init__(self, settings: EgressSettings) -> None:
         self.settings = settings
@@ -84,19 +80,12 @@ FAILED_LINK_NOTE = "failed-link"  # the kind of note that a 404 leaves (A06)
 
 @dataclass(frozen=True, slots=True)
 class PolicyOpinion:
-    """Opinion of one policy rule.
+    """Opinion of one policy rule."""
 
-    Attributes:
-        rule: its name.
-        verdict: the decision if this rule were the only one.
-        text: the opinion in a sentence, also when it does not object to a visit.
-        closes_site: whether the rule has just found that the whole site is disallowed.
-    """
-
-    rule: str
-    verdict: RuleDecision
-    text: str
-    closes_site: bool = False
+    rule: str  # its name
+    verdict: RuleDecision  # the decision if this rule were the only one
+    text: str  # the opinion in a sentence, also when it does not object to a visit
+    closes_site: bool = False  # whether the rule has just found that the whole site is disallowed
 
     @property
     def is_against(self) -> bool:
@@ -106,31 +95,17 @@ class PolicyOpinion:
 
 @dataclass(frozen=True, slots=True)
 class PolicySubject:
-    """URL to evaluate, with its settings.
+    """URL to evaluate, with its settings."""
 
-    Attributes:
-        url: a fetch key.
-        host: the slot key that is blocked when its robots.txt cannot be fetched.
-        lane: its priority.
-        policy: its settings, without setting entries.
-        egress: the proxy's egress settings.
-    """
-
-    url: str
-    host: str
-    lane: Lane
-    policy: PolicySettings
-    egress: EgressSettings
+    url: str  # a fetch key
+    host: str  # the slot key that is blocked when its robots.txt cannot be fetched
+    lane: Lane  # its priority
+    policy: PolicySettings  # its settings, without setting entries
+    egress: EgressSettings  # the proxy's egress settings
 
 
 class PolicyEvaluator:
-    """Evaluator of all policy rules. One for all workers of a process.
-
-    Attributes:
-        book: the entries.
-        lists: the lists.
-        robots: the robots.txt cache.
-    """
+    """Evaluator of all policy rules. One for all workers of a process."""
 
     def __init__(
         self,

@@ -61,17 +61,11 @@ class RobotsRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """Rules of a robots.txt for one robot. `parse_robots` makes it.
+    """Rules of a robots.txt for one robot. `parse_robots` makes it."""
 
-    Attributes:
-        rules: of the groups that apply to the robot.
-        crawl_delay_s: requested delay between two visits; None without one.
-        sitemaps: the URLs of its Sitemap lines, which apply to all robots.
-    """
-
-    rules: tuple[RobotsRule, ...] = ()
-    crawl_delay_s: float | None = None
-    sitemaps: tuple[str, ...] = ()
+    rules: tuple[RobotsRule, ...] = ()  # of the groups that apply to the robot
+    crawl_delay_s: float | None = None  # requested delay between two visits; None without one
+    sitemaps: tuple[str, ...] = ()  # the URLs of its Sitemap lines, which apply to all robots
     _compiled: list["_CompiledRule"] = field(default_factory=list, repr=False, compare=False)
 
     def rule_for(self, url: str) -> RobotsRule | None:

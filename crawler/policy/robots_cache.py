@@ -57,25 +57,15 @@ _REFUSED_BY_US = ("address:", "host:", "port:", "limit:")
 
 @dataclass(frozen=True, slots=True)
 class RobotsRecord:
-    """Cached state of an origin's robots.txt.
+    """Cached state of an origin's robots.txt."""
 
-    Attributes:
-        robots: the rules last read; None when it was never read.
-        agent: the product token that it was parsed for.
-        read_at: when it was read, or found to be absent; None when never.
-        next_at: when it is fetched again.
-        since: since when it cannot be fetched; None when it can.
-        why: why it cannot be fetched, or why nothing is forbidden; empty when it was read.
-        asked: whether a request was sent just now.
-    """
-
-    robots: Robots | None
-    agent: str
-    next_at: datetime
-    read_at: datetime | None = None
-    since: datetime | None = None
-    why: str = ""
-    asked: bool = False
+    robots: Robots | None  # the rules last read; None when it was never read
+    agent: str  # the product token that it was parsed for
+    next_at: datetime  # when it is fetched again
+    read_at: datetime | None = None  # when it was read, or found to be absent; None when never
+    since: datetime | None = None  # since when it cannot be fetched; None when it can
+    why: str = ""  # why it cannot be fetched, or why nothing is forbidden; empty when it was read
+    asked: bool = False  # whether a request was sent just now
 
     def holds(self, *, now: datetime) -> Robots | None:
         """Return the rules in force; None when no visit is allowed for now."""
@@ -124,19 +114,12 @@ def parse_robots_record(note: str) -> RobotsRecord | None:
 
 @dataclass(frozen=True, slots=True)
 class RobotsAnswer:
-    """Interpretation of a robots.txt fetch.
+    """Interpretation of a robots.txt fetch."""
 
-    Attributes:
-        robots: the rules from now on; None when the fetch failed.
-        why: as in `RobotsRecord`.
-        not_before: the moment from Retry-After; None without one.
-        down: whether the host could not be reached at all.
-    """
-
-    robots: Robots | None
-    why: str = ""
-    not_before: datetime | None = None
-    down: bool = False
+    robots: Robots | None  # the rules from now on; None when the fetch failed
+    why: str = ""  # as in `RobotsRecord`
+    not_before: datetime | None = None  # the moment from Retry-After; None without one
+    down: bool = False  # whether the host could not be reached at all
 
 
 def interpret_answer(fetched: FetchedFile, agent: str, *, now: datetime) -> RobotsAnswer:

@@ -55,31 +55,18 @@ def process_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class AnnouncedProxy:
-    """Proxy as described by its note.
+    """Proxy as described by its note."""
 
-    Attributes:
-        name: the note's key.
-        control: address of its control connection.
-        browsers: address of its HTTP proxy.
-        spki: of its authority's leaf key.
-        visits: open ones.
-        free_bytes: on the disk that holds its WARCs.
-        reserve_bytes: of these, how much must stay free.
-        authority: its certificate, as PEM.
-        beat: grows with each note of the same process.
-        started: when the process began.
-    """
-
-    name: str
-    control: tuple[str, int]
-    browsers: tuple[str, int]
-    spki: str
-    visits: int
-    free_bytes: int
-    reserve_bytes: int
-    authority: str
-    beat: int
-    started: str
+    name: str  # the note's key
+    control: tuple[str, int]  # address of its control connection
+    browsers: tuple[str, int]  # address of its HTTP proxy
+    spki: str  # of its authority's leaf key
+    visits: int  # open ones
+    free_bytes: int  # on the disk that holds its WARCs
+    reserve_bytes: int  # of these, how much must stay free
+    authority: str  # its certificate, as PEM
+    beat: int  # grows with each note of the same process
+    started: str  # when the process began
 
     @property
     def has_room(self) -> bool:
@@ -236,11 +223,7 @@ class _AvoidedProxy:
 
 
 class RemoteProxyPool:
-    """`crawler.pools.proxy_pool.ProxyPool` that polls for announced proxies between `start` and `stop`.
-
-    Attributes:
-        lent: visits under way.
-    """
+    """`crawler.pools.proxy_pool.ProxyPool` that polls for announced proxies between `start` and `stop`."""
 
     def __init__(  # noqa: PLR0913 dependencies
         self,

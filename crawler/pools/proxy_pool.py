@@ -26,14 +26,10 @@ from proxy.limits import create_counter_file
 
 @dataclass(frozen=True, slots=True)
 class ProxyAccess:
-    """Parameters that browsers need for the available proxies.
+    """Parameters that browsers need for the available proxies."""
 
-    Attributes:
-        spki: of their authority's leaf key, as `render.chromium` takes it.
-        hosts: "host:port" of each that is not on a loopback address, with its "address:port".
-    """
-
-    spki: str = ""
+    spki: str = ""  # of their authority's leaf key, as `render.chromium` takes it
+    # "host:port" of each that is not on a loopback address -> its "address:port"
     hosts: Mapping[str, str] = field(default_factory=dict)
 
     def are_met_by(self, known: "ProxyAccess") -> bool:
@@ -77,17 +73,11 @@ BYTE_COUNTER_FILE = "tally"  # next to the control sockets: bytes received by al
 
 @dataclass(frozen=True, slots=True)
 class FileRecovered:
-    """Event: a proxy recovered an interrupted WARC.
+    """Event: a proxy recovered an interrupted WARC."""
 
-    Attributes:
-        text: description of the recovery.
-        lost: whether stored records cannot be read any more.
-        facts: the same as JSON values.
-    """
-
-    text: str
-    lost: bool
-    facts: dict[str, Any]
+    text: str  # description of the recovery
+    lost: bool  # whether stored records cannot be read any more
+    facts: dict[str, Any]  # the same as JSON values
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> Self:

@@ -27,20 +27,13 @@ MAX_LAUNCHES = 3
 
 @dataclass(eq=False, slots=True)
 class _PooledBrowser:
-    """Browser of the pool.
-
-    Attributes:
-        known: the proxy access that it was started with.
-        visits: that run in it.
-        empty_bytes: its memory before its first visit.
-        draining: task that closes it, once it takes no more visits.
-    """
+    """Browser of the pool."""
 
     browser: Browser
-    known: ProxyAccess
-    visits: int = 0
-    empty_bytes: int = 0
-    draining: "asyncio.Task[None] | None" = None
+    known: ProxyAccess  # the proxy access that it was started with
+    visits: int = 0  # that run in it
+    empty_bytes: int = 0  # its memory before its first visit
+    draining: "asyncio.Task[None] | None" = None  # closes it once it takes no more visits
 
 
 class BrowserPool:

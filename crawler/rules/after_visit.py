@@ -106,15 +106,10 @@ ONE_HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class RecrawlState:
-    """Recrawl memo of a page.
+    """Recrawl memo of a page."""
 
-    Attributes:
-        interval_s: the time between this visit and the next.
-        digest: of its visible text; empty when unknown.
-    """
-
-    interval_s: float
-    digest: str
+    interval_s: float  # the time between this visit and the next
+    digest: str  # of its visible text; empty when unknown
 
     def __str__(self) -> str:
         """Format the memo for the frontier; `parse_recrawl_state` reads it."""

@@ -48,29 +48,17 @@ URL_CHARS = 2_000  # of a link, in the log of decisions
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """Summary of the decisions on a page's links.
+    """Summary of the decisions on a page's links."""
 
-    Attributes:
-        page_id: the page's identifier.
-        page: its URL.
-        job: the crawl.
-        at: when.
-        hops: links from a seed to the page.
-        links: number of links decided on, each URL once.
-        followed: how many of them belong to the crawl.
-        decided: number by reason.
-        examples: some links that were not followed, by reason.
-    """
-
-    page_id: str
-    page: str
-    job: str
+    page_id: str  # the page's identifier
+    page: str  # its URL
+    job: str  # the crawl
     at: str
-    hops: int
-    links: int
-    followed: int
-    decided: dict[str, int]
-    examples: dict[str, list[str]]
+    hops: int  # links from a seed to the page
+    links: int  # number of links decided on, each URL once
+    followed: int  # how many of them belong to the crawl
+    decided: dict[str, int]  # number by reason
+    examples: dict[str, list[str]]  # some links that were not followed, by reason
 
     @classmethod
     def of(

@@ -50,32 +50,20 @@ _ROBOTS_NAMED = 100  # sitemaps that one robots.txt may name
 
 @dataclass(frozen=True, slots=True)
 class SitemapUrl:
-    """Page in a sitemap.
+    """Page in a sitemap."""
 
-    Attributes:
-        url: its fetch key.
-        lastmod: its lastmod value; None without one.
-    """
-
-    url: str
-    lastmod: datetime | None = None
+    url: str  # its fetch key
+    lastmod: datetime | None = None  # its lastmod value; None without one
 
 
 @dataclass(slots=True)
 class SitemapFile:
-    """Parsed sitemap file.
+    """Parsed sitemap file."""
 
-    Attributes:
-        pages: URLs of pages, in the file's order.
-        sitemaps: URLs of the files that an index names.
-        problem: why it was not read to its end, or is no sitemap; empty when it was.
-        refused: number of entries that are no URLs.
-    """
-
-    pages: list[SitemapUrl] = field(default_factory=list)
-    sitemaps: list[str] = field(default_factory=list)
-    problem: str = ""
-    refused: int = 0
+    pages: list[SitemapUrl] = field(default_factory=list)  # URLs of pages, in the file's order
+    sitemaps: list[str] = field(default_factory=list)  # URLs of the files that an index names
+    problem: str = ""  # why it was not read to its end, or is no sitemap; empty when it was
+    refused: int = 0  # number of entries that are no URLs
 
 
 class _SitemapStopError(Exception):

@@ -48,21 +48,13 @@ PROBLEMS_KEPT = 20
 
 @dataclass(slots=True)
 class SitemapWalkResult:
-    """Result of a walk.
+    """Result of a walk."""
 
-    Attributes:
-        files: sitemaps that were read.
-        found: pages that they name.
-        added: of these, those that were new to the crawl.
-        problems: problems of files, the first few.
-        reached: whether the site answered at all.
-    """
-
-    files: int = 0
-    found: int = 0
-    added: int = 0
-    problems: list[str] = field(default_factory=list)
-    reached: bool = True
+    files: int = 0  # sitemaps that were read
+    found: int = 0  # pages that they name
+    added: int = 0  # of these, those that were new to the crawl
+    problems: list[str] = field(default_factory=list)  # problems of files, the first few
+    reached: bool = True  # whether the site answered at all
 
     def note(self, url: str, problem: str) -> None:
         """Record a problem, up to the limit."""

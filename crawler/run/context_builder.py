@@ -37,26 +37,17 @@ SLOT_LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 
 @dataclass(frozen=True, slots=True)
 class CrawlResources:
-    """Stores and pools of a worker pool.
-
-    Attributes:
-        disk: the collection's; None when remote proxies check theirs.
-        name: of this process, for records.
-        reports: the folder of the link logs; None: none are written.
-        ca: the certificate authority of the proxies, for fetches without a browser.
-        logins: opened.
-        stored_level_of: looks up decisions on stored levels.
-    """
+    """Stores and pools of a worker pool."""
 
     frontier: Frontier
     supervisor: ResourcePool
     index: CaptureIndex
-    disk: DiskReserve | None
-    name: str = ""
-    reports: Path | None = None
-    ca: Path | None = None
+    disk: DiskReserve | None  # the collection's; None when remote proxies check theirs
+    name: str = ""  # of this process, for records
+    reports: Path | None = None  # the folder of the link logs; None: none are written
+    ca: Path | None = None  # authority of the proxies, for fetches without a browser
     logins: SiteLogins = NO_LOGINS
-    stored_level_of: StoredLevelOf = store_everything
+    stored_level_of: StoredLevelOf = store_everything  # looks up decisions on stored levels
 
 
 def build_crawl_context(

@@ -67,39 +67,22 @@ Prepare = Callable[[Frontier], Awaitable[AddResult]]
 
 @dataclass(slots=True)
 class RunSummary:
-    """Summary of a run.
+    """Summary of a run."""
 
-    Attributes:
-        added: result of adding the given URLs.
-        outcomes: pages by outcome.
-        failed: pages given up, with the reason; the first `FAILED_KEPT`.
-        failures: how many they are.
-        skipped: pages not visited, by the first word of the reason.
-        links: URLs that pages link to and that joined the frontier.
-        records: captures and artifacts written.
-        stored_bytes: their compressed size.
-        left: unfinished pages when the run ended.
-        seconds: duration of the run.
-        stopped: whether the run was asked to stop.
-        handed_over: whether workers elsewhere do the work.
-        checked: checked copies, by verdict.
-        repaired: repaired captures, by result.
-    """
-
-    added: AddResult = field(default_factory=AddResult)
-    outcomes: Counter[VisitOutcome] = field(default_factory=Counter)
-    failed: list[tuple[str, str]] = field(default_factory=list)
-    failures: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
-    links: int = 0
-    records: int = 0
-    stored_bytes: int = 0
-    left: int = 0
-    seconds: float = 0.0
-    stopped: bool = False
-    handed_over: bool = False
-    checked: Counter[QaVerdict] = field(default_factory=Counter)
-    repaired: Counter[str] = field(default_factory=Counter)
+    added: AddResult = field(default_factory=AddResult)  # result of adding the given URLs
+    outcomes: Counter[VisitOutcome] = field(default_factory=Counter)  # pages by outcome
+    failed: list[tuple[str, str]] = field(default_factory=list)  # the first, with the reason
+    failures: int = 0  # how many they are
+    skipped: Counter[str] = field(default_factory=Counter)  # pages, by the reason's first word
+    links: int = 0  # URLs that pages link to and that joined the frontier
+    records: int = 0  # captures and artifacts written
+    stored_bytes: int = 0  # their compressed size
+    left: int = 0  # unfinished pages when the run ended
+    seconds: float = 0.0  # duration of the run
+    stopped: bool = False  # whether the run was asked to stop
+    handed_over: bool = False  # whether workers elsewhere do the work
+    checked: Counter[QaVerdict] = field(default_factory=Counter)  # checked copies, by verdict
+    repaired: Counter[str] = field(default_factory=Counter)  # repaired captures, by result
 
     def note(self, event: Event) -> None:
         """Count the event."""
@@ -127,27 +110,16 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """Configuration of a run.
+    """Configuration of a run."""
 
-    Attributes:
-        root: the collection's folder.
-        settings: this machine's settings.
-        workers: visits at the same time.
-        endless: continue when nothing is left: something may become due, or be added.
-        logins: opened.
-        companion: run extension; None: none.
-        eager: start although nothing is left: the extension has work.
-        stored_level_of: looks up decisions on stored levels.
-    """
-
-    root: Path
-    settings: Settings
-    workers: int
-    endless: bool = False
+    root: Path  # the collection's folder
+    settings: Settings  # this machine's settings
+    workers: int  # visits at the same time
+    endless: bool = False  # continue when nothing is left: something may become due, or be added
     logins: SiteLogins = NO_LOGINS
     companion: RunExtension | None = None
-    eager: bool = False
-    stored_level_of: StoredLevelOf = field(kw_only=True)
+    eager: bool = False  # start although nothing is left: the extension has work
+    stored_level_of: StoredLevelOf = field(kw_only=True)  # looks up decisions on stored levels
 
 
 async def perform_run(

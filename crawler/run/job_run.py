@@ -136,27 +136,16 @@ APPLIED_JOB_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class JobSubmission:
-    """Result of submitting a job.
+    """Result of submitting a job."""
 
-    Attributes:
-        job: the stored job, earlier seeds included.
-        is_new: whether the frontier did not know it.
-        changed: whether it was known and its settings have changed.
-        added: result of adding its seeds.
-        dropped: queued pages that no longer belong to it.
-        revived: skipped pages that are queued again.
-        joined: links of archived pages that were not followed and belong to the crawl now.
-        unread: archived pages whose links could not be read again.
-    """
-
-    job: Job
-    is_new: bool
-    changed: bool
-    added: AddResult
-    dropped: int = 0
-    revived: int = 0
-    joined: int = 0
-    unread: int = 0
+    job: Job  # the stored job, earlier seeds included
+    is_new: bool  # whether the frontier did not know it
+    changed: bool  # whether it was known and its settings have changed
+    added: AddResult  # result of adding its seeds
+    dropped: int = 0  # queued pages that no longer belong to it
+    revived: int = 0  # skipped pages that are queued again
+    joined: int = 0  # links of archived pages that were not followed and belong to the crawl now
+    unread: int = 0  # archived pages whose links could not be read again
 
 
 async def run_crawl_job(

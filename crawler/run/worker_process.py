@@ -53,26 +53,15 @@ STOP_S = 30.0  # in addition to a visit's deadline
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """Options of a worker process.
+    """Options of a worker process."""
 
-    Attributes:
-        settings: the profile, with `frontier.url` and, for several machines, `index.url`.
-        layout: of the collection, where it is accessible: frontier and index are there when the
-            settings name none.
-        workers: visits at the same time.
-        secret: the cluster's secret.
-        logins: opened.
-        reports: the folder of the crawl log and the link logs; None: none are written.
-        stored_level_of: looks up decisions on stored levels.
-    """
-
-    settings: Settings
-    layout: Layout
-    workers: int
-    secret: ClusterSecret
+    settings: Settings  # the profile, with `frontier.url` and, for several machines, `index.url`
+    layout: Layout  # holds frontier and index when the settings name none
+    workers: int  # visits at the same time
+    secret: ClusterSecret  # the cluster's secret
     logins: SiteLogins = NO_LOGINS
-    reports: Path | None = None
-    stored_level_of: StoredLevelOf = field(kw_only=True)
+    reports: Path | None = None  # folder of crawl log and link logs; None: none are written
+    stored_level_of: StoredLevelOf = field(kw_only=True)  # looks up decisions on stored levels
 
 
 async def run_worker(

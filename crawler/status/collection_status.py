@@ -57,76 +57,45 @@ ENOUGH_FOR_ETA = 5
 
 @dataclass(frozen=True, slots=True)
 class ReasonGroup:
-    """Ended items with a common reason.
+    """Ended items with a common reason."""
 
-    Attributes:
-        reason: the words before the first colon.
-        count: how many of the latest `ENDED_SAMPLED`.
-        examples: the latest of them, (URL, whole reason).
-    """
-
-    reason: str
-    count: int
-    examples: tuple[tuple[str, str], ...]
+    reason: str  # the words before the first colon
+    count: int  # how many of the latest `ENDED_SAMPLED`
+    examples: tuple[tuple[str, str], ...]  # the latest of them, (URL, whole reason)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseReport:
-    """Claim of a worker.
-
-    Attributes:
-        since: when the claim began.
-        until: when the lease runs out unless it is renewed.
-    """
+    """Claim of a worker."""
 
     worker: str
     url: str
     host: str
-    since: datetime | None
-    until: datetime | None
+    since: datetime | None  # when the claim began
+    until: datetime | None  # when the lease runs out unless it is renewed
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierOverview:
-    """Frontier at a moment.
-
-    Attributes:
-        at: the moment.
-        stats: its counts.
-        minutes: items that ended in each of the last sixty minutes, oldest first.
-        per_minute: ended pages per minute, by window in minutes.
-        eta: lower bound of the remaining time, if nothing is added; None when unknown.
-        stopping: the order to stop, ``gently`` or ``now``; None when there is none.
-        jobs: the counts of each job.
-        links: decisions on links so far, by job and reason.
-        slowest: the hosts whose visits take longest.
-        longest: the hosts with the longest queues.
-        blocked: blocked hosts, the longest block first; `BLOCKS_COUNTED` at most.
-        leases: current claims, `LEASES_SHOWN` at most.
-        dead: the latest dead letters by reason.
-        dead_letters: the very latest of them, (URL, reason).
-        skipped: the latest skipped items, by reason.
-        proxies: announcements of running proxies, by name.
-        workers: announcements of running workers, by name.
-    """
+    """Frontier at a moment."""
 
     at: datetime
-    stats: FrontierStats
-    minutes: tuple[MinuteCounts, ...]
-    per_minute: dict[int, float]
-    eta: timedelta | None
-    stopping: str | None
-    jobs: dict[str, JobCounts]
-    links: dict[str, dict[str, int]]
-    slowest: tuple[HostReport, ...]
-    longest: tuple[HostReport, ...]
-    blocked: tuple[HostBlock, ...]
-    leases: tuple[LeaseReport, ...]
-    dead: tuple[ReasonGroup, ...]
-    dead_letters: tuple[tuple[str, str], ...]
-    skipped: tuple[ReasonGroup, ...]
-    proxies: dict[str, dict[str, Any]]
-    workers: dict[str, dict[str, Any]]
+    stats: FrontierStats  # its counts
+    minutes: tuple[MinuteCounts, ...]  # items ended in the last sixty minutes, oldest first
+    per_minute: dict[int, float]  # ended pages per minute, by window in minutes
+    eta: timedelta | None  # lower bound of the remaining time; None when unknown
+    stopping: str | None  # the order to stop, ``gently`` or ``now``; None when there is none
+    jobs: dict[str, JobCounts]  # the counts of each job
+    links: dict[str, dict[str, int]]  # decisions on links so far, by job and reason
+    slowest: tuple[HostReport, ...]  # the hosts whose visits take longest
+    longest: tuple[HostReport, ...]  # the hosts with the longest queues
+    blocked: tuple[HostBlock, ...]  # the longest block first; `BLOCKS_COUNTED` at most
+    leases: tuple[LeaseReport, ...]  # current claims, `LEASES_SHOWN` at most
+    dead: tuple[ReasonGroup, ...]  # the latest dead letters by reason
+    dead_letters: tuple[tuple[str, str], ...]  # the very latest of them, (URL, reason)
+    skipped: tuple[ReasonGroup, ...]  # the latest skipped items, by reason
+    proxies: dict[str, dict[str, Any]]  # announcements of running proxies, by name
+    workers: dict[str, dict[str, Any]]  # announcements of running workers, by name
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the overview to JSON values: moments in ISO 8601, durations in seconds."""
@@ -279,34 +248,21 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class CollectionHoldings:
-    """Content of a collection's folder.
+    """Content of a collection's folder."""
 
-    Attributes:
-        root: the folder.
-        in_use: whether a process writes it.
-        outcomes: pages by outcome.
-        responses, revisits, artifacts: records by kind.
-        warcs: files, those being written included.
-        warc_bytes: their size.
-        free_bytes: on the disk that holds them.
-        reserve_bytes: no page begins when less is free.
-        classes: pages by class (`core.page_classes`); unclassified ones have the empty name.
-        unindexed: closed WARCs that the collection's own index does not wholly cover.
-    """
-
-    root: str
-    in_use: bool
-    outcomes: dict[str, int]
-    responses: int
+    root: str  # the folder
+    in_use: bool  # whether a process writes it
+    outcomes: dict[str, int]  # pages by outcome
+    responses: int  # records by kind
     revisits: int
     artifacts: int
 
-    warcs: int
-    warc_bytes: int
-    free_bytes: int
-    reserve_bytes: int
-    classes: dict[str, int] = field(default_factory=dict)
-    unindexed: int = 0
+    warcs: int  # files, those being written included
+    warc_bytes: int  # their size
+    free_bytes: int  # on the disk that holds them
+    reserve_bytes: int  # no page begins when less is free
+    classes: dict[str, int] = field(default_factory=dict)  # pages; "": not classified
+    unindexed: int = 0  # closed WARCs that the collection's own index does not wholly cover
 
     @property
     def bytes_per_page(self) -> int | None:
@@ -319,38 +275,23 @@ class CollectionHoldings:
 
 @dataclass(frozen=True, slots=True)
 class CopyCheckSummary:
-    """Results of copy checks and repairs.
+    """Results of copy checks and repairs."""
 
-    Attributes:
-        verdicts: copies by effective verdict; a person's takes precedence over the machine's.
-        per_minute: checks per minute by verdict, by window in minutes.
-        repairs: pages by the state of their repair.
-        repairs_per_minute: repairs ended per minute by result, by window in minutes.
-        unrecorded: checks whose current result is not in a WARC yet.
-    """
-
-    verdicts: dict[str, int]
-    per_minute: dict[int, dict[str, float]]
-    repairs: dict[str, int]
-    repairs_per_minute: dict[int, dict[str, float]]
-    unrecorded: int
+    verdicts: dict[str, int]  # copies by verdict; a person's overrides the machine's
+    per_minute: dict[int, dict[str, float]]  # checks per minute by verdict, by window in minutes
+    repairs: dict[str, int]  # pages by the state of their repair
+    repairs_per_minute: dict[int, dict[str, float]]  # ended, by result, by window
+    unrecorded: int  # checks whose current result is not in a WARC yet
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
-    """Status of a collection, its frontier, or both at a moment.
-
-    Attributes:
-        at: the moment.
-        holdings: None when there is only a shared frontier.
-        frontier: None when the collection has none yet.
-        checks: None without a link registry, where they are stored.
-    """
+    """Status of a collection, its frontier, or both at a moment."""
 
     at: datetime
-    holdings: CollectionHoldings | None
-    frontier: FrontierOverview | None
-    checks: CopyCheckSummary | None = None
+    holdings: CollectionHoldings | None  # None when there is only a shared frontier
+    frontier: FrontierOverview | None  # None when the collection has none yet
+    checks: CopyCheckSummary | None = None  # None without a link registry, where they are stored
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the status to JSON values: the collection's on top, with the frontier's main counts."""

@@ -174,15 +174,10 @@ DISK_MARGIN = 1.05
 
 @dataclass(frozen=True, slots=True)
 class DiskSpaceLow:
-    """Event: no page is begun, as less than the reserve is free.
+    """Event: no page is begun, as less than the reserve is free."""
 
-    Attributes:
-        free_bytes: on the collection's disk.
-        wanted_bytes: free bytes needed to continue.
-    """
-
-    free_bytes: int
-    wanted_bytes: int
+    free_bytes: int  # on the collection's disk
+    wanted_bytes: int  # free bytes needed to continue
 
 
 @dataclass(frozen=True, slots=True)

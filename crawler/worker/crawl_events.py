@@ -43,19 +43,12 @@ from warc.index.protocol import CaptureIndex
 
 @dataclass(frozen=True, slots=True)
 class PageDone:
-    """Event: a page was archived, or given up.
+    """Event: a page was archived, or given up."""
 
-    Attributes:
-        url: the page.
-        page: its manifest; None when there is none.
-        error: why it was given up; empty when it was not.
-        attempts: number of attempts.
-    """
-
-    url: str
-    page: PageInfo | None
-    error: str
-    attempts: int
+    url: str  # the page
+    page: PageInfo | None  # its manifest; None when there is none
+    error: str  # why it was given up; empty when it was not
+    attempts: int  # number of attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,61 +87,38 @@ class LinksAdded:
 
 @dataclass(frozen=True, slots=True)
 class PageChecked:
-    """Event: a copy was checked.
+    """Event: a copy was checked."""
 
-    Attributes:
-        url: the page.
-        page_id: the checked capture.
-        level: of playback.
-        verdict: the check's verdict.
-        score: from 0 to 1; None when nothing could be compared.
-        reason: a sentence; empty for a good copy.
-    """
-
-    url: str
-    page_id: str
-    level: str
-    verdict: QaVerdict
-    score: float | None
-    reason: str
+    url: str  # the page
+    page_id: str  # the checked capture
+    level: str  # of playback
+    verdict: QaVerdict  # the check's verdict
+    score: float | None  # from 0 to 1; None when nothing could be compared
+    reason: str  # a sentence; empty for a good copy
 
 
 @dataclass(frozen=True, slots=True)
 class PageRepaired:
-    """Event: the repair of a capture with a broken copy has ended.
+    """Event: the repair of a capture with a broken copy has ended."""
 
-    Attributes:
-        url: the page.
-        page_id: the broken capture.
-        state: the result, a `qa.check_store.RepairState`.
-        reason: a sentence.
-        repair_page_id: the new capture; empty without one.
-    """
-
-    url: str
-    page_id: str
-    state: str
-    reason: str
-    repair_page_id: str
+    url: str  # the page
+    page_id: str  # the broken capture
+    state: str  # the result, a `qa.check_store.RepairState`
+    reason: str  # a sentence
+    repair_page_id: str  # the new capture; empty without one
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """Event: counts of the whole frontier, every few seconds.
+    """Event: counts of the whole frontier, every few seconds."""
 
-    Attributes:
-        queued, claimed, done, skipped, dead: as in `FrontierStats`.
-        per_minute: pages that ended per minute, recently.
-        paused: why claims are paused; None when they are not.
-    """
-
-    queued: int
+    queued: int  # as in `FrontierStats`
     claimed: int
     done: int
     skipped: int
     dead: int
-    per_minute: float
-    paused: str | None = None
+    per_minute: float  # pages that ended per minute, recently
+    paused: str | None = None  # why claims are paused; None when they are not
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,29 +156,17 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Resources of a run that an extension may use while the workers run.
+    """Resources of a run that an extension may use while the workers run."""
 
-    Attributes:
-        layout: of the collection, which the run holds.
-        settings: this machine's.
-        frontier: the run's frontier.
-        supervisor: lends proxies and browsers; not available after the run.
-        index: of captures.
-        logins: opened.
-        clock: the time.
-        report: called with each event.
-        endless: whether the workers never end by themselves.
-    """
-
-    layout: Layout
-    settings: Settings
-    frontier: Frontier
-    supervisor: ResourcePool
-    index: CaptureIndex
+    layout: Layout  # of the collection, which the run holds
+    settings: Settings  # this machine's
+    frontier: Frontier  # the run's frontier
+    supervisor: ResourcePool  # lends proxies and browsers; not available after the run
+    index: CaptureIndex  # of captures
     logins: SiteLogins
-    clock: Clock
-    report: Callable[[Event], None]
-    endless: bool = False
+    clock: Clock  # the time
+    report: Callable[[Event], None]  # called with each event
+    endless: bool = False  # whether the workers never end by themselves
 
 
 class RunExtension(Protocol):

@@ -87,43 +87,27 @@ class ClaimLostError(WeboidError):
 
 @dataclass(slots=True)
 class CrawlContext:
-    """Dependencies of page tasks; one for all workers of a process.
-
-    Attributes:
-        rules: called in this order.
-        settings_for: returns the settings of an item.
-        policy: the rule that decides whether a visit may be archived.
-        recrawl: the rule that sets when a page is due again.
-        turns: assigns slot keys to links.
-        space: the collection's disk; None when remote proxies check theirs.
-        room: this machine's memory.
-        plain: fetches pages that are not rendered; None: all are.
-        network: detects network outages.
-        stored_levels: looks up the stored level of a page.
-        logins: opened logins.
-        report: called with each event.
-        broken: URLs of consecutive pages that ended with an internal error.
-    """
+    """Dependencies of page tasks; one for all workers of a process."""
 
     frontier: Frontier
     supervisor: ResourcePool
     index: CaptureIndex
-    rules: Sequence[VisitRule]
-    settings_for: Callable[[FrontierItem], Settings]
-    policy: PolicyRule
-    recrawl: RecrawlRule
-    turns: SlotAssigner
-    space: DiskLimit | None
-    room: MemoryLimit
-    network: NetworkMonitor
+    rules: Sequence[VisitRule]  # called in this order
+    settings_for: Callable[[FrontierItem], Settings]  # returns the settings of an item
+    policy: PolicyRule  # the rule that decides whether a visit may be archived
+    recrawl: RecrawlRule  # the rule that sets when a page is due again
+    turns: SlotAssigner  # assigns slot keys to links
+    space: DiskLimit | None  # the collection's disk; None when remote proxies check theirs
+    room: MemoryLimit  # this machine's memory
+    network: NetworkMonitor  # detects network outages
     patience: StoreRetry
-    plain: PlainVisits | None
+    plain: PlainVisits | None  # fetches pages that are not rendered; None: all are
     clock: Clock
-    report: Callable[[Event], None]
-    stored_levels: StoredLevelLookup
+    report: Callable[[Event], None]  # called with each event
+    stored_levels: StoredLevelLookup  # looks up the stored level of a page
     logins: SiteLogins = NO_LOGINS
     deaths: Counter[str] = field(default_factory=Counter)
-    broken: set[str] = field(default_factory=set)
+    broken: set[str] = field(default_factory=set)  # consecutive pages with an internal error
 
 
 class PageTask:

@@ -37,24 +37,15 @@ STOP_ORDER = "stop"  # its kind; the value "now" stops at once
 
 @dataclass(slots=True)
 class WorkerPool:
-    """Workers of one process.
-
-    Attributes:
-        means: the crawl context.
-        lease_s: duration of a claim without renewal.
-        name: of this process, for records.
-        endless: wait for work when nothing is left; at the start also for the end of a stop order,
-            which another run deletes.
-        stopping: once set, no worker claims another item.
-        at_once: set by an order to stop at once; visits under way are released.
-    """
+    """Workers of one process."""
 
     means: CrawlContext
-    lease_s: float
-    name: str
+    lease_s: float  # duration of a claim without renewal
+    name: str  # of this process, for records
+    # Wait for work when nothing is left; at the start for the end of a stop order.
     endless: bool = False
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    at_once: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)  # once set, nothing is claimed
+    at_once: asyncio.Event = field(default_factory=asyncio.Event)  # visits under way are released
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _version: int = -1
     _snapshot: str | None = None
