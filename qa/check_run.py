@@ -3,24 +3,47 @@
 Stored checks stay stored, however the run ends; the next run skips them. A run that is asked to
 stop finishes the checks in progress; copies that playback does not serve from then on are left to
 the next run.
+
+Pictures can be made again by another check, so they are stored in the check's cache. A check
+without a fault removes those of the previous one.
 """
 
 import asyncio
+import io
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from PIL import Image
+
 from core.clock import Clock
-from core.playback_check import PlaybackFault, QaVerdict
-from links.registry.database import RegistryStore
+from core.errors import InputError, PictureError
+from core.layout import Layout
+from core.playback_check import (
+    PICTURES,
+    PlaybackFault,
+    QaVerdict,
+    picture_name,
+    validate_check_ids,
+)
+from links.registry.database import RegistryStore, open_registry_store
 from net.stop_signals import first_error
-from qa.check_pictures import delete_pictures, store_pictures
-from qa.check_store import store_checks
+from qa.check_store import delete_checks, store_checks
 from qa.check_table import CheckedPage
 from qa.checker import CheckOutcome, PlaybackChecker
+from qa.compare.picture_decoder import decode_picture
 from qa.sample import SampledPage
+
+WIDEST_PX = 1_280
+TALLEST_PX = 6_000
+_QUALITY = 75
+_METHOD = 2  # of 0 to 6; 4 takes three times as long for a twentieth less
+_KEPT_FOR = frozenset({QaVerdict.BROKEN, QaVerdict.DOUBTFUL})
+_ANY_LEVEL = "images"
 
 
 def store_check(
@@ -28,19 +51,69 @@ def store_check(
 ) -> None:
     """Store the check in place of the previous one; of a withheld page nothing is stored.
 
-    Pictures are written into `folder` before the row that refers to them.
+    Pictures of a broken or doubtful copy are written into `folder` before the row that refers to
+    them, and replace those of the previous check.
 
     Raises:
         TransientError: the registry cannot be written.
         OSError: the pictures cannot be written.
     """
     check, page = checked.check, checked.page
-    if checked.is_withheld:
-        delete_pictures(folder, check.page_id, check.level)
-        return
-    store_pictures(folder, check, checked.pictures)
-    with store.writing() as rows:
-        store_checks(rows, [CheckedPage(check, page.host, page.page_class)], now)
+    wanted = checked.pictures if check.verdict in _KEPT_FOR and not checked.is_withheld else {}
+    for kind in PICTURES:
+        path = folder / picture_name(check.page_id, check.level, kind)
+        data = _small(wanted[kind]) if kind in wanted else None
+        if data is None:
+            path.unlink(missing_ok=True)
+        else:
+            replace_file(path, data)
+    if not checked.is_withheld:
+        with store.writing() as rows:
+            store_checks(rows, [CheckedPage(check, page.host, page.page_class)], now)
+
+
+def _small(picture: bytes) -> bytes | None:
+    """Encode the top of a picture as WebP of a bounded size; None when it is no picture."""
+    try:
+        image = Image.fromarray(decode_picture(picture))
+    except PictureError:
+        return None
+    if image.width > WIDEST_PX:
+        height = max(1, round(image.height * WIDEST_PX / image.width))
+        image = image.resize((WIDEST_PX, height), Image.Resampling.BOX, reducing_gap=2.0)
+    if image.height > TALLEST_PX:
+        image = image.crop((0, 0, image.width, TALLEST_PX))
+    out = io.BytesIO()
+    image.save(out, "WEBP", quality=_QUALITY, method=_METHOD)
+    return out.getvalue()
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write the file atomically, for concurrent readers."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.new")
+    partial.write_bytes(data)
+    partial.replace(path)
+
+
+def erase_check_results(layout: Layout, database_url: str, page_ids: Iterable[str]) -> None:
+    """Delete all check results of these pages; invalid ids, as found in records, are skipped.
+
+    Raises:
+        TransientError: the registry does not answer.
+        OSError: a picture cannot be deleted.
+    """
+    pages = []
+    for page_id in dict.fromkeys(page_ids):
+        with suppress(InputError):
+            validate_check_ids(page_id, _ANY_LEVEL)
+            pages.append(page_id)
+    for page_id in pages:
+        for path in (layout.quality_pictures / page_id[:2]).glob(f"{page_id}.*"):
+            path.unlink(missing_ok=True)
+    if pages and (database_url or layout.links_db.exists()):
+        with closing(open_registry_store(layout, database_url)) as store, store.writing() as rows:
+            delete_checks(rows, pages)
 
 
 @dataclass(slots=True)
@@ -61,7 +134,7 @@ class CheckRunTally:
         return self.done / self.seconds * 60 if self.seconds > 0 else 0.0
 
 
-async def check_pages(  # noqa: PLR0913 each is a hand of its own
+async def check_pages(  # noqa: PLR0913 independent options
     pages: Iterable[SampledPage],
     checker: PlaybackChecker,
     *,
@@ -81,77 +154,39 @@ async def check_pages(  # noqa: PLR0913 each is a hand of its own
         TransientError: index, registry or decisions cannot be read or written.
         OSError: a check cannot be stored.
     """
-    tally = tally or CheckRunTally()
-    run = _CheckRun(checker, clock, keep, told, tally)
-    turns = _CheckQueue(pages, stopping or asyncio.Event())
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(jobs):
-                group.create_task(run.work(turns))
-    except BaseExceptionGroup as error:
-        raise first_error(error) from error
-    return tally
+    done = tally or CheckRunTally()
+    stop = stopping or asyncio.Event()
+    source, turn = iter(pages), asyncio.Lock()
+    in_progress: set[str] = set()
+    last = clock.monotonic()
 
-
-class _CheckQueue:
-    """Queue of pages for concurrent workers."""
-
-    def __init__(self, pages: Iterable[SampledPage], stopping: asyncio.Event) -> None:
-        self._pages = iter(pages)
-        self._stopping = stopping
-        self._lock = asyncio.Lock()
-        self._begun: set[str] = set()
-
-    @property
-    def stopping(self) -> bool:
-        """Return whether no other page is to be started."""
-        return self._stopping.is_set()
-
-    async def next(self) -> SampledPage | None:
-        """Return the next page that no worker is checking; None at the end."""
-        async with self._lock:
-            while not self._stopping.is_set():
-                chosen = await asyncio.to_thread(next, self._pages, None)
-                if chosen is None:
-                    return None
-                if chosen.page.page_id not in self._begun:
-                    self._begun.add(chosen.page.page_id)
+    async def next_page() -> SampledPage | None:
+        async with turn:
+            while not stop.is_set():
+                chosen = await asyncio.to_thread(next, source, None)
+                if chosen is None or chosen.page.page_id not in in_progress:
                     return chosen
             return None
 
-    def done(self, chosen: SampledPage) -> None:
-        """Mark the page as no longer in progress."""
-        self._begun.discard(chosen.page.page_id)
-
-
-class _CheckRun:
-    """Run in progress."""
-
-    def __init__(
-        self,
-        checker: PlaybackChecker,
-        clock: Clock,
-        keep: Callable[[CheckOutcome], None],
-        told: Callable[[CheckOutcome, CheckRunTally], None],
-        tally: CheckRunTally,
-    ) -> None:
-        self._checker = checker
-        self._clock = clock
-        self._keep = keep
-        self._told = told
-        self._tally = tally
-        self._last = clock.monotonic()
-
-    async def work(self, turns: _CheckQueue) -> None:
-        """Check pages, one after the other, until there is none left."""
-        while (chosen := await turns.next()) is not None:
-            checked = await self._checker.check(chosen.page)
-            if turns.stopping and PlaybackFault.NOT_SHOWN in checked.check.faults:
+    async def work() -> None:
+        nonlocal last
+        while (chosen := await next_page()) is not None:
+            in_progress.add(chosen.page.page_id)
+            checked = await checker.check(chosen.page)
+            if stop.is_set() and PlaybackFault.NOT_SHOWN in checked.check.faults:
                 # A signal to the whole process group stops playback, too: no fault of a copy.
                 return
-            await asyncio.to_thread(self._keep, checked)
-            turns.done(chosen)
-            now = self._clock.monotonic()
-            self._tally.seconds, self._last = self._tally.seconds + now - self._last, now
-            self._tally.verdicts[checked.check.verdict] += 1
-            self._told(checked, self._tally)
+            await asyncio.to_thread(keep, checked)
+            in_progress.discard(chosen.page.page_id)
+            now = clock.monotonic()
+            done.seconds, last = done.seconds + now - last, now
+            done.verdicts[checked.check.verdict] += 1
+            told(checked, done)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(jobs):
+                group.create_task(work())
+    except BaseExceptionGroup as error:
+        raise first_error(error) from error
+    return done

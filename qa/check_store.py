@@ -29,7 +29,6 @@ from core.timestamps import unix_milliseconds
 from links.registry.schema import FAULT_BITS, quality
 from links.registry.statements import Reader, batches, merge
 from qa.check_table import (
-    AHEAD,
     BEGIN_REPAIR,
     BY_ENGINE,
     CHECKED_SINCE,
@@ -38,6 +37,7 @@ from qa.check_table import (
     END_REPAIR,
     FORGET,
     IN_REPAIR,
+    LISTINGS,
     LONGEST_NAME,
     LONGEST_NOTE,
     NOT_COMPARED,
@@ -53,7 +53,6 @@ from qa.check_table import (
     WANT_NO_REPAIRS,
     WANT_REPAIR,
     WANT_REPAIRS,
-    WORST,
     CheckedPage,
     CheckFilter,
     CheckKey,
@@ -100,12 +99,14 @@ def begin_repair(
     connection: Connection, page_id: str, repair_page_id: str = "", *, now: datetime
 ) -> bool:
     """Mark a wanted repair as begun; False: none was wanted, or another process has begun it."""
-    parameters = {"of": page_id, "was": REPAIR_STATES.index(RepairState.WANTED)}
-    parameters |= {
+    parameters = {
+        "of": page_id,
+        "was": REPAIR_STATES.index(RepairState.WANTED),
         "becomes": REPAIR_STATES.index(RepairState.BEGUN),
         "now_ms": unix_milliseconds(now),
+        "new_page": repair_page_id,
     }
-    return bool(BEGIN_REPAIR.run(connection, {**parameters, "new_page": repair_page_id}))
+    return bool(BEGIN_REPAIR.run(connection, parameters))
 
 
 def end_repair(
@@ -130,13 +131,10 @@ def end_repair(
         "of": page_id,
         "becomes": REPAIR_STATES.index(state),
         "now_ms": unix_milliseconds(now),
+        "new_page": repair_page_id,
+        "is_better": int(state is RepairState.DONE_BETTER),
     }
-    is_better = int(state is RepairState.DONE_BETTER)
-    return bool(
-        END_REPAIR.run(
-            connection, {**parameters, "new_page": repair_page_id, "is_better": is_better}
-        )
-    )
+    return bool(END_REPAIR.run(connection, parameters))
 
 
 def _in_state(reader: Reader, state: RepairState, limit: int) -> list[CheckedPage]:
@@ -191,10 +189,10 @@ def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datet
     """
     values = [row_values(row) for row in rows]
     # A page that was checked twice meanwhile would else be changed twice by one statement.
-    newest = {(row["page_id"], row["level"]): row for row in sorted(values, key=_checked)}
-    put = [
-        newest[key] for key in sorted(newest)
-    ]  # in one order: two writers never block each other
+    values.sort(key=lambda row: int(row["checked_ms"]))
+    newest = {(row["page_id"], row["level"]): row for row in values}
+    # In one order: two writers never block each other.
+    put = [newest[key] for key in sorted(newest)]
     merge(connection, quality, ("page_id", "level"), put, _replaced)
     update_wanted_repairs(connection, {key[0] for key in newest}, now)
 
@@ -244,42 +242,37 @@ def list_worst_first(
     reader: Reader, wanted: CheckFilter, after: CheckPosition | None = None, limit: int = 50
 ) -> list[CheckedPage]:
     """List a page of matching checks after a position: the worst first, UNCHECKED last."""
-    statement = WORST[_lead(wanted)]
-    found: list[CheckedPage] = []
-    for standing in _standings(wanted):
-        begin = CheckPosition(standing, _BELOW_ALL, "", "")
-        if after is not None and after.standing > standing:
-            continue
-        if after is not None and after.standing == standing:
-            begin = after
-        parameters = {
-            "standing": standing,
-            "after_score": begin.score,
-            "after_page": begin.page_id,
-            "after_level": begin.level,
-            "most": limit - len(found),
-        }
-        found += map(parse_row, statement.rows(reader, {**_asked(wanted), **parameters}))
-        if len(found) >= limit:
-            break
-    return found
+    return _listed(reader, wanted, after, limit, backward=False)
 
 
 def list_before(
     reader: Reader, wanted: CheckFilter, place: CheckPosition, limit: int = 50
 ) -> list[CheckedPage]:
     """List matching checks before a position of `list_worst_first`, the nearest first."""
-    statement = AHEAD[_lead(wanted)]
+    return _listed(reader, wanted, place, limit, backward=True)
+
+
+def _listed(
+    reader: Reader,
+    wanted: CheckFilter,
+    place: CheckPosition | None,
+    limit: int,
+    *,
+    backward: bool,
+) -> list[CheckedPage]:
+    statement = LISTINGS[_lead(wanted), backward]
     found: list[CheckedPage] = []
-    for standing in reversed(_standings(wanted)):
-        if standing > place.standing:
+    for standing in sorted(_standings(wanted), reverse=backward):
+        begin = CheckPosition(standing, _ABOVE_ALL if backward else _BELOW_ALL, "", "")
+        if place is not None and place.standing == standing:
+            begin = place
+        elif place is not None and (place.standing < standing) is backward:
             continue
-        end = place if standing == place.standing else CheckPosition(standing, _ABOVE_ALL, "", "")
         parameters = {
             "standing": standing,
-            "before_score": end.score,
-            "before_page": end.page_id,
-            "before_level": end.level,
+            "from_score": begin.score,
+            "from_page": begin.page_id,
+            "from_level": begin.level,
             "most": limit - len(found),
         }
         found += map(parse_row, statement.rows(reader, {**_asked(wanted), **parameters}))
@@ -371,8 +364,3 @@ def _asked(wanted: CheckFilter) -> dict[str, Any]:
 def _standings(wanted: CheckFilter) -> Sequence[int]:
     every = range(len(VERDICT_ORDER))
     return every if wanted.verdict is None else [VERDICT_ORDER.index(wanted.verdict)]
-
-
-def _checked(row: Mapping[str, Any]) -> int:
-    checked: int = row["checked_ms"]
-    return checked

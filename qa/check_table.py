@@ -7,7 +7,7 @@ few rows. The fault conditions are literals in the SQL text, or no partial index
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -259,7 +259,7 @@ def parse_row(found: Sequence[Any]) -> CheckedPage:
         checked_at=warc_date_at(row["checked_ms"]),
         verdict=VERDICT_ORDER[row["verdict"]],
         score=None if row["score"] < 0 else row["score"],
-        faults=tuple(_faults(row["faults"])),
+        faults=tuple(fault for fault, bit in FAULT_BITS.items() if row["faults"] & bit),
         lost=tuple(LostPart(url, reason) for url, reason in json.loads(row["lost"])),
     )
     return CheckedPage(
@@ -278,15 +278,12 @@ def parse_row(found: Sequence[Any]) -> CheckedPage:
     )
 
 
-def _faults(bits: int) -> Iterator[PlaybackFault]:
-    return (fault for fault, bit in FAULT_BITS.items() if bits & bit)
-
-
 def _moment(count: int | None) -> datetime | None:
     return None if count is None else from_unix_milliseconds(count)
 
 
 _OPEN = text("repair IN (1, 2)")
+_IS_ROW = (quality.c.page_id == one("of"), quality.c.level == one("at"))
 _ROW = select(*quality.c)
 _IS_BEHIND = tuple_(one("page", Text()), one("level", Text())) < tuple_(
     quality.c.page_id, quality.c.level
@@ -300,12 +297,13 @@ def _if_given(name: str, column: Any) -> Any:
 
 
 _IS_BELOW = quality.c.score < one("below", Double())
+_HAS_FAULTS = quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer())
 # The plus keeps SQLite from the index by the score, which lacks what else is asked for.
 _COUNTED_BELOW = literal_column("+link_quality.score", Double()) < one("below", Double())
 _REST = (
     _if_given("page_class", quality.c.page_class),
     _if_given("level", quality.c.level),
-    quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer()),
+    _HAS_FAULTS,
     or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
 )
 # Parameters of counting statements.
@@ -313,7 +311,7 @@ COUNTED = {
     "host": quality.c.host == one("host"),
     "page_class": quality.c.page_class == one("page_class"),
     "level": quality.c.level == one("level"),
-    "faults": quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer()),
+    "faults": _HAS_FAULTS,
     "below": _COUNTED_BELOW,
     "unreviewed": quality.c.review.is_(None),
 }
@@ -327,23 +325,15 @@ _LEADS = {
 }
 
 
-def _worst(*lead: Any) -> SqlStatement:
-    """Return the statement for rows of one verdict after a position."""
-    behind = tuple_(*_PLACE) > tuple_(
-        one("after_score", Double()), one("after_page", Text()), one("after_level", Text())
+def _listing(*lead: Any, backward: bool) -> SqlStatement:
+    """Return the statement for rows of one verdict beyond a position, the nearest first."""
+    position = tuple_(
+        one("from_score", Double()), one("from_page", Text()), one("from_level", Text())
     )
-    listed = _ROW.where(*lead, quality.c.standing == one("standing"), behind, _IS_BELOW, *_REST)
-    return SqlStatement(listed.order_by(*_PLACE).limit(one("most")))
-
-
-def _ahead(*lead: Any) -> SqlStatement:
-    """Return the statement for rows of one verdict before a position, the nearest first."""
-    before = tuple_(*_PLACE) < tuple_(
-        one("before_score", Double()), one("before_page", Text()), one("before_level", Text())
-    )
-    listed = _ROW.where(*lead, quality.c.standing == one("standing"), before, _IS_BELOW, *_REST)
-    nearest = (column.desc() for column in _PLACE)
-    return SqlStatement(listed.order_by(*nearest).limit(one("most")))
+    beyond = tuple_(*_PLACE) < position if backward else tuple_(*_PLACE) > position
+    listed = _ROW.where(*lead, quality.c.standing == one("standing"), beyond, _IS_BELOW, *_REST)
+    order = (column.desc() if backward else column for column in _PLACE)
+    return SqlStatement(listed.order_by(*order).limit(one("most")))
 
 
 @cache
@@ -360,8 +350,12 @@ def counting(*asked: str) -> SqlStatement:
     return SqlStatement(select(func.count()).select_from(some.limit(one("most")).subquery()))
 
 
-WORST = {lead: _worst(*conditions) for lead, conditions in _LEADS.items()}
-AHEAD = {lead: _ahead(*conditions) for lead, conditions in _LEADS.items()}
+# By the lead and the direction, True: towards the worst.
+LISTINGS = {
+    (lead, backward): _listing(*conditions, backward=backward)
+    for lead, conditions in _LEADS.items()
+    for backward in (False, True)
+}
 OF_PAGES = SqlStatement(
     _ROW.where(quality.c.page_id.in_(many("ids"))).order_by(quality.c.page_id, quality.c.level),
     "ids",
@@ -401,13 +395,7 @@ REPAIRS_SINCE = SqlStatement(
     )
 )
 RECORDED = SqlStatement(
-    update(quality)
-    .where(
-        quality.c.page_id == one("of"),
-        quality.c.level == one("at"),
-        quality.c.changed_ms == one("as_of"),
-    )
-    .values(is_recorded=True)
+    update(quality).where(*_IS_ROW, quality.c.changed_ms == one("as_of")).values(is_recorded=True)
 )
 FORGET = SqlStatement(delete(quality).where(quality.c.page_id.in_(many("ids"))), "ids")
 # A change is always later than the previous one: of two records the newer counts.
@@ -415,17 +403,17 @@ _CHANGED = case(
     (quality.c.changed_ms >= one("now_ms"), quality.c.changed_ms + literal_column("1")),
     else_=one("now_ms"),
 )
-_SAID = {"changed_ms": _CHANGED, "is_recorded": False}
 REVIEW = SqlStatement(
     update(quality)
-    .where(quality.c.page_id == one("of"), quality.c.level == one("at"))
+    .where(*_IS_ROW)
     .values(
         review=one("word"),
         standing=func.coalesce(one("word", SmallInteger()), quality.c.verdict),
         reviewed_by=one("who"),
         reviewed_ms=one("now_ms"),
         note=one("why"),
-        **_SAID,
+        changed_ms=_CHANGED,
+        is_recorded=False,
     )
 )
 # A capture that was made to repair another is not repaired in its turn.
@@ -436,31 +424,18 @@ _IS_REPAIR = (
     .limit(literal_column("1"))
     .scalar_subquery()
 )
-WANT_REPAIRS = SqlStatement(
-    update(quality)
-    .where(
-        quality.c.page_id.in_(many("ids")),
-        quality.c.standing == one("broken"),
-        quality.c.repair == one("was"),
-        _IS_REPAIR.is_(None),
-    )
-    .values(repair=one("becomes"), repair_ms=one("now_ms")),
-    "ids",
-)
-WANT_NO_REPAIRS = SqlStatement(
-    update(quality)
-    .where(
-        quality.c.page_id.in_(many("ids")),
-        quality.c.standing != one("broken"),
-        quality.c.repair == one("was"),
-    )
-    .values(repair=one("becomes"), repair_ms=one("now_ms")),
-    "ids",
-)
+_NOW_IN_STATE = {"repair": one("becomes"), "repair_ms": one("now_ms")}
+
+
+def _of_pages_in_state(*conditions: Any) -> SqlStatement:
+    is_one = (quality.c.page_id.in_(many("ids")), quality.c.repair == one("was"))
+    return SqlStatement(update(quality).where(*is_one, *conditions).values(**_NOW_IN_STATE), "ids")
+
+
+WANT_REPAIRS = _of_pages_in_state(quality.c.standing == one("broken"), _IS_REPAIR.is_(None))
+WANT_NO_REPAIRS = _of_pages_in_state(quality.c.standing != one("broken"))
 WANT_REPAIR = SqlStatement(
-    update(quality)
-    .where(quality.c.page_id == one("of"), quality.c.level == one("at"))
-    .values(repair=one("becomes"), repair_ms=one("now_ms"), repair_page_id="")
+    update(quality).where(*_IS_ROW).values(**_NOW_IN_STATE, repair_page_id="")
 )
 IN_REPAIR = SqlStatement(
     _ROW.where(_OPEN, quality.c.repair == one("is_now"))
@@ -470,7 +445,7 @@ IN_REPAIR = SqlStatement(
 BEGIN_REPAIR = SqlStatement(
     update(quality)
     .where(quality.c.page_id == one("of"), quality.c.repair == one("was"))
-    .values(repair=one("becomes"), repair_ms=one("now_ms"), repair_page_id=one("new_page"))
+    .values(**_NOW_IN_STATE, repair_page_id=one("new_page"))
 )
 _NEW_PAGE = case(
     (one("new_page", Text()) != "", one("new_page", Text())), else_=quality.c.repair_page_id
@@ -480,8 +455,7 @@ END_REPAIR = SqlStatement(
     update(quality)
     .where(quality.c.page_id == one("of"), _OPEN)
     .values(
-        repair=one("becomes"),
-        repair_ms=one("now_ms"),
+        **_NOW_IN_STATE,
         repair_page_id=_NEW_PAGE,
         better=case((_IS_BETTER, _NEW_PAGE), else_=quality.c.better),
         changed_ms=case((_IS_BETTER, _CHANGED), else_=quality.c.changed_ms),

@@ -11,9 +11,8 @@ hanging view is cancelled at a deadline, and its artifacts up to then are kept.
 import asyncio
 import binascii
 import io
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
 
 from PIL import Image
 
@@ -29,7 +28,7 @@ from render.identity import page_options
 from render.network_log import RequestLog
 from render.page import BrowserPage, PageClosedError, open_page
 from render.page_frames import PageDocuments
-from render.screenshot import capture_full_page, capture_view, picture_styles
+from render.screenshot import PUT_ON, capture_full_page, capture_view, picture_styles
 from render.settle import NavigationResult, SettleLimits, SettleResult, navigate, settle
 from render.visit_steps import VisitSteps
 
@@ -57,8 +56,6 @@ _SHOW = """async (number) => {
 }"""
 _TOP = "() => scrollTo({ left: 0, top: 0, behavior: 'instant' })"
 
-_Piece = tuple[float, float, bytes]
-
 
 async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> bytes:
     """Return the picture with the frames outside the viewport drawn in, as PNG; else unchanged.
@@ -71,34 +68,30 @@ async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> by
     numbers = await page.run("far frames", _FAR, MOST_FRAMES)
     if not numbers:
         return picture
-    pieces: list[_Piece] = []
+    pieces: list[tuple[float, float, bytes]] = []
     async with picture_styles(page):
         for number in numbers:
             box = await page.run("frame", _SHOW, number)
             if box is not None:
-                pieces.append((box[0], box[1], await _clip(page, box)))
+                clip = dict(zip(("x", "y", "width", "height"), box, strict=True))
+                answer = await page.send(
+                    "Page.captureScreenshot",
+                    {"format": "png", "optimizeForSpeed": True, "clip": {**clip, "scale": 1}},
+                )
+                pieces.append((box[0], box[1], binascii.a2b_base64(answer["data"])))
     await page.run("top", _TOP)
-    return await asyncio.to_thread(_pasted, picture, pieces, scale)
 
+    def pasted() -> bytes:
+        with Image.open(io.BytesIO(picture)) as opened:
+            whole = opened.convert("RGB")
+        for x, y, data in pieces:
+            with Image.open(io.BytesIO(data)) as piece:
+                whole.paste(piece.convert("RGB"), (round(x * scale), round(y * scale)))
+        out = io.BytesIO()
+        whole.save(out, "PNG", compress_level=1)
+        return out.getvalue()
 
-async def _clip(page: BrowserPage, box: list[float]) -> bytes:
-    x, y, width, height = box
-    clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
-    answer: dict[str, Any] = await page.send(
-        "Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True, "clip": clip}
-    )
-    return binascii.a2b_base64(answer["data"])
-
-
-def _pasted(picture: bytes, pieces: list[_Piece], scale: float) -> bytes:
-    with Image.open(io.BytesIO(picture)) as opened:
-        whole = opened.convert("RGB")
-    for x, y, data in pieces:
-        with Image.open(io.BytesIO(data)) as piece:
-            whole.paste(piece.convert("RGB"), (round(x * scale), round(y * scale)))
-    out = io.BytesIO()
-    whole.save(out, "PNG", compress_level=1)
-    return out.getvalue()
+    return await asyncio.to_thread(pasted)
 
 
 # Port 9 (discard) has no listener, so requests through this proxy fail.
@@ -107,12 +100,6 @@ _ANSWER_S = 8.0  # a page that leaves a command unanswered for so long hangs
 TALLEST_PX = 16_000
 _PHONE = PageScreen(width=412, height=915, scale=2.0, mobile=True)  # of the profile "mobile"
 # The copy in full stands in a frame, below a banner of ours: here it has the whole window, and the word.
-_FILL = """(css) => {
-  const { get, set } = Object.getOwnPropertyDescriptor(Document.prototype, "adoptedStyleSheets");
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(css);
-  set.call(document, [...get.call(document), sheet]);
-}"""
 _FRAME_CSS = (
     "body *:not(iframe):not(:has(iframe)) { display: none !important }"
     " iframe { position: fixed !important; inset: 0 !important; width: 100vw !important;"
@@ -233,8 +220,7 @@ async def view_copy(
         full_page=bool(tallest_px) and not address.framed,
         full_page_limit_px=tallest_px,
     )
-    looking = _CopyVisit(browser, address, settings, screen.css, clock)
-    return await looking.run()
+    return await _CopyVisit(browser, address, settings, screen.css, clock).run()
 
 
 class _CopyVisit:
@@ -257,7 +243,8 @@ class _CopyVisit:
         self._page: BrowserPage | None = None
         self._arrival: NavigationResult | None = None
         self._rest = SettleResult()
-        self._seen = CopyView()
+        self._text: str | None = None
+        self._picture: bytes | None = None
 
     async def run(self) -> CopyView:
         proxy = ProxyEndpoint(*_NOWHERE, direct=self._address.hosts)
@@ -278,11 +265,26 @@ class _CopyVisit:
             reason = f"The page {error.reason} while it was rendered."
         if reason and self._browser.is_stuck(DISPOSE_WAIT_S):
             raise BrowserUnavailableError("The browser hung; the copy is not to blame.")
-        return self._result(reason)
+        status, failure = self._status(), self._arrival.error if self._arrival else ""
+        if not reason and (status is None or failure):
+            reason = f"No copy came: {failure or 'no answer'}."
+        elif not reason and status != HTTPStatus.OK:
+            reason = f"Playback answered with status {status}."
+        elif not reason and self._picture is None and self._text is None:
+            reason = "The copy could be neither pictured nor read."
+        return CopyView(
+            status,
+            reason,
+            self._picture,
+            self._text,
+            self._page.log.entries() if self._page is not None else (),
+            tuple(self._rest.restless),
+            dict(self._steps.timings),
+            self._steps.spent_s,
+        )
 
     async def _look(self, context: BrowserContext, proxy: ProxyEndpoint) -> None:
-        settings, steps = self._settings, self._steps
-        browser = self._browser
+        settings, steps, browser = self._settings, self._steps, self._browser
         options = page_options(settings, browser_said=browser.user_agent, version=browser.version)
         with steps.step("open"):
             self._page = page = await open_page(
@@ -293,7 +295,7 @@ class _CopyVisit:
         if not self._arrival.shown:
             return
         if self._address.framed:
-            await page.run("fill", _FILL, _FRAME_CSS)
+            await page.run("fill", PUT_ON, _FRAME_CSS)
         with steps.step("settle"):
             answer_s = steps.share_s(_ANSWER_S)
             limits = SettleLimits.of(settings, limit_s=settings.settle_limit_s, answer_s=answer_s)
@@ -303,48 +305,23 @@ class _CopyVisit:
         page.picture_css = self._css
         if self._status() != HTTPStatus.OK:
             return
-        text = await steps.make("text", read_text(PageDocuments(page)))
-        self._seen = replace(self._seen, text=text)
-        self._seen = replace(self._seen, picture=await self._picture(page))
-
-    async def _picture(self, page: BrowserPage) -> bytes | None:
-        settings, steps = self._settings, self._steps
-        if not settings.full_page:
-            return await steps.make("picture", capture_view(page, settings))
-        measured = await steps.make("measure", page.call("measure"))
-        if measured is None:
-            return None
-        height, scale = measured["height"], measured["scale"]
-        if height <= settings.viewport_height:
-            # The viewport shows all of it.
-            return await steps.make("picture", capture_view(page, settings))
-        whole = await steps.make("picture", capture_full_page(page, height, scale, settings))
-        if whole is None:
-            return None
-        drawn = await steps.make("frames", draw_far_frames(page, whole.data, scale))
-        return whole.data if drawn is None else drawn
+        self._text = await steps.make("text", read_text(PageDocuments(page)))
+        if settings.full_page:
+            measured = await steps.make("measure", page.call("measure"))
+            if measured is None:
+                return
+            height, scale = measured["height"], measured["scale"]
+            if height > settings.viewport_height:
+                whole = await steps.make(
+                    "picture", capture_full_page(page, height, scale, settings)
+                )
+                if whole is not None:
+                    drawn = await steps.make("frames", draw_far_frames(page, whole.data, scale))
+                    self._picture = whole.data if drawn is None else drawn
+                return
+        # The viewport shows all of it, or all that is wanted.
+        self._picture = await steps.make("picture", capture_view(page, settings))
 
     def _status(self) -> int | None:
-        if self._page is None:
-            return None
-        documents = list(self._page.log.documents.values())
+        documents = list(self._page.log.documents.values()) if self._page is not None else []
         return documents[-1].status if documents else None
-
-    def _result(self, reason: str) -> CopyView:
-        page, arrival = self._page, self._arrival
-        status = self._status()
-        if not reason and (status is None or (arrival is not None and arrival.error)):
-            reason = f"No copy came: {(arrival and arrival.error) or 'no answer'}."
-        elif not reason and status != HTTPStatus.OK:
-            reason = f"Playback answered with status {status}."
-        elif not reason and self._seen.picture is None and self._seen.text is None:
-            reason = "The copy could be neither pictured nor read."
-        return replace(
-            self._seen,
-            status=status,
-            reason=reason,
-            requests=page.log.entries() if page is not None else (),
-            restless=tuple(self._rest.restless),
-            timings=dict(self._steps.timings),
-            seconds=self._steps.spent_s,
-        )

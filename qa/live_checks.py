@@ -34,12 +34,13 @@ from crawler.frontier.base import Lane
 from crawler.run.context_builder import make_slot_assigner
 from crawler.worker.crawl_events import Event, PageChecked, PageDone, RunContext
 from links.registry.database import RegistryStore
-from net.backoff import WaitEnded, WaitStarted
+from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from qa.check_records import record_checks
 from qa.check_run import store_check
 from qa.check_store import find_checks
 from qa.check_table import CheckedPage
-from qa.checker import CheckOutcome, PlaybackChecker
+from qa.checker import PlaybackChecker
+from qa.local_replay import ENGINE
 from qa.page_changes import PageChanges
 from qa.repair import RepairContext, RepairManager
 from qa.sample import SampleCandidate, weigh_candidate
@@ -58,7 +59,6 @@ class CheckTools:
     Attributes:
         checkers: checkers by playback level.
         levels_of: returns the levels at which a page's copies are checked.
-        engine: versions of the playback and comparison engines.
         pictures: folder of check pictures.
         is_withheld: returns whether a capture, by its page id, must not be shown.
         became: returns the changes of a page from one capture to another, by their ids; None:
@@ -67,7 +67,6 @@ class CheckTools:
 
     checkers: Mapping[str, PlaybackChecker]
     levels_of: Callable[[PageInfo], Sequence[str]]
-    engine: str
     store: RegistryStore
     pictures: Path
     is_withheld: Callable[[str], bool]
@@ -119,15 +118,22 @@ class CaptureInspector:
             TransientError: index, registry or decisions cannot be read or written.
             OSError: pictures cannot be written.
         """
-        known = await asyncio.to_thread(self._known, page.page_id, level)
-        if known is not None:
-            return known
-        candidate, checker = candidate_from_page(page), self._tools.checkers[level]
+        tools = self._tools
+
+        def known_checks() -> list[CheckedPage]:
+            with tools.store.reading() as rows:
+                return find_checks(rows, [page.page_id])
+
+        for row in await asyncio.to_thread(known_checks):
+            if row.check.level == level and row.check.engine == ENGINE:
+                return row
+        candidate, checker = candidate_from_page(page), tools.checkers[level]
         checked = await checker.check(candidate)
         if PlaybackFault.NOT_SHOWN in checked.check.faults:
             # A playback that was just started again has shown nothing: that is not the copy's fault.
             checked = await checker.check(candidate)
-        await asyncio.to_thread(self._keep, checked)
+        now = self._clock.now()
+        await asyncio.to_thread(store_check, tools.store, tools.pictures, checked, now=now)
         check = checked.check
         self._report(
             PageChecked(
@@ -135,17 +141,6 @@ class CaptureInspector:
             )
         )
         return CheckedPage(check, candidate.host, candidate.page_class)
-
-    def _known(self, page_id: str, level: str) -> CheckedPage | None:
-        tools = self._tools
-        with tools.store.reading() as rows:
-            for row in find_checks(rows, [page_id]):
-                if row.check.level == level and row.check.engine == tools.engine:
-                    return row
-        return None
-
-    def _keep(self, checked: CheckOutcome) -> None:
-        store_check(self._tools.store, self._tools.pictures, checked, now=self._clock.now())
 
 
 class LiveChecker:
@@ -157,19 +152,13 @@ class LiveChecker:
         has_begun: True when `see_to_repairs` queued a page.
     """
 
-    def __init__(
-        self,
-        desk: RunContext,
-        settings: QualitySettings,
-        open_tools: OpenTools,
-        new_id: Callable[[], str],
-    ) -> None:
+    def __init__(self, desk: RunContext, settings: QualitySettings, open_tools: OpenTools) -> None:
         self.desk = desk
         self.troubles = 0
         self.has_begun = False
+        self._backoff = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         self._settings = settings
         self._open_tools = open_tools
-        self._new_id = new_id
         self._left = settings.repairs
         self._unwritten = 0
         self._away_since = 0.0
@@ -193,12 +182,12 @@ class LiveChecker:
                 self._away_since = desk.clock.monotonic()
                 desk.report(WaitStarted(_REASON, f"Copies are not checked: {error}"))
             self.troubles += 1
-            pause_s = min(FIRST_PAUSE_S * 2 ** (self.troubles - 1), LONGEST_PAUSE_S)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(hurry.wait(), pause_s)
+                await asyncio.wait_for(hurry.wait(), self._backoff.next_s())
             return False
         if self.troubles:
             desk.report(WaitEnded(_REASON, desk.clock.monotonic() - self._away_since))
+            self._backoff.reset()
         self.troubles = 0
         return True
 
@@ -215,12 +204,8 @@ class LiveChecker:
     async def write(self) -> None:
         """Write unrecorded checks and reviews into WARCs."""
         tools, desk = await self._ready(), self.desk
-        await record_checks(
-            tools.store,
-            desk.supervisor.proxy,
-            bucket=desk.settings.proxy.dedup_bucket,
-            new_id=self._new_id,
-        )
+        bucket = desk.settings.proxy.dedup_bucket
+        await record_checks(tools.store, desk.supervisor.proxy, bucket=bucket)
         self._unwritten = 0
 
     async def see_to_repairs(self) -> None:
@@ -266,9 +251,8 @@ class LiveChecker:
 
 log = logging.getLogger(__name__)
 
-ROUND_S = (
-    10.0  # while a run waits for more, seconds between rounds of repairs and of writing records
-)
+# While a run waits for more, seconds between rounds of repairs and of writing records.
+ROUND_S = 10.0
 FAILURE_LIMIT = 3  # at the end of a run; then its checks are dropped
 _KEPT = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
 _GAPS = 2.0  # suspicion weight of a page with gaps in its ledger
@@ -322,13 +306,9 @@ class CheckBacklog:
 class LiveChecks:
     """Run extension for checks (`crawler.worker.crawl_events.RunExtension`), one per run."""
 
-    def __init__(
-        self, settings: QualitySettings, open_tools: OpenTools, *, new_id: Callable[[], str]
-    ) -> None:
-        """Store the arguments; the tools are opened later."""
+    def __init__(self, settings: QualitySettings, open_tools: OpenTools) -> None:
         self._settings = settings
         self._open_tools = open_tools
-        self._new_id = new_id
         self._backlog = CheckBacklog(settings)
         self._tries: Counter[str] = Counter()
         self._news = asyncio.Event()
@@ -345,7 +325,7 @@ class LiveChecks:
     @asynccontextmanager
     async def beside(self, desk: RunContext) -> AsyncIterator[None]:
         """Check pages until the end of the block; a check in progress is cancelled."""
-        desk_work = LiveChecker(desk, self._settings, self._open_tools, self._new_id)
+        desk_work = LiveChecker(desk, self._settings, self._open_tools)
         self._working = asyncio.create_task(self._work(desk_work))
         try:
             yield

@@ -29,7 +29,7 @@ from render.cdp import CommandError
 from render.page import BrowserPage
 
 # A sheet of our own is no concern of the page's Content-Security-Policy, as a <style> would be.
-_PUT_ON = """(css) => {
+PUT_ON = """(css) => {
   const { get, set } = Object.getOwnPropertyDescriptor(Document.prototype, "adoptedStyleSheets");
   const sheet = new CSSStyleSheet();
   sheet.replaceSync(css);
@@ -53,7 +53,7 @@ async def picture_styles(page: BrowserPage) -> AsyncIterator[None]:
         yield
         return
     with contextlib.suppress(CommandError):
-        await page.run("put-on", _PUT_ON, page.picture_css)
+        await page.run("put-on", PUT_ON, page.picture_css)
     try:
         yield
     finally:

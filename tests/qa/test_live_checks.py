@@ -132,7 +132,7 @@ async def test_a_run_ends_although_no_look_can_be_had() -> None:
     told: list[Event] = []
 
     away = Away(UnavailableError("No browser was found."))
-    checks = LiveChecks(QualitySettings(), lambda _desk: away, new_id=lambda: "id")
+    checks = LiveChecks(QualitySettings(), lambda _desk: away)
     async with checks.beside(desk(told)):
         for number in range(3):
             checks.note(PageDone("u", page(number), "", 1))
@@ -147,7 +147,7 @@ async def test_our_own_mistake_ends_the_looks_and_not_the_run(
 ) -> None:
     """It is logged, and the run's end comes all the same."""
     away = Away(KeyError("no such thing"))
-    checks = LiveChecks(QualitySettings(), lambda _desk: away, new_id=lambda: "id")
+    checks = LiveChecks(QualitySettings(), lambda _desk: away)
     async with checks.beside(desk([])):
         checks.note(PageDone("u", PAGE, "", 1))
         assert not await checks.settle()

@@ -4,7 +4,6 @@ Priorities are unchanged where the system does not list a process's children or 
 """
 
 import os
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -28,7 +27,7 @@ from playback.access.levels import DEFAULT_LEVEL, Level
 from playback.web.page_store import PageStore
 from qa.checker import open_checkers
 from qa.live_checks import CheckTools, LiveChecks
-from qa.local_replay import ENGINE, LendBrowser, is_checkable, open_browsers
+from qa.local_replay import LendBrowser, is_checkable, open_browsers
 from qa.page_changes import PageChanges, compare_snapshots
 from qa.snapshot_reader import SnapshotReader, open_snapshots
 from render.browser import Browser
@@ -83,7 +82,7 @@ def create_live_checks(
     def opened(desk: RunContext) -> AbstractAsyncContextManager[CheckTools]:
         return open_check_tools(desk.layout, desk.settings, desk.clock, levels)
 
-    return LiveChecks(settings, opened, new_id=lambda: str(uuid.uuid4()))
+    return LiveChecks(settings, opened)
 
 
 @asynccontextmanager
@@ -115,7 +114,6 @@ async def open_check_tools(
             yield CheckTools(
                 by_name,
                 levels_of,
-                ENGINE,
                 store,
                 layout.quality_pictures,
                 is_withheld,

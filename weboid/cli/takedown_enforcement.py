@@ -36,7 +36,7 @@ from playback.takedown_audit import (
 from playback.takedown_coverage import TakedownCoverage, revisits_of
 from playback.web.client_address import parse_networks
 from playback.web.rate_limits import RateLimitPolicy
-from qa.check_pictures import erase_check_results
+from qa.check_run import erase_check_results
 from warc.erasure import (
     ErasedRecord,
     RecordTombstone,
