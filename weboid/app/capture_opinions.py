@@ -16,7 +16,7 @@ from links.checker.browser_check import (
     compare_with_copy,
     result_of_visit,
 )
-from playback.web.page_store import COLUMNS, CapturedPage, PageStore, TimeSpan
+from playback.web.page_store import COLUMNS, CapturedPage, PageRecords, PageStore, TimeSpan
 from qa.compare.picture_comparison import compare_pictures
 from qa.compare.text_comparison import compare_texts
 from warc.artifact_reader import ArtifactReader
@@ -33,7 +33,7 @@ class CaptureOpinions:
         """Use the captures index and the WARCs, which the caller owns and closes."""
         self._database = database
         self._store = PageStore(database)
-        self._records = records
+        self._records = PageRecords(self._store, records)
 
     def opinion(
         self, url: str, *, since: datetime, until: datetime
@@ -83,12 +83,12 @@ class CaptureOpinions:
     def _picture(self, then: CapturedPage, now: CapturedPage) -> float | None:
         """Return the share of the copy's picture in the page's; None unless both have one kind."""
         for kind in (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW):
-            places = self._store.place(then, kind), self._store.place(now, kind)
-            if places[0] is None or places[1] is None:
+            old = self._records.picture(then, kind)
+            new = self._records.picture(now, kind) if old is not None else None
+            if old is None or new is None:
                 continue
             try:
-                pictures = [self._records.picture(each) for each in places if each is not None]
-                found = compare_pictures(*pictures)
+                found = compare_pictures(old, new)
             except PermanentError:
                 continue
             return None if found.seen_blank else found.score
@@ -119,13 +119,8 @@ class CaptureOpinions:
         return None
 
     def _face(self, page: CapturedPage) -> PageText | None:
-        place = self._store.place(page, ArtifactKind.TEXT)
-        if place is None:
-            return None
-        try:
-            return PageText(page.title, self._records.text(place))
-        except PermanentError:
-            return None
+        text = self._records.text(page)
+        return None if text is None else PageText(page.title, text)
 
 
 def _seen(page: CapturedPage) -> VisitSummary:

@@ -18,7 +18,7 @@ from links.registry.wikis import parse_wiki
 from net.http_server import open_listener
 from weboid.app.text_table import clean
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from wiki.embed.html_tags import parse_selector
 from wiki.embed.link_lookup import (
@@ -176,7 +176,7 @@ def filter_command(
     check: bool = option("Write nothing; end with 1 when a file would change."),
     remove: bool = option("Remove what earlier runs inserted; no request is made."),
     keep: bool = option("Leave links as they are that were marked before."),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Mark the links of HTML: from standard input to standard output, or of files and folders.
 
@@ -203,7 +203,7 @@ def filter_command(
         return asyncio.run(_closing(asked, _piped(marking, lookup)))
     roots = [Path(each) for each in names]
     _check_places(roots, out, is_said=in_place + (out is not None) + check)
-    work = _all(roots, marking, lookup, out=out, check=check, as_json=as_json)
+    work = _all(roots, marking, lookup, out=out, check=check, output=output)
     return asyncio.run(_closing(asked, work))
 
 
@@ -250,10 +250,10 @@ async def _all(
     *,
     out: Path | None,
     check: bool,
-    as_json: bool,
+    output: Output,
 ) -> int:
     total = SiteMarkResult()
-    with Progress(transient=True, disable=as_json) as progress:
+    with Progress(transient=True, disable=output.is_json) as progress:
         for root in roots:
             site = StaticSite(root, marking)
             names = site.names()
@@ -263,7 +263,7 @@ async def _all(
                 progress.update(task, completed=done.pages + done.copied)
             _add(total, done, root if len(roots) > 1 else None)
             progress.remove_task(task)
-    _say(total, lookup, check=check, as_json=as_json)
+    _say(total, lookup, check=check, output=output)
     if total.unanswered:
         return ExitCode.UNAVAILABLE
     return ExitCode.SOME_FAILED if total.passed_over or (check and total.changed) else ExitCode.OK
@@ -281,8 +281,8 @@ def _add(total: SiteMarkResult, done: SiteMarkResult, root: Path | None) -> None
     total.passed_over |= {placed(name): why for name, why in done.passed_over.items()}
 
 
-def _say(total: SiteMarkResult, lookup: LinkLookup, *, check: bool, as_json: bool) -> None:
-    if as_json:
+def _say(total: SiteMarkResult, lookup: LinkLookup, *, check: bool, output: Output) -> None:
+    if output.is_json:
         facts = {
             "pages": total.pages,
             "links": total.links,

@@ -55,17 +55,12 @@ def rights_group(
 
     An operator may set any level; editors only those shown here, within their own wiki.
     """
-    # it loads us
-
     with open_level_book(collection, database_url) as book:
         shown = book.rights_history() if history else list(book.now().rights)
-    if output.is_json:
-        click.echo(
-            json.dumps({"rights": [_right_facts(each) for each in shown]}, ensure_ascii=False)
-        )
-        return
-    for line in _right_lines(shown) if shown else ["No editor may decide anything."]:
-        click.echo(line)
+    output.show(
+        {"rights": [_right_facts(each) for each in shown]},
+        _right_lines(shown) if shown else ["No editor may decide anything."],
+    )
 
 
 _RIGHT_OPTIONS: dict[str, Any] = {
@@ -119,16 +114,11 @@ def _change(
     database_url: str,
     output: Output,
 ) -> int:
-    # it loads us
-
     name = _editor(editor, check_wiki(wiki))
     right = LevelRight(0, wiki, name, scope, most, level_actor(actor), _CLOCK.now(), reason)
     with open_level_book(collection, database_url) as book:
         book.allow(right)
-    if output.is_json:
-        click.echo(json.dumps(_right_facts(right), ensure_ascii=False))
-    else:
-        click.echo(_told(right))
+    output.show(_right_facts(right), _told(right))
     return ExitCode.OK
 
 
@@ -413,11 +403,10 @@ def list_command(
         rule for rule in every if wiki in (None, rule.target.wiki) and level in (None, rule.level)
     ]
     rules.sort(key=lambda rule: (rule.target.wiki, rule.target.scope, rule.target.what))
-    if output.is_json:
-        click.echo(json.dumps({"rules": [rule_facts(rule) for rule in rules]}, ensure_ascii=False))
-        return
-    for line in _lines(rules) if rules else ["There is no rule."]:
-        click.echo(line)
+    output.show(
+        {"rules": [rule_facts(rule) for rule in rules]},
+        _lines(rules) if rules else ["There is no rule."],
+    )
 
 
 @cli_command("history", command)
@@ -438,12 +427,8 @@ def history_command(
         made: list[LevelDecision[Any]] = [*book.history(), *book.stored_history()]
     decisions = [each for each in made if not asked or each.target in wanted]
     decisions.sort(key=lambda each: each.decided_at)
-    if output.is_json:
-        facts = [rule_facts(each) for each in decisions]
-        click.echo(json.dumps({"decisions": facts}, ensure_ascii=False))
-        return
-    for line in _lines(decisions) if decisions else ["Nothing was decided."]:
-        click.echo(line)
+    facts = [rule_facts(each) for each in decisions]
+    output.show({"decisions": facts}, _lines(decisions) if decisions else ["Nothing was decided."])
 
 
 def rule_facts(rule: LevelDecision[Any]) -> dict[str, Any]:

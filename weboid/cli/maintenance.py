@@ -42,8 +42,9 @@ from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
     DEDUP,
-    JSON,
+    OUTPUT,
     PROFILE,
+    Output,
     with_database,
 )
 from weboid.cli.support.parameters import argument, cli_command, option
@@ -59,11 +60,11 @@ _MARKS = {
 
 @cli_command("doctor")
 def doctor_command(
-    *, collection: Path = COLLECTION, profile: str = PROFILE, as_json: bool = JSON
+    *, collection: Path = COLLECTION, profile: str = PROFILE, output: Output = OUTPUT
 ) -> int:
     """Check browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner, shared stores."""
     findings = check_setup(collection, load_profile(profile))
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps([each.to_dict() for each in findings], ensure_ascii=False))
     else:
         for finding in findings:
@@ -94,7 +95,7 @@ def verify_command(
         default=lambda: os.cpu_count() or 1,
         show_default="one a core",
     ),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Check WARCs, checksums and index of a collection.
 
@@ -105,7 +106,7 @@ def verify_command(
     """
     layout = read_collection(folder or collection)
     columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, transient=True, disable=as_json or quick)
+    progress = Progress(*columns, transient=True, disable=output.is_json or quick)
     task = progress.add_task("", total=None)
 
     def show(done: int, total: int) -> None:
@@ -120,11 +121,7 @@ def verify_command(
         )
     finally:
         progress.stop()
-    if as_json:
-        click.echo(json.dumps(verdict.to_dict(), ensure_ascii=False))
-    else:
-        for line in verify_lines(verdict, quick=quick):
-            click.echo(line)
+    output.show(verdict.to_dict(), verify_lines(verdict, quick=quick))
     return ExitCode.OK if verdict.is_sound else ExitCode.SOME_FAILED
 
 
@@ -170,7 +167,7 @@ def push_command(
     dry_run: bool = option("Show the number of captures, without sending them."),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Send new captures of the index to an OutbackCDX server.
 
@@ -188,14 +185,12 @@ def push_command(
         after = after if after <= top else 0  # the index was rebuilt
         if dry_run:
             query = f"SELECT count(*) AS n FROM captures WHERE id > :after AND {_CAPTURES}"  # noqa: S608 constants
-            _print_push(
-                _number(database, query, {"after": after}), "would be sent", as_json=as_json
-            )
+            _print_push(_number(database, query, {"after": after}), "would be sent", output=output)
             return
         source = OutbackCdx(address)
         stack.callback(source.close)
         columns = (TextColumn("sending"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        progress = stack.enter_context(Progress(*columns, transient=True, disable=as_json))
+        progress = stack.enter_context(Progress(*columns, transient=True, disable=output.is_json))
         task = progress.add_task("", total=top - after)
         sent, begun = 0, after
         while rows := database.rows(_ROWS, {"after": after, "limit": batch}):
@@ -203,7 +198,7 @@ def push_command(
             after = rows[-1]["id"]
             _note(layout, str(address), after)
             progress.update(task, completed=after - begun)
-    _print_push(sent, "sent", as_json=as_json)
+    _print_push(sent, "sent", output=output)
 
 
 def _number(database: IndexDatabase, query: str, values: dict[str, Any]) -> int:
@@ -238,8 +233,8 @@ def _note(layout: Layout, address: str, number: int) -> None:
     temporary.rename(_file(layout))
 
 
-def _print_push(count: int, done: str, *, as_json: bool) -> None:
-    click.echo(json.dumps({"captures": count}) if as_json else f"{count:,} captures {done}.")
+def _print_push(count: int, done: str, output: Output) -> None:
+    click.echo(json.dumps({"captures": count}) if output.is_json else f"{count:,} captures {done}.")
 
 
 @click.group("index")
@@ -254,21 +249,19 @@ def rebuild_command(
     database_url: str = DATABASE,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Rebuild the index from the WARCs; the old one stays until the new one is complete."""
     read_collection(collection)
     settings = with_database(load_profile(profile), database_url)
     if dedup_url:
         settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
-    counts = asyncio.run(_rebuild(collection, settings, quiet=as_json))
-    if as_json:
-        click.echo(json.dumps(counts))
-    else:
-        click.echo(
-            f"{counts['captures']} captures of {counts['pages']} pages"
-            f" in {counts['files']} WARCs indexed."
-        )
+    counts = asyncio.run(_rebuild(collection, settings, quiet=output.is_json))
+    output.show(
+        counts,
+        f"{counts['captures']} captures of {counts['pages']} pages"
+        f" in {counts['files']} WARCs indexed.",
+    )
 
 
 index_group.add_command(push_command)
@@ -306,10 +299,10 @@ def cache_group() -> None:
 
 
 @cli_command("show", cache_group)
-def show_command(*, collection: Path = COLLECTION, as_json: bool = JSON) -> None:
+def show_command(*, collection: Path = COLLECTION, output: Output = OUTPUT) -> None:
     """Show the size of the cache."""
     folder = read_collection(collection).made
-    _tell(cache_usage(folder), "kept", "Kept", folder, as_json=as_json)
+    _tell(cache_usage(folder), "kept", "Kept", folder, output=output)
 
 
 @cli_command("clear", cache_group)
@@ -317,19 +310,16 @@ def clear_command(
     *,
     collection: Path = COLLECTION,
     dry_run: bool = option("Show the amount, without deleting."),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Delete the whole cache; also while the collection is served."""
     folder = read_collection(collection).made
     gone = cache_usage(folder) if dry_run else clear_cache(folder)
     words = ("would_delete", "Would delete") if dry_run else ("deleted", "Deleted")
-    _tell(gone, *words, folder, as_json=as_json)
+    _tell(gone, *words, folder, output=output)
 
 
-def _tell(what: CacheUsage, key: str, verb: str, folder: Path, *, as_json: bool) -> None:
-    if as_json:
-        document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
-        click.echo(json.dumps(document))
-        return
+def _tell(what: CacheUsage, key: str, verb: str, folder: Path, output: Output) -> None:
+    document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
     copies = "1 copy" if what.values == 1 else f"{what.values:,} copies"
-    click.echo(f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")
+    output.show(document, f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")

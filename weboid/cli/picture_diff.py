@@ -1,6 +1,5 @@
 """`weboid diff`: comparison of two page screenshots."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from qa.compare.picture_comparison import PictureComparison, compare_pictures, d
 from qa.compare.picture_decoder import MOST_BYTES, MOST_PIXELS, decode_picture
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 
 _COLOURS = {QaVerdict.GOOD: "green", QaVerdict.DOUBTFUL: "yellow", QaVerdict.BROKEN: "red"}
@@ -28,7 +27,7 @@ def command(
     heat: Path | None = option(
         "Write a PNG of what differs to this file.", type=_PICTURE, metavar="FILE"
     ),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Compare two pictures of a page: SEEN, as it was, with SHOWN, as it is.
 
@@ -41,11 +40,7 @@ def command(
     found = _compared(seen, shown, heat=heat is not None)
     if heat is not None and found.heat is not None:
         _write(heat, found.heat)
-    if as_json:
-        click.echo(json.dumps(_document(found), ensure_ascii=False))
-    else:
-        for line in lines_for(found):
-            click.echo(line)
+    output.show(_document(found), lines_for(found))
     return ExitCode.OK if found.verdict is QaVerdict.GOOD else ExitCode.SOME_FAILED
 
 

@@ -47,7 +47,7 @@ from warc.index.database import open_database
 from weboid.app.text_table import clean, table, width
 from weboid.cli.links.link_confirmation import wait_unless_stopped
 from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import COLLECTION, DATABASE, DURATION, JSON
+from weboid.cli.support.options import COLLECTION, DATABASE, DURATION, OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.run_output import format_size
 
@@ -86,7 +86,7 @@ def add_command(
     dry_run: bool = option("Read the file, and change nothing."),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Add the list NAME from FILE, or update it; - reads standard input.
 
@@ -108,7 +108,7 @@ def add_command(
         remember_source(
             folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each)
         )
-    _tell(made, f"{made.entries:,} entries are on the list {clean(name)}.", as_json=as_json)
+    _tell(made, f"{made.entries:,} entries are on the list {clean(name)}.", output=output)
 
 
 @cli_command("remove", lists_group)
@@ -117,13 +117,13 @@ def remove_command(
     name: str = argument(),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Remove the list NAME; readers are no longer warned of its entries."""
     with _store(collection, database_url) as (store, folder):
         gone = remove_list(store, folder, name)
         remember_source(folder, name, None)
-    _tell(gone, f"The list {clean(name)} of {gone.entries:,} entries was removed.", as_json=as_json)
+    _tell(gone, f"The list {clean(name)} of {gone.entries:,} entries was removed.", output=output)
 
 
 @cli_command("refresh", lists_group)
@@ -134,21 +134,21 @@ def refresh_command(
     every: timedelta | None = option(
         "Again and again, so often: 1h.", type=DURATION, metavar="LENGTH"
     ),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Update lists whose files have changed since they were added; `wiki watch` does it hourly.
 
     A list comes from where `lists add` read it; one from standard input is skipped.
     """
     while True:
-        failed = _refresh(collection, database_url, as_json=as_json)
+        failed = _refresh(collection, database_url, output=output)
         if every is None:
             return ExitCode.SOME_FAILED if failed else ExitCode.OK
         if not asyncio.run(wait_unless_stopped(every)):
             return ExitCode.OK
 
 
-def _refresh(collection: Path, database_url: str, *, as_json: bool) -> bool:
+def _refresh(collection: Path, database_url: str, output: Output) -> bool:
     """Read again the lists whose files have changed; return True when one could not be read."""
     failed = False
     with _store(collection, database_url) as (store, folder):
@@ -168,7 +168,7 @@ def _refresh(collection: Path, database_url: str, *, as_json: bool) -> bool:
                 failed = True
                 continue
             told = f"{made.entries:,} entries are on the list {clean(made.name)}."
-            _tell(made, told, as_json=as_json)
+            _tell(made, told, output=output)
     return failed
 
 
@@ -209,21 +209,20 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
 
 @cli_command("show", lists_group)
 def show_command(
-    *, collection: Path = COLLECTION, database_url: str = DATABASE, as_json: bool = JSON
+    *, collection: Path = COLLECTION, database_url: str = DATABASE, output: Output = OUTPUT
 ) -> None:
     """Show the lists."""
     with _store(collection, database_url) as (store, _):
         found = list_rows(store)
-    if as_json:
-        click.echo(json.dumps({"lists": [_facts(each) for each in found]}))
-        return
     rows = [
         (clean(each.name), f"{each.entries:,}", each.effect, f"{each.added_at:%Y-%m-%d %H:%M}",
          clean(each.reason))
         for each in found
     ]  # fmt: skip
-    for line in table(("list", "entries>", "effect", "as of", "reason"), rows, columns=width()):
-        click.echo(line)
+    output.show(
+        {"lists": [_facts(each) for each in found]},
+        table(("list", "entries>", "effect", "as of", "reason"), rows, columns=width()),
+    )
 
 
 @cli_command("check", lists_group)
@@ -232,13 +231,13 @@ def check_command(
     urls: tuple[str, ...] = argument("URL...", required=True),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Show the lists that contain each URL. Exit code 1: one of them is on a list."""
     with _store(collection, database_url) as (store, folder):
         known = load_lists(store, folder)
     found = {url: known.all_on(url) for url in urls}
-    if as_json:
+    if output.is_json:
         document = [
             {"url": url, "lists": [{**_facts(hit.on), "sure": hit.is_sure} for hit in hits]}
             for url, hits in found.items()
@@ -279,8 +278,8 @@ def _hashed(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield url_hashes(url)[0]
 
 
-def _tell(about: ThreatList, words: str, *, as_json: bool) -> None:
-    click.echo(json.dumps(_facts(about)) if as_json else words)
+def _tell(about: ThreatList, words: str, output: Output) -> None:
+    click.echo(json.dumps(_facts(about)) if output.is_json else words)
 
 
 def _facts(about: ThreatList) -> dict[str, Any]:
@@ -330,7 +329,7 @@ def scan_group(
         default="15m",
         show_default=True,
     ),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Scan payloads with clamd, newest first, and store its verdicts.
 
@@ -358,10 +357,10 @@ def scan_group(
         )
         stopped = stack.enter_context(_stopped_by_signals())
         if watch:
-            _watch(scan, stopped, pause_s, as_json=as_json)
+            _watch(scan, stopped, pause_s, output=output)
             return ExitCode.STOPPED
-        found = _shown(partial(scan.run, again=again, stopped=stopped), quiet=as_json)
-        _print_scan(found, as_json=as_json)
+        found = _shown(partial(scan.run, again=again, stopped=stopped), quiet=output.is_json)
+        _print_scan(found, output=output)
     if stopped.is_set():
         return ExitCode.STOPPED
     return ExitCode.SOME_FAILED if found.threats else ExitCode.OK
@@ -372,7 +371,7 @@ scan_group.add_command(lists_group)
 
 @cli_command("threats", scan_group)
 def threats_command(
-    *, collection: Path = COLLECTION, database_url: str = DATABASE, as_json: bool = JSON
+    *, collection: Path = COLLECTION, database_url: str = DATABASE, output: Output = OUTPUT
 ) -> None:
     """Show the payloads in which a threat was found, newest first."""
     layout = read_collection(collection)
@@ -380,20 +379,17 @@ def threats_command(
         decisions = open_decisions(layout, database_url)
         stack.callback(decisions.close)
         found = list_threats(decisions)
-    if as_json:
-        click.echo(json.dumps({"threats": [_scan_facts(each) for each in found]}))
-        return
     rows = [
         (f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest)
         for each in found
     ]
-    for line in table(("scanned", "threat", "scanner", "digest"), rows, columns=width()):
-        click.echo(line)
+    output.show(
+        {"threats": [_scan_facts(each) for each in found]},
+        table(("scanned", "threat", "scanner", "digest"), rows, columns=width()),
+    )
 
 
-def _watch(
-    scan: CollectionScan, stopped: threading.Event, pause_s: float, *, as_json: bool
-) -> None:
+def _watch(scan: CollectionScan, stopped: threading.Event, pause_s: float, output: Output) -> None:
     """Scan new payloads until stopped; the whole index each hour, and after a signature update."""
     highest, version, due = 0, "", 0.0
     away = False
@@ -409,7 +405,7 @@ def _watch(
             found = scan.run(after=highest, stopped=stopped)
             highest, away = found.highest, False
             if found.scanned or found.skipped:
-                _print_scan(found, as_json=as_json)
+                _print_scan(found, output=output)
             backoff.reset()
             stopped.wait(pause_s)
         except (UnavailableError, TransientError) as error:
@@ -437,8 +433,8 @@ def _shown(run: Callable[..., ScanProgress], *, quiet: bool) -> ScanProgress:
         return run(progress=lambda done, total: progress.update(task, completed=done, total=total))
 
 
-def _print_scan(found: ScanProgress, *, as_json: bool) -> None:
-    if as_json:
+def _print_scan(found: ScanProgress, output: Output) -> None:
+    if output.is_json:
         facts = {
             "scanner": found.scanner,
             "scanned": found.scanned,

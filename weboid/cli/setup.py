@@ -47,7 +47,7 @@ from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import SiteSession, check_hosts, confine_to_hosts
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import COLLECTION, JSON, PROFILE
+from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.run_options import ask_passphrase
 
@@ -65,15 +65,13 @@ def profile_group() -> None:
 
 
 @cli_command("list", profile_group)
-def profile_list(*, as_json: bool = JSON) -> None:
+def profile_list(*, output: Output = OUTPUT) -> None:
     """List the profiles that come with the program, and their purpose."""
     found = {name: _purpose(name) for name in builtin_profiles()}
-    if as_json:
-        profiles = [{"name": name, "purpose": purpose} for name, purpose in found.items()]
-        click.echo(json.dumps({"profiles": profiles}, ensure_ascii=False))
-        return
-    for line in table(("name", "purpose"), list(found.items()), columns=width()):
-        click.echo(line)
+    profiles = [{"name": name, "purpose": purpose} for name, purpose in found.items()]
+    output.show(
+        {"profiles": profiles}, table(("name", "purpose"), list(found.items()), columns=width())
+    )
 
 
 @cli_command("show", profile_group)
@@ -81,7 +79,7 @@ def profile_show(
     *,
     name: str = argument(default=DEFAULT),
     changed: bool = option("Only what is not as by default."),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show every effective setting of NAME, and its source.
 
@@ -95,7 +93,7 @@ def profile_show(
     sheets: list[dict[str, Any]] = [
         {"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets
     ]
-    if as_json:
+    if output.is_json:
         facts = {
             "profile": chain[0].source,
             "extends": [layer.source for layer in chain[1:]],
@@ -115,7 +113,7 @@ def profile_show(
 
 @cli_command("check", profile_group)
 def profile_check(
-    *, files: tuple[str, ...] = argument("FILE...", required=True), as_json: bool = JSON
+    *, files: tuple[str, ...] = argument("FILE...", required=True), output: Output = OUTPUT
 ) -> int:
     """Report every error of a profile, and unusual settings.
 
@@ -125,7 +123,7 @@ def profile_check(
     for file in files:
         bad, doubtful = _looked_at(file)
         wrong = wrong or bool(bad)
-        if as_json:
+        if output.is_json:
             facts = {
                 "file": file,
                 "usable": not bad,
@@ -239,7 +237,7 @@ def login_group(
     ),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Log in to a site in a browser window, and store the session for archiving.
 
@@ -272,11 +270,11 @@ def login_group(
     login = login_of_session(name, hosts, session, now=_CLOCK.now())
     login = replace(login, unverified_tls=unverified_tls)
     path = write_login(layout.logins, login, key)
-    _tell(login, path, as_json=as_json)
+    _tell(login, path, output=output)
 
 
 @cli_command("ls", login_group)
-def login_list(*, collection: Path = COLLECTION, as_json: bool = JSON) -> None:
+def login_list(*, collection: Path = COLLECTION, output: Output = OUTPUT) -> None:
     """Show the collection's logins; no passphrase is needed."""
     rows, facts = [], []
     for path in sorted(Layout(collection).logins.glob("*.login")):
@@ -298,7 +296,7 @@ def login_list(*, collection: Path = COLLECTION, as_json: bool = JSON) -> None:
                 login.key,
             )
         )
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps({"logins": facts}, ensure_ascii=False))
     elif not rows:
         click.echo(f"There is no login in {collection}; weboid login URL makes one.")
@@ -313,7 +311,7 @@ def login_remove(
     *,
     names: tuple[str, ...] = argument("NAME...", required=True),
     collection: Path = COLLECTION,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Remove logins. The session itself stays valid until you log out at the site."""
     folder = Layout(collection).logins
@@ -321,7 +319,7 @@ def login_remove(
         read_login(folder, name)
     for name in names:
         login_path(folder, name).unlink(missing_ok=True)
-    click.echo(json.dumps({"removed": names}) if as_json else f"Removed {', '.join(names)}.")
+    click.echo(json.dumps({"removed": names}) if output.is_json else f"Removed {', '.join(names)}.")
 
 
 def login_of_session(
@@ -370,15 +368,13 @@ def _key(path: Path | None) -> LoginKey:
     return make_key_file(path)
 
 
-def _tell(login: Login, path: Path, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({**_login_facts(login), "file": str(path)}, ensure_ascii=False))
-        return
+def _tell(login: Login, path: Path, output: Output) -> None:
     storage = sum(map(len, login.session.storage.values()))
-    click.echo(
+    output.show(
+        {**_login_facts(login), "file": str(path)},
         f"The login {login.name} is kept in {path}: {login.cookies} cookies and {storage} stored items "
         f"of {', '.join(login.hosts)}.\nPages of these hosts are visited with it where a profile has\n"
-        f'  [login]\n  names = ["{login.name}"]'
+        f'  [login]\n  names = ["{login.name}"]',
     )
 
 

@@ -28,7 +28,7 @@ from playback.access.takedowns import (
 from playback.takedown_coverage import CoveredPage, TakedownCoverage, digest_aliases
 from warc.index.database import IndexDatabase
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.options import COLLECTION, DATABASE, JSON, end_moment
+from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output, end_moment
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.takedown_enforcement import erase_command, open_takedown_stores, prove_command
 
@@ -87,7 +87,7 @@ def add_command(
     dry_run: bool = option("Show what would be covered, without taking it down."),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Take down URLs, or the content that the options name.
 
@@ -115,7 +115,7 @@ def add_command(
         at = open_takedown_stores(stack, collection, database_url)
         wanted = _wanted(at.database, model, words)
         made = _missing(at.decisions, wanted, now)
-        counts = _counts(at.database, made, now, quiet=as_json)
+        counts = _counts(at.database, made, now, quiet=output.is_json)
         framing = [
             page
             for each in made
@@ -130,7 +130,7 @@ def add_command(
         ]
     numbers = {_same(each.takedown): each.takedown.number for each in entries}
     already = len(wanted) - len(made)
-    _say_added(made, counts, numbers, already, framing, dry_run=dry_run, as_json=as_json)
+    _say_added(made, counts, numbers, already, framing, dry_run=dry_run, output=output)
 
 
 @cli_command("list", takedown_group)
@@ -140,7 +140,7 @@ def list_command(
     with_past: bool = option("Also those that were lifted or are over.", "--all"),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the take-downs."""
     now = _CLOCK.now()
@@ -159,11 +159,10 @@ def list_command(
                 is not None
             )
         ]
-    if as_json:
-        click.echo(json.dumps([takedown_facts(each, now) for each in shown], ensure_ascii=False))
-        return
-    for line in _table(shown, now) if shown else ["There is no take-down."]:
-        click.echo(line)
+    output.show(
+        [takedown_facts(each, now) for each in shown],
+        _table(shown, now) if shown else ["There is no take-down."],
+    )
 
 
 @cli_command("lift", takedown_group)
@@ -175,7 +174,7 @@ def lift_command(
     dry_run: bool = option("Show which would be lifted, without lifting them."),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Lift take-downs, by their numbers or by what they name; they stay in the history."""
     now = _CLOCK.now()
@@ -196,7 +195,7 @@ def lift_command(
         if not dry_run:
             said = actor if actor is not None else getpass.getuser()
             book.lift_takedowns(decisions, chosen, actor=said, reason=reason, now=now)
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps({"lifted": list(chosen), "dry_run": dry_run}))
         return
     for number, each in chosen.items():
@@ -285,9 +284,9 @@ def _say_added(
     framing: list[CoveredPage],
     *,
     dry_run: bool,
-    as_json: bool,
+    output: Output,
 ) -> None:
-    if as_json:
+    if output.is_json:
         added = [
             {
                 "number": numbers.get(_same(each)),

@@ -51,7 +51,8 @@ from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
-    JSON,
+    OUTPUT,
+    Output,
     with_database,
 )
 from weboid.cli.support.parameters import argument, cli_command, option
@@ -91,7 +92,7 @@ def erase_command(
     actor: str | None = option("Who does it.  [default: you]"),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Erase the payloads that take-down NUMBER covers from the WARCs, permanently.
 
@@ -103,7 +104,7 @@ def erase_command(
     if (number is None) != only_finish:
         raise InputError("Name the take-down: its number, as `weboid takedown list` shows it.")
     said = actor if actor is not None else getpass.getuser()
-    return asyncio.run(_run(collection, database_url, number, said, yes=yes, as_json=as_json))
+    return asyncio.run(_run(collection, database_url, number, said, yes=yes, output=output))
 
 
 async def _run(
@@ -113,7 +114,7 @@ async def _run(
     actor: str,
     *,
     yes: bool,
-    as_json: bool,
+    output: Output,
 ) -> int:
     async with open_collection(collection, clock=_CLOCK) as held:
         with ExitStack() as stack:
@@ -121,26 +122,25 @@ async def _run(
             if number is None:
                 if not is_interrupted(held.layout):
                     raise InputError("No erasing was interrupted.")
-                return _finished(held.layout, at.decisions, database_url, actor, as_json=as_json)
+                return _finished(held.layout, at.decisions, database_url, actor, output=output)
             if is_interrupted(held.layout):
                 raise InputError("An erasing was interrupted: end it first, with --finish.")
             takedown = _standing(at.decisions, number)
             captures = list(TakedownCoverage(at.database, takedown, _CLOCK.now()).captures())
             lost = revisits_of(at.database, captures)
-            _announce(takedown, captures, lost, quiet=as_json)
+            _announce(takedown, captures, lost, quiet=output.is_json)
             if not yes:
-                if as_json:
-                    document: dict[str, Any] = {
-                        "erased": 0,
-                        "records": len(captures),
-                        "lost_revisits": [each.url for each in lost],
-                    }
-                    click.echo(json.dumps(document, ensure_ascii=False))
-                else:
-                    click.echo("Nothing was erased. It cannot be undone: use --yes to do it.")
+                document: dict[str, Any] = {
+                    "erased": 0,
+                    "records": len(captures),
+                    "lost_revisits": [each.url for each in lost],
+                }
+                output.show(
+                    document, "Nothing was erased. It cannot be undone: use --yes to do it."
+                )
                 return ExitCode.OK
             erased = _erase(held.layout, at, takedown, (captures, lost), database_url, actor)
-        _say(erased, as_json=as_json)
+        _say(erased, output=output)
         return ExitCode.OK
 
 
@@ -185,11 +185,11 @@ def _erase(
 
 
 def _finished(
-    layout: Layout, decisions: DecisionStore, database_url: str, actor: str, *, as_json: bool
+    layout: Layout, decisions: DecisionStore, database_url: str, actor: str, output: Output
 ) -> int:
     erased = finish_erasure(layout, with_index=not database_url)
     _after(layout, decisions, database_url, erased, 0, actor)
-    _say(erased, as_json=as_json)
+    _say(erased, output=output)
     return ExitCode.OK
 
 
@@ -252,16 +252,14 @@ def _announce(
     )
 
 
-def _say(erased: list[ErasedRecord], *, as_json: bool) -> None:
-    if as_json:
-        records = [
-            {"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased
-        ]
-        click.echo(json.dumps({"erased": len(erased), "records": records}, ensure_ascii=False))
-        return
-    click.echo(
+def _say(erased: list[ErasedRecord], output: Output) -> None:
+    records = [
+        {"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased
+    ]
+    output.show(
+        {"erased": len(erased), "records": records},
         f"{len(erased):,} records erased. Copies and backups of the WARCs still hold them;"
-        " `weboid archive verify` checks what is here."
+        " `weboid archive verify` checks what is here.",
     )
 
 
@@ -289,7 +287,7 @@ def prove_command(
     ),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Request every route for withheld content of URL, and search the responses for it.
 
@@ -310,7 +308,7 @@ def prove_command(
         keep.write_text(proof.warm.to_json(), encoding="utf-8")
         click.echo(f"{len(proof.cases)} captures asked for; what readers hold is in {keep}.")
         return ExitCode.OK
-    _print_proof(proof, as_json=as_json)
+    _print_proof(proof, output=output)
     return ExitCode.OK if proof.is_sound else ExitCode.SOME_FAILED
 
 
@@ -388,9 +386,9 @@ def _read_warm(path: Path) -> HeldValidators:
         ) from error
 
 
-def _print_proof(proof: AuditReport, *, as_json: bool) -> None:
+def _print_proof(proof: AuditReport, output: Output) -> None:
     rows = list(proof.by_route())
-    if as_json:
+    if output.is_json:
         names = ("server", "route", "answers", "verdict")
         document: dict[str, Any] = {
             "sound": proof.is_sound,

@@ -26,10 +26,11 @@ from weboid.cli.support.options import (
     DATABASE,
     DEDUP,
     FRONTIER,
-    JSON,
+    OUTPUT,
     PROFILE,
     SECRET,
     WORKERS,
+    Output,
     shared_settings,
 )
 from weboid.cli.support.parameters import cli_command, option
@@ -53,7 +54,7 @@ def worker_command(
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
     ),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Visit pages of a shared frontier until stopped.
 
@@ -80,7 +81,7 @@ def worker_command(
         reports = layout.reports
     if reports is None:
         click.echo("No crawl log is kept here: --reports names a folder for it.", err=True)
-    show = run_reporter(as_json=as_json)
+    show = run_reporter(as_json=output.is_json)
     with open_stored_levels(layout, settings.index.url) as level_of:
         ended = asyncio.run(
             run_worker(
@@ -99,7 +100,7 @@ def worker_command(
                 dice=Random(),  # noqa: S311 no secret depends on it
             )
         )
-    if not as_json:
+    if not output.is_json:
         click.echo(f"{ended} pages ended here.")
 
 
@@ -135,7 +136,7 @@ def proxy_command(
         show_default=True,
         type=click.FloatRange(0, 86_400),
     ),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Write WARCs for workers on any machine.
 
@@ -160,7 +161,7 @@ def proxy_command(
         secret=secret,
         drain_s=drain,
     )
-    say = _ProxyReporter(as_json=as_json)
+    say = _ProxyReporter(as_json=output.is_json)
     asyncio.run(
         serve_proxy(
             order,

@@ -26,7 +26,7 @@ from crawler.status.collection_status import json_value
 from crawler.worker.worker_pool import STOP_ORDER
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import JSON, host_name
+from weboid.cli.support.options import OUTPUT, Output, host_name
 from weboid.cli.support.parameters import alternatives, argument, cli_command, option
 
 POLL_S = 0.2
@@ -39,7 +39,7 @@ _WAIT_OPTION = option("Return when no page is in work any more.", is_flag=True)
 def pause_command(
     *,
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
     reason: str = option("What `status` shows.", default="paused by an operator"),
     wait: bool = _WAIT_OPTION,
 ) -> None:
@@ -50,11 +50,11 @@ def pause_command(
     """
     with where.frontier() as frontier:
         frontier.pause(reason)
-        _tell(frontier, where, f"Paused {where.name}: {reason}.", as_json=as_json, wait=wait)
+        _tell(frontier, where, f"Paused {where.name}: {reason}.", output=output, wait=wait)
 
 
 @cli_command("resume")
-def resume_command(*, where: CommandTarget = TARGET, as_json: bool = JSON) -> None:
+def resume_command(*, where: CommandTarget = TARGET, output: Output = OUTPUT) -> None:
     """Resume a paused crawl.
 
     Also cancels a stop order that no run has carried out yet.
@@ -67,14 +67,14 @@ def resume_command(*, where: CommandTarget = TARGET, as_json: bool = JSON) -> No
             text = "Pages begin again." if was_paused else "The order to stop is taken back."
         else:
             text = "It was not paused."
-        _tell(frontier, where, text, as_json=as_json)
+        _tell(frontier, where, text, output=output)
 
 
 @cli_command("stop")
 def stop_command(
     *,
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
     at_once: bool = option("Give up the pages in work; they stay queued.", "--now"),
     wait: bool = _WAIT_OPTION,
 ) -> None:
@@ -89,25 +89,25 @@ def stop_command(
             text = "Stopping at once." if at_once else "Stopping after the pages in work."
         else:
             text = "No run is active: there is nothing to stop."
-        _tell(frontier, where, text, as_json=as_json, wait=wait)
+        _tell(frontier, where, text, output=output, wait=wait)
 
 
 def _tell(
-    frontier: Frontier, where: CommandTarget, text: str, *, as_json: bool, wait: bool = False
+    frontier: Frontier, where: CommandTarget, text: str, *, output: Output, wait: bool = False
 ) -> None:
     """Print the result and the pages in progress; wait for their end if `wait` is set."""
-    if not as_json:
+    if not output.is_json:
         click.echo(text)
     facts = _facts(frontier, where)
     claimed = facts["claimed"]
-    if not as_json and claimed and not wait:
+    if not output.is_json and claimed and not wait:
         click.echo(f"{claimed} {'page is' if claimed == 1 else 'pages are'} still in work.")
     if wait:
-        asyncio.run(until_idle(frontier, lambda count: _say_waiting(count, quiet=as_json)))
+        asyncio.run(until_idle(frontier, lambda count: _say_waiting(count, quiet=output.is_json)))
         facts = _facts(frontier, where)
-        if not as_json:
+        if not output.is_json:
             click.echo("No page is in work.")
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
 
 
@@ -155,7 +155,7 @@ def hosts(
     ),
     limit: int = option(type=click.IntRange(1, 10_000), default=20, show_default=True),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the state of hosts.
 
@@ -171,7 +171,7 @@ def hosts(
             reports = [report for report in found if report is not None]
         else:
             reports = list(frontier.hosts(HostOrder(order), now=now, limit=limit))
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps([json_value(asdict(each)) for each in reports], ensure_ascii=False))
         return
     lines = (
@@ -197,7 +197,7 @@ def pause_host_command(
     ),
     reason: str = option("What `hosts` shows.", default="paused by an operator"),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Block a host for a time.
 
@@ -213,7 +213,7 @@ def pause_host_command(
     with where.frontier() as frontier:
         frontier.block_until(host, moment, reason, now=now)
         report = _known(frontier, host, now)
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps(json_value(asdict(report)), ensure_ascii=False))
         return
     click.echo(f"{host} is left alone {_until(report.blocked_until, now)}.")
@@ -223,7 +223,7 @@ def pause_host_command(
 
 @cli_command("resume-host")
 def resume_host_command(
-    *, host: str = argument(type=host_name), where: CommandTarget = TARGET, as_json: bool = JSON
+    *, host: str = argument(type=host_name), where: CommandTarget = TARGET, output: Output = OUTPUT
 ) -> None:
     """Unblock a host.
 
@@ -234,7 +234,7 @@ def resume_host_command(
         before = _known(frontier, host, now)
         frontier.block_until(host, _OVER, "", now=now)
         report = _known(frontier, host, now)
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps(json_value(asdict(report)), ensure_ascii=False))
         return
     if before.blocked_until is None and before.down_until is None:
@@ -324,7 +324,7 @@ def sheet_set(
     prefix: str = argument(),
     changes: tuple[str, ...] = argument("KEY=VALUE...", required=True),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Change settings below PREFIX: visit.timeout_s=90, politeness.min_delay_s=5.
 
@@ -339,23 +339,23 @@ def sheet_set(
         sheet = parse_sheet(spelled, document)
         text = json.dumps({name: dict(keys) for name, keys in sheet.changes().items()})
         frontier.give_order(SHEET_ORDER, spelled, text)
-    _say(spelled, document, as_json=as_json)
+    _say(spelled, document, output=output)
 
 
 @cli_command("list", sheet_group)
-def sheet_list(*, where: CommandTarget = TARGET, as_json: bool = JSON) -> None:
+def sheet_list(*, where: CommandTarget = TARGET, output: Output = OUTPUT) -> None:
     """List the sheets that were set, by prefix."""
     with where.frontier() as frontier:
         orders = frontier.orders(SHEET_ORDER)
-    if not orders and not as_json:
+    if not orders and not output.is_json:
         click.echo(f"No sheets are set for {where.name}.")
     for prefix, text in orders.items():
-        _say(prefix, _document(text), as_json=as_json)
+        _say(prefix, _document(text), output=output)
 
 
 @cli_command("remove", sheet_group)
 def sheet_remove(
-    *, prefix: str = argument(), where: CommandTarget = TARGET, as_json: bool = JSON
+    *, prefix: str = argument(), where: CommandTarget = TARGET, output: Output = OUTPUT
 ) -> None:
     """Remove a sheet."""
     spelled = surt_prefix(prefix)
@@ -364,7 +364,7 @@ def sheet_remove(
         if not frontier.take_back(SHEET_ORDER, spelled):
             names = ", ".join(known[:20]) or "none"
             raise InputError(f"There is no sheet {spelled!r}; set are: {names}.")
-    click.echo(json.dumps({"removed": spelled}) if as_json else f"{spelled} is removed.")
+    click.echo(json.dumps({"removed": spelled}) if output.is_json else f"{spelled} is removed.")
 
 
 def _change(text: str) -> tuple[str, str, Any]:
@@ -387,13 +387,10 @@ def _document(text: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _say(prefix: str, document: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({"prefix": prefix, **document}, ensure_ascii=False))
-        return
+def _say(prefix: str, document: dict[str, Any], output: Output) -> None:
     keys = [
         f"{group}.{key} = {toml_value(value)}"
         for group, table in document.items()
         for key, value in table.items()
     ]
-    click.echo("\n  ".join([prefix, *keys]))
+    output.show({"prefix": prefix, **document}, "\n  ".join([prefix, *keys]))

@@ -30,10 +30,11 @@ from weboid.cli.support.options import (
     DEDUP,
     DURATION,
     FRONTIER,
-    JSON,
+    OUTPUT,
     PROFILE,
     SIZE,
     WORKERS,
+    Output,
     shared_settings,
     warn_missing_contact,
 )
@@ -82,7 +83,7 @@ def archive_command(
     qa: bool | None = QA,
     scan: bool = SCAN,
     dry_run: bool = option("Read the list and show what would be done."),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Archive URLs into a collection.
 
@@ -128,7 +129,7 @@ def archive_command(
             run = RunConfig(
                 collection, settings, workers, stay, logins, companion, stored_level_of=level_of
             )
-            show = run_reporter(as_json=as_json)
+            show = run_reporter(as_json=output.is_json)
             account = asyncio.run(
                 archive_urls(
                     run,
@@ -226,7 +227,7 @@ def crawl_command(
     store: str | None = STORE,
     qa: bool | None = QA,
     dry_run: bool = option("Show what would be crawled."),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Archive the pages of sites, from seeds along their links.
 
@@ -256,7 +257,7 @@ def crawl_command(
         made_at=_CLOCK.now(),
     )
     if dry_run:
-        _preview(job, collection, as_json=as_json)
+        _preview(job, collection, output=output)
         return ExitCode.SOME_FAILED if wanted.problems else ExitCode.OK
     warn_missing_contact(settings.visit.contact)
     logins = NO_LOGINS if settings.frontier.url else unlock_logins(settings, collection)
@@ -271,11 +272,11 @@ def crawl_command(
             companion,
             stored_level_of=level_of,
         )
-        return _crawl(job, run, wanted, as_json)
+        return _crawl(job, run, wanted, output)
 
 
-def _crawl(job: Job, run: RunConfig, wanted: ParsedUrlList, as_json: bool) -> int:  # noqa: FBT001 an option
-    show = run_reporter(as_json=as_json)
+def _crawl(job: Job, run: RunConfig, wanted: ParsedUrlList, output: Output) -> int:
+    show = run_reporter(as_json=output.is_json)
     account = asyncio.run(
         run_crawl_job(
             job,
@@ -338,7 +339,7 @@ def settings_of(
     return settings
 
 
-def _preview(job: Job, collection: Path, *, as_json: bool) -> None:
+def _preview(job: Job, collection: Path, output: Output) -> None:
     settings = job.settings.scope
     scope = Scope(SeedTerritory(settings.kind, job.seeds), settings)
     seeds = [
@@ -355,7 +356,7 @@ def _preview(job: Job, collection: Path, *, as_json: bool) -> None:
         "robots": job.settings.policy.robots,
         "lane": job.lane.name.lower(),
     }
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps(facts, ensure_ascii=False))
         return
     where = "the shared frontier" if job.settings.frontier.url else facts["collection"]

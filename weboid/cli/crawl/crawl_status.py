@@ -36,7 +36,7 @@ from crawler.status.status_server import DEFAULT_LISTEN, serve_status
 from weboid.app.text_table import clean, fitted, sparkline, table, width
 from weboid.cli.crawl.crawl_control import host_table
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.run_output import format_size
 
@@ -267,20 +267,20 @@ REFRESH_S = 1.0
 def status_command(
     *,
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
     watch: bool = option("Refresh each second, until Ctrl-C."),
 ) -> None:
     """Show the state of a collection and its crawl.
 
     Reads maintained counters and takes no locks: as quick for ten million URLs as for ten.
     """
-    if watch and as_json:
+    if watch and output.is_json:
         raise InputError("Use --watch or --json; `weboid monitor` serves JSON repeatedly.")
     with open_status_reader(where) as reader:
         if watch:
             with suppress(KeyboardInterrupt):
                 _watch(reader)
-        elif as_json:
+        elif output.is_json:
             click.echo(json.dumps(reader.status().to_dict(), ensure_ascii=False))
         else:
             for line in status_lines(reader.status(), columns=width()):
@@ -336,7 +336,7 @@ def _watch(reader: StatusReader) -> None:
 def monitor_command(
     *,
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
     listen: str = option(
         "Where; :PORT is every address.",
         default=DEFAULT_LISTEN,
@@ -353,7 +353,7 @@ def monitor_command(
     are those of `weboid status`, and need no running crawl. Requests with a host name are answered
     only for localhost and names given with --name; requests with an IP address always.
     """
-    if as_json:
+    if output.is_json:
         raise InputError("JSON is at /stats.json; or use `weboid status --json`.")
     with open_status_reader(where) as reader:
         reader.status()  # report unreadable stores at start-up

@@ -30,7 +30,7 @@ from weboid.cli.support.command_target import (
     CommandTarget,
     selection_of,
 )
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 
 CHAIN_LIMIT = 50
@@ -147,7 +147,7 @@ def list_command(
     match: str | None = MATCH,
     limit: int = option(type=click.IntRange(1, 1_000_000), default=20, show_default=True),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """List items in one state.
 
@@ -162,7 +162,7 @@ def list_command(
         else:
             found = list(_first(_scan(frontier, ItemState(state), selection), limit))
         total = frontier.counts()[ItemState(state)]
-    if as_json:
+    if output.is_json:
         for record in found:
             click.echo(json.dumps(record_facts(record), ensure_ascii=False))
         return
@@ -174,7 +174,7 @@ def list_command(
 
 @cli_command("show")
 def show_command(
-    *, url: str = argument(), where: CommandTarget = TARGET, as_json: bool = JSON
+    *, url: str = argument(), where: CommandTarget = TARGET, output: Output = OUTPUT
 ) -> None:
     """Show everything that is known of a URL.
 
@@ -185,7 +185,7 @@ def show_command(
         record = find_item(frontier, url)
         chain = via_chain(frontier, record)
         host = frontier.host(record.item.host, now=now)
-    if as_json:
+    if output.is_json:
         facts = record_facts(record) | {
             "via_chain": chain,
             "slot": json_value(asdict(host)) if host else None,
@@ -236,7 +236,7 @@ def retry_command(
     match: str | None = MATCH,
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Queue dead or skipped items once more.
 
@@ -256,7 +256,7 @@ def retry_command(
         count = sum(requeue(frontier, batch, seen, dry_run=dry_run) for batch in batches)
     for text in left:
         click.echo(text, err=True)
-    _say_count(count, "queued again", dry_run=dry_run, as_json=as_json)
+    _say_count(count, "queued again", dry_run=dry_run, output=output)
     return ExitCode.SOME_FAILED if left else ExitCode.OK
 
 
@@ -271,7 +271,7 @@ def purge_command(
     yes: bool = option("Do not ask."),
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Skip queued items unvisited.
 
@@ -296,7 +296,7 @@ def purge_command(
                     )
                     for batch in select_items(frontier, ItemState.QUEUED, selection)
                 )
-    _say_count(count, "skipped", dry_run=dry_run, as_json=as_json)
+    _say_count(count, "skipped", dry_run=dry_run, output=output)
 
 
 def _named(frontier: Frontier, urls: Sequence[str]) -> tuple[Iterable[list[ItemRecord]], list[str]]:
@@ -358,11 +358,11 @@ def _agreed(count: int) -> bool:
     return click.confirm(f"{count} items will be skipped unvisited. Go on?", abort=True, err=True)
 
 
-def _say_count(count: int, what: str, *, dry_run: bool, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({what.replace(" ", "_"): count, "dry_run": dry_run}))
-    else:
-        click.echo(f"{count} {'would be ' if dry_run else ''}{what}.")
+def _say_count(count: int, what: str, *, dry_run: bool, output: Output) -> None:
+    output.show(
+        {what.replace(" ", "_"): count, "dry_run": dry_run},
+        f"{count} {'would be ' if dry_run else ''}{what}.",
+    )
 
 
 @click.group("frontier")

@@ -27,7 +27,7 @@ from crawler.run.crawl_run import add_in_batches
 from weboid.app import collection_snapshot as snapshots
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import TARGET, CommandTarget, search_progress
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.run_output import format_size
 
@@ -55,7 +55,7 @@ def enqueue_command(
     ),
     job: str = option("The crawl whose scope and budget hold.", default="", metavar="NAME"),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Add URLs, also to a running crawl.
 
@@ -78,7 +78,7 @@ def enqueue_command(
         items = (NewItem(url, lane, job=job) for url in given)
         result = asyncio.run(add_in_batches(frontier, turns, items, now=_CLOCK.now, again=age))
         given.require_some()
-        _say(result, frontier, where, as_json=as_json)
+        _say(result, frontier, where, output=output)
     return ExitCode.SOME_FAILED if given.bad else ExitCode.OK
 
 
@@ -91,10 +91,10 @@ def _require_job(frontier: Frontier, job: str) -> None:
         raise InputError(f"There is no job {job!r}; known: {names}. `weboid crawl` makes one.")
 
 
-def _say(result: AddResult, frontier: Frontier, where: CommandTarget, *, as_json: bool) -> None:
+def _say(result: AddResult, frontier: Frontier, where: CommandTarget, output: Output) -> None:
     now = _CLOCK.now()
     stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
-    if as_json:
+    if output.is_json:
         facts = {
             "added": result.added,
             "duplicates": result.duplicates,
@@ -136,7 +136,7 @@ def export_command(
         None, "--state", type=click.Choice([str(each) for each in _ORDER])
     ),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Write the frontier as JSON lines.
 
@@ -146,14 +146,14 @@ def export_command(
     """
     wanted = [each for each in _ORDER if not states or str(each) in states]
     counts = dict.fromkeys(map(str, wanted), 0)
-    bar = search_progress("lines", quiet=as_json)
+    bar = search_progress("lines", quiet=output.is_json)
     with where.frontier() as frontier, _open_output(file) as out, bar:
         task = bar.add_task("", total=None)
         for state in wanted:
             for line in lines_of(frontier, state, scanned=lambda count: bar.advance(task, count)):
                 out.write(line + "\n")
                 counts[state] += 1
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps(counts), err=file == "-")
     else:
         told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
@@ -191,7 +191,7 @@ def import_command(
         show_default=True,
     ),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Queue the unfinished items of an export.
 
@@ -200,7 +200,7 @@ def import_command(
     all of it, use `snapshot`.
     """
     chosen = frozenset(map(ItemState, states))
-    bar = search_progress("lines", quiet=as_json)
+    bar = search_progress("lines", quiet=output.is_json)
     with where.frontier(make=True) as frontier, _open_input(file) as lines, bar:
         task = bar.add_task("", total=None)
         taken = add_lines(
@@ -210,28 +210,25 @@ def import_command(
             now=_CLOCK.now,
             progress=lambda number: bar.update(task, completed=number),
         )
-    _say_taken(taken, file, as_json=as_json)
+    _say_taken(taken, file, output=output)
     return ExitCode.SOME_FAILED if taken.bad else ExitCode.OK
 
 
-def _say_taken(taken: FrontierImport, file: str, *, as_json: bool) -> None:
+def _say_taken(taken: FrontierImport, file: str, output: Output) -> None:
     for problem in taken.problems:
         click.echo(f"{file}, {problem}", err=True)
     if taken.bad > len(taken.problems):
         click.echo(f"... and {taken.bad - len(taken.problems)} more lines.", err=True)
     added = taken.added
-    if as_json:
-        facts = {
-            "added": added.added,
-            "duplicates": added.duplicates,
-            "other_states": taken.other,
-            "bad_lines": taken.bad,
-        }
-        click.echo(json.dumps(facts))
-        return
+    facts = {
+        "added": added.added,
+        "duplicates": added.duplicates,
+        "other_states": taken.other,
+        "bad_lines": taken.bad,
+    }
     left = f"; {taken.other} in other states left out" if taken.other else ""
     bad = f"; {taken.bad} lines could not be used" if taken.bad else ""
-    click.echo(f"{added.added} added, {added.duplicates} known already{left}{bad}.")
+    output.show(facts, f"{added.added} added, {added.duplicates} known already{left}{bad}.")
 
 
 @contextmanager
@@ -252,7 +249,7 @@ def snapshot(
     *,
     folder: Path | None = argument("[DIR]", type=click.Path(path_type=Path)),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Copy the frontier while it is in use.
 
@@ -276,16 +273,18 @@ def snapshot(
                 raise UnavailableError(
                     f"{error} The user needs +bgsave and +info: name one that has these in --frontier."
                 ) from error
-        if as_json:
-            click.echo(json.dumps({"file": file or None}))
-            return
-        click.echo(f"Redis has written its copy{f', {file}, on its own machine' if file else ''}.")
-        click.echo("Workers rotate their crawl logs now.")
+        output.show(
+            {"file": file or None},
+            [
+                f"Redis has written its copy{f', {file}, on its own machine' if file else ''}.",
+                "Workers rotate their crawl logs now.",
+            ],
+        )
         return
     if folder is None:
         raise InputError("Name the folder of the copy: `weboid frontier snapshot DIR`.")
     made = snapshots.snapshot_frontier(read_collection(where.layout.root), folder, now=_CLOCK.now())
-    if as_json:
+    if output.is_json:
         facts = {
             "folder": str(made.folder),
             "bytes": made.size_bytes,

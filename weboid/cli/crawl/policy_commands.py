@@ -31,7 +31,7 @@ from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import open_local_pool
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import JSON, end_moment
+from weboid.cli.support.options import OUTPUT, Output, end_moment
 from weboid.cli.support.parameters import argument, cli_command, option
 
 _CLOCK = SystemClock()
@@ -52,7 +52,7 @@ def explain_command(
         "Fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."
     ),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the result of each rule for a URL, in their order, and which one decides.
 
@@ -66,20 +66,17 @@ def explain_command(
     deciding = next((each for each in opinions if each.is_against), None)
     outcome = _WORDS[deciding.verdict.action if deciding else RuleAction.VISIT]
     history = _history(record)
-    if as_json:
-        rules = [
-            {
-                "rule": each.rule,
-                "against": each.is_against,
-                "text": each.text,
-                "decides": each is deciding,
-            }
-            for each in opinions
-        ]
-        reason = deciding.verdict.reason if deciding else ""
-        facts = {"outcome": outcome, "reason": reason, "rules": rules, "frontier": history}
-        click.echo(json.dumps({"url": key, **facts}, ensure_ascii=False))
-        return
+    rules = [
+        {
+            "rule": each.rule,
+            "against": each.is_against,
+            "text": each.text,
+            "decides": each is deciding,
+        }
+        for each in opinions
+    ]
+    reason = deciding.verdict.reason if deciding else ""
+    facts = {"outcome": outcome, "reason": reason, "rules": rules, "frontier": history}
     rows = [
         (
             each.rule,
@@ -88,10 +85,14 @@ def explain_command(
         )
         for each in opinions
     ]
-    click.echo(clean(key))
-    for line in table(("rule", "", "says"), rows, columns=None, indent="  ")[1:]:
-        click.echo(line)
-    click.echo(f"It would be {outcome}. {clean(history)}")
+    output.show(
+        {"url": key, **facts},
+        [
+            clean(key),
+            *table(("rule", "", "says"), rows, columns=None, indent="  ")[1:],
+            f"It would be {outcome}. {clean(history)}",
+        ],
+    )
 
 
 def _history(record: ItemRecord | None) -> str:
@@ -199,7 +200,7 @@ def list_command(
     ),
     expired: bool = option("Also those that are over."),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the entries."""
     with where.frontier() as frontier:
@@ -219,7 +220,7 @@ def list_command(
         and actor in (None, entry.actor)
         and (expired or entry.holds(now))
     }
-    if as_json:
+    if output.is_json:
         facts = {key: {"id": key, **entry.facts} for key, entry in shown.items()}
         unread = [{"id": key, "reason": why} for key, why in entries.unread.items()]
         document = {"entries": list(facts.values()), "unreadable": unread}
@@ -245,7 +246,7 @@ def add_command(
     expires: str | None = option("After so long (30d), or then (2026-12-31).", metavar="WHEN"),
     actor: str | None = option("Author of the change.  [default: you]", "--by"),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Add entries, or change those about the same pattern."""
     now = _CLOCK.now()
@@ -277,7 +278,7 @@ def add_command(
     for entry in made:
         facts = {"id": entry.id, **entry.facts}
         text = f"{entry.id}  {clean(str(entry))}"
-        click.echo(json.dumps(facts, ensure_ascii=False) if as_json else text)
+        click.echo(json.dumps(facts, ensure_ascii=False) if output.is_json else text)
 
 
 @cli_command("remove", policy_group)
@@ -286,7 +287,7 @@ def remove_command(
     names: tuple[str, ...] = argument("ID|PATTERN...", required=True),
     kind: str | None = option("Only entries of that kind.", type=_KINDS),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Remove entries, by their ids or all of a pattern."""
     removed = []
@@ -305,9 +306,9 @@ def remove_command(
                     f"No entry has the id or pattern {name[:200]!r}; `weboid policy list` shows them."
                 )
             removed += [key for key in found if frontier.take_back(POLICY_ORDER, key)]
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps({"removed": removed}))
-    for key in () if as_json else removed:
+    for key in () if output.is_json else removed:
         click.echo(f"Removed {key}  {clean(str(entries[key])) if key in entries else ''}".rstrip())
 
 

@@ -57,8 +57,9 @@ from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
     DURATION,
-    JSON,
+    OUTPUT,
     PROFILE,
+    Output,
     warn_missing_contact,
 )
 from weboid.cli.support.parameters import argument, cli_command, option
@@ -284,7 +285,7 @@ def check_command(
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
     profile: str = PROFILE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Check the links that are due, or the URLs that are named, and store the results.
 
@@ -304,7 +305,7 @@ def check_command(
             with store.reading() as rows:
                 count = due_urls.count_due(rows, part, today)
                 hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
-            if as_json:
+            if output.is_json:
                 facts = {
                     "due": count,
                     "part": str(part),
@@ -319,7 +320,7 @@ def check_command(
                     click.echo(line)
             return ExitCode.OK
         warn_missing_contact(settings.links.contact)
-        show = CheckReporter(as_json=as_json)
+        show = CheckReporter(as_json=output.is_json)
         with show:
             if urls:
                 return uvloop.run(_check_named(store, _find(store, urls), order, show))

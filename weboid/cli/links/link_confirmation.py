@@ -45,9 +45,10 @@ from weboid.cli.support.options import (
     DEDUP,
     DURATION,
     FRONTIER,
-    JSON,
+    OUTPUT,
     PROFILE,
     WORKERS,
+    Output,
     shared_settings,
 )
 from weboid.cli.support.parameters import cli_command, option
@@ -85,7 +86,7 @@ def confirm_command(
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
     workers: int = WORKERS,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Confirm in a browser the links that are about to be marked dead.
 
@@ -111,11 +112,11 @@ def confirm_command(
         task = _BrowserConfirmation(
             store, CaptureOpinions(database, ArtifactReader(layout)), settings, queue
         )
-        crew = None if no_visit else _ConfirmOptions(collection, workers, as_json, hand_over)
+        crew = None if no_visit else _ConfirmOptions(collection, workers, output.is_json, hand_over)
         goes_on = True
         while goes_on:
             left, goes_on = task.round(crew, limit=limit, lately=lately)
-            _say(task.booked, left, as_json=as_json)
+            _say(task.booked, left, output=output)
             task.booked.clear()
             goes_on = goes_on and every is not None and asyncio.run(wait_unless_stopped(every))
 
@@ -359,8 +360,8 @@ def _via(record: ItemRecord | None) -> str:
     return record.item.via if record is not None else ""
 
 
-def _say(booked: Sequence[RecordedResult], left: Sequence[AwaitingLink], *, as_json: bool) -> None:
-    if as_json:
+def _say(booked: Sequence[RecordedResult], left: Sequence[AwaitingLink], output: Output) -> None:
+    if output.is_json:
         for each in booked:
             click.echo(json.dumps(_facts(each), ensure_ascii=False))
         return

@@ -52,8 +52,9 @@ from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
-    JSON,
+    OUTPUT,
     PROFILE,
+    Output,
 )
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import registry_settings
@@ -107,7 +108,7 @@ def command(
     profile: str = PROFILE,
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Show, find, choose and verify the copies of links in archives.
 
@@ -124,7 +125,7 @@ def command(
     settings = registry_settings(profile, database_url, collection)
     layout = read_collection(collection)
     with closing(open_registry_store(layout, settings.index.url)) as store:
-        task = _CopiesOptions(store, layout, settings, url, limit, front, as_json, dry_run)
+        task = _CopiesOptions(store, layout, settings, url, limit, front, output.is_json, dry_run)
         if verify:
             return _verify(task)
         if find:

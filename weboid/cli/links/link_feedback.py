@@ -58,8 +58,9 @@ from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
-    JSON,
+    OUTPUT,
     PROFILE,
+    Output,
     end_moment,
 )
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
@@ -95,7 +96,7 @@ _SHARED_OPTIONS: dict[str, Any] = {
     "dry_run": option("Show how many links would change.", is_flag=True),
     "collection": COLLECTION,
     "database_url": DATABASE,
-    "as_json": JSON,
+    "output": OUTPUT,
 }
 
 
@@ -152,7 +153,7 @@ def _make(
     dry_run: bool,
     collection: Path,
     database_url: str,
-    as_json: bool,
+    output: Output,
     setting: str = "",
 ) -> int:
     now = _CLOCK.now()
@@ -180,8 +181,8 @@ def _make(
         else:
             with registry.store.writing() as rows:
                 made = put_marks(rows, made)
-            tally = _settled(registry, quiet=as_json)
-    _print_marked("marked", made, tally, dry_run=dry_run, as_json=as_json)
+            tally = _settled(registry, quiet=output.is_json)
+    _print_marked("marked", made, tally, dry_run=dry_run, output=output)
     return ExitCode.OK
 
 
@@ -193,7 +194,7 @@ def lift_command(
     dry_run: bool = _SHARED_OPTIONS["dry_run"],
     collection: Path = _SHARED_OPTIONS["collection"],
     database_url: str = _SHARED_OPTIONS["database_url"],
-    as_json: bool = _SHARED_OPTIONS["as_json"],
+    output: Output = OUTPUT,
 ) -> None:
     """Lift marks: their links are watched again within a week. They stay in the history."""
     with open_registry_session(collection, database_url) as registry:
@@ -204,18 +205,18 @@ def lift_command(
         else:
             with registry.store.writing() as rows:
                 lift_marks(rows, lifted, actor_name(actor), _CLOCK.now())
-            tally = _settled(registry, quiet=as_json)
-    _print_marked("lifted", lifted, tally, dry_run=dry_run, as_json=as_json)
+            tally = _settled(registry, quiet=output.is_json)
+    _print_marked("lifted", lifted, tally, dry_run=dry_run, output=output)
 
 
 @cli_command("settle", mark_group)
 def settle_command(
-    *, collection: Path = COLLECTION, database_url: str = DATABASE, as_json: bool = JSON
+    *, collection: Path = COLLECTION, database_url: str = DATABASE, output: Output = OUTPUT
 ) -> None:
     """Continue an interrupted change, and lift expired marks."""
     with open_registry_session(collection, database_url) as registry:
-        tally = _settled(registry, quiet=as_json)
-    _print_marked("settled", (), tally, dry_run=False, as_json=as_json)
+        tally = _settled(registry, quiet=output.is_json)
+    _print_marked("settled", (), tally, dry_run=False, output=output)
 
 
 @cli_command("list", mark_group)
@@ -225,7 +226,7 @@ def list_command(
     with_all: bool = option("Also those that are over.", "--all"),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the marks."""
     now = _CLOCK.now()
@@ -239,7 +240,7 @@ def list_command(
             decides = MarkSet(active_marks(rows), _CLOCK).first(fetch_key(url))
             marks = [mark for mark in marks if decides is not None and mark.id == decides.id]
     shown = [mark for mark in marks if with_all or mark.holds(now) or mark.id in waiting]
-    if as_json:
+    if output.is_json:
         found = [{**_mark_facts(mark), "settled": mark.id not in waiting} for mark in shown]
         click.echo(json.dumps(found, ensure_ascii=False))
         return
@@ -264,10 +265,10 @@ def _settled(registry: RegistrySession, *, quiet: bool) -> MarkTally:
 
 
 def _print_marked(
-    done: str, marks: Sequence[LinkMark], tally: MarkTally, *, dry_run: bool, as_json: bool
+    done: str, marks: Sequence[LinkMark], tally: MarkTally, *, dry_run: bool, output: Output
 ) -> None:
     counts = {state: tally.changed[state] for state in _BECOMES if tally.changed[state]}
-    if as_json:
+    if output.is_json:
         facts = {
             done: [_mark_facts(mark) for mark in marks],
             "links": tally.looked,
@@ -349,7 +350,7 @@ def replace_command(
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
     profile: str = PROFILE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Propose another URL for a dead one, remove it, or show the proposals.
 
@@ -365,20 +366,20 @@ def replace_command(
     settings = registry_settings(profile, database_url, collection)
     with open_registry_session(collection, database_url) as registry:
         if url is None:
-            return _test(registry, settings, limit, as_json=as_json)
+            return _test(registry, settings, limit, output=output)
         if is_removal:
             with registry.store.writing() as rows:
                 gone = remove_replacement(rows, url, registry.reporter(actor), _CLOCK.now())
             facts = {"removed": gone}
-            click.echo(json.dumps(facts) if as_json else f"Removed {clean(gone)}.")
+            click.echo(json.dumps(facts) if output.is_json else f"Removed {clean(gone)}.")
         elif address is None:
-            _show(registry, url, as_json=as_json)
+            _show(registry, url, output=output)
         else:
             around = _surroundings(registry, settings.links)
             who = registry.reporter(actor)
             with registry.store.writing() as rows:
                 done = propose_replacement(rows, url, address, who, _CLOCK.now(), around)
-            _print_proposed(done, as_json=as_json)
+            _print_proposed(done, output=output)
     return ExitCode.OK
 
 
@@ -390,8 +391,8 @@ def _surroundings(registry: RegistrySession, settings: LinksSettings) -> Proposa
     )
 
 
-def _print_proposed(done: ProposalResult, *, as_json: bool) -> None:
-    if as_json:
+def _print_proposed(done: ProposalResult, output: Output) -> None:
+    if output.is_json:
         facts = {"address": done.address, "archive": done.archive or None, "new": done.is_new}
         click.echo(json.dumps(facts, ensure_ascii=False))
     elif done.archive:
@@ -402,11 +403,11 @@ def _print_proposed(done: ProposalResult, *, as_json: bool) -> None:
         click.echo(f"{clean(done.address)} is proposed already.")
 
 
-def _show(registry: RegistrySession, url: str, *, as_json: bool) -> None:
+def _show(registry: RegistrySession, url: str, output: Output) -> None:
     with registry.store.reading() as rows:
         observed = require_observed(rows, url)
         found = replacements_of(rows, [observed.id]).get(observed.id)
-    if as_json:
+    if output.is_json:
         click.echo(
             json.dumps({"url": observed.url, "replacement": found and _replacement_facts(found)})
         )
@@ -423,13 +424,10 @@ def _replacement_facts(found: ReplacementProposal) -> dict[str, object]:
     return {"address": found.address, "stage": found.stage.name.lower(), "tested": tested}
 
 
-def _test(registry: RegistrySession, settings: Settings, limit: int, *, as_json: bool) -> int:
+def _test(registry: RegistrySession, settings: Settings, limit: int, output: Output) -> int:
     def told(which: ReplacementProposal, stage: ProposalStage) -> None:
-        if as_json:
-            facts = {"url": which.url, **_replacement_facts(changed(which, stage=stage))}
-            click.echo(json.dumps(facts, ensure_ascii=False))
-        else:
-            click.echo(f"{clean(which.address)} {_STAGES[stage]}.")
+        facts = {"url": which.url, **_replacement_facts(changed(which, stage=stage))}
+        output.show(facts, f"{clean(which.address)} {_STAGES[stage]}.")
 
     async def run() -> int:
         turns = HostTurns(settings.links.host_gap_s, monotonic=_CLOCK.monotonic)
@@ -442,7 +440,7 @@ def _test(registry: RegistrySession, settings: Settings, limit: int, *, as_json:
             return stages.total()
 
     count = asyncio.run(run())
-    if not as_json:
+    if not output.is_json:
         click.echo(f"{count:,} tested." if count else "Nothing waits for a test.")
     return ExitCode.OK
 
@@ -468,7 +466,7 @@ def report_command(
     ),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Report links as reachable that are shown as dead.
 
@@ -488,14 +486,14 @@ def report_command(
                 limits = limits_of(per_day)
                 done = add_report(rows, named, who, now, is_pattern=is_pattern, limits=limits)
     if isinstance(done, WithdrawalResult):
-        _say_withdrawn(done, as_json=as_json)
+        _say_withdrawn(done, output=output)
     else:
-        _say_reported(done, as_json=as_json)
+        _say_reported(done, output=output)
 
 
-def _say_reported(done: ReportResult, *, as_json: bool) -> None:
+def _say_reported(done: ReportResult, output: Output) -> None:
     until = date_of(done.until_day).isoformat()
-    if as_json:
+    if output.is_json:
         facts = {
             "reported": done.urls,
             "until": until,
@@ -514,8 +512,8 @@ def _say_reported(done: ReportResult, *, as_json: bool) -> None:
         click.echo("Enough of the domain is reported: all of it is presumed reachable.")
 
 
-def _say_withdrawn(gone: WithdrawalResult, *, as_json: bool) -> None:
-    if as_json:
+def _say_withdrawn(gone: WithdrawalResult, output: Output) -> None:
+    if output.is_json:
         facts = {"withdrawn": gone.reports, "domain_no_longer_presumed": gone.presumption}
         click.echo(json.dumps(facts))
         return

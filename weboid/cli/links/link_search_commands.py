@@ -41,7 +41,7 @@ from links.rules.wiki_rules import (
 )
 from links.url_parts import url_parts_of
 from weboid.app.text_table import clean, fitted, table, width
-from weboid.cli.support.options import COLLECTION, DATABASE, JSON
+from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry, wiki_named
 
@@ -63,7 +63,7 @@ def search_command(
     after: str = option("Go on where an answer ended.", default="", metavar="PLACE"),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Find links by a pattern, as MediaWiki's LinkSearch does.
 
@@ -88,7 +88,7 @@ def search_command(
         for part in _parts(store, meant, wanted, limit=limit, after=after):
             found += part.links
             after = part.after
-    if as_json:
+    if output.is_json:
         document = {
             "pattern": meant.text,
             "links": [link_facts(link) for link in found],
@@ -199,7 +199,7 @@ def add_command(
     dry_run: bool = _DRY_OPTION,
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Exclude the hosts or URL prefixes that the entries name.
 
@@ -222,7 +222,7 @@ def add_command(
                 change_wiki(rows, found, settings=settings)
         for entry in entries:
             changed[entry.text] = _known_links(store, found, entry, mark=not dry_run)
-    if as_json:
+    if output.is_json:
         facts = [
             {"entry": entry.text, "as": word, "known_links": changed[entry.text]}
             for entry in entries
@@ -248,7 +248,7 @@ def remove_command(
     dry_run: bool = _DRY_OPTION,
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Remove entries from the list; searches show such links again at once."""
     marked = 0
@@ -267,7 +267,7 @@ def remove_command(
             change_wiki(rows, found, settings=settings)
             named = {_spelled(text, _FORMS[word]) for text in texts}
             marked = sum(mark_pages_of_entry(rows, found.id, text) for text in sorted(named))
-    if as_json:
+    if output.is_json:
         facts = {"wiki": str(found.name), "removed": list(texts), "pages_marked": marked}
         click.echo(json.dumps({**facts, "dry_run": dry_run}, ensure_ascii=False))
         return
@@ -283,7 +283,7 @@ def list_command(
     wiki: str = _WIKI_OPTION,
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the list, with the number of links that each entry excludes."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
@@ -294,7 +294,7 @@ def list_command(
     facts = [_entry_facts(entry.text, _WORDS[entry.form], counts) for entry in entries]
     named = {entry.text for entry in entries}
     facts += [_entry_facts(text, "", counts) for text in sorted(set(counts) - named)]
-    if as_json:
+    if output.is_json:
         document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable(settings)}
         click.echo(json.dumps(document, ensure_ascii=False))
         return
@@ -323,7 +323,7 @@ def suggest_command(
     ),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Suggest hosts to exclude, with their figures.
 
@@ -338,7 +338,7 @@ def suggest_command(
             for each in suggest_exclusions(rows, found.id, least_share=share, most_urls=most_urls)
             if excluded.entry_for(url_parts_of(f"https://{each.host}/")) is None
         ]
-    if as_json:
+    if output.is_json:
         facts = [
             {
                 "host": each.host,

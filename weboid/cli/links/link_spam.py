@@ -39,7 +39,7 @@ from links.url_parts import key_of
 from net.public_suffix import registrable
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import COLLECTION, DATABASE, JSON
+from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import farm_named, open_registry, wiki_named
 
@@ -78,7 +78,7 @@ def load_command(
     dry_run: bool = option("Report unusable lines, without storing the list."),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Load a list in a wiki's format, replacing the one of that name.
 
@@ -97,7 +97,7 @@ def load_command(
         else:
             read = put_list(rows, farm_id, given, wiki_id=wiki_id, today=today)
     problems = read.problems
-    if as_json:
+    if output.is_json:
         document = {
             "name": given.name,
             "kind": str(given.kind),
@@ -140,7 +140,7 @@ def unload_command(
 
 @cli_command("lists", spam_group)
 def lists_command(
-    *, collection: Path = COLLECTION, database_url: str = DATABASE, as_json: bool = JSON
+    *, collection: Path = COLLECTION, database_url: str = DATABASE, output: Output = OUTPUT
 ) -> None:
     """Show the stored lists."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
@@ -156,7 +156,7 @@ def lists_command(
         }
         for each in kept
     ]
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps({"lists": facts}, ensure_ascii=False))
         return
     if not facts:
@@ -175,7 +175,7 @@ def hits_command(
     after: str = option("Go on where an answer ended.", metavar="PLACE", default=""),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the pages of a wiki that have listed links."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
@@ -183,7 +183,7 @@ def hits_command(
         hits = spam_on(rows, found.id, limit=limit + 1, after=_place(after))
     more = _after(hits[limit - 1]) if len(hits) > limit else ""
     hits = hits[:limit]
-    if as_json:
+    if output.is_json:
         document = {"wiki": str(found.name), "hits": list(map(_facts, hits)), "after": more}
         click.echo(json.dumps(document, ensure_ascii=False))
         return
@@ -208,7 +208,7 @@ def spam_test_command(
     wiki: str = _WIKI_OPTION,
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Test URLs against a wiki's rules: watched, or why not."""
     with open_registry(collection, database_url) as store, store.reading() as rows:
@@ -225,7 +225,7 @@ def spam_test_command(
         odd = ", ".join(each.warnings)
         why = f" ({clean(each.note)})" if each.note else ""
         said = f"{clean(each.text)}: {each.sort}{why}" + (f"; {odd}" if odd else "")
-        click.echo(json.dumps(facts, ensure_ascii=False) if as_json else said)
+        click.echo(json.dumps(facts, ensure_ascii=False) if output.is_json else said)
 
 
 @cli_command("scan", spam_group)
@@ -235,7 +235,7 @@ def scan_command(
     dry_run: bool = option("Name what would be found, and mark nothing."),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Match all known links against the lists, after the lists have changed.
 
@@ -246,7 +246,7 @@ def scan_command(
         with store.reading() as rows:
             found = wiki_named(rows, wiki)
         looked_at, named, marked = _scan(store, found, dry_run=dry_run)
-    if as_json:
+    if output.is_json:
         document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
         click.echo(json.dumps({**document, "pages_marked": marked, "dry_run": dry_run}))
         return
@@ -352,7 +352,7 @@ def additions_command(
     limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show which accounts add links to one domain on several wikis.
 
@@ -371,7 +371,7 @@ def additions_command(
         else:
             found = domain_spreads(rows, since_day=since, least_wikis=least_wikis, limit=limit)
             facts = list(map(_spread_facts, found))
-    if as_json:
+    if output.is_json:
         key = "additions" if named or account else "spreads"
         click.echo(json.dumps({key: facts}, ensure_ascii=False))
         return

@@ -47,8 +47,9 @@ from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
     DURATION,
-    JSON,
+    OUTPUT,
     PROFILE,
+    Output,
 )
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import registry_settings
@@ -70,7 +71,7 @@ def recognise_command(
     front: tuple[str, ...] = option("An origin of our own pages.", metavar="ORIGIN"),
     ask: bool = option("Query the archive for the page, or with --of fetch the copy."),
     profile: str = PROFILE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Recognise archive URLs: the archive, the archived page, and the time.
 
@@ -82,10 +83,7 @@ def recognise_command(
         told = asyncio.run(_asked(urls, reference, front, profile))
         documents = [one | more for one, more in zip(documents, told, strict=True)]
     for document in documents:
-        if as_json:
-            click.echo(json.dumps(document, ensure_ascii=False))
-        else:
-            click.echo("\n".join(_lines(document)))
+        output.show(document, "\n".join(_lines(document)))
     failed = any(each["service"] is None or each.get("belongs") is False for each in documents)
     return ExitCode.SOME_FAILED if failed else ExitCode.OK
 
@@ -185,7 +183,7 @@ def mirror_command(
     profile: str = PROFILE,
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Submit visited pages to other archives, or find copies of those that failed.
 
@@ -209,19 +207,21 @@ def mirror_command(
         start = CLOCK.now() - since
         if dry_run:
             for url, visited in islice(task.waiting(start), limit):
-                click.echo(json.dumps({"url": url.url}) if as_json else f"{visited}  {url.url}")
+                click.echo(
+                    json.dumps({"url": url.url}) if output.is_json else f"{visited}  {url.url}"
+                )
             return ExitCode.OK
         if every is None:
             return (
                 ExitCode.SOME_FAILED
-                if _round(task, start, limit, as_json=as_json)[1]
+                if _round(task, start, limit, output=output)[1]
                 else ExitCode.OK
             )
         backoff = ExponentialBackoff(every.total_seconds(), max(_LONGEST_S, every.total_seconds()))
         failed, goes_on = False, True
         while goes_on:
             try:
-                start, failed = _round(task, start, limit, as_json=as_json)
+                start, failed = _round(task, start, limit, output=output)
             except InputError:
                 raise
             except Exception as error:
@@ -236,13 +236,13 @@ def mirror_command(
 
 
 def _round(
-    task: "_CaptureMirror", start: datetime, limit: int, *, as_json: bool
+    task: "_CaptureMirror", start: datetime, limit: int, output: Output
 ) -> tuple[datetime, bool]:
     """Mirror waiting visits; return the next start time, and whether some are to be retried."""
     begun = CLOCK.now()
     todo = list(islice(task.waiting(start), limit))
     done = asyncio.run(task.do(todo))
-    _say(done, as_json=as_json)
+    _say(done, output=output)
     if len(todo) < limit:  # else more is waiting
         start = max(start, begun - _AGAIN)
     return start, any(each.done is MirrorOutcome.LATER for each in done)
@@ -286,23 +286,18 @@ class _CaptureMirror:
             ]
 
 
-def _say(done: list[MirrorResult], *, as_json: bool) -> None:
+def _say(done: list[MirrorResult], output: Output) -> None:
     for each in done:
-        if as_json:
-            copy = each.copy
-            facts = {
-                "url": each.url,
-                "outcome": str(each.done),
-                "copy": None
-                if copy is None
-                else {"archive": copy.service, "address": copy.address},
-                "note": each.note,
-            }
-            click.echo(json.dumps(facts, ensure_ascii=False))
-        else:
-            where = clean(each.copy.address) if each.copy is not None else clean(each.note)
-            click.echo(f"{each.done:<6} {clean(each.url)}  {where}")
-    if not as_json:
+        copy = each.copy
+        facts = {
+            "url": each.url,
+            "outcome": str(each.done),
+            "copy": None if copy is None else {"archive": copy.service, "address": copy.address},
+            "note": each.note,
+        }
+        where = clean(each.copy.address) if each.copy is not None else clean(each.note)
+        output.show(facts, f"{each.done:<6} {clean(each.url)}  {where}")
+    if not output.is_json:
         counted = Counter(str(each.done) for each in done)
         told = ", ".join(f"{count} {name}" for name, count in sorted(counted.items()))
         click.echo(f"{len(done)} links{': ' + told if told else ''}.", err=True)

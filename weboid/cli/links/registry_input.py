@@ -47,7 +47,7 @@ from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import COLLECTION, DATABASE, JSON
+from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry
 from wiki.settings import WikiSettings
@@ -73,7 +73,7 @@ def wiki_command(
     ),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Add a wiki or change its settings; without NAME show all.
 
@@ -81,7 +81,7 @@ def wiki_command(
     together, and readers of one never see pages of another. Without @ the farm is WMF.
     """
     if name is None:
-        return _show_all(collection, database_url, as_json=as_json)
+        return _show_all(collection, database_url, output=output)
     wanted = parse_wiki(name)
     given = _settings(settings)
     with (
@@ -104,17 +104,14 @@ def wiki_command(
         wiki = ensure_wiki(connection, wanted, day=day_of(_CLOCK.now()))
         merged = {**json.loads(wiki.settings), **given} if given else None
         wiki = change_wiki(connection, wiki, url=url, pages_url=pages_url, settings=merged)
-    if as_json:
-        click.echo(json.dumps(_facts(wiki), ensure_ascii=False))
-    else:
-        click.echo(f"{wiki.name} is known.")
+    output.show(_facts(wiki), f"{wiki.name} is known.")
     return ExitCode.OK
 
 
-def _show_all(collection: Path, database_url: str, *, as_json: bool) -> int:
+def _show_all(collection: Path, database_url: str, output: Output) -> int:
     with open_registry(collection, database_url) as store, store.reading() as connection:
         wikis, farms = all_wikis(connection), all_farms(connection)
-    if as_json:
+    if output.is_json:
         document = {
             "wikis": [_facts(wiki) for wiki in wikis],
             "farms": [
@@ -140,7 +137,7 @@ def _settings(given: tuple[str, ...]) -> dict[str, Any]:
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise InputError(f"{text[:80]!r} sets nothing: write KEY=JSON, such as {PUBLIC}=false.")
+            raise InputError(f"{text[:80]!r} sets nothing: write KEY=such as {PUBLIC}=false.")
         try:
             found[key.strip()] = json.loads(value)
         except ValueError as error:
@@ -177,7 +174,7 @@ def add_page_command(
     keep: bool = option("Add to the links that the page has already.", "--add"),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Set the links of a page of a wiki.
 
@@ -190,7 +187,7 @@ def add_page_command(
         given += [line.strip() for line in sys.stdin if line.strip()]
     with open_registry(collection, database_url, make=True) as store:
         links = _put(store, wiki, PageName(page_id or 0, page, namespace), given, keep=keep)
-    if as_json:
+    if output.is_json:
         facts = [{"url": text, "sort": sort, "note": note} for text, sort, note in links]
         click.echo(json.dumps({"wiki": wiki, "page": page, "links": facts}, ensure_ascii=False))
         return
@@ -237,7 +234,7 @@ def import_command(
     dry_run: bool = option("Show the content of the file, without writing it."),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Import the links of wikis from FILE, or from standard input.
 
@@ -260,7 +257,7 @@ def import_command(
             *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
             *(MofNCompleteColumn(), TimeRemainingColumn()),
         )
-        progress = stack.enter_context(Progress(*columns, transient=True, disable=as_json))
+        progress = stack.enter_context(Progress(*columns, transient=True, disable=output.is_json))
         bad = _read(stream, spool, wiki, progress, size=_size(stream))
         task = progress.add_task("writing", total=spool.pages())
         importer = LinkImporter(store, day=day_of(_CLOCK.now()), digest=_digest(file, wiki))
@@ -270,7 +267,7 @@ def import_command(
             done = importer.run(
                 spool, anew=restart, progress=lambda more: progress.advance(task, more)
             )
-    _say(done, bad, spool, dry_run=dry_run, as_json=as_json)
+    _say(done, bad, spool, dry_run=dry_run, output=output)
     return ExitCode.SOME_FAILED if bad else ExitCode.OK
 
 
@@ -335,9 +332,9 @@ def _read(
     return bad
 
 
-def _say(done: ImportSummary, bad: int, spool: PageSpool, *, dry_run: bool, as_json: bool) -> None:
+def _say(done: ImportSummary, bad: int, spool: PageSpool, *, dry_run: bool, output: Output) -> None:
     sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
-    if as_json:
+    if output.is_json:
         facts = {
             "wikis": [str(name) for name in spool.names],
             "pages": done.pages,

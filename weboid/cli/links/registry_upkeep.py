@@ -27,8 +27,9 @@ from weboid.cli.links.link_check import open_existing_registry
 from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
-    JSON,
+    OUTPUT,
     PROFILE,
+    Output,
 )
 from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.registry_access import open_registry, registry_settings
@@ -43,7 +44,7 @@ def passes_command(
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
     profile: str = PROFILE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the latest passes, and whether all links are checked in time.
 
@@ -60,7 +61,7 @@ def passes_command(
             late = longest_due(rows, day=day_of(now))
             awaiting = due_urls.count_awaiting(rows)
         lacking = 0 if settings.links.archives else count_without_copy(store, layout, settings)
-    if as_json:
+    if output.is_json:
         document = {
             "passes": [_facts(row) for row in found],
             "outlook": None
@@ -125,7 +126,7 @@ def purge_command(
     profile: str = PROFILE,
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Delete old check results, and URLs, links and pages not seen for `[links] keep_days`.
 
@@ -139,7 +140,7 @@ def purge_command(
             gone = to_purge(store, day=today, keep_days=keep_days)
         else:
             columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-            with Progress(*columns, transient=True, disable=as_json) as progress:
+            with Progress(*columns, transient=True, disable=output.is_json) as progress:
                 task = progress.add_task("forgetting")
                 gone = purge(
                     store,
@@ -149,14 +150,11 @@ def purge_command(
                         task, description=f"forgetting {what}"
                     ),
                 )
-    _say(gone, dry_run=dry_run, as_json=as_json)
+    _say(gone, dry_run=dry_run, output=output)
 
 
-def _say(gone: PurgeSummary, *, dry_run: bool, as_json: bool) -> None:
+def _say(gone: PurgeSummary, *, dry_run: bool, output: Output) -> None:
     counts = gone._asdict()
-    if as_json:
-        click.echo(json.dumps({**counts, "dry_run": dry_run}))
-        return
     parts = [f"{count:,} {what}" for what, count in counts.items() if count]
     verb = "Would forget" if dry_run else "Forgot"
-    click.echo(f"{verb} {', '.join(parts) or 'nothing'}.")
+    output.show({**counts, "dry_run": dry_run}, f"{verb} {', '.join(parts) or 'nothing'}.")

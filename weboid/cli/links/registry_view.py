@@ -39,7 +39,7 @@ from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
 from weboid.app.copy_sources import own_copy
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.options import COLLECTION, DATABASE, JSON, host_name
+from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output, host_name
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry
 
@@ -72,7 +72,7 @@ def list_command(
     after: str = option("Go on where an earlier answer ended.", metavar="PLACE", default=""),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """List URLs, a wiki's links, or its pages.
 
@@ -92,7 +92,7 @@ def list_command(
         )
         lines = _pages(reader, asked) if as_pages else _links(reader, asked)
     place = ".".join(map(str, lines[-1].place)) if len(lines) == limit else ""
-    if as_json:
+    if output.is_json:
         for line in lines:
             click.echo(json.dumps(line.facts, ensure_ascii=False))
         click.echo(json.dumps({"after": place or None}))
@@ -223,7 +223,7 @@ def show_command(
     ),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show what is known of a URL: its state, its history, where it is cited, copies, quirks.
 
@@ -237,7 +237,7 @@ def show_command(
         refused = [] if found is not None else refused_uses(reader, url, limit=max(limit, 1))
         if refused:
             names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
-            _say_refused(url, refused, names, as_json=as_json)
+            _say_refused(url, refused, names, output=output)
             return
         if fault is not None:
             raise fault
@@ -255,11 +255,7 @@ def show_command(
     if own is not None:
         about = {"service": own.service, "address": own.address, "timestamp": own.timestamp}
         document["copies"].insert(0, {**about, "checked": None, "locked": False})
-    if as_json:
-        click.echo(json.dumps(document, ensure_ascii=False))
-    else:
-        for line in _lines(document):
-            click.echo(line)
+    output.show(document, _lines(document))
 
 
 def _identity(url: str) -> tuple[str, BadUrlError | None]:
@@ -270,7 +266,7 @@ def _identity(url: str) -> tuple[str, BadUrlError | None]:
         return "", error
 
 
-def _say_refused(url: str, uses: list[RefusedUse], names: dict[int, str], *, as_json: bool) -> None:
+def _say_refused(url: str, uses: list[RefusedUse], names: dict[int, str], output: Output) -> None:
     pages = [
         {
             "wiki": names.get(use.page.wiki_id, ""),
@@ -282,14 +278,11 @@ def _say_refused(url: str, uses: list[RefusedUse], names: dict[int, str], *, as_
         for use in uses
     ]
     reason = uses[0].reason
-    if as_json:
-        document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
-        click.echo(json.dumps(document, ensure_ascii=False))
-        return
+    document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
     said = _REASONS.get(reason, f"no valid address ({clean(reason)})")
-    click.echo(f"{clean(url)}\n  not watched: {said}")
-    for line in _part("Pages", map(_page_line, pages)):
-        click.echo(line)
+    output.show(
+        document, [f"{clean(url)}\n  not watched: {said}", *_part("Pages", map(_page_line, pages))]
+    )
 
 
 def _document(facts: UrlFacts, uses: list[LinkUse], names: dict[int, str]) -> dict[str, Any]:

@@ -55,8 +55,9 @@ from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
-    JSON,
+    OUTPUT,
     PROFILE,
+    Output,
 )
 from weboid.cli.support.parameters import argument, cli_command, option
 
@@ -95,7 +96,7 @@ def save(
     profile: str = PROFILE,
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Save how playback shows a sample of pages, under NAME.
 
@@ -106,7 +107,7 @@ def save(
     layout = read_collection(collection)
     baseline = open_baseline(layout.quality_baselines, name)
     if dry_run:
-        _list(_drawn(layout, database_url, sample, seed, level), as_json=as_json)
+        _list(_drawn(layout, database_url, sample, seed, level), output=output)
         return ExitCode.OK
     header = _begun(baseline, name)
     if header is None:
@@ -115,7 +116,9 @@ def save(
             name, level, playback_fingerprint(), warc_date(_CLOCK.now()), seed, pages
         )
         baseline.create(header)
-    with _BaselineProgress(len(header.pages) - len(baseline.checks(BEFORE)), quiet=as_json) as bar:
+    with _BaselineProgress(
+        len(header.pages) - len(baseline.checks(BEFORE)), quiet=output.is_json
+    ) as bar:
         looking = _looking(layout, database_url, profile, header, jobs, bar.told)
         whole = asyncio.run(record_before(looking, baseline, header.pages))
     verdicts = [each.verdict for each in baseline.checks(BEFORE).values()]
@@ -127,11 +130,8 @@ def save(
         "engine": header.engine,
         "folder": str(baseline.folder),
     }
-    if as_json:
-        click.echo(json.dumps(facts, ensure_ascii=False))
-    else:
-        found = ", ".join(f"{count} {word}" for word, count in _some(facts["verdicts"]))
-        click.echo(f"{name}: {len(verdicts)} of {len(header.pages)} pages kept ({found}).")
+    found = ", ".join(f"{count} {word}" for word, count in _some(facts["verdicts"]))
+    output.show(facts, f"{name}: {len(verdicts)} of {len(header.pages)} pages kept ({found}).")
     return ExitCode.OK if whole else ExitCode.STOPPED
 
 
@@ -145,7 +145,7 @@ def check(
     profile: str = PROFILE,
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Check the pages of NAME again, and report what got better or worse.
 
@@ -161,17 +161,19 @@ def check(
     pages = [page for page in header.pages if page.page_id in before]
     if dry_run:
         told = {"pages": len(pages), "before": header.engine, "after": engine}
-        click.echo(json.dumps(told) if as_json else f"{len(pages)} pages, played back by {engine}.")
+        click.echo(
+            json.dumps(told) if output.is_json else f"{len(pages)} pages, played back by {engine}."
+        )
         return ExitCode.OK
     baseline.begin_after(engine, again=again)
-    with _BaselineProgress(len(pages) - len(baseline.checks(AFTER)), quiet=as_json) as bar:
+    with _BaselineProgress(len(pages) - len(baseline.checks(AFTER)), quiet=output.is_json) as bar:
         looking = _looking(layout, database_url, profile, header, jobs, bar.told)
         whole, looked = asyncio.run(record_after(looking, baseline, pages))
     found = sort_worst_first(looked)
     baseline.report.write_text(
         baseline_report_page(baseline, header, engine, found), encoding="utf-8", errors="replace"
     )
-    _tell(found, baseline, header, engine, as_json=as_json)
+    _tell(found, baseline, header, engine, output=output)
     if not whole:
         return ExitCode.STOPPED
     return (
@@ -182,7 +184,7 @@ def check(
 
 
 @cli_command("ls", command)
-def ls(*, collection: Path = COLLECTION, as_json: bool = JSON) -> None:
+def ls(*, collection: Path = COLLECTION, output: Output = OUTPUT) -> None:
     """List the saved baselines."""
     root = read_collection(collection).quality_baselines
     rows: list[dict[str, Any]] = []
@@ -190,15 +192,12 @@ def ls(*, collection: Path = COLLECTION, as_json: bool = JSON) -> None:
         kept = len(open_baseline(root, header.name).checks(BEFORE))
         facts = {"name": header.name, "saved_at": header.saved_at, "level": header.level}
         rows.append({**facts, "pages": len(header.pages), "kept": kept, "engine": header.engine})
-    if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False))
-        return
     head = ("name", "saved", "level", "pages>", "engine")
     lines = [
         (row["name"], row["saved_at"], row["level"], f"{row['kept']}/{row['pages']}", row["engine"])
         for row in rows
     ]
-    click.echo("\n".join(table(head, lines, columns=width())))
+    output.show(rows, "\n".join(table(head, lines, columns=width())))
 
 
 @cli_command("rm", command)
@@ -280,11 +279,11 @@ def _looking(
     return BaselineOptions(layout, database_url, browser, Level(header.level), jobs, _CLOCK, told)
 
 
-def _list(pages: Iterable[SampleCandidate], *, as_json: bool) -> None:
+def _list(pages: Iterable[SampleCandidate], output: Output) -> None:
     for page in pages:
         facts = {"page_id": page.page_id, "url": page.url, "class": str(page.page_class)}
         line = json.dumps(facts, ensure_ascii=False)
-        click.echo(line if as_json else f"{page.timestamp}  {clean(page.url)}")
+        click.echo(line if output.is_json else f"{page.timestamp}  {clean(page.url)}")
 
 
 def _tell(
@@ -293,10 +292,10 @@ def _tell(
     header: BaselineHeader,
     engine: str,
     *,
-    as_json: bool,
+    output: Output,
 ) -> None:
     counts = {str(course): count for course, count in count_by_kind(found).items()}
-    if as_json:
+    if output.is_json:
         for each in found:
             click.echo(json.dumps(regression_as_json(each), ensure_ascii=False))
         summary = {"counts": counts, "before": header.engine, "after": engine}

@@ -58,8 +58,9 @@ from weboid.cli.support.options import (
     DATABASE,
     DEDUP,
     FRONTIER,
-    JSON,
+    OUTPUT,
     PROFILE,
+    Output,
     host_name,
     shared_settings,
     start_moment,
@@ -133,7 +134,7 @@ def check_command(
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Check copies: does playback still show what the crawler saw?
 
@@ -188,8 +189,8 @@ def check_command(
         home = RepairRunOptions(layout, settings, asked.jobs, OPEN_REPAIRS_LIMIT, secret)
         run = _QaRun(home, database_url, database, store, asked)
         if dry_run:
-            return run.plan(as_json=as_json)
-        return asyncio.run(run.perform(as_json=as_json))
+            return run.plan(output=output)
+        return asyncio.run(run.perform(output=output))
 
 
 class _QaRun:
@@ -250,10 +251,10 @@ class _QaRun:
             pages = [page for page in pages if page.page_id not in done]
         return list(map(weigh_candidate, pages))
 
-    def plan(self, *, as_json: bool) -> ExitCode:
+    def plan(self, output: Output) -> ExitCode:
         """Print what would be checked at which level; nothing is started."""
         found = ((level, each) for level in self._asked.levels for each in self.chosen(level))
-        plan_lines(found, as_json=as_json)
+        plan_lines(found, as_json=output.is_json)
         for line in self._left_out():
             click.echo(line, err=True)
         return ExitCode.SOME_FAILED if self.missing else ExitCode.OK
@@ -269,9 +270,9 @@ class _QaRun:
         rows = self._database.rows(f"SELECT count(*) AS many FROM pages WHERE {OFFERED}", {})  # noqa: S608 constants of ours
         return int(rows[0]["many"]) * len(asked.levels) if rows else 0
 
-    async def perform(self, *, as_json: bool) -> ExitCode:
+    async def perform(self, output: Output) -> ExitCode:
         with (
-            QaProgress(as_json=as_json, total=self.total()) as show,
+            QaProgress(as_json=output.is_json, total=self.total()) as show,
             StopSignals(lambda: show.say("Stopping: what is begun is finished.")) as stop,
         ):
             self.unlisted = self._unlisted()
@@ -286,7 +287,7 @@ class _QaRun:
             try:
                 # Capture again what is broken, of this run and of those before.
                 repaired = await CollectionRepair(self._home, self._store).repair(
-                    RepairReporter(as_json=as_json)
+                    RepairReporter(as_json=output.is_json)
                 )
             except WeboidError as failed:
                 error = failed

@@ -47,8 +47,9 @@ from weboid.cli.support.options import (
     DATABASE,
     DEDUP,
     DURATION,
-    JSON,
+    OUTPUT,
     PROFILE,
+    Output,
     shared_settings,
 )
 from weboid.cli.support.parameters import argument, cli_command, option
@@ -96,7 +97,7 @@ def compare_command(
     database_url: str = DATABASE,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Compare two captures of a page: picture, words, title, address, links, resources, owner.
 
@@ -127,7 +128,7 @@ def compare_command(
         older, newer = sorted((then, now), key=lambda page: page.captured_at)
         compared = compare_captures(sights, older, newer, heat=heat is not None or out is not None)
     _write(compared, out, heat)
-    _tell(compared, as_json=as_json)
+    _tell(compared, output=output)
     return ExitCode.SOME_FAILED if compared.found.drift is PageDrift.UNKNOWN else ExitCode.OK
 
 
@@ -210,8 +211,8 @@ def _facts(then: PageSnapshot, now: PageSnapshot) -> list[tuple[str, str, str]]:
     return list(zip(names, row(then), row(now), strict=True))
 
 
-def _tell(compared: ComparedCaptures, *, as_json: bool) -> None:
-    if as_json:
+def _tell(compared: ComparedCaptures, output: Output) -> None:
+    if output.is_json:
         facts = changes_as_json(compared.found, compared.then, compared.now)
         difference = compared.difference
         if difference is not None:
@@ -301,7 +302,7 @@ def drift_command(
     jobs: int = option("At once.", type=click.IntRange(1, 64), default=2, show_default=True),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """List the pages that changed most between their first good capture and their newest.
 
@@ -314,8 +315,8 @@ def drift_command(
         urls: Iterable[str] = recaptured_urls(sights.database, start)
         if sample is not None:
             urls = sample_urls(urls, sample, seed)
-        found = _drifted(sights, urls, limit=limit, jobs=jobs, quiet=as_json)
-    if as_json:
+        found = _drifted(sights, urls, limit=limit, jobs=jobs, quiet=output.is_json)
+    if output.is_json:
         for each in found:
             click.echo(json.dumps(each.facts, ensure_ascii=False))
         return

@@ -42,9 +42,10 @@ from weboid.cli.support.options import (
     DATABASE,
     DEDUP,
     FRONTIER,
-    JSON,
+    OUTPUT,
     PROFILE,
     WORKERS,
+    Output,
     shared_settings,
 )
 from weboid.cli.support.parameters import cli_command, option
@@ -115,7 +116,7 @@ def command(
     profile: str = PROFILE,
     workers: int = WORKERS,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Capture broken pages again, once, with the thorough profile.
 
@@ -141,12 +142,12 @@ def command(
                 facts = {"event": "wanted", "url": check.url, "page_id": check.page_id}
                 facts |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
                 text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
-                click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(text))
-            if not rows and not as_json:
+                click.echo(json.dumps(facts, ensure_ascii=False) if output.is_json else clean(text))
+            if not rows and not output.is_json:
                 click.echo(_NOTHING)
             return ExitCode.OK
-        done, written = asyncio.run(_repair_and_write(home, store, as_json=as_json))
-    _say(done, written, as_json=as_json)
+        done, written = asyncio.run(_repair_and_write(home, store, output=output))
+    _say(done, written, output=output)
     if written.error is not None:
         raise written.error
     if done.stopped:
@@ -155,9 +156,9 @@ def command(
 
 
 async def _repair_and_write(
-    home: RepairRunOptions, store: RegistryStore, *, as_json: bool
+    home: RepairRunOptions, store: RegistryStore, output: Output
 ) -> tuple[RepairSummary, RecordsSummary]:
-    done = await CollectionRepair(home, store).repair(RepairReporter(as_json=as_json))
+    done = await CollectionRepair(home, store).repair(RepairReporter(as_json=output.is_json))
     if not done.ended:
         return done, RecordsSummary()
     return done, await write_checks(home.layout, home.settings, store, home.secret)
@@ -310,12 +311,8 @@ class RepairReporter:
         click.echo(json.dumps(facts, ensure_ascii=False) if self._as_json else clean(text))
 
 
-def _say(done: RepairSummary, written: RecordsSummary, *, as_json: bool) -> None:
-    if as_json:
-        facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
-        more = {"why_left": done.why_left, "stopped": done.stopped, "unrecorded": written.left}
-        click.echo(json.dumps({**facts, **more}))
-        return
+def _say(done: RepairSummary, written: RecordsSummary, output: Output) -> None:
+    facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
+    more = {"why_left": done.why_left, "stopped": done.stopped, "unrecorded": written.left}
     told = [written.text] if written.left and written.error is None else []
-    for line in [*(done.lines or [_NOTHING]), *told]:
-        click.echo(line)
+    output.show({**facts, **more}, [*(done.lines or [_NOTHING]), *told])

@@ -44,7 +44,7 @@ from qa.web.static_report import CheckReport, CheckReportWriter
 from warc.index.database import open_database
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import COLLECTION, DATABASE, JSON
+from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.registry_access import open_registry
 
@@ -93,19 +93,19 @@ def ls_command(
     as_csv: bool = option("CSV for spreadsheets.", "--csv"),
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """List the results of checks, worst first.
 
     With --json one object per line. This is for the operator of the archive: taken-down pages are
     listed as long as they are not erased; reports and the pages at /quality omit them.
     """
-    if as_csv and as_json:
+    if as_csv and output.is_json:
         raise InputError("Either --json or --csv.")
     wanted = filter_from_options(given)
     with open_registry(collection, database_url) as store, store.snapshot() as reader:
         rows = islice(_rows(reader, wanted), limit)
-        if as_json:
+        if output.is_json:
             for row in rows:
                 click.echo(json.dumps(check_fields(row)))
         elif as_csv:

@@ -1,9 +1,10 @@
 """Options and parameter types that several commands share."""
 
+import json
 import os
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from crawler.collection import check_trial_clock, check_trial_stores
 from proxy.control.frames import ClusterSecret
 from warc.index.database import INDEX_URL
 from weboid.app.operator_identity import contact_notice
-from weboid.cli.support.parameters import option
+from weboid.cli.support.parameters import made_by, option
 
 
 class DurationType(click.ParamType[timedelta]):
@@ -169,6 +170,31 @@ def _secret_file(purpose: str, callback: Callable[..., Any]) -> Any:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Standard output of a command: text, or with `--json` a line of JSON for each result."""
+
+    is_json: bool
+
+    def show(self, facts: object, text: str | Iterable[str]) -> None:
+        """Print the facts as JSON, or else the text."""
+        if self.is_json:
+            click.echo(json.dumps(facts, ensure_ascii=False))
+            return
+        for line in (text,) if isinstance(text, str) else text:
+            click.echo(line)
+
+    def note(self, text: str) -> None:
+        """Print a text that has no equivalent in JSON."""
+        if not self.is_json:
+            click.echo(text)
+
+
+def output_format(as_json: bool = option("JSON for machines.", "--json")) -> Output:  # noqa: FBT001
+    """Return the output that `--json` chooses."""
+    return Output(as_json)
+
+
 COLLECTION = option(
     "The folder that holds WARCs, index and frontier.",
     type=click.Path(file_okay=False, path_type=Path),
@@ -177,6 +203,7 @@ COLLECTION = option(
     callback=_check_trial_clock,
 )
 JSON = option("JSON for machines.", "--json", is_flag=True)
+OUTPUT = made_by(output_format)
 PROFILE, WIKI_PROFILE = _profile("default"), _profile("wiki")
 WORKERS = option(
     "Pages at the same time.",

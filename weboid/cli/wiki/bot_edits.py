@@ -23,7 +23,7 @@ from links.registry.wikis import Wiki
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import actor_name, open_registry
 from weboid.cli.wiki.bot_run import edit_facts
@@ -41,7 +41,7 @@ def status_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show whether the bot is on, its account, and the outcomes of its edits."""
     with open_registry(where.layout.root, where.settings.index.url) as store:
@@ -56,7 +56,7 @@ def status_command(
         except InputError as error:
             warnings = [str(error)]
     found = {state.name.lower(): count for state, count in sorted(pages.items())}
-    if as_json:
+    if output.is_json:
         document = {
             "wiki": str(wiki.name),
             "enabled": bot.enabled,
@@ -91,7 +91,7 @@ def edits_command(
         "At most so many.", type=click.IntRange(1, 10_000), default=50, show_default=True
     ),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """List the bot's edits, newest first."""
     wanted = [EditState[each.upper()] for each in states] or list(EditState)
@@ -99,7 +99,7 @@ def edits_command(
         wiki = choose_wiki(store, name)
         with store.reading() as rows:
             found = newest_edits(rows, wiki.id, wanted, limit=limit)
-        _show(store, wiki, found, as_json=as_json)
+        _show(store, wiki, found, output=output)
 
 
 @cli_command("review")
@@ -119,7 +119,7 @@ def review_command(
         "At most so many.", type=click.IntRange(1, 10_000), default=50, show_default=True
     ),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Show the edits that people undid; accept or decline each undo.
 
@@ -142,21 +142,21 @@ def review_command(
             for number in numbers
         ]
         found = done or edits_to_review(store, wiki.id, limit=limit)
-        _show(store, wiki, found, as_json=as_json)
-        if not as_json:
+        _show(store, wiki, found, output=output)
+        if not output.is_json:
             for line in _undone_lines(found):
                 click.echo(line)
-        if not found and not as_json:
+        if not found and not output.is_json:
             click.echo("Nothing awaits a review.")
 
 
-def _show(store: RegistryStore, wiki: Wiki, found: Sequence[BotEdit], *, as_json: bool) -> None:
+def _show(store: RegistryStore, wiki: Wiki, found: Sequence[BotEdit], output: Output) -> None:
     with store.reading() as rows:
         pages = find_pages(rows, wiki.id, {edit.page_id for edit in found})
         links = urls_by_id(rows, {change.url_id for edit in found for change in edit.changes})
     titles = {number: page.title for number, page in pages.items()}
     names = {number: row.url for number, row in links.items()}
-    if as_json:
+    if output.is_json:
         for edit in found:
             click.echo(json.dumps(_facts(edit, titles, names), ensure_ascii=False))
         return

@@ -27,7 +27,7 @@ from weboid.app.text_table import clean
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry
 from weboid.cli.wiki.bot_setup import (
@@ -91,7 +91,7 @@ def command(
     ),
     is_all: bool = option("On every wiki that has its bot switched on.", "--all"),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Repair citations of links that are confirmed dead, after a review of earlier edits.
 
@@ -105,7 +105,7 @@ def command(
         raise click.UsageError("--front goes with --dry-run; `weboid wiki bot on --front` sets it.")
     if is_all and (name or titles):
         raise click.UsageError("--all is about every wiki: leave out NAME and --page.")
-    show = _BotRunReporter(as_json=as_json, is_dry=dry_run)
+    show = _BotRunReporter(as_json=output.is_json, is_dry=dry_run)
     wish = BotOptions(titles, limit, dry_run)
     with open_registry(where.layout.root, where.settings.index.url) as store:
         if is_all:

@@ -21,7 +21,7 @@ from links.registry.wikis import Wiki, all_wikis, change_wiki, known_wiki, parse
 from weboid.app.copy_sources import OwnCaptures, open_own_captures
 from weboid.app.wiki_clients import open_api, settings_of_wiki, wiki_credentials
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.registry_access import open_registry
 from wiki.api.client import WikiApi
@@ -169,7 +169,7 @@ def on_command(
     ),
     messages_read: bool = option("What people wrote to the bot was read."),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Switch on the bot for a wiki, with an account of its own, whose rights are checked.
 
@@ -200,7 +200,7 @@ def on_command(
         me, warnings = asyncio.run(_look(tried, bot, where.settings, is_read=messages_read))
         warnings += unsourced
         _write(store, wiki, said, bot)
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}))
         return
     click.echo(f"The bot may edit {wiki.name} as {me.name}.")
@@ -214,17 +214,17 @@ def off_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Switch off the bot for a wiki; a run in progress stops at its next batch of pages."""
     with open_registry(where.layout.root, where.settings.index.url) as store:
         wiki = choose_wiki(store, name)
         said = settings_of_wiki(wiki)
         _write(store, wiki, said, replace_settings(said.bot, "bot", enabled=False))
-    if as_json:
-        click.echo(json.dumps({"wiki": str(wiki.name), "enabled": False}))
-    else:
-        click.echo(f"The bot edits {wiki.name} no more. What it did stays, and is in `bot edits`.")
+    output.show(
+        {"wiki": str(wiki.name), "enabled": False},
+        f"The bot edits {wiki.name} no more. What it did stays, and is in `bot edits`.",
+    )
 
 
 async def _look(

@@ -31,8 +31,9 @@ from weboid.app.wiki_intake import stored_level_of_wiki
 from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
-    JSON,
+    OUTPUT,
     WIKI_PROFILE,
+    Output,
     warn_missing_contact,
 )
 from weboid.cli.support.parameters import argument, cli_command, option
@@ -126,7 +127,7 @@ def command(
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
     profile: str = WIKI_PROFILE,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """Add a wiki, by any address of it, or change its settings.
 
@@ -134,7 +135,7 @@ def command(
     options change and the rest stays; - in place of a list empties it. Without --namespace the
     articles are observed.
     """
-    operator = _operator(collection, profile, contact, recrawl, as_json=as_json)
+    operator = _operator(collection, profile, contact, recrawl, as_json=output.is_json)
     settings = registry_settings(profile, database_url, collection)
     if operator.contact:
         settings = replace(settings, links=replace(settings.links, contact=operator.contact))
@@ -178,7 +179,7 @@ def command(
         None if store is None else StoredLevel(store),
         _CLOCK,
     )
-    if as_json:
+    if output.is_json:
         facts = {**_facts(wiki, seen), "store": stored}
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:

@@ -37,7 +37,8 @@ from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
     FRONTIER,
-    JSON,
+    OUTPUT,
+    Output,
     with_frontier,
 )
 from weboid.cli.support.parameters import cli_command
@@ -85,7 +86,7 @@ def command(
     collection: Path = COLLECTION,
     database_url: str = DATABASE,
     frontier_url: str = FRONTIER,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> None:
     """List the wikis: number of pages and links, the links' states, and the bot.
 
@@ -98,7 +99,7 @@ def command(
         store.reading() as connection,
     ):
         lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps({"wikis": [_facts(line) for line in lines]}, ensure_ascii=False))
         return
     if not lines:

@@ -28,7 +28,7 @@ from weboid.app.wiki_intake import WatchNote, read_note
 from weboid.cli.maintenance import finding_line
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry
 from weboid.cli.wiki.bot_setup import bot_api, choose_wiki
@@ -59,7 +59,7 @@ def command(
     ),
     secret_file: str | None = option("The wiki's secret.  [default: the same]", metavar="FILE"),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Check a wiki's set-up: API, front, copies, webhook, extension, archives, bot.
 
@@ -71,7 +71,7 @@ def command(
         wiki = choose_wiki(store, name)
         check = _WikiSetupCheck(wiki, note, where, store)
         findings = asyncio.run(check.run())
-    if as_json:
+    if output.is_json:
         document = {"wiki": str(wiki.name), "findings": [each.to_dict() for each in findings]}
         click.echo(json.dumps(document, ensure_ascii=False))
     else:

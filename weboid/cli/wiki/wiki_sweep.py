@@ -26,7 +26,7 @@ from weboid.app.text_table import clean
 from weboid.app.wiki_intake import FrontierArchive
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import open_registry
 from weboid.cli.wiki.wiki_watch import has_holder_ended, lease_holder_name, wiki_opener
@@ -58,7 +58,7 @@ def command(
     is_now: bool = option("Also when none is due yet.", "--now"),
     dry_run: bool = option("Show what would be observed, without writing it."),
     where: CommandTarget = WIKI_TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Read every page of wikis again, of all known ones or of those that are named.
 
@@ -84,7 +84,7 @@ def command(
             *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
             *(MofNCompleteColumn(), TimeRemainingColumn()),
         )
-        progress = stack.enter_context(Progress(*columns, transient=True, disable=as_json))
+        progress = stack.enter_context(Progress(*columns, transient=True, disable=output.is_json))
         if dry_run:
             told = [_surveyed(wiki, store, where.settings, progress) for wiki in wikis]
         else:
@@ -103,7 +103,9 @@ def command(
                 for wiki in wikis
             ]
     for facts in told:
-        click.echo(json.dumps(facts, ensure_ascii=False) if as_json else clean(_sentence(facts)))
+        click.echo(
+            json.dumps(facts, ensure_ascii=False) if output.is_json else clean(_sentence(facts))
+        )
     return ExitCode.SOME_FAILED if any(facts["trouble"] for facts in told) else ExitCode.OK
 
 

@@ -1,7 +1,6 @@
 """`weboid wiki trial`: simulation of the coming weeks on a copy of the registry."""
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
@@ -42,7 +41,7 @@ from weboid.app.wiki_clients import settings_of_wiki
 from weboid.app.wiki_intake import read_note
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.wiki.bot_setup import choose_wiki
 from weboid.cli.wiki.wiki_watch import lease_holder_name
@@ -85,7 +84,7 @@ def command(
     ),
     bot: bool = option("Show what the bot would write then.", "--bot/--no-bot", default=True),
     where: CommandTarget = TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Simulate the coming weeks of a wiki's links, and show the bot's edits at the end.
 
@@ -105,13 +104,9 @@ def command(
         wiki = _released(store, choose_wiki(store, name), read_note(where.layout).front)
         trial = _RegistryTrial(store, wiki, where.settings, limit)
         told = trial.run(days, {host.lower() for host in gone})
-        if as_json:
-            document = {"wiki": str(wiki.name), "links": [vars(each) for each in told]}
-            click.echo(json.dumps(document, ensure_ascii=False))
-        else:
-            for line in _lines(told, days):
-                click.echo(line)
-        if bot and not as_json and any(each.events for each in told):
+        document = {"wiki": str(wiki.name), "links": [vars(each) for each in told]}
+        output.show(document, _lines(told, days))
+        if bot and not output.is_json and any(each.events for each in told):
             click.echo(f"\nThe bot, {days} days from now:")
             return _bot(root, wiki, days, where.profile)
     return ExitCode.OK

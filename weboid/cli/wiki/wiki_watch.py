@@ -44,7 +44,7 @@ from weboid.cli.support.child_commands import (
 )
 from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
-from weboid.cli.support.options import JSON, WORKERS, warn_missing_contact
+from weboid.cli.support.options import OUTPUT, WORKERS, Output, warn_missing_contact
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.registry_access import open_registry
 from weboid.cli.support.run_options import QA
@@ -115,7 +115,7 @@ def command(
     qa: bool | None = QA,
     workers: int = WORKERS,
     where: CommandTarget = WIKI_TARGET,
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Watch wikis: archive what their pages cite as soon as they are saved, and watch every link.
 
@@ -145,7 +145,7 @@ def command(
         workers,
         None if serve is None else parse_listen_address(serve),
         for_serve,
-        as_json,
+        output.is_json,
         qa,
         find_clamd(os.environ),
         without=frozenset(without),
@@ -165,7 +165,7 @@ def command(
             citation_readers(_CLOCK),
             is_gone=has_holder_ended,
         )
-        show = WatchReporter(as_json=as_json)
+        show = WatchReporter(as_json=output.is_json)
         watch = WikiWatcher(shared, wiki_opener(where.settings), names=wanted, tell=show.tell)
         if once:
             is_well = asyncio.run(watch.once())
@@ -173,7 +173,7 @@ def command(
         beside = ProcessSupervisor(
             [] if feed_only else watch_children(home, where.settings.links),
             clock=_CLOCK,
-            report=child_output_printer(as_json=as_json, clock=_CLOCK),
+            report=child_output_printer(as_json=output.is_json, clock=_CLOCK),
             environment=child_environment(home),
         )
         ringing = None

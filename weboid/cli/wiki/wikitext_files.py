@@ -13,7 +13,7 @@ from core.clock import SystemClock
 from core.errors import ConfigError, InputError
 from weboid.app.text_table import clean
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import JSON
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from wiki.bot.edit_guard import is_busy, may_edit
 from wiki.wikitext.citation_model import (
@@ -100,7 +100,7 @@ def read_command(
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
     ),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Show the citations of a page, as parsed from its wikitext.
 
@@ -110,7 +110,7 @@ def read_command(
     text = read_page_text(file)
     rules = rules_for(language, read_template_map(own))
     found = read_citations(text, rules, today=_CLOCK.now().date())
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps(_citations_document(text, rules, found), ensure_ascii=False))
     elif not found:
         click.echo("No link was found.")
@@ -250,7 +250,7 @@ def repair_command(
     ),
     bot: str = option("The account that tags are to name.", default="", metavar="NAME"),
     as_diff: bool = option("Show what would change, instead of the text.", "--diff"),
-    as_json: bool = JSON,
+    output: Output = OUTPUT,
 ) -> int:
     """Repair the lost links in a page's wikitext, and print it.
 
@@ -270,14 +270,14 @@ def repair_command(
         done = RepairedText(
             text, (), tuple(UnrepairedCitation(each, NoRepairReason.FORBIDDEN) for each in asked)
         )
-    if as_json:
+    if output.is_json:
         click.echo(json.dumps(_repair_document(done), ensure_ascii=False))
     elif as_diff:
         for line in unified_diff_of(text, done.text, Path(file.name).name).splitlines():
             click.secho(line, fg=_COLOURS.get(line[:1]))
     else:
         click.echo(done.text, nl=False)
-    for each in () if as_json else done.refused:
+    for each in () if output.is_json else done.refused:
         click.echo(skip_reason_line(each), err=True)
     return ExitCode.SOME_FAILED if done.refused else ExitCode.OK
 
