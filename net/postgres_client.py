@@ -16,7 +16,7 @@ import psycopg
 from psycopg import errors
 from psycopg.conninfo import make_conninfo
 
-from core.config.database_urls import IndexAddress
+from core.config.database_urls import IndexAddress, error_words
 from core.errors import IndexUnavailableError, InputError, WeboidError
 
 log = logging.getLogger(__name__)
@@ -36,6 +36,16 @@ _OPTIONS = {
 }
 _REMEDY = "Start PostgreSQL there, or correct [index] url."
 _DATA_ERRORS = (errors.DataError, errors.ProgramLimitExceeded, errors.IntegrityError)
+
+
+def hang_up(connection: psycopg.Connection[Any]) -> None:
+    """End the connection of a server that hangs from another thread; never raises."""
+    with (
+        suppress(psycopg.Error, OSError),
+        # A number of our own for the same socket: closing it leaves the library's open.
+        socket.socket(fileno=os.dup(connection.fileno())) as sock,
+    ):
+        sock.shutdown(socket.SHUT_RDWR)
 
 
 class PostgresConnection:
@@ -189,21 +199,14 @@ class PostgresConnection:
             if connection is None or self._monotonic() < self._deadline:
                 continue
             log.warning("index.silent seconds=%.0f", ANSWER_TIMEOUT_S)
-            with (
-                suppress(psycopg.Error, OSError),
-                # A number of our own for the same socket: closing it leaves the library's open.
-                socket.socket(fileno=os.dup(connection.fileno())) as sock,
-            ):
-                sock.shutdown(socket.SHUT_RDWR)
+            hang_up(connection)
 
     @property
     def _place(self) -> str:
         return f"The captures index at {self._address}"
 
     def _as_ours(self, error: Exception) -> WeboidError:
-        words = " ".join(str(error).split()).rstrip(".")
-        if self._address.password:
-            words = words.replace(self._address.password, "***")
+        words = error_words(error, self._address.password)
         if isinstance(error, _DATA_ERRORS):
             return InputError(f"{self._place} cannot hold this: {words}.")
         if not self._within or isinstance(error, psycopg.OperationalError | OSError):

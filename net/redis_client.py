@@ -7,7 +7,7 @@ from enum import Enum, auto
 from importlib.resources import files
 from typing import Any
 
-from core.config.database_urls import RedisAddress
+from core.config.database_urls import RedisAddress, error_words
 from core.errors import WeboidError
 
 log = logging.getLogger(__name__)
@@ -151,9 +151,7 @@ class RedisClient:
             )
         except (self._redis.RedisError, OSError) as error:
             self._node = self._first
-            words = " ".join(str(error).split()).rstrip(".")
-            if self._address.password:
-                words = words.replace(self._address.password, "***")
+            words = error_words(error, self._address.password)
             raise self._manners.as_error(self._fault(error), words) from None
 
     def _ask_once(self, question: Callable[[Any, int], Any], turn: int) -> Any:

@@ -10,8 +10,6 @@ import base64
 import fcntl
 import hashlib
 import ipaddress
-import os
-import secrets
 import ssl
 import tempfile
 import threading
@@ -23,6 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from warcprox.certauth import CertificateAuthority
+
+from warc.local_storage import replace_file
 
 CONTEXT_LIMIT = 2000
 LEAF_DAYS = 390  # Chromium refuses leaves valid for longer than 398 days
@@ -69,9 +69,8 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .sign(key, hash_func or hashes.SHA256())
         )
-        _write_private(
-            Path(ca_file), _pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
-        )
+        text = _pem(key) + certificate.public_bytes(serialization.Encoding.PEM)
+        replace_file(Path(ca_file), text, mode=0o600)
         return certificate, key
 
     def context_for(self, host: str) -> ssl.SSLContext:
@@ -124,16 +123,8 @@ def _leaf_key(path: Path) -> ec.EllipticCurvePrivateKey:
         if isinstance(key, ec.EllipticCurvePrivateKey):
             return key
     key = ec.generate_private_key(ec.SECP256R1())
-    _write_private(path, _pem(key))
+    replace_file(path, _pem(key), mode=0o600)
     return key
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    """Write the file with mode 0600, atomically."""
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-    partial.rename(path)
 
 
 def _parent_domain(host: str) -> str:

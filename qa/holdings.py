@@ -6,7 +6,6 @@ gone, cut, overwritten or exchanged. `weboid archive verify` checks whole files;
 one page and only its own records.
 """
 
-import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -14,17 +13,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
-from warcio.archiveiterator import ArchiveIterator
-from warcio.exceptions import ArchiveLoadFailed
-
 from core.captures import ArtifactKind, RecordType, parse_artifact_uri
 from core.digests import Digest
-from core.errors import InputError
+from core.errors import InputError, PermanentError
 from core.layout import Layout, is_warc_name
 from core.page_manifest import PageInfo
 from core.playback_check import LostPart
 from warc.file_check import find_warc
 from warc.file_reader import DamagedSpan, WarcMember, walk_records
+from warc.record_reader import open_record
 
 MOST_PARTS = 500  # of a page
 MOST_BYTES = 64 << 20  # compressed, that are read for a page
@@ -300,18 +297,18 @@ def _is_same(one: str, other: str) -> bool:
 
 def _payload(layout: Layout, place: _PayloadLocation) -> bytes | None:
     """Return the beginning of the payload of a resource; None when it cannot be read."""
-    if not is_warc_name(place.filename) or place.offset < 0 or not 0 < place.length <= MOST_BYTES:
+    if place.length > MOST_BYTES:
         return None
+    payload = b""
     try:
-        path, _ = find_warc(layout, place.filename)
-        with path.open("rb") as file:
-            file.seek(place.offset)
-            member = file.read(place.length)
-        record = next(iter(ArchiveIterator(io.BytesIO(member))))
-        payload: bytes = record.raw_stream.read(MOST_READ)
-    except (OSError, EOFError, ValueError, StopIteration, ArchiveLoadFailed):
+        with open_record(layout.archive, *place) as record:
+            for block in record.content:
+                payload += block
+                if len(payload) >= MOST_READ:
+                    break
+    except PermanentError:
         return None
-    return payload
+    return payload[:MOST_READ]
 
 
 def _is_empty(dom: bytes) -> bool:

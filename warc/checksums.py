@@ -23,7 +23,7 @@ from pathlib import Path
 from core.errors import IndexUnavailableError, WeboidError
 from core.layout import Layout
 from warc.index.protocol import CaptureIndex
-from warc.local_storage import log_failure, sync_folder
+from warc.local_storage import log_failure, replace_file, sync_folder
 
 log = logging.getLogger(__name__)
 
@@ -167,14 +167,8 @@ def replace_sums(layout: Layout, found: Mapping[str, str]) -> None:
 
 
 def _rewrite(layout: Layout, sums: ChecksumList) -> None:
-    fresh = layout.checksums.with_name(".SHA256SUMS.new")
     text = "".join(f"{value}  {name}\n" for name, value in sums.by_name.items())
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(layout.checksums)
-    sync_folder(layout.archive)
+    replace_file(layout.checksums, text)
 
 
 def _note(index: CaptureIndex, path: Path, sha256: str) -> None:

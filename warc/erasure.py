@@ -26,9 +26,9 @@ from core.digests import sha256_digest
 from core.errors import PermanentError, UnavailableError
 from core.layout import Layout
 from warc.checksums import read_sums, replace_sums
-from warc.file_reader import DamagedSpan, WarcMember, walk_records
-from warc.local_storage import sync_folder
-from warc.record_builder import Headers, record_member
+from warc.file_reader import DamagedSpan, Reading, WarcMember, walk_records
+from warc.local_storage import replace_file, sync_folder
+from warc.record_builder import Headers, one_line, record_member
 
 PLAN_NAME = ".erasing.json"
 _NEW_SUFFIX = ".erasing"
@@ -99,10 +99,6 @@ def erase_records(
         PermanentError: a WARC does not match SHA256SUMS, or there is no record at an offset.
         OSError: a file cannot be written; the WARCs are unchanged then.
     """
-    if (layout.archive / PLAN_NAME).exists():
-        raise UnavailableError(
-            "An erasing was interrupted: `weboid takedown erase --finish` ends it."
-        )
     remove_leftovers(layout)
     sums = read_sums(layout).by_name
     plans = []
@@ -132,7 +128,7 @@ def erase_records(
     if not plans:
         return []
     sync_folder(layout.archive)
-    _write_plan(layout, plans)
+    replace_file(layout.archive / PLAN_NAME, json.dumps([asdict(plan) for plan in plans]))
     step("planned")
     return finish_erasure(layout, step=step, with_index=with_index)
 
@@ -169,7 +165,7 @@ def remove_leftovers(layout: Layout) -> None:
 
     Raises UnavailableError if there is a plan.
     """
-    if (layout.archive / PLAN_NAME).exists():
+    if is_interrupted(layout):
         raise UnavailableError(
             "An erasing was interrupted: `weboid takedown erase --finish` ends it."
         )
@@ -191,7 +187,7 @@ def _copy(
 ) -> str:
     """Copy the WARC with its tombstones and extend the plan; return the source's SHA-256."""
     before, after = hashlib.sha256(), hashlib.sha256()
-    for each in walk_records(path, digests=False):
+    for each in walk_records(path, reading=Reading.STRUCTURE):
         tombstone = pending.pop(each.offset, None)
         length = each.length if isinstance(each, WarcMember) else each.end - each.offset
         if tombstone is not None and isinstance(each, DamagedSpan):
@@ -218,7 +214,7 @@ def _copy(
 def tombstone_member(record: WarcMember, tombstone: RecordTombstone) -> bytes:
     """Return the tombstone of a record, as a gzip member."""
     lines = (*tombstone.lines, ("erased-record-type", record.kind))
-    block = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in lines).encode()
+    block = "".join(f"{name}: {one_line(value)}\r\n" for name, value in lines).encode()
     headers: Headers = [("WARC-Type", RecordType.METADATA)]
     headers += [(name, record.headers[key]) for name, key in _KEPT_HEADERS if key in record.headers]
     headers += [
@@ -248,21 +244,6 @@ def _pieces(source: BinaryIO, length: int) -> Iterator[bytes]:
             raise PermanentError("A WARC ended while it was read.")
         length -= len(piece)
         yield piece
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _write_plan(layout: Layout, plans: list[ErasurePlan]) -> None:
-    path = layout.archive / PLAN_NAME
-    fresh = path.with_name(f"{PLAN_NAME}.new")
-    with fresh.open("w", encoding="utf-8") as file:
-        json.dump([asdict(plan) for plan in plans], file)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(path)
-    sync_folder(layout.archive)
 
 
 def _read_plan(layout: Layout) -> list[ErasurePlan]:

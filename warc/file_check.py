@@ -15,7 +15,14 @@ from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
 from core.page_manifest import VisitOutcome
 from core.timestamps import parse_warc_date, unix_milliseconds
-from warc.file_reader import DamagedSpan, FileDigest, RecordProblem, WarcMember, walk_records
+from warc.file_reader import (
+    REPLAYED,
+    DamagedSpan,
+    FileDigest,
+    RecordProblem,
+    WarcMember,
+    walk_records,
+)
 
 _RESTORE = "Restore the file from a copy, then run `weboid index rebuild`."
 _REBUILD = "Run `weboid index rebuild`."
@@ -122,7 +129,6 @@ def kind_of(problem: RecordProblem) -> FaultKind:
 
 
 FAULTS_SHOWN = 100  # of one file; the rest is counted
-_INDEXED = ("response", "revisit", "resource")
 
 
 class FileCheckTask(NamedTuple):
@@ -259,7 +265,7 @@ class _FileCheck:
         row = self._rows.pop(member.offset, None)
         if row is not None:
             self._compare(member, row)
-        elif member.kind in _INDEXED and not member.problems and not self._explained(member):
+        elif member.kind in REPLAYED and not member.problems and not self._explained(member):
             self._report.add(
                 FaultKind.NO_ROW,
                 member.offset,

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from isal import isal_zlib
 
 from core.digests import Digest, sha256_digest
 from core.errors import InputError
+from core.timestamps import parse_warc_date
 from net.http1 import (
     BodyFraming,
     BodyParser,
@@ -27,6 +28,7 @@ from net.http1 import (
     find_head_end,
     parse_response_head,
 )
+from net.http_head import parse_head
 
 _GZIP = 31  # wbits for a gzip member
 _MAGIC = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1: deflate is the only method
@@ -41,6 +43,8 @@ _HEADER_LIMIT_BYTES = 1 << 20
 _HEAD_LIMIT_BYTES = 2 << 20  # the proxy takes heads of 1 MiB
 _FOLD = re.compile(rb"\r\n[ \t]+")
 _END = b"\r\n\r\n"
+REPLAYED = frozenset({"response", "revisit", "resource"})  # the types that an index has rows of
+_MANIFEST = "urn:pageinfo:"
 
 
 class RecordProblem(StrEnum):
@@ -64,6 +68,14 @@ class DamagedSpan:
     torn: bool = False  # whether the file ends within the record
 
 
+class Reading(Enum):
+    """What is computed of each record."""
+
+    STRUCTURE = "structure"  # members, headers and lengths
+    CONTENT = "content"  # for the index: media types, payloads without chunks, manifests
+    DIGESTS = "digests"  # for verification: digests, against the headers too
+
+
 @dataclass(slots=True)
 class WarcMember:
     """Readable record."""
@@ -73,7 +85,10 @@ class WarcMember:
     headers: dict[str, str]  # by lower-case name; of repeated ones the first
     status: int | None = None  # of the HTTP response
     content: str = ""  # digest of the payload without its chunks; empty when it has none
-    problems: list[tuple[RecordProblem, str]] = field(default_factory=list)  # problems found in it
+    problems: list[tuple[RecordProblem, str]] = field(default_factory=list)
+    mime: str = ""  # of the HTTP response (`Reading.CONTENT`)
+    payload_size: int = 0  # bytes of the payload without its chunks
+    data: bytearray | None = None  # block of a manifest (`Reading.CONTENT`)
 
     @property
     def kind(self) -> str:
@@ -82,8 +97,18 @@ class WarcMember:
 
     @property
     def url(self) -> str:
-        """Return its WARC-Target-URI."""
-        return self.headers.get("warc-target-uri", "")
+        """Return its WARC-Target-URI, without the brackets of WARC/1.0."""
+        return self.headers.get("warc-target-uri", "").strip("<>")
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether the record can be indexed: no problems, and a date if it needs one."""
+        if not self.problems and self.kind in REPLAYED:
+            try:
+                parse_warc_date(self.headers.get("warc-date", ""))
+            except InputError:
+                return False
+        return not self.problems
 
 
 class FileDigest:
@@ -116,7 +141,7 @@ def walk_records(
     *,
     start: int = 0,
     end: int | None = None,
-    digests: bool = True,
+    reading: Reading = Reading.DIGESTS,
     whole: FileDigest | None = None,
 ) -> Iterator[WarcMember | DamagedSpan]:
     """Yield every record from `start`, where one begins, to `end`, and damaged spans between them.
@@ -129,7 +154,7 @@ def walk_records(
         while source.at < source.end:
             offset = source.at
             try:
-                yield _read(source, digests=digests)
+                yield _read(source, reading)
             except _UnreadableError as unreadable:
                 if unreadable.problem is RecordProblem.GZIP:
                     source.seek(_next_member(source, offset + 1))
@@ -222,7 +247,7 @@ def _begins_a_record(source: _MemberSource, at: int) -> bool:
         return False
 
 
-def _read(source: _MemberSource, *, digests: bool) -> WarcMember:
+def _read(source: _MemberSource, reading: Reading) -> WarcMember:
     offset = source.at
     pieces = _inflated(source)
     begun, size = b"", -1
@@ -244,7 +269,7 @@ def _read(source: _MemberSource, *, digests: bool) -> WarcMember:
             pass
         raise _UnreadableError(RecordProblem.WARC, wrong)
     member = WarcMember(offset, 0, headers)
-    block = _BlockCheck(member, digests=digests)
+    block = _BlockCheck(member, reading)
     block.feed(memoryview(begun)[size + len(_END) :])
     for piece in pieces:
         block.feed(memoryview(piece))
@@ -277,7 +302,7 @@ def _parse_digest(text: str) -> tuple[str, str] | None:
 class _BlockCheck:
     """Check of a block's length and digests."""
 
-    def __init__(self, member: WarcMember, *, digests: bool) -> None:
+    def __init__(self, member: WarcMember, reading: Reading) -> None:
         self._member = member
         headers = member.headers
         self._left = int(headers["content-length"])
@@ -290,8 +315,11 @@ class _BlockCheck:
             self._head = bytearray()
         self._block_digest: tuple[str, str] | None = None
         self._payload_digest: tuple[str, str] | None = None
-        self._digests = digests
-        if digests:
+        self._reading = reading
+        is_manifest = member.kind == "resource" and member.url.startswith(_MANIFEST)
+        if reading is Reading.CONTENT and is_manifest:
+            member.data = bytearray()
+        if reading is Reading.DIGESTS:
             self._block_digest = _parse_digest(headers.get("warc-block-digest", ""))
             if member.kind != "revisit":  # it has another record's payload
                 self._payload_digest = _parse_digest(headers.get("warc-payload-digest", ""))
@@ -312,7 +340,6 @@ class _BlockCheck:
         if self._hash_block is not None:
             self._hash_block.update(piece)
         if self._head is not None:
-            assert self._head is not None
             self._head += piece
             end = find_head_end(self._head)
             if end >= 0:
@@ -332,8 +359,11 @@ class _BlockCheck:
         words = head.split(None, 2)
         if len(words) > 1 and words[1].isdigit():
             self._member.status = int(words[1])
-        lowered = head.lower()
-        if self._digests and self._member.kind == "response" and b"transfer-encoding" in lowered:
+        if self._reading is Reading.CONTENT:
+            parsed = parse_head(head)
+            self._member.mime = (parsed and parsed.mime) or "application/octet-stream"
+        is_read = self._reading is not Reading.STRUCTURE and self._member.kind == "response"
+        if is_read and b"transfer-encoding" in head.lower():
             with suppress(MalformedMessageError):  # of another tool: its payload is what is there
                 if ends_chunked(parse_response_head(head).headers):
                     self._body, self._content = BodyParser(BodyFraming.CHUNKED), hashlib.sha256()
@@ -341,44 +371,32 @@ class _BlockCheck:
     def _feed_payload(self, piece: memoryview) -> None:
         if self._hash_payload is not None:
             self._hash_payload.update(piece)
+        if self._member.data is not None:
+            self._member.data += piece
         if self._body is not None:
-            self._content.update(self._body.feed(bytes(piece))[1])
+            payload = self._body.feed(bytes(piece))[1]
+            self._content.update(payload)
+            self._member.payload_size += len(payload)
+        else:
+            self._member.payload_size += len(piece)
 
     def finish(self) -> None:
         """Compare length and digests with the headers."""
         problems, headers = self._member.problems, self._member.headers
         if self._left:
-            problems.append(
-                (
-                    RecordProblem.LENGTH,
-                    f"Its block is {self._left} bytes shorter than its Content-Length.",
-                )
-            )
+            text = f"Its block is {self._left} bytes shorter than its Content-Length."
+            problems.append((RecordProblem.LENGTH, text))
         elif self._after != _END:
-            problems.append(
-                (
-                    RecordProblem.LENGTH,
-                    "Its block is followed by something else than two line ends.",
-                )
-            )
-        if not self._digests:
-            return
-        if self._hash_block is not None:
-            assert self._block_digest is not None
-            if self._hash_block.hexdigest() != self._block_digest[1]:
-                problems.append(
-                    (RecordProblem.BLOCK_DIGEST, "Its block does not have its WARC-Block-Digest.")
-                )
-        if self._hash_payload is not None:
-            assert self._payload_digest is not None
-            if self._hash_payload.hexdigest() != self._payload_digest[1]:
-                problems.append(
-                    (
-                        RecordProblem.PAYLOAD_DIGEST,
-                        "Its payload does not have its WARC-Payload-Digest.",
-                    )
-                )
+            text = "Its block is followed by something else than two line ends."
+            problems.append((RecordProblem.LENGTH, text))
+        for problem, name, wanted, found in (
+            (RecordProblem.BLOCK_DIGEST, "block", self._block_digest, self._hash_block),
+            (RecordProblem.PAYLOAD_DIGEST, "payload", self._payload_digest, self._hash_payload),
+        ):
+            if found is not None and wanted is not None and found.hexdigest() != wanted[1]:
+                text = f"Its {name} does not have its WARC-{name.title()}-Digest."
+                problems.append((problem, text))
         if self._body is not None:
             self._member.content = sha256_digest(self._content) if self._body.done else ""
-        elif self._member.kind == "response":
+        elif self._member.kind == "response" and self._reading is not Reading.STRUCTURE:
             self._member.content = headers.get("warc-payload-digest", "")

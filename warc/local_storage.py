@@ -37,6 +37,21 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def replace_file(path: Path, data: str | bytes, *, mode: int = 0o666) -> None:
+    """Write the file as a whole, durably: a reader, and a crash, sees the old content or the new.
+
+    For one writer at a time.
+    """
+    fresh = path.with_name(f".{path.name}.new")
+    descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(path)
+    sync_folder(path.parent)
+
+
 DISK_CHECK_S = 0.5
 
 

@@ -16,13 +16,12 @@ from core.layout import OPEN_SUFFIX, Layout
 from warc.artifact_reader import read_manifest_at
 from warc.checksums import add_missing_sums, closed_warcs
 from warc.dedup.payloads import PayloadIndex, PayloadKey
-from warc.file_reader import DamagedSpan, walk_records
-from warc.index.indexer import IndexedCounts, index_file
+from warc.index.indexer import IndexingResult, index_file
 from warc.index.opener import not_covered, open_index, open_payloads
 from warc.index.protocol import CaptureIndex
 from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
 from warc.index.sqlite import BUSY_TIMEOUT_MS
-from warc.recovery import interrupted, is_sound, os_error_text, recover_file, recovery_lock
+from warc.recovery import interrupted, os_error_text, recover_file, recovery_lock
 
 _PREVIOUS_VERSION = 4
 _COLUMNS = """
@@ -199,7 +198,7 @@ def _recover_interrupted(
         names = ", ".join(sorted(gone)[:5]) + (", …" if gone[5:] else "")
         told(f"Not here, and so left out of the index: {len(gone)} WARCs that it knew ({names}).")
     for path in interrupted(layout):
-        recovered = recover_file(layout, path, index, lambda _wreck, _tail: 0)
+        recovered = recover_file(layout, path, index, lambda _wreck, _start: 0)
         if recovered is not None:
             told(recovered.text)
 
@@ -211,38 +210,23 @@ def _index_whole(
     bucket: str,
     min_bytes: int,
     told: Callable[[str], None],
-) -> IndexedCounts:
+) -> IndexingResult:
     """Add the readable records of the file to the index; report the rest."""
     try:
-        spans, passed_over = _spans(path)
-        if passed_over:
-            places = ", ".join(map(str, passed_over[:5])) + (", …" if passed_over[5:] else "")
-            told(
-                f"{filename} is damaged at {places}: what is there was passed over. `weboid archive"
-                " verify` has details; restore the file from a copy, then rebuild again."
-            )
-        if not spans:
-            return IndexedCounts()
-        return index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes, spans=spans)
+        found = index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes)
     except InputError as error:
         told(str(error))
     except OSError as error:
         told(f"{filename} was passed over, for it cannot be read: {os_error_text(error)}.")
-    return IndexedCounts()
-
-
-def _spans(path: Path) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return (start, end) of spans of whole records, and the offsets of damaged spans."""
-    spans: list[tuple[int, int]] = []
-    passed_over = []
-    for each in walk_records(path, digests=False):
-        if isinstance(each, DamagedSpan) or not is_sound(each):
-            passed_over.append(each.offset)
-        elif spans and spans[-1][1] == each.offset:
-            spans[-1] = (spans[-1][0], each.offset + each.length)
-        else:
-            spans.append((each.offset, each.offset + each.length))
-    return spans, passed_over
+    else:
+        if found.damaged:
+            places = ", ".join(map(str, found.damaged[:5])) + (", …" if found.damaged[5:] else "")
+            told(
+                f"{filename} is damaged at {places}: what is there was passed over. `weboid archive"
+                " verify` has details; restore the file from a copy, then rebuild again."
+            )
+        return found
+    return IndexingResult()
 
 
 def _adopt_orphans(

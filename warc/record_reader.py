@@ -1,26 +1,24 @@
 """Strict reader of one WARC record at an offset, within size limits.
 
 A record is its own gzip member, or uncompressed. Its head and, for a response, the HTTP head within
-it are parsed here; a head that is too long, truncated or repeats a unique field is damaged. No file
-is opened here: `read` returns the bytes at an offset.
-
-The digest in a record's header is not trusted: the payload itself is hashed before it may stand in
+it are parsed here; a head that is too long, truncated or repeats a unique field is damaged. The digest in a record's header is not trusted: the payload itself is hashed before it may stand in
 for another.
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from isal import isal_zlib
 
 from core.captures import Capture
 from core.digests import Digest
 from core.errors import InputError, PermanentError
-
-# In the replay environment only, where mypy does not run.
-
+from core.layout import OPEN_SUFFIX, is_warc_name
 
 LONGEST_HEAD = 256 * 1024  # bytes of a WARC head and an HTTP head together, inflated
 _BLOCK = 256 * 1024
@@ -29,6 +27,7 @@ _GZIP = b"\x1f\x8b"
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _FOLDED = re.compile(rb"\r?\n[ \t]+")
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 Read = Callable[[int, int], bytes]
 
@@ -53,6 +52,34 @@ class Record:
     http: HeaderFields | None  # the fields of the response in it; None when it holds none
     size: int  # bytes of content
     content: Iterator[bytes]  # the content in blocks, readable once; errors are PermanentError
+
+
+@contextmanager
+def open_record(folder: Path | str, filename: str, offset: int, length: int) -> Iterator[Record]:
+    """Yield the record at that place of a WARC in `folder`, closed or still being written (P-20).
+
+    Raises PermanentError if there is none, also within the block while its content is read.
+    """
+    if not is_warc_name(filename):
+        raise PermanentError("The index names a file that is no WARC of ours.")
+    # As text: paths as objects cost more than opening the file.
+    closed = f"{folder}{os.sep}{filename}"
+    for path in (closed, closed + OPEN_SUFFIX, closed):  # it may be closed between the two
+        try:
+            file = os.open(path, _FLAGS)
+            break
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise PermanentError(f"A WARC cannot be opened: {error}.") from error
+    else:
+        raise PermanentError("A WARC that the index names is not there.")
+    try:
+        yield read_record(lambda at, size: os.pread(file, size, at), offset, length)
+    except (OSError, OverflowError) as error:
+        raise PermanentError(f"A record cannot be read: {error}.") from error
+    finally:
+        os.close(file)
 
 
 def read_record(read: Read, offset: int, length: int) -> Record:

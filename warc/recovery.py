@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -26,9 +26,9 @@ from typing import Any, BinaryIO
 from core.config.settings import IndexSettings, ProxySettings
 from core.errors import InputError
 from core.layout import OPEN_SUFFIX, Layout
-from core.timestamps import parse_warc_date, warc_date
+from core.timestamps import warc_date
 from warc.dedup.payloads import PayloadIndex
-from warc.file_reader import DamagedSpan, WarcMember, walk_records
+from warc.file_reader import DamagedSpan, Reading, WarcMember, walk_records
 from warc.index.indexer import index_file
 from warc.index.opener import open_index, open_payloads
 from warc.index.protocol import CaptureIndex
@@ -126,8 +126,7 @@ def _count(number: int, thing: str) -> str:
 
 
 READ_BYTES = 1 << 20
-_IndexTail = Callable[[InterruptedWarc, Sequence[tuple[int, int]]], int]
-_DATED = ("response", "revisit", "resource")
+_IndexTail = Callable[[InterruptedWarc, int], int]  # called with the tail's start
 
 
 def interrupted(layout: Layout) -> list[Path]:
@@ -181,10 +180,9 @@ def recover_warcs(
     could settle its claims. Raises DedupUnavailableError if `payloads` does not answer; try again.
     """
 
-    def index_tail(wreck: InterruptedWarc, tail: Sequence[tuple[int, int]]) -> int:
-        found = index_file(
-            wreck.path, wreck.filename, index, bucket=bucket, min_bytes=min_bytes, spans=tail
-        )
+    def index_tail(wreck: InterruptedWarc, start: int) -> int:
+        place = wreck.path, wreck.filename, index
+        found = index_file(*place, bucket=bucket, min_bytes=min_bytes, start=start, end=wreck.keep)
         if payloads.shared:
             payloads.add(index.payloads_of(wreck.filename))
         return found.rows
@@ -254,8 +252,8 @@ def recover_file(
 def _judge(wreck: InterruptedWarc) -> None:
     """Compute the part of the file that is intact. Raises OSError if it cannot be read."""
     wreck.size = wreck.path.stat().st_size
-    for each in walk_records(wreck.path, digests=False):
-        if isinstance(each, WarcMember) and is_sound(each):
+    for each in walk_records(wreck.path, reading=Reading.STRUCTURE):
+        if isinstance(each, WarcMember) and each.is_sound:
             end = each.offset + each.length
             if each.offset < wreck.covered or each.offset == wreck.keep:
                 wreck.keep = end
@@ -268,18 +266,6 @@ def _judge(wreck: InterruptedWarc) -> None:
             wreck.torn = False
             wreck.why = wreck.why or "Its first record is not whole."
     wreck.judged = True
-
-
-def is_sound(member: WarcMember) -> bool:
-    """Return whether the record can be indexed."""
-    if member.problems:
-        return False
-    if member.kind in _DATED:
-        try:
-            parse_warc_date(member.headers.get("warc-date", ""))
-        except InputError:
-            return False
-    return True
 
 
 def _close(
@@ -302,9 +288,8 @@ def _close(
     lost = sum(index.forget(wreck.filename, *span) for span in damaged)
     if wreck.keep < wreck.covered:
         lost += index.forget(wreck.filename, wreck.keep)
-    start = min(wreck.covered, wreck.keep)
     try:
-        indexed = index_tail(wreck, [(start, wreck.keep)] if start < wreck.keep else [])
+        indexed = index_tail(wreck, min(wreck.covered, wreck.keep))
         reason = ""
     except InputError as error:  # whole records, and yet nothing that our index can hold
         indexed, reason = 0, str(error)

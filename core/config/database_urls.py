@@ -234,6 +234,12 @@ def _unquoted(parts: SplitResult, name: str) -> str:
     return unquote(getattr(parts, name) or "")
 
 
+def error_words(error: Exception, password: str) -> str:
+    """Return a client library's error on one line, without the password."""
+    words = " ".join(str(error).split()).rstrip(".")
+    return words.replace(password, "***") if password else words
+
+
 def is_frozen(path: Path) -> bool:
     """Return True for an unused file in a folder that is not writable: a backup, a read-only mount.
 

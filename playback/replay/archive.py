@@ -5,9 +5,8 @@ the index gives, and only when the record found there is the requested one (P-20
 for each record, so that a file that replaces another one, e.g. after an erasure, is used at once.
 """
 
-import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,7 +14,7 @@ import gevent
 
 from core.captures import LOGIN_HEADER, Capture, RecordLocation, RecordType
 from core.errors import BodyTooLargeError, PermanentError
-from core.layout import OPEN_SUFFIX, Layout, is_warc_name
+from core.layout import Layout
 from playback.access.control import AccessControl, TakenDownError, digests_of
 from warc.content_decoder import codings_of, decode_blocks
 from warc.record_reader import (
@@ -25,10 +24,9 @@ from warc.record_reader import (
     Record,
     dechunked,
     holds_payload,
-    read_record,
+    open_record,
 )
 
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _LOGIN = LOGIN_HEADER.lower()
 _BLOCKS_A_TURN = 8  # half a megabyte, then others have theirs
 
@@ -192,17 +190,8 @@ class CaptureArchive:
                     return place
         return None
 
-    @contextmanager
-    def _record(self, place: RecordLocation) -> Iterator[Record]:
-        file = self._open(place.filename)
-        try:
-            yield read_record(
-                lambda offset, size: os.pread(file, size, offset), place.offset, place.length
-            )
-        except (OSError, OverflowError) as error:
-            raise PermanentError(f"A record cannot be read: {error}.") from error
-        finally:
-            os.close(file)
+    def _record(self, place: RecordLocation) -> AbstractContextManager[Record]:
+        return open_record(self._folder, place.filename, place.offset, place.length)
 
     def _check_record(self, capture: Capture, record: Record) -> None:
         """Raise unless the record is the indexed one and its login may be shown."""
@@ -212,21 +201,6 @@ class CaptureArchive:
         why = None if self._permits is None else self._permits.login(record.warc.get(_LOGIN))
         if why is not None:
             raise TakenDownError(why)
-
-    def _open(self, filename: str) -> int:
-        """Open the WARC of that name, closed or still being written."""
-        if not is_warc_name(filename):
-            raise PermanentError("The index names a file that is no WARC of ours.")
-        # As text: paths as objects cost more than opening the file.
-        closed = f"{self._folder}{os.sep}{filename}"
-        for path in (closed, closed + OPEN_SUFFIX, closed):  # it may be closed between the two
-            try:
-                return os.open(path, _FLAGS)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise PermanentError(f"A WARC cannot be opened: {error}.") from error
-        raise PermanentError("A WARC that the index names is not there.")
 
 
 def _payload(capture: Capture, shown: HeaderFields | None, record: Record, limit: int) -> Payload:

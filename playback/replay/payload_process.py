@@ -11,16 +11,15 @@ is bounded by the limit of the request.
 """
 
 import json
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from core.errors import BodyTooLargeError, PermanentError
-from core.layout import OPEN_SUFFIX, Layout, is_warc_name
+from core.layout import Layout
 from warc.content_decoder import decode_blocks
-from warc.record_reader import dechunked, read_record
+from warc.record_reader import dechunked, open_record
 
 TOO_LARGE = "too-large"
 
@@ -56,8 +55,7 @@ def read_bodies(layout: Layout, asked: dict[str, Any]) -> list[bytes]:
         PermanentError: the record is missing, damaged, or not the requested one.
     """
     limit = int(asked["limit"])
-    with _opened(layout, asked["filename"]) as file:
-        stored, codings = _read(file.fileno(), asked, limit)
+    stored, codings = _read(layout, asked, limit)
     if not codings:
         return [stored]
     try:
@@ -69,31 +67,19 @@ def read_bodies(layout: Layout, asked: dict[str, Any]) -> list[bytes]:
     return [content] if content == stored else [content, stored]
 
 
-def _opened(layout: Layout, filename: str) -> BinaryIO:
-    if not is_warc_name(filename):
-        raise PermanentError("the index names no WARC")
-    for name in (filename, filename + OPEN_SUFFIX):
-        with suppress(FileNotFoundError):
-            return (layout.archive / name).open("rb")
-    raise PermanentError("its WARC is not there")
-
-
-def _read(file: int, asked: dict[str, Any], limit: int) -> tuple[bytes, str]:
+def _read(layout: Layout, asked: dict[str, Any], limit: int) -> tuple[bytes, str]:
     """Return the body as stored, without chunked encoding, and its content codings."""
-    record = read_record(
-        lambda offset, size: os.pread(file, size, offset),
-        int(asked["offset"]),
-        int(asked["length"]),
-    )
-    target = record.warc.get("warc-target-uri").strip("<>")
-    if (target, record.warc.get("warc-type")) != (asked["url"], asked["type"]):
-        raise PermanentError("the index points at another record")
-    content, codings = record.content, ""
-    if record.http is not None:
-        codings = record.http.get("content-encoding")
-        if record.http.get("transfer-encoding").lower() == "chunked":
-            content = dechunked(content)
-    return decode_blocks(content, "", limit=limit), codings
+    place = asked["filename"], int(asked["offset"]), int(asked["length"])
+    with open_record(layout.archive, *place) as record:
+        target = record.warc.get("warc-target-uri").strip("<>")
+        if (target, record.warc.get("warc-type")) != (asked["url"], asked["type"]):
+            raise PermanentError("the index points at another record")
+        content, codings = record.content, ""
+        if record.http is not None:
+            codings = record.http.get("content-encoding")
+            if record.http.get("transfer-encoding").lower() == "chunked":
+                content = dechunked(content)
+        return decode_blocks(content, "", limit=limit), codings
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ A payload has a key: its digest and its dedup bucket. Of many equal payloads exa
 A digest never refers to a record that is not on disk: `settle` comes after the sync. A crash
 between claim and settle frees the claim. One `claim` and one `settle` serve a whole batch.
 
-`tests/proxy/test_payloads.py` tests every implementation against these rules.
+`tests/warc/dedup/test_payloads.py` tests every implementation against these rules.
 """
 
 from collections.abc import Collection, Mapping, Sequence

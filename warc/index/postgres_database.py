@@ -4,13 +4,10 @@ A small pool lends each connection to one query at a time. Waiting is bounded: a
 down, unresponsive, or answers too slowly is an error, and the reader is asked to retry later.
 """
 
-import os
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -19,8 +16,9 @@ from psycopg import errors
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
-from core.config.database_urls import IndexAddress
+from core.config.database_urls import IndexAddress, error_words
 from core.errors import TransientError
+from net.postgres_client import hang_up
 from warc.index.database import LOOKUP_COLUMNS, OTHER_VERSION
 from warc.index.schema import KEY_CHARACTERS
 
@@ -102,9 +100,7 @@ class PostgresDatabase:
                         raise
             return self._ask(self._connected(), query, values)
         except (psycopg.Error, OSError) as error:
-            words = " ".join(str(error).split()).rstrip(".")
-            if self._address.password:
-                words = words.replace(self._address.password, "***")
+            words = error_words(error, self._address.password)
             raise TransientError(
                 f"The captures index at {self._address} cannot be read: {words}."
             ) from None
@@ -162,12 +158,7 @@ class PostgresDatabase:
             with self._lock:
                 late = [each for each, until in self._asking.items() if until < now]
             for connection in late:
-                with (
-                    suppress(psycopg.Error, OSError),
-                    # A number of our own for the same socket.
-                    socket.socket(fileno=os.dup(connection.fileno())) as sock,
-                ):
-                    sock.shutdown(socket.SHUT_RDWR)
+                hang_up(connection)
 
 
 @lru_cache(maxsize=64)

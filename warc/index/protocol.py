@@ -4,7 +4,7 @@ A batch of records is one transaction: its rows, its pages, the covered size of 
 batch again, as after a lost answer, is idempotent: a record is identified by file and offset, and a
 WARC's name is never used twice on any machine.
 
-`tests/proxy/test_index.py` tests every implementation against these rules.
+`tests/warc/index/test_sqlite.py` tests every implementation against these rules.
 """
 
 # ruff: noqa: S608 only names of ours and marks go into the statements

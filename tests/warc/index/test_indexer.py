@@ -121,9 +121,7 @@ def indexed(folder: Path, names: list[str]) -> SqliteCaptureIndex:
     """An index of the files, read in that order."""
     index = SqliteCaptureIndex(folder / f"{'-'.join(names)}.sqlite")
     for name in names:
-        path = folder / name
-        span = [(0, path.stat().st_size)]
-        index_file(path, name, index, bucket="default", min_bytes=1, spans=span)
+        index_file(folder / name, name, index, bucket="default", min_bytes=1)
     index.settle()
     return index
 
