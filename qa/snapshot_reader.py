@@ -6,15 +6,15 @@ from datetime import datetime
 
 from core.captures import ArtifactKind
 from core.clock import SystemClock
-from core.errors import PermanentError, UnavailableError
+from core.errors import UnavailableError
 from core.layout import Layout
 from core.page_classes import parse_page_class
-from core.page_manifest import PageInfo, VisitOutcome
+from core.page_manifest import VisitOutcome
 from core.timestamps import parse_moment, parse_timestamp14
 from links.check_result import CheckVerdict
 from playback.access.control import AccessControl, TakenDownError
 from playback.access.decision_store import open_decisions
-from playback.web.page_store import CapturedPage, PageStore
+from playback.web.page_store import CapturedPage, PageRecords, PageStore
 from qa.page_changes import PageSnapshot
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase, open_database
@@ -35,10 +35,11 @@ class SnapshotReader:
         Attributes:
             database: captures index.
             store: pages of the index that may be shown.
+            records: their texts, pictures and manifests.
         """
         self.database = database
         self.store = store
-        self._records = records
+        self.records = PageRecords(store, records)
 
     def page(self, page_id: str) -> CapturedPage | None:
         """Return the page of that id; None when it is missing or must not be shown."""
@@ -87,40 +88,17 @@ class SnapshotReader:
         kind = kinds[0] if kinds else None
         return self._sight(then, kind), self._sight(now, kind)
 
-    def text(self, page: CapturedPage) -> str | None:
-        """Return the page's visible text; None when it was not stored or is damaged."""
-        place = self.store.place(page, ArtifactKind.TEXT)
-        try:
-            return None if place is None else self._records.text(place)
-        except PermanentError:
-            return None
-
-    def picture(self, page: CapturedPage, kind: ArtifactKind) -> bytes | None:
-        """Return the page's picture of that kind; None when it was not stored or is damaged."""
-        place = self.store.place(page, kind)
-        try:
-            return None if place is None else self._records.picture(place)
-        except PermanentError:
-            return None
-
     def _sight(self, page: CapturedPage, kind: ArtifactKind | None) -> PageSnapshot:
-        info = self._manifest(page)
+        info = self.records.manifest(page)
         return _without_artifacts(
             page,
-            text=self.text(page),
-            picture=None if kind is None else self.picture(page, kind),
+            text=self.records.text(page),
+            picture=None if kind is None else self.records.picture(page, kind),
             outlinks=None if info is None else frozenset(info.outlinks),
             parts=None
             if info is None
             else frozenset(each.url for each in info.resources if each.kept in _KEPT),
         )
-
-    def _manifest(self, page: CapturedPage) -> PageInfo | None:
-        place = self.store.place(page, ArtifactKind.PAGEINFO)
-        try:
-            return None if place is None else self._records.manifest(place)
-        except PermanentError:
-            return None
 
 
 _FAILED = {VisitOutcome.FAILED, VisitOutcome.SKIPPED}

@@ -40,7 +40,7 @@ from playback.web.page_renderer import (
 )
 from playback.web.page_request import url_of
 from playback.web.page_search import PageSearch
-from playback.web.page_store import PageStore
+from playback.web.page_store import PageRecords, PageStore
 from playback.web.rate_limits import RateLimiter, RateLimitPolicy, load_limits
 from playback.web.reader_page import VIEWS, ReaderPages
 from playback.web.registry.registry_api import RegistryApi
@@ -150,13 +150,14 @@ def create_app(
         decisions, database.rows, clock.now, around.holds, show_logins=around.show_logins
     )
     store = PageStore(database, permits)
+    records = PageRecords(store, around.records)
     offers = LevelOffers(LevelStore(decisions), around.full)
     places = MementoEndpoints(origin or "", replay_origin)
     machines = MachineApi(database, permits, places, around.openness)
     means = WebContext(
         store=store,
         search=PageSearch(database, store),
-        records=around.records,
+        records=records,
         status=around.status,
         clock=clock,
         origin=origin or "",
@@ -165,7 +166,7 @@ def create_app(
             replay_origin,
             shows_pictures=offers.shows_pictures,
             skew_of=machines.skews.of,
-            representation_of=RepresentationReader(store, around.records).of,
+            representation_of=RepresentationReader(records).of,
             say_address=report_addresses(around.links, origin or ""),
             links_address=links_addresses(around.links),
             mount_links=_mount_links(around),
@@ -197,11 +198,7 @@ def create_app(
             Route("/live/{rest:path}", reader.live),
             Route("/url/{rest:path}", costly(history.captures)),
             Route("/changes/{rest:path}", comparing(history.changes)),
-            *(
-                full_routes(store, around.full, replay_origin, means.render, means.cautions)
-                if around.full
-                else ()
-            ),
+            *(full_routes(around.full, means) if around.full else ()),
             *machines.routes(costly),
             *(registry_routes(around.links, database, means) if around.links else ()),
             *_mount_routes(around, means),

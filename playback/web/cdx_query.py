@@ -119,7 +119,7 @@ def parse_query(
         filters=tuple(_filter(each, archive=archive) for each in filters),
         collapses=tuple(_collapses(given)),
         after=after,
-        page=_page(one),
+        page=_number(one, "page"),
         page_rows=min(max(_number(one, "pageSize") or PAGE_ROWS, 1), MOST_PAGE_ROWS),
         wants_pages=_is_yes(one.get("showNumPages")),
         wants_key=_is_yes(one.get("showResumeKey")),
@@ -223,10 +223,6 @@ def _number(one: dict[str, str], name: str, *, lowest: int = 0) -> int | None:
     if re.fullmatch(r"-?\d{1,12}", text, re.ASCII) is None or (lowest >= 0 and int(text) < lowest):
         raise InputError(f"{name}= is a whole number; not {text[:40]!r}.")
     return max(int(text), lowest)
-
-
-def _page(one: dict[str, str]) -> int | None:
-    return _number(one, "page")
 
 
 def _is_yes(text: str | None) -> bool:

@@ -11,9 +11,8 @@ import heapq
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice
-from typing import Protocol
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -22,7 +21,8 @@ from starlette.responses import PlainTextResponse, Response
 from core.captures import Capture, RecordLocation, RecordType
 from core.errors import InputError, TransientError
 from core.timestamps import from_unix_milliseconds, parse_timestamp14, unix_milliseconds
-from playback.access.takedowns import Takedown, TakedownEffect
+from playback.access.control import AccessControl
+from playback.access.takedowns import TakedownEffect
 from playback.mementos import LINK_FORMAT, MementoEndpoints, MementoIndex, format_link, memento_link
 from playback.web.cdx_query import (
     MOST_PAGED,
@@ -42,24 +42,8 @@ _MOST_SORTED = 10_000  # rows held in memory for sorting
 _NOWHERE = RecordLocation("", 0, 0)  # where a record lies is of no interest here
 
 
-class CaptureAccess(Protocol):
-    """Interface of access control for captures."""
-
-    def capture(self, capture: Capture) -> Takedown | None:
-        """Return the take-down of a capture; None: it may be shown."""
-        ...
-
-
 class NoSuchPageError(InputError):
     """Requested page of rows is beyond the last one."""
-
-
-@dataclass
-class CdxBudget:
-    """Limits on the work for one response."""
-
-    rows: int
-    late: Callable[[], bool]  # returns True when the time is used up
 
 
 class CdxWalk:
@@ -73,14 +57,15 @@ class CdxWalk:
     def __init__(
         self,
         rows: CaptureQueries,
-        permits: CaptureAccess,
+        permits: AccessControl,
         query: CdxQuery,
         late: Callable[[], bool],
     ) -> None:
         self._rows = rows
         self._permits = permits
         self._query = query
-        self._budget = CdxBudget(MOST_ROWS if query.page is None else query.page_rows, late)
+        self._left = MOST_ROWS if query.page is None else query.page_rows  # rows to read
+        self._late = late
         self._after = query.after
         self.resume: IndexPosition | None = None
         self.ended_late = False
@@ -131,14 +116,14 @@ class CdxWalk:
         """
         query = self._query
         if query.closest is not None:
-            matching = self._matching([row] for row in self._by_distance(query.closest))
-            yield from _limited(matching, query.skip, query.limit)
+            near = ([row] for row in self._by_distance(query.closest))
+            yield from _limited(map(self._of_chunk, near), query.skip, query.limit)
             self.resume = None  # there is no going on in this order
         elif query.newest:
             reverse = replace(query, descending=not query.descending, newest=False)
             held = min(query.limit or 0, _MOST_SORTED)
-            found = self._matching(self._chunks(reverse))
-            yield [each for chunk in _limited(found, query.skip, held) for each in chunk][::-1]
+            found = _limited(map(self._of_chunk, self._chunks(reverse)), query.skip, held)
+            yield [*chain.from_iterable(found)][::-1]
             self.resume = None
         else:
             yield from self._in_order()
@@ -166,16 +151,16 @@ class CdxWalk:
         """Yield index rows in the order of the query until the budget is used up."""
         after = self._after if query.closest is None else None
         while True:
-            if self._budget.late():
+            if self._late():
                 self.resume, self.ended_late = after, True
                 return
-            if self._budget.rows <= 0:
+            if self._left <= 0:
                 if query.page is None and self._next(query, after, 1):
                     self.resume = after
                 return
-            limit = min(_CHUNK, self._budget.rows)
+            limit = min(_CHUNK, self._left)
             rows = self._next(query, after, limit)
-            self._budget.rows -= len(rows)
+            self._left -= len(rows)
             if rows:
                 after = rows[-1].position
                 yield rows
@@ -199,28 +184,16 @@ class CdxWalk:
 
     def _by_distance(self, closest: int) -> Iterator[ListedCapture]:
         """Yield rows of one key, nearest first; the earlier one of equal distance."""
-        between = self._query.between
-        later = replace(
-            self._query, between=replace(between, first_ms=max(closest, between.first_ms))
+        whole = self._query.between
+        earlier = TimeRange(whole.first_ms, min(closest - 1, whole.last_ms))
+        later = TimeRange(max(closest, whole.first_ms), whole.last_ms)
+        sides = (
+            chain.from_iterable(
+                self._chunks(replace(self._query, between=between, descending=is_before))
+            )
+            for between, is_before in ((earlier, True), (later, False))
         )
-        earlier = replace(
-            self._query,
-            between=TimeRange(between.first_ms, min(closest - 1, between.last_ms)),
-            descending=True,
-        )
-
-        def distance(row: ListedCapture) -> int:
-            return abs(row.position.captured_ms - closest)
-
-        sides = (self._each(earlier), self._each(replace(later, descending=False)))
-        return heapq.merge(*sides, key=distance)
-
-    def _each(self, query: CdxQuery) -> Iterator[ListedCapture]:
-        for chunk in self._chunks(query):
-            yield from chunk
-
-    def _matching(self, chunks: Iterable[list[ListedCapture]]) -> Iterator[list[ListedCapture]]:
-        return (self._of_chunk(chunk) for chunk in chunks)
+        return heapq.merge(*sides, key=lambda row: abs(row.position.captured_ms - closest))
 
     def _of_chunk(self, chunk: list[ListedCapture]) -> list[ListedCapture]:
         """Return the rows of a chunk that pass access control, filters and collapsing."""
@@ -266,8 +239,7 @@ class CdxWalk:
 def _limited(
     chunks: Iterable[list[ListedCapture]], skip: int, limit: int | None
 ) -> Iterator[list[ListedCapture]]:
-    found = (row for chunk in chunks for row in chunk)
-    rows = islice(found, skip, None if limit is None else skip + limit)
+    rows = islice(chain.from_iterable(chunks), skip, None if limit is None else skip + limit)
     while chunk := list(islice(rows, _CHUNK)):
         yield chunk
 
@@ -300,7 +272,7 @@ class CdxServer:
     def __init__(
         self,
         rows: CaptureQueries,
-        permits: CaptureAccess,
+        permits: AccessControl,
         mementos: MementoIndex,
         places: MementoEndpoints,
         *,
@@ -357,11 +329,9 @@ class CdxServer:
             kept = [pair for pair in request.query_params.multi_items() if pair[0] != "resumeKey"]
             more = urlencode([*kept, ("resumeKey", resume_key(end))])
             headers["Link"] = format_link(f"{self._places.front}{request.url.path}?{more}", "next")
-        body = _WRITERS[query.output](query, walk, chain([first], told))
-        if query.output == "json" and query.archive_dialect:
-            headers["Content-Type"] = "application/json"
-        else:
-            headers["Content-Type"] = _TYPES[query.output]
+        is_list = query.output == "json" and query.archive_dialect
+        body = (_json_list if is_list else _lines)(query, walk, chain([first], told))
+        headers["Content-Type"] = "application/json" if is_list else _TYPES[query.output]
         return BlockStream((each.encode() for each in body if each), headers)
 
     def _link_format(self, query: CdxQuery) -> Response:
@@ -388,25 +358,31 @@ def _said(status: int, text: str, *, as_json: bool) -> Response:
     return PlainTextResponse(f"{text}\n", status, _FRESH)
 
 
-def _text(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) -> Iterator[str]:
+def _lines(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) -> Iterator[str]:
+    """Yield a line for each row: text, CDXJ, or pywb's JSON, which has no resumption key."""
+    names = query.fields
+    if query.output == "cdxj":
+        names = tuple(name for name in names if name not in ("urlkey", "timestamp"))
+
+    def line(row: ListedCapture) -> str:
+        if query.output == "text":
+            return " ".join(value_of(row, name) for name in names)
+        fields = {name: value_of(row, name) for name in names if is_field(name)}
+        written = json.dumps(fields, separators=(",", ":"))
+        if query.output == "json":
+            return written
+        return f"{value_of(row, 'urlkey')} {row.timestamp} {written}"
+
     for rows in told:
-        yield "".join(" ".join(value_of(row, name) for name in query.fields) + "\n" for row in rows)
-    if query.wants_key and walk.resume is not None:
+        yield "".join(line(row) + "\n" for row in rows)
+    if query.output != "json" and query.wants_key and walk.resume is not None:
         yield f"\n{resume_key(walk.resume)}\n"
 
 
-def _json(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) -> Iterator[str]:
-    if query.archive_dialect:
-        yield from _archive_json(query, walk, told)
-        return
-    for rows in told:
-        yield "".join(_object(row, query.fields) + "\n" for row in rows)
-
-
-def _archive_json(
+def _json_list(
     query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]
 ) -> Iterator[str]:
-    """Yield a JSON list of lists with a header row; ``[]`` without results."""
+    """Yield the Archive's JSON list of lists with a header row; ``[]`` without results."""
     before = f"[{json.dumps(query.fields)}"
     for rows in told:
         if rows:
@@ -417,25 +393,3 @@ def _archive_json(
         yield f"{before},\n[],\n{json.dumps([resume_key(walk.resume)])}"
         before = ""
     yield "[]\n" if before else "]\n"
-
-
-def _cdxj(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) -> Iterator[str]:
-    names = tuple(name for name in query.fields if name not in ("urlkey", "timestamp"))
-    for rows in told:
-        yield "".join(
-            f"{value_of(row, 'urlkey')} {row.timestamp} {_object(row, names)}\n" for row in rows
-        )
-    if query.wants_key and walk.resume is not None:
-        yield f"\n{resume_key(walk.resume)}\n"
-
-
-def _object(row: ListedCapture, names: tuple[str, ...]) -> str:
-    fields = {name: value_of(row, name) for name in names if is_field(name)}
-    return json.dumps(fields, separators=(",", ":"))
-
-
-_WRITERS: dict[str, Callable[[CdxQuery, CdxWalk, Iterable[list[ListedCapture]]], Iterator[str]]] = {
-    "text": _text,
-    "json": _json,
-    "cdxj": _cdxj,
-}

@@ -8,7 +8,7 @@ The rules are evaluated for each page, so changes apply at once. Replay enforces
 (`playback.replay.replay_context`); this module only offers choices.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urldefrag
 
@@ -22,11 +22,10 @@ from playback.access.levels import Level, lowest_level
 from playback.full_origins import FullOrigins, FullPermission
 from playback.media_types import HTML_TYPES
 from playback.url_paths import LEVEL_MODIFIERS, PageAddress, is_web_url, page_path
-from playback.web.copy_notices import CopyWarnings
 from playback.web.i18n import localized_path
-from playback.web.page_renderer import reader_path, security_headers
+from playback.web.page_renderer import WebContext, reader_path, security_headers
 from playback.web.page_request import moment_of, parse_page_request
-from playback.web.page_store import CapturedPage, PageStore
+from playback.web.page_store import CapturedPage
 
 _NOTICE, _VIEW = "full", "full-view"
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
@@ -56,15 +55,9 @@ class FullCopyAccess:
         return f"{origin}/c/{page.timestamp}mp_/{place}{end}"
 
 
-def full_routes(
-    store: PageStore,
-    copies: FullCopyAccess,
-    replay_origin: str,
-    render: Callable[..., Response],
-    cautions: CopyWarnings,
-) -> Sequence[Route]:
+def full_routes(copies: FullCopyAccess, means: WebContext) -> Sequence[Route]:
     """Return the routes of the notice and the full copy, with and without a wiki prefix."""
-    pages = _FullPages(store, copies, replay_origin, render, cautions)
+    pages = _FullPages(copies, means)
     return [
         Route(f"{before}/{view}/{{rest:path}}", pages.answer)
         for before in ("", "/w/{wiki}")
@@ -73,51 +66,41 @@ def full_routes(
 
 
 class _FullPages:
-    """Routes of the notice and the full copy."""
+    """Pages of the notice and the full copy."""
 
-    def __init__(
-        self,
-        store: PageStore,
-        copies: FullCopyAccess,
-        replay_origin: str,
-        render: Callable[..., Response],
-        cautions: CopyWarnings,
-    ) -> None:
-        self._store = store
+    def __init__(self, copies: FullCopyAccess, means: WebContext) -> None:
         self._copies = copies
-        self._replay = replay_origin
-        self._render = render
-        self._cautions = cautions
+        self._means = means
 
     def answer(self, request: Request) -> Response:
         """Return the notice, or the full copy; a plain function, run by Starlette in a thread."""
         wanted = parse_page_request(request)
         at = moment_of(wanted.timestamp) if wanted.timestamp else None
-        page = self._store.nearest(wanted.url, at)
+        page = self._means.store.nearest(wanted.url, at)
         if page is None:
-            return self._render("never.html", 404, url=wanted.url, standing=None)
+            return self._means.render("never.html", 404, url=wanted.url, standing=None)
         if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
             # The notice comes first, with the actual date.
             return RedirectResponse(localized_path(_path(page, _NOTICE, wanted.wiki)), 302)
         frame = self._copies.frame_of(page, wanted.wiki)
         plain = localized_path(page_path(page.timestamp, page.url, wiki=wanted.wiki))
         if frame is None:
-            return self._render("full_refused.html", 403, page=page, plain=plain)
-        caution = self._cautions.of(page)
+            return self._means.render("full_refused.html", 403, page=page, plain=plain)
+        caution = self._means.cautions.of(page)
         if caution.threat is not None:
             return RedirectResponse(plain, 302)  # that page explains it
         if wanted.view == _NOTICE:
             view = localized_path(_path(page, _VIEW, wanted.wiki))
-            return self._render(
+            return self._means.render(
                 "full_notice.html", page=page, plain=plain, view=view, caution=caution
             )
-        return self._render(
+        return self._means.render(
             "full.html", headers=self._headers(frame), page=page, plain=plain, frame=frame
         )
 
     def _headers(self, frame: str) -> dict[str, str]:
         """Return the front's headers, with a policy that allows this capture's frame only."""
-        headers = dict(security_headers(self._replay))
+        headers = dict(security_headers(self._means.replay_origin))
         origin = "/".join(frame.split("/", 3)[:3])
         policy = [
             f"frame-src {origin}" if each.startswith("frame-src") else each

@@ -19,14 +19,12 @@ from urllib.parse import urlsplit
 
 from core.captures import ArtifactKind
 from core.config.stored_level import DEFAULT_STORED_LEVEL
-from core.errors import PermanentError
 from core.page_manifest import PageInfo
 from playback.access.control import AccessControl
 from playback.access.holds import ScanVerdict, UnscannedPolicy
 from playback.access.threat_lists import ListEffect, ListHit
 from playback.url_paths import Memento, MementoModifier, memento_path
-from playback.web.page_store import CapturedPage, PageStore
-from warc.artifact_reader import ArtifactReader
+from playback.web.page_store import CapturedPage, PageRecords
 
 _COPY_VIEWS = ("page", "beside")
 PASSED_VIEW = "as-captured"  # the view of a reader who was warned and went on
@@ -108,35 +106,25 @@ def representation_of(manifest: PageInfo) -> CaptureRepresentation | None:
 class RepresentationReader:
     """Reader of representations from manifests, with a cache. Thread-safe."""
 
-    def __init__(self, store: PageStore, records: ArtifactReader | None) -> None:
-        self._store = store
+    def __init__(self, records: PageRecords) -> None:
         self._records = records
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, CaptureRepresentation | None] = OrderedDict()
 
     def of(self, page: CapturedPage) -> CaptureRepresentation | None:
         """Return the page's representation; None when it is not known."""
-        if ArtifactKind.PAGEINFO not in page.artifacts or self._records is None:
+        if ArtifactKind.PAGEINFO not in page.artifacts:
             return None
         with self._lock:
             if page.page_id in self._kept:
                 return self._kept[page.page_id]
-        found = self._read(page, self._records)
+        manifest = self._records.manifest(page)
+        found = representation_of(manifest) if manifest is not None else None
         with self._lock:
             self._kept[page.page_id] = found
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return found
-
-    def _read(self, page: CapturedPage, records: ArtifactReader) -> CaptureRepresentation | None:
-        place = self._store.place(page, ArtifactKind.PAGEINFO)
-        if place is None:
-            return None
-        try:
-            return representation_of(records.manifest(place))
-        except PermanentError as error:
-            _LOG.warning("front.manifest_unreadable: page_id=%s %s", page.page_id, error)
-            return None
 
 
 MOST_DRIFTS_LISTED = 10  # longest list with skews by default

@@ -72,61 +72,6 @@ def accepted_moment(text: str) -> datetime | None:
         return None
 
 
-class TimeGate:
-    """Route ``/timegate/<url>``: redirect to the memento nearest to Accept-Datetime (RFC 7089, 4.1.2)."""
-
-    def __init__(self, mementos: MementoIndex, places: MementoEndpoints) -> None:
-        self._mementos = mementos
-        self._places = places
-
-    def answer(self, request: Request) -> Response:
-        """Return 302 to the memento; 404 when there is none, 400 for an invalid date."""
-        url = archived_url(raw_rest(request, 1))
-        if url is None:
-            return _said(404, "A TimeGate looks like /timegate/https://example.org/.", [])
-        links = page_links(self._places, url)
-        dates = request.headers.getlist("accept-datetime")
-        at = accepted_moment(dates[0]) if len(dates) == 1 else None
-        if dates and at is None:
-            text = "Accept-Datetime must look like this: Sun, 01 Mar 2026 12:00:00 GMT."
-            return _said(400, text, links)
-        found = self._mementos.nearest(url, at)
-        if found is None:
-            return _said(404, "This archive has no copy of that page.", links)
-        around = self._mementos.around(url, found.timestamp)
-        headers = {
-            **_VARY,
-            "Location": self._places.memento(found),
-            "Link": link_header(links, memento_links(self._places, found, around)),
-        }
-        return Response(status_code=302, headers=headers)
-
-
-def _said(status: int, text: str, links: list[str]) -> Response:
-    headers = {**_VARY, "Link": link_header(links)} if links else _VARY
-    return PlainTextResponse(f"{text}\n", status, headers)
-
-
-class MementoHeaders:
-    """Memento headers of reader pages."""
-
-    def __init__(self, mementos: MementoIndex, places: MementoEndpoints) -> None:
-        self._mementos = mementos
-        self._places = places
-
-    def of(self, url: str, timestamp: str, *, is_offered: bool) -> dict[str, str]:
-        """Return Link and, for an offered copy, Memento-Datetime: only such a copy is a memento."""
-        links = page_links(self._places, url)
-        if not is_offered:
-            return {"Link": link_header(links)}
-        shown = PageMemento(url, timestamp)
-        around = self._mementos.around(url, timestamp)
-        return {
-            "Link": link_header(links, memento_links(self._places, shown, around)),
-            "Memento-Datetime": memento_date(shown),
-        }
-
-
 PAGE_SIZE = 1_000  # mementos
 _NUMBERED = re.compile(r"([1-9]\d{0,5})/(.+)", re.ASCII | re.DOTALL)
 _FRESH = {"Cache-Control": "no-cache"}
@@ -195,40 +140,12 @@ def time_map(mementos: MementoIndex, url: str, number: int | None) -> TimeMap | 
     return TimeMap(url, None, rows) if len(parts) == 1 else TimeMap(url, None, (), tuple(parts))
 
 
-class TimeMapRoute:
-    """Route ``/timemap/<form>/[<number>/]<url>``."""
-
-    def __init__(self, mementos: MementoIndex, places: MementoEndpoints) -> None:
-        self._mementos = mementos
-        self._places = places
-
-    def answer(self, request: Request) -> Response:
-        """Return the TimeMap in the requested form; 404 when it does not exist or is empty."""
-        form, _, rest = raw_rest(request, 1).partition("/")
-        numbered = _NUMBERED.fullmatch(rest)
-        number = int(numbered[1]) if numbered else None
-        url = archived_url(numbered[2] if numbered else rest)
-        if form not in _FORMS or url is None:
-            text = f"A TimeMap looks like /timemap/{{{','.join(_FORMS)}}}/https://example.org/."
-            return PlainTextResponse(f"{text}\n", 404, _FRESH)
-        links = page_links(self._places, url)
-        found = time_map(self._mementos, url, number)
-        if found is None:
-            text = "This archive has no such list of copies of that page.\n"
-            return PlainTextResponse(text, 404, {**_FRESH, "Link": link_header(links)})
-        content_type, write = _FORMS[form]
-        # No charset: link-format is UTF-8 by itself (RFC 6690, 7.3), and all of it is ASCII here.
-        headers = {**_FRESH, "Content-Type": content_type, "Link": link_header(links)}
-        return Response(write(found, self._places), headers=headers)
-
-
 def _as_links(found: TimeMap, places: MementoEndpoints) -> bytes:
-    oldest, newest = found.span
     me = places.timemap(found.url, page=found.number)
     lines = [
         format_link(found.url, "original"),
         format_link(places.timegate(found.url), "timegate"),
-        format_link(me, "self", type=LINK_FORMAT, **_span(oldest, newest)),
+        format_link(me, "self", type=LINK_FORMAT, **_span(*found.span)),
     ]
     if not (found.is_first and found.is_last):
         lines.append(format_link(places.timemap(found.url), "timemap", type=LINK_FORMAT))
@@ -270,25 +187,23 @@ def _parts(found: TimeMap, places: MementoEndpoints, form: str) -> list[dict[str
 
 
 def _as_json(found: TimeMap, places: MementoEndpoints) -> bytes:
-    about = {"self": places.timemap(found.url, form="json", page=found.number)}
-    answer: dict[str, object] = {**_about(found, places), **about}
+    answer = _about(found, places)
+    answer["self"] = places.timemap(found.url, form="json", page=found.number)
     if found.parts:
         answer["timemap_index"] = _parts(found, places, "json")
         return json.dumps(answer, indent=1).encode()
     listed = [{"datetime": _iso(each), "uri": places.memento(each)} for each in found.mementos]
-    ends = {"first": listed[0]} if found.is_first else {}
-    if found.is_last:
-        ends = {**ends, "last": listed[-1]}
-    answer["mementos"] = {"list": listed, **ends}
+    answer["mementos"] = {
+        "list": listed,
+        **({"first": listed[0]} if found.is_first else {}),
+        **({"last": listed[-1]} if found.is_last else {}),
+    }
     if found.number is not None:
-        assert found.number is not None
-        numbers = {
-            **({} if found.is_first else {"prev": found.number - 1}),
-            **({} if found.is_last else {"next": found.number + 1}),
-        }
+        near = (("prev", -1, found.is_first), ("next", 1, found.is_last))
         answer["pages"] = {
-            name: {"uri": places.timemap(found.url, form="json", page=number)}
-            for name, number in numbers.items()
+            name: {"uri": places.timemap(found.url, form="json", page=found.number + step)}
+            for name, step, is_end in near
+            if not is_end
         }
     return json.dumps(answer, indent=1).encode()
 
@@ -365,18 +280,31 @@ class MachineApi:
     ) -> None:
         self._monotonic = monotonic
         self._openness = openness
+        self._places = places
         self._mementos = MementoIndex(database, permits)
-        self._headers = MementoHeaders(self._mementos, places)
         self.skews = DriftClient(places.replay, inner=openness.replay_inside)
-        self._gate = TimeGate(self._mementos, places)
-        self._maps = TimeMapRoute(self._mementos, places)
         self._cdx = CdxServer(
             CaptureQueries(database), permits, self._mementos, places, wide=openness.cdx_hosts
         )
 
+    def routes(self, costly: LoadLimit) -> list[BaseRoute]:
+        """Return the routes; `costly` limits those that list captures."""
+        cdx = costly(self._cdx.answer)
+        return [
+            Route("/timegate/{rest:path}", self.timegate),
+            Route("/timemap/{rest:path}", costly(self.timemap)),
+            Route("/cdx", cdx),
+            Route(ARCHIVE_PATH, cdx),
+            Route("/robots.txt", self._robots),
+        ]
+
     def page_headers(self, page: CapturedPage) -> dict[str, str]:
-        """Return the Memento headers of a reader page."""
-        return self._headers.of(page.url, page.timestamp, is_offered=page.is_usable)
+        """Return Link and, for a usable copy, Memento-Datetime: only such a copy is a memento."""
+        links = page_links(self._places, page.url)
+        if not page.is_usable:
+            return {"Link": link_header(links)}
+        shown = PageMemento(page.url, page.timestamp)
+        return {"Link": self._links(links, shown), "Memento-Datetime": memento_date(shown)}
 
     def skews_of(self, pages: Sequence[CapturedPage]) -> list[TemporalDrift | None]:
         """Return the temporal drift of the copies; None where replay does not answer in time."""
@@ -388,16 +316,47 @@ class MachineApi:
             for page in pages
         ]
 
-    def routes(self, costly: LoadLimit) -> list[BaseRoute]:
-        """Return the routes; `costly` limits those that list captures."""
-        cdx = costly(self._cdx.answer)
-        return [
-            Route("/timegate/{rest:path}", self._gate.answer),
-            Route("/timemap/{rest:path}", costly(self._maps.answer)),
-            Route("/cdx", cdx),
-            Route(ARCHIVE_PATH, cdx),
-            Route("/robots.txt", self._robots),
-        ]
+    def timegate(self, request: Request) -> Response:
+        """Redirect to the memento nearest to Accept-Datetime (RFC 7089, 4.1.2)."""
+        url = archived_url(raw_rest(request, 1))
+        if url is None:
+            text = "A TimeGate looks like /timegate/https://example.org/."
+            return PlainTextResponse(f"{text}\n", 404, _VARY)
+        links = page_links(self._places, url)
+        headers = {**_VARY, "Link": link_header(links)}
+        dates = request.headers.getlist("accept-datetime")
+        at = accepted_moment(dates[0]) if len(dates) == 1 else None
+        if dates and at is None:
+            text = "Accept-Datetime must look like this: Sun, 01 Mar 2026 12:00:00 GMT."
+            return PlainTextResponse(f"{text}\n", 400, headers)
+        found = self._mementos.nearest(url, at)
+        if found is None:
+            return PlainTextResponse("This archive has no copy of that page.\n", 404, headers)
+        headers["Location"] = self._places.memento(found)
+        headers["Link"] = self._links(links, found)
+        return Response(status_code=302, headers=headers)
+
+    def timemap(self, request: Request) -> Response:
+        """Return a URL's mementos in the requested form; 404 when there are none."""
+        form, _, rest = raw_rest(request, 1).partition("/")
+        numbered = _NUMBERED.fullmatch(rest)
+        number = int(numbered[1]) if numbered else None
+        url = archived_url(numbered[2] if numbered else rest)
+        if form not in _FORMS or url is None:
+            text = f"A TimeMap looks like /timemap/{{{','.join(_FORMS)}}}/https://example.org/."
+            return PlainTextResponse(f"{text}\n", 404, _FRESH)
+        headers = {**_FRESH, "Link": link_header(page_links(self._places, url))}
+        found = time_map(self._mementos, url, number)
+        if found is None:
+            text = "This archive has no such list of copies of that page.\n"
+            return PlainTextResponse(text, 404, headers)
+        # No charset: link-format is UTF-8 by itself (RFC 6690, 7.3), and all of it is ASCII here.
+        headers["Content-Type"], write = _FORMS[form]
+        return Response(write(found, self._places), headers=headers)
+
+    def _links(self, links: list[str], shown: PageMemento) -> str:
+        around = self._mementos.around(shown.url, shown.timestamp)
+        return link_header(links, memento_links(self._places, shown, around))
 
     def _robots(self, _request: Request) -> Response:
         lists = ("/api/", "/cdx", "/timegate/", "/timemap/", "/links", "/externalLink")

@@ -37,8 +37,7 @@ from playback.web.i18n import (
 )
 from playback.web.page_request import EVERYTHING, CaptureFacets
 from playback.web.page_search import PageSearch
-from playback.web.page_store import CapturedPage, PageStore
-from warc.artifact_reader import ArtifactReader
+from playback.web.page_store import CapturedPage, PageRecords, PageStore
 
 if TYPE_CHECKING:
     from playback.web.copy_levels import LevelOffers
@@ -162,8 +161,7 @@ class WebContext:
 
     store: PageStore
     search: PageSearch
-    # reads texts and manifests; None where the WARCs are not available
-    records: ArtifactReader | None
+    records: PageRecords
     status: QueueStatusReader | None  # reads the crawl queue; None: not available
     clock: Clock
     origin: str  # the front's origin for absolute addresses; empty when every Host is accepted

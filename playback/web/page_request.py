@@ -105,57 +105,48 @@ class FacetChoices:
 
 def facet_choices(captures: Iterable[FacetedCapture], chosen: CaptureFacets) -> FacetChoices:
     """Return the facet values of the captures with counts, most frequent languages first."""
+    pairs = Counter((each.device, each.language) for each in captures)
     devices: Counter[str] = Counter()
     languages: Counter[str] = Counter()
     of_devices: Counter[str] = Counter()
     of_languages: Counter[str] = Counter()
-    for each in captures:
-        devices[each.device] += 1
-        languages[each.language] += 1
-        of_devices[each.device] += chosen.language in ("", each.language)
-        of_languages[each.language] += chosen.device in ("", each.device)
+    for (device, language), count in pairs.items():
+        devices[device] += count
+        languages[language] += count
+        of_devices[device] += count * (chosen.language in ("", language))
+        of_languages[language] += count * (chosen.device in ("", device))
     frequent = [value for value, _ in languages.most_common(_MOST_LANGUAGES + 1) if value]
+
+    def choices(name: str, values: Iterable[str], counts: Counter[str]) -> tuple[FacetChoice, ...]:
+        current = getattr(chosen, name)
+        return tuple(
+            FacetChoice(
+                str(each),
+                counts[each] if each else counts.total(),
+                replace(chosen, **{name: str(each)}),
+                each == current,
+            )
+            for each in ("", *values)
+            if not each or counts[each] or each == current
+        )
+
+    named = [each for each in DeviceType if devices[each]]
     return FacetChoices(
-        _choices(
-            [each for each in DeviceType if devices[each]],
-            of_devices,
-            chosen.device,
-            {value: replace(chosen, device=value) for value in ("", *devices)},
-        )
-        if len(devices) > 1
-        else (),
-        _choices(
-            frequent[:_MOST_LANGUAGES],
-            of_languages,
-            chosen.language,
-            {value: replace(chosen, language=value) for value in ("", *languages)},
-        )
-        if len(languages) > 1
-        else (),
+        choices("device", named, of_devices) if len(devices) > 1 else (),
+        choices("language", frequent[:_MOST_LANGUAGES], of_languages) if len(languages) > 1 else (),
     )
 
 
-def _choices(
-    values: Iterable[str], counts: Counter[str], chosen: str, facets: dict[str, CaptureFacets]
-) -> tuple[FacetChoice, ...]:
-    every = FacetChoice("", counts.total(), facets[""], not chosen)
-    return (
-        every,
-        *(
-            FacetChoice(str(each), counts[each], facets[each], each == chosen)
-            for each in values
-            if counts[each] or each == chosen
-        ),
-    )
+def raw_target(request: Request) -> str:
+    """Return the raw path with the query."""
+    target: str = request.scope["raw_path"].decode("latin-1")
+    query = request.scope["query_string"].decode("latin-1")
+    return f"{target}?{query}" if query else target
 
 
 def raw_rest(request: Request, segments: int) -> str:
     """Return the raw path after the first `segments` segments, including the query."""
-    target: str = request.scope["raw_path"].decode("latin-1")
-    query = request.scope["query_string"].decode("latin-1")
-    if query:
-        target += f"?{query}"
-    return (target.split("/", segments + 1) + [""] * segments)[segments + 1]
+    return (raw_target(request).split("/", segments + 1) + [""] * segments)[segments + 1]
 
 
 def archived_url(rest: str) -> str | None:
@@ -188,7 +179,7 @@ class ComparisonRequest:
 
 def parse_page_request(request: Request) -> PageAddress:
     """Parse view, timestamp, URL, requested level and the reader's wiki."""
-    address = parse_page_path(_target(request))
+    address = parse_page_path(raw_target(request))
     if address is None:
         raise HTTPException(404)
     return address
@@ -196,7 +187,7 @@ def parse_page_request(request: Request) -> PageAddress:
 
 def url_of(request: Request) -> str:
     """Return the archived URL of an address of any kind."""
-    view = _target(request).split("/", 2)[1]
+    view = raw_target(request).split("/", 2)[1]
     if view == "changes":
         return parse_comparison_request(request).url
     return parse_history_request(request).url if view == "url" else parse_page_request(request).url
@@ -204,7 +195,7 @@ def url_of(request: Request) -> str:
 
 def parse_history_request(request: Request) -> HistoryRequest:
     """Parse the URL, the period and the facets."""
-    rest = _rest(request)
+    rest = raw_rest(request, 1)
     first, _, behind = rest.partition("/")
     facets = parse_facets(first) or EVERYTHING
     if facets:
@@ -218,7 +209,7 @@ def parse_history_request(request: Request) -> HistoryRequest:
 
 def parse_comparison_request(request: Request) -> ComparisonRequest:
     """Parse the URL and the two timestamps."""
-    rest = _rest(request)
+    rest = raw_rest(request, 1)
     match = _TWO.fullmatch(rest)
     if match is None:
         raise HTTPException(404)
@@ -231,17 +222,6 @@ def moment_of(timestamp: str) -> datetime:
         return parse_timestamp14(timestamp)
     except InputError:
         raise HTTPException(404) from None
-
-
-def _target(request: Request) -> str:
-    target = request.scope["raw_path"].decode("latin-1")
-    query = request.scope["query_string"].decode("latin-1")
-    return f"{target}?{query}" if query else target
-
-
-def _rest(request: Request) -> str:
-    """Return the raw path after the first segment."""
-    return _target(request).split("/", 2)[2]
 
 
 def _page_rest(rest: str, *, timestamped: bool = True) -> tuple[str | None, str]:

@@ -4,16 +4,17 @@ Access control is applied in two places: every page returned passes through `Pag
 every calendar entry through `PageStore.moments`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, takewhile
-from typing import Any
+from typing import Any, TypeVar
 
 from core.captures import ArtifactKind, parse_artifact_uri
-from core.errors import BadUrlError
+from core.errors import BadUrlError, PermanentError
 from core.page_classes import GOOD, QUALITY_SQL, WITHHELD, class_rank, is_usable
-from core.page_manifest import VisitOutcome
+from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import from_unix_milliseconds, timestamp14, unix_milliseconds
 from core.url_keys import replay_key
 from playback.access.control import (
@@ -28,7 +29,7 @@ from playback.access.takedowns import Takedown, TakedownEffect, TakedownSubject
 from playback.media_types import DOWNLOAD_TYPES, PDF, READ_TYPES
 from playback.url_paths import is_web_url
 from playback.web.page_request import EVERYTHING, CaptureFacets
-from warc.artifact_reader import RecordPlace
+from warc.artifact_reader import ArtifactReader, RecordPlace
 from warc.index.database import IndexDatabase, in_lists, key_values
 from warc.index.page_choice import (
     BEST_FIRST,
@@ -39,6 +40,8 @@ from warc.index.page_choice import (
     other_scheme,
 )
 
+_LOG = logging.getLogger(__name__)
+_Artifact = TypeVar("_Artifact")
 MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _CANDIDATES = 20  # candidates read to find one that can be shown
 _LATEST_MS = 2**53
@@ -507,6 +510,41 @@ class _PageArtifacts:
 
     uris: dict[ArtifactKind, str]
     text_digest: str
+
+
+class PageRecords:
+    """Manifests and texts of pages; without a reader there are none. Thread-safe."""
+
+    def __init__(self, store: PageStore, records: ArtifactReader | None) -> None:
+        self._store = store
+        self._records = records
+
+    def manifest(self, page: CapturedPage) -> PageInfo | None:
+        """Return the page's manifest; None when it cannot be read."""
+        records = self._records
+        return self._read(page, ArtifactKind.PAGEINFO, records.manifest) if records else None
+
+    def text(self, page: CapturedPage) -> str | None:
+        """Return the page's visible text; None when it cannot be read."""
+        records = self._records
+        return self._read(page, ArtifactKind.TEXT, records.text) if records else None
+
+    def picture(self, page: CapturedPage, kind: ArtifactKind) -> bytes | None:
+        """Return the page's picture of that kind; None when it cannot be read."""
+        records = self._records
+        return self._read(page, kind, records.picture) if records else None
+
+    def _read(
+        self, page: CapturedPage, kind: ArtifactKind, read: Callable[[RecordPlace], _Artifact]
+    ) -> _Artifact | None:
+        place = self._store.place(page, kind)
+        if place is None:
+            return None
+        try:
+            return read(place)
+        except PermanentError as error:
+            _LOG.warning("front.%s_unreadable: page_id=%s %s", kind, page.page_id, error)
+            return None
 
 
 def _page(row: Any, artifacts: _PageArtifacts) -> CapturedPage:

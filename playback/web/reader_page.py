@@ -7,9 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from core.captures import ArtifactKind
-from core.errors import PermanentError, TransientError
-from core.page_manifest import PageInfo
+from core.errors import TransientError
 from playback.url_paths import (
     Memento,
     MementoModifier,
@@ -54,7 +52,7 @@ class ReaderPages:
             if not page.is_usable:
                 raise HTTPException(404)
             origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
-            manifest = manifest_of(self._means, page)
+            manifest = self._means.records.manifest(page)
             facts = manifest.facts if manifest is not None else ()
             said = {fact.name: fact.value for fact in reversed(facts)}
             source = citation_formats.CitedSource(
@@ -145,16 +143,4 @@ def queue_status_of(means: WebContext, url: str) -> UrlQueueStatus | None:
         return None if standing is None or standing.standing is UrlQueueState.DONE else standing
     except TransientError as error:
         _LOG.warning("front.status_unavailable: %s", error)
-        return None
-
-
-def manifest_of(means: WebContext, page: CapturedPage) -> PageInfo | None:
-    """Return the page's manifest; None when it cannot be read."""
-    place = means.store.place(page, ArtifactKind.PAGEINFO)
-    if place is None or means.records is None:
-        return None
-    try:
-        return means.records.manifest(place)
-    except PermanentError as error:
-        _LOG.warning("front.manifest_unreadable: page_id=%s %s", page.page_id, error)
         return None

@@ -1,19 +1,17 @@
 """History of a URL: calendar, list of captures, and changes between two."""
 
 import calendar
-import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from itertools import pairwise
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from core.captures import ArtifactKind
-from core.errors import PermanentError
 from playback.url_paths import escape_url, is_web_url
 from playback.web import i18n
 from playback.web.i18n import localized_path
@@ -25,7 +23,7 @@ from playback.web.page_request import (
     parse_history_request,
 )
 from playback.web.page_store import CapturedPage, CaptureMoment, TimeSpan
-from playback.web.reader_page import manifest_of, no_copy, queue_status_of
+from playback.web.reader_page import no_copy, queue_status_of
 from playback.web.text_diff import TextDifference, compare_texts
 
 _LAST_YEAR = 9999
@@ -151,7 +149,6 @@ _MOST_SPELLINGS = 20
 _MOST_LINKS = 200
 _WHOLE = timedelta(seconds=1)
 _TO_THE_SECOND = 14  # digits
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,26 +249,14 @@ class HistoryPages:
         """Return the text difference; None when one capture has no readable text."""
         if _is_same(older, newer):
             return compare_texts("", "")
-        texts = [self._text(page) for page in (older, newer)]
-        if texts[0] is None or texts[1] is None:
-            return None
+        before, after = map(self._means.records.text, (older, newer))
         # It may take a second of a core; `load_limit` lets one reader compare at a time.
-        return compare_texts(texts[0], texts[1])
-
-    def _text(self, page: CapturedPage) -> str | None:
-        place = self._means.store.place(page, ArtifactKind.TEXT)
-        if place is None or self._means.records is None:
-            return None
-        try:
-            return self._means.records.text(place)
-        except PermanentError as error:
-            _LOG.warning("front.text_unreadable: page_id=%s %s", page.page_id, error)
-            return None
+        return None if before is None or after is None else compare_texts(before, after)
 
     def _links(self, older: CapturedPage, newer: CapturedPage) -> LinkChanges | None:
         if older.withheld or newer.withheld:
             return None  # a manifest lists the links of frames, too
-        manifests = [manifest_of(self._means, page) for page in (older, newer)]
+        manifests = [self._means.records.manifest(page) for page in (older, newer)]
         if manifests[0] is None or manifests[1] is None:
             return None
         before, after = set(manifests[0].outlinks), set(manifests[1].outlinks)
@@ -283,20 +268,12 @@ class HistoryPages:
 def list_captures(pages: Sequence[CapturedPage]) -> list[CaptureListEntry]:
     """Return the captures, newest first, each compared with the previous one."""
     found: list[CaptureListEntry] = []
-    for page, older in zip(reversed(pages), _shifted(reversed(pages)), strict=True):
+    for older, page in pairwise((None, *reversed(pages))):
+        assert page is not None
         is_same = None if older is None else _is_same(older, page)
-        since = None
-        if is_same:
-            since = found[-1].same_since or older
+        since = (found[-1].same_since or older) if is_same else None
         found.append(CaptureListEntry(page, older, is_same, since))
     return found[::-1]
-
-
-def _shifted(pages: Iterable[CapturedPage]) -> Iterable[CapturedPage | None]:
-    before: CapturedPage | None = None
-    for page in pages:
-        yield before
-        before = page
 
 
 def _is_same(older: CapturedPage, newer: CapturedPage) -> bool | None:
