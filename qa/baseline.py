@@ -17,12 +17,12 @@ better. A difference in neither direction counts as changed and needs a person's
 
 import io
 import json
-import os
 import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,8 @@ from core.playback_check import (
     picture_name,
 )
 from core.timestamps import parse_warc_date, warc_date
-from qa.compare.picture_comparison import PictureComparison, compare_pictures
+from qa.check_run import replace_file
+from qa.compare.picture_comparison import PictureComparison, compare_if_readable
 from qa.compare.picture_decoder import decode_picture
 from qa.compare.text_comparison import TextComparison, compare_texts
 from qa.sample import SampleCandidate
@@ -50,6 +51,7 @@ VERSION = 1
 LONGEST_NAME = 64
 MOST_TEXT_CHARACTERS = 600_000  # as many as are compared
 _TALLEST_WEBP_PX = 16_383
+_HEADER_NAMES = ("name", "level", "engine", "saved_at", "seed")
 _HEADER, _AFTER, _LINES = "baseline.json", "after.json", "checks.jsonl"
 BEFORE, AFTER = "before", "after"
 
@@ -98,12 +100,13 @@ class BaselineFolder:
             raise InputError(
                 f"There is a baseline {header.name!r} already: take another name, or remove it."
             )
-        _make(self.folder)
         pages = [
             (asdict(page) | {"captured_at": warc_date(page.captured_at)}) for page in header.pages
         ]
-        facts = {"version": VERSION, **_header_facts(header), "pages": pages}
-        _write(self.folder / _HEADER, json.dumps(facts, ensure_ascii=False, indent=1).encode())
+        facts = {"version": VERSION, **asdict(header), "pages": pages}
+        replace_file(
+            self.folder / _HEADER, json.dumps(facts, ensure_ascii=False, indent=1).encode()
+        )
 
     def header(self) -> BaselineHeader:
         """Read the description of the baseline.
@@ -118,8 +121,7 @@ class BaselineFolder:
             if facts["version"] != VERSION:
                 raise InputError(f"{path} is of version {facts['version']!r}.")
             pages = tuple(map(_page_of, facts["pages"]))
-            names = ("name", "level", "engine", "saved_at", "seed")
-            return BaselineHeader(**{name: facts[name] for name in names}, pages=pages)
+            return BaselineHeader(**{name: facts[name] for name in _HEADER_NAMES}, pages=pages)
         except FileNotFoundError:
             raise UnavailableError(
                 f"There is no baseline {self.folder.name!r}: `weboid qa baseline save` makes one."
@@ -130,10 +132,11 @@ class BaselineFolder:
     def begin_after(self, engine: str, *, again: bool) -> None:
         """Start the views after the upgrade, or resume those of the same engine unless `again`."""
         path = self.folder / _AFTER
-        if not again and _engine_in(path) == engine:
-            return
+        with suppress(FileNotFoundError, ValueError, TypeError, KeyError):
+            if not again and str(json.loads(path.read_bytes())["engine"]) == engine:
+                return
         shutil.rmtree(self.folder / AFTER, ignore_errors=True)
-        _write(path, json.dumps({"engine": engine}).encode())
+        replace_file(path, json.dumps({"engine": engine}).encode())
 
     def checks(self, when: str) -> dict[str, PlaybackCheck]:
         """Return the checks stored so far, by page id; `when` is `BEFORE` or `AFTER`."""
@@ -142,24 +145,25 @@ class BaselineFolder:
     def keep(self, when: str, shown: BaselineView) -> None:
         """Store the view of a page; the page counts as done when this returns."""
         folder = self.folder / when
-        _make(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         check = shown.check
         if shown.picture is not None:
-            _write(_file(folder, check, "picture"), shown.picture)
+            replace_file(_file(folder, check, "picture"), shown.picture)
         if shown.text is not None:
             text = shown.text[:MOST_TEXT_CHARACTERS].encode("utf-8", "replace")
-            _write(_file(folder, check, "text"), text)
+            replace_file(_file(folder, check, "text"), text)
         line = json.dumps(json.loads(check_record(check, check.page_id))["checked"])
         with self._appending, (folder / _LINES).open("a", encoding="utf-8") as lines:
             lines.write(f"\n{line}\n")
 
     def shown(self, when: str, check: PlaybackCheck) -> BaselineView:
         """Return the stored view of a page."""
-        folder = self.folder / when
-        picture, text = (_bytes(_file(folder, check, kind)) for kind in ("picture", "text"))
-        return BaselineView(
-            check, picture, None if text is None else text.decode("utf-8", "replace")
-        )
+        stored: dict[str, bytes] = {}
+        for kind in ("picture", "text"):
+            with suppress(FileNotFoundError):
+                stored[kind] = _file(self.folder / when, check, kind).read_bytes()
+        text = stored["text"].decode("utf-8", "replace") if "text" in stored else None
+        return BaselineView(check, stored.get("picture"), text)
 
     def remove(self) -> None:
         """Delete the baseline.
@@ -217,30 +221,6 @@ def _file(folder: Path, check: PlaybackCheck, kind: str) -> Path:
     return folder / f"{name}.{kind}"
 
 
-def _make(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}.new")
-    partial.write_bytes(data)
-    partial.replace(path)
-
-
-def _bytes(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-def _engine_in(path: Path) -> str | None:
-    try:
-        return str(json.loads(path.read_bytes())["engine"])
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
-        return None
-
-
 def _read_lines(path: Path) -> Iterable[PlaybackCheck]:
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -251,11 +231,6 @@ def _read_lines(path: Path) -> Iterable[PlaybackCheck]:
             yield check_from_json(json.loads(line))
         except (ValueError, InputError):
             continue  # torn
-
-
-def _header_facts(header: BaselineHeader) -> dict[str, Any]:
-    names = ("name", "level", "engine", "saved_at", "seed")
-    return {name: getattr(header, name) for name in names}
 
 
 def _page_of(facts: dict[str, Any]) -> SampleCandidate:
@@ -317,17 +292,22 @@ def compare_playback(
     before: BaselineView, after: BaselineView, *, heat: bool = False
 ) -> PlaybackRegression:
     """Compare two views of a page; with `heat`, draw a heat map of the differences, too."""
-    decided = _without_looking(before.check, after.check)
-    if decided is not None:
-        return PlaybackRegression(*decided, before.check, after.check)
-    picture, text = _pictures(before, after, heat=heat), None
+    was, is_ = before.check, after.check
+    if not (_is_shown(was) and _is_shown(is_)):
+        course, reason = RegressionKind.UNCHANGED, ""
+        if _is_shown(is_):
+            course, reason = RegressionKind.BETTER, f"It was not shown: {was.reason}"
+        elif _is_shown(was):
+            is_worse = PlaybackFault.NOT_SHOWN in is_.faults
+            course = RegressionKind.WORSE if is_worse else RegressionKind.GONE
+            reason = f"It is not shown any more: {is_.reason}"
+        return PlaybackRegression(course, reason, was, is_)
+    picture, text = compare_if_readable(before.picture, after.picture, heat=heat), None
     if before.text is not None and after.text is not None:
         text = compare_texts(before.text, after.text)
-    found = PlaybackRegression(
-        RegressionKind.UNCHANGED, "", before.check, after.check, picture, text
-    )
+    found = PlaybackRegression(RegressionKind.UNCHANGED, "", was, is_, picture, text)
     course, reason = _judged(found)
-    return PlaybackRegression(course, reason, before.check, after.check, picture, text)
+    return replace(found, course=course, reason=reason)
 
 
 def count_by_kind(found: Iterable[PlaybackRegression]) -> dict[RegressionKind, int]:
@@ -364,63 +344,28 @@ def sort_worst_first(found: Iterable[PlaybackRegression]) -> list[PlaybackRegres
     )
 
 
-def _without_looking(
-    before: PlaybackCheck, after: PlaybackCheck
-) -> tuple[RegressionKind, str] | None:
-    """Return the direction and reason by the checks alone, where one view has nothing to show."""
-    was, is_ = _is_shown(before), _is_shown(after)
-    if was and is_:
-        return None
-    if not was and not is_:
-        return RegressionKind.UNCHANGED, ""
-    if is_:
-        return RegressionKind.BETTER, f"It was not shown: {before.reason}"
-    gone = PlaybackFault.NOT_SHOWN not in after.faults
-    return (
-        RegressionKind.GONE if gone else RegressionKind.WORSE
-    ), f"It is not shown any more: {after.reason}"
-
-
 def _is_shown(check: PlaybackCheck) -> bool:
     return check.verdict is not QaVerdict.UNCHECKED and PlaybackFault.NOT_SHOWN not in check.faults
 
 
 def _judged(found: PlaybackRegression) -> tuple[RegressionKind, str]:
     step = found.step or 0.0
-    fell = _RANKS.get(found.after.verdict, 0) - _RANKS.get(found.before.verdict, 0)
+    was, is_ = found.before, found.after
+    against = (
+        f"Its likeness to the capture went from {was.score or 0.0:.3f} to {is_.score or 0.0:.3f}."
+    )
+    fell = _RANKS.get(is_.verdict, 0) - _RANKS.get(was.verdict, 0)
     if step <= -STEP or (fell < 0 and step < 0):
-        return RegressionKind.WORSE, f"{_against(found)} {found.after.reason}".strip()
+        return RegressionKind.WORSE, f"{against} {is_.reason}".strip()
     if step >= STEP:
-        return RegressionKind.BETTER, _against(found)
+        return RegressionKind.BETTER, against
     if found.likeness >= SAME:
         return RegressionKind.UNCHANGED, ""
     picture, text = found.picture, found.text
     if picture is not None and (picture.verdict is QaVerdict.BROKEN or picture.lost > LOST_SHARE):
-        return (
-            RegressionKind.WORSE,
-            f"{_percent(picture.lost)} of what was drawn is not drawn any more.",
-        )
-    if text is not None and text.kept < 1 - LOST_SHARE:
-        return (
-            RegressionKind.WORSE,
-            f"{_percent(1 - text.kept)} of the words are not there any more.",
-        )
-    return RegressionKind.CHANGED, f"Both looks are alike by {_percent(found.likeness)}."
-
-
-def _against(found: PlaybackRegression) -> str:
-    scores = f"{found.before.score or 0.0:.3f} to {found.after.score or 0.0:.3f}"
-    return f"Its likeness to the capture went from {scores}."
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _pictures(before: BaselineView, after: BaselineView, *, heat: bool) -> PictureComparison | None:
-    if before.picture is None or after.picture is None:
-        return None
-    try:
-        return compare_pictures(before.picture, after.picture, heat=heat)
-    except PermanentError:
-        return None
+        share, what = picture.lost, "what was drawn is not drawn"
+    elif text is not None and text.kept < 1 - LOST_SHARE:
+        share, what = 1 - text.kept, "the words are not there"
+    else:
+        return RegressionKind.CHANGED, f"Both looks are alike by {100 * found.likeness:.1f} %."
+    return RegressionKind.WORSE, f"{100 * share:.1f} % of {what} any more."

@@ -13,13 +13,11 @@ picture decides, and without either the result is undecided. `compare_snapshots`
 of two `PageSnapshot`; `qa.snapshot_reader` makes them from the captures of a collection.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from core.errors import PermanentError
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from links.check_result import CheckVerdict
@@ -34,7 +32,7 @@ from links.checker.browser_check import (
     page_likeness,
     result_of_visit,
 )
-from qa.compare.picture_comparison import PictureComparison, compare_pictures
+from qa.compare.picture_comparison import PictureComparison, compare_if_readable
 from qa.compare.text_comparison import TextComparison, compare_texts
 
 SAME_TEXT = 0.995  # score of `compare_texts`: a clock in the footer is no news
@@ -183,10 +181,11 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
         PageText(then.title, then.text or ""), PageText(now.title, now.text or "")
     )
     # A text that was not stored is not an empty one.
-    words = replace(found, text=None) if then.text is None or now.text is None else found
-    text = None if then.text is None or now.text is None else compare_texts(then.text, now.text)
-    picture = _pictures(then, now, heat=heat)
-    drift, reason = _judged(then, now, _DriftMeasures(words, text, picture))
+    words, text = replace(found, text=None), None
+    if then.text is not None and now.text is not None:
+        words, text = found, compare_texts(then.text, now.text)
+    picture = compare_if_readable(then.picture, now.picture, heat=heat)
+    drift, reason = _judged(then, now, words, text, picture)
     return PageChanges(
         drift=drift,
         reason=reason,
@@ -213,24 +212,19 @@ def changes_as_json(found: PageChanges, then: PageSnapshot, now: PageSnapshot) -
         "text": None if found.text is None else _rounded(found.text.score),
         "picture": None if picture is None else _rounded(picture.score),
         "owner_signs": list(found.owner_signs),
-        "links": _as_json(found.links),
-        "parts": _as_json(found.parts),
+        "links": None if found.links is None else asdict(found.links),
+        "parts": None if found.parts is None else asdict(found.parts),
         "then": _sight_facts(then),
         "now": _sight_facts(now),
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _DriftMeasures:
-    """Measures that the kind of change is derived from."""
-
-    words: PageLikeness
-    text: TextComparison | None
-    picture: PictureComparison | None
-
-
 def _judged(
-    then: PageSnapshot, now: PageSnapshot, measured: _DriftMeasures
+    then: PageSnapshot,
+    now: PageSnapshot,
+    words: PageLikeness,
+    text: TextComparison | None,
+    picture: PictureComparison | None,
 ) -> tuple[PageDrift, str]:
     before, after = then.finding(), now.finding()
     if after is not CheckVerdict.OK and after is not before:
@@ -238,37 +232,42 @@ def _judged(
         return _NO_PAGE.get(after, PageDrift.UNKNOWN), evidence
     if before is not CheckVerdict.OK and after is CheckVerdict.OK:
         return PageDrift.UNKNOWN, f"The older capture is not the page: {_status(then)}."
-    if measured.words.usurper:
-        return PageDrift.OTHER_OWNER, f"It speaks of {', '.join(measured.words.usurper[:5])}."
-    found = _by_words(measured) if measured.words.text is not None else _by_picture(measured)
-    drift, reason = found or _by_little(measured)
-    if drift is PageDrift.UNCHANGED and then.title != now.title and measured.words.title != 1.0:
+    if words.usurper:
+        return PageDrift.OTHER_OWNER, f"It speaks of {', '.join(words.usurper[:5])}."
+    if words.text is not None:
+        found = _by_words(words, text, picture)
+    elif picture is not None and not picture.seen_blank:
+        found = _by_picture(words, text, picture.score)
+    elif text is not None and text.words_seen and text.score >= SAME_TEXT:
+        found = PageDrift.UNCHANGED, ""  # few words, but equal ones
+    else:
+        found = PageDrift.UNKNOWN, "Neither words nor pictures can be compared."
+    if found[0] is PageDrift.UNCHANGED and then.title != now.title and words.title != 1.0:
         return PageDrift.LITTLE, "The title is another."
-    return drift, reason
+    return found
 
 
-def _by_words(measured: _DriftMeasures) -> tuple[PageDrift, str]:
-    """Decide by the words, where there are enough."""
-    share, picture = measured.words.text or 0.0, measured.picture
+def _by_words(
+    words: PageLikeness, text: TextComparison | None, picture: PictureComparison | None
+) -> tuple[PageDrift, str]:
+    share = words.text or 0.0
     kept = f"{round(100 * share)} % of the words are still there"
     looks = None if picture is None else picture.score
     if share < STILL_THERE:
-        if (measured.words.title or 0.0) >= SAME_TITLE:
-            return PageDrift.REWRITTEN, f"The title is the same; {kept}."
-        if measured.text is not None and measured.text.score >= SAME_WORDS:
-            return PageDrift.REWRITTEN, f"The words stand in another order; {kept} in their places."
-        if measured.picture is not None and measured.picture.score >= SAME_LOOK:
-            return PageDrift.REWRITTEN, f"It looks as it did; {kept}."
-        return PageDrift.OTHER_PAGE, f"The title is another; {kept}."
+        drift = PageDrift.REWRITTEN
+        if (words.title or 0.0) >= SAME_TITLE:
+            reason = f"The title is the same; {kept}."
+        elif text is not None and text.score >= SAME_WORDS:
+            reason = f"The words stand in another order; {kept} in their places."
+        elif looks is not None and looks >= SAME_LOOK:
+            reason = f"It looks as it did; {kept}."
+        else:
+            drift, reason = PageDrift.OTHER_PAGE, f"The title is another; {kept}."
+        return drift, reason
     if share < MOST_WORDS:
         return PageDrift.REWRITTEN, f"{kept}."
-    if measured.text is not None and measured.text.score >= SAME_TEXT:
-        return _by_look(looks)
-    return PageDrift.LITTLE, f"{kept}{'' if looks is None else f'; {_look(looks)}'}."
-
-
-def _by_look(looks: float | None) -> tuple[PageDrift, str]:
-    """Decide by the picture, where the words are the same."""
+    if text is None or text.score < SAME_TEXT:
+        return PageDrift.LITTLE, f"{kept}{'' if looks is None else f'; {_look(looks)}'}."
     if looks is None or looks >= SAME_PICTURE:
         return PageDrift.UNCHANGED, ""
     if looks < LITTLE_PICTURE:
@@ -276,30 +275,18 @@ def _by_look(looks: float | None) -> tuple[PageDrift, str]:
     return PageDrift.LITTLE, f"The words are the same; {_look(looks)}."
 
 
-def _by_picture(measured: _DriftMeasures) -> tuple[PageDrift, str] | None:
+def _by_picture(
+    words: PageLikeness, text: TextComparison | None, looks: float
+) -> tuple[PageDrift, str]:
     """Decide by the picture, where there are too few words."""
-    if measured.picture is None or measured.picture.seen_blank:
-        return None
-    looks = measured.picture.score
-    is_same_text = measured.text is None or measured.text.score >= SAME_TEXT
-    if looks >= SAME_PICTURE and is_same_text:
+    if looks >= SAME_PICTURE and (text is None or text.score >= SAME_TEXT):
         return PageDrift.UNCHANGED, ""
     if looks >= MOST_PICTURE:
         return PageDrift.LITTLE, f"{_look(looks).capitalize()}."
-    same_title = (measured.words.title or 0.0) >= SAME_TITLE
-    if looks >= LITTLE_PICTURE or same_title:
-        return PageDrift.REWRITTEN, f"Too few words to compare; {_look(looks)}."
-    return (
-        PageDrift.OTHER_PAGE,
-        f"Too few words to compare; {_look(looks)}, and the title is another.",
-    )
-
-
-def _by_little(measured: _DriftMeasures) -> tuple[PageDrift, str]:
-    """Decide by few words alone: equal ones mean the same page, others are undecided."""
-    if measured.text is not None and measured.text.words_seen and measured.text.score >= SAME_TEXT:
-        return PageDrift.UNCHANGED, ""
-    return PageDrift.UNKNOWN, "Neither words nor pictures can be compared."
+    few = f"Too few words to compare; {_look(looks)}"
+    if looks >= LITTLE_PICTURE or (words.title or 0.0) >= SAME_TITLE:
+        return PageDrift.REWRITTEN, f"{few}."
+    return PageDrift.OTHER_PAGE, f"{few}, and the title is another."
 
 
 def _look(score: float) -> str:
@@ -311,40 +298,15 @@ def _status(sight: PageSnapshot) -> str:
     return ", ".join(each for each in (what, f"status {sight.status}", sight.reason) if each)
 
 
-def _pictures(then: PageSnapshot, now: PageSnapshot, *, heat: bool) -> PictureComparison | None:
-    if then.picture is None or now.picture is None:
-        return None
-    try:
-        return compare_pictures(then.picture, now.picture, heat=heat)
-    except PermanentError:
-        return None
-
-
 def _differing(then: frozenset[str] | None, now: frozenset[str] | None) -> UrlDifferences | None:
     if then is None or now is None:
         return None
-    added, removed = now - then, then - now
-    return UrlDifferences(_first(added), _first(removed), len(added), len(removed), len(then & now))
-
-
-def _first(urls: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(urls)[:MOST_NAMED])
+    added, removed = (tuple(sorted(urls)[:MOST_NAMED]) for urls in (now - then, then - now))
+    return UrlDifferences(added, removed, len(now - then), len(then - now), len(then & now))
 
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
-
-
-def _as_json(found: UrlDifferences | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    named: dict[str, Sequence[str]] = {"added": list(found.added), "removed": list(found.removed)}
-    counts = {
-        "added_count": found.added_count,
-        "removed_count": found.removed_count,
-        "kept_count": found.kept_count,
-    }
-    return {**named, **counts}
 
 
 def _sight_facts(sight: PageSnapshot) -> dict[str, Any]:

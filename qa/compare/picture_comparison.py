@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from core.errors import PictureError
 from core.playback_check import PlaybackFault, QaVerdict
 from qa.compare.alignment import align_rows, take_aligned, take_aligned_grey
 from qa.compare.damage_regions import DamageRegion, draw_heat_map, find_regions
@@ -141,6 +142,18 @@ def compare_pictures(
     if not (heat(comparison) if callable(heat) else heat):
         return comparison
     return replace(comparison, heat=draw_heat_map(one, greys, damage, found.boxes, alignment))
+
+
+def compare_if_readable(
+    seen: bytes | None, shown: bytes | None, *, heat: bool = False
+) -> PictureComparison | None:
+    """Compare two pictures; None when one is missing or unreadable."""
+    if seen is None or shown is None:
+        return None
+    try:
+        return compare_pictures(seen, shown, heat=heat)
+    except PictureError:
+        return None
 
 
 def _structure(tiles: TileMetrics, beside: Floats, damage: TileDamage) -> float:
