@@ -49,11 +49,7 @@ def trial_settings(settings: Settings) -> Settings:
 
 
 def check_trial_clock(root: Path) -> None:
-    """Check that a moved clock is used only with a trial's collection.
-
-    Raises:
-        ConfigError: a real collection would be written with a wrong time.
-    """
+    """Raise ConfigError when a moved clock would be used with a collection that is no trial's."""
     if clock_offset() and not is_trial(root):
         raise ConfigError(
             f"The clock is moved, and {root} is no copy for a trial: make one with `weboid wiki trial "
@@ -62,11 +58,7 @@ def check_trial_clock(root: Path) -> None:
 
 
 def check_trial_stores(settings: Settings) -> None:
-    """Check that a moved clock is used with no store that several machines share.
-
-    Raises:
-        ConfigError: a trial would write into a database or a queue that is no copy.
-    """
+    """Raise ConfigError when a moved clock would be used with a store that machines share."""
     if not clock_offset():
         return
     named = {
@@ -118,10 +110,7 @@ async def open_collection(
 ) -> AsyncIterator[Collection]:
     """Lock the collection at `root` until the end of the block; create it when it is missing.
 
-    Args:
-        root: its folder.
-        clock: the time.
-        shared: for a cluster's proxies, which hold the lock together.
+    A cluster's proxies hold a `shared` lock together.
 
     Raises:
         CollectionInUseError: another process holds it.

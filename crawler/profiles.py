@@ -43,23 +43,15 @@ def builtin_profiles() -> list[str]:
 
 
 def load_profile(name: str) -> Settings:
-    """Load the settings of a built-in profile, or of a TOML file.
+    """Load the settings of a built-in profile, or of a TOML file (a name with a slash or ``.toml``).
 
-    Args:
-        name: a profile's name, or the path of a file (it has a slash or ends in ``.toml``).
-
-    Raises:
-        ConfigError: there is none of that name, or it has unknown keys or invalid values.
+    Raises ConfigError if there is none of that name, or it has unknown keys or invalid values.
     """
     return chain_settings(load_chain(name))
 
 
 def chain_settings(chain: tuple[ProfileLayer, ...]) -> Settings:
-    """Return the settings of a chain of profiles, the last one first.
-
-    Raises:
-        ConfigError: as `load_profile`.
-    """
+    """Return the settings of a chain of profiles, the last one first; errors as `load_profile`."""
     source = chain[0].source
     settings = settings_from(merge_chain(chain), source=source)
     check_settings(settings, source=source)
@@ -68,11 +60,7 @@ def chain_settings(chain: tuple[ProfileLayer, ...]) -> Settings:
 
 
 def overlay_profile(settings: Settings, name: str, groups: Collection[str]) -> Settings:
-    """Return the settings with a profile's values for these groups applied, key by key.
-
-    Raises:
-        ConfigError: as `load_profile`.
-    """
+    """Return the settings with a profile's values for these groups applied; errors as `load_profile`."""
     for group, keys in _changes(name).items():
         if group in groups:
             settings = replace(settings, **{group: replace(getattr(settings, group), **keys)})
@@ -92,11 +80,7 @@ def _changes(name: str) -> dict[str, dict[str, Any]]:
 
 
 def check_environment(settings: Settings, source: str) -> None:
-    """Check that behaviours and time zones exist.
-
-    Raises:
-        ConfigError: the text names the key and the available values.
-    """
+    """Raise ConfigError, with key and available values, when a behaviour or time zone does not exist."""
     try:
         load_behaviours(settings.behaviours)
     except ConfigError as error:
@@ -112,8 +96,7 @@ def check_environment(settings: Settings, source: str) -> None:
 def load_chain(name: str) -> tuple[ProfileLayer, ...]:
     """Load the profile and those that it extends, in that order.
 
-    Raises:
-        ConfigError: one of them does not exist, is no TOML, or the chain does not end.
+    Raises ConfigError if one of them does not exist, is no TOML, or the chain does not end.
     """
     chain: list[ProfileLayer] = []
     path = _path(name)
@@ -152,11 +135,7 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
 
 
 def merge_chain(chain: tuple[ProfileLayer, ...]) -> dict[str, Any]:
-    """Merge the chain into one document.
-
-    Raises:
-        ConfigError: a group is no table.
-    """
+    """Merge the chain into one document. Raises ConfigError if a group is no table."""
     whole: dict[str, Any] = {}
     sheets: list[Any] = []
     for layer in reversed(chain):
@@ -178,11 +157,7 @@ def source_of_key(chain: tuple[ProfileLayer, ...], group: str, key: str) -> str:
 
 
 def profile_sets(name: str, group: str, key: str) -> bool:
-    """Return True when the profile, or one that it extends, sets a key.
-
-    Raises:
-        ConfigError: there is none of that name, or it is no TOML.
-    """
+    """Return True when the profile, or one that it extends, sets a key; errors as `load_chain`."""
     return bool(source_of_key(load_chain(name), group, key))
 
 

@@ -1,10 +1,9 @@
 """Download of video and audio behind players, with yt-dlp in a confined process.
 
-Its requests are recorded within the page's visit at the proxy. yt-dlp is an optional extra
+Requests are recorded within the page's visit at the proxy. yt-dlp is an optional extra
 (``pip install weboid[media]``), run as a separate process and never imported here: it gets a
 temporary folder, no configuration, cookies, plug-ins or helper programs, the proxy as its only route,
-and kernel-enforced limits of time, size and number. It cannot make a page fail; the result is stored
-in the manifest (`PlayerMedia`).
+and kernel-enforced limits. It cannot make a page fail; the manifest has the result (`PlayerMedia`).
 """
 
 import asyncio
@@ -130,17 +129,9 @@ async def fetch_media(
     clock: Clock,
     python: str = sys.executable,
 ) -> PlayerMedia:
-    """Download the player's media through the proxy.
+    """Download the player's media through the proxy, with the yt-dlp of that Python's environment.
 
-    Args:
-        player: the URL for yt-dlp.
-        through: the visit at its proxy.
-        media: limits.
-        clock: the time.
-        python: the interpreter whose environment has yt-dlp.
-
-    Returns:
-        The media found; with a reason when there is none, or not all of it.
+    The result has a reason when there is no media, or not all of it.
     """
     if python == sys.executable and find_spec(MODULE) is None:
         return PlayerMedia(reason="not-installed: pip install 'weboid[media]'")

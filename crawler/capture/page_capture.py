@@ -54,11 +54,7 @@ class StoredLevelLookup:
         self._level_of = level_of
 
     def of(self, item: FrontierItem, settings: Settings) -> StoredLevel:
-        """Return the level from the settings, else the one decided for the link.
-
-        Raises:
-            TransientError: the frontier or the decisions cannot be read.
-        """
+        """Return the level from the settings, else the one decided for the link; may raise TransientError."""
         if settings.visit.store:
             return StoredLevel(settings.visit.store)
         wiki = wiki_of(item.via, self._frontier.orders(WIKI_ORDER)) if item.via else ""
@@ -81,11 +77,7 @@ def wiki_of(page: str, wikis: Mapping[str, str]) -> str:
 
 
 def announce_wikis(frontier: Frontier, addresses: Mapping[str, str]) -> None:
-    """Store the wikis' page address formats in the frontier for all workers; unchanged ones are only read.
-
-    Raises:
-        TransientError: the frontier does not answer.
-    """
+    """Store the wikis' changed page address formats in the frontier; may raise TransientError."""
     known = frontier.orders(WIKI_ORDER)
     for name, address in addresses.items():
         if known.get(name) != address:
@@ -159,16 +151,11 @@ async def capture(
 ) -> CaptureResult:
     """Visit the URL and store the result.
 
-    Args:
-        wanted: parameters of the visit.
-        supervisor: lends proxy and browser.
-        settings: the settings in force.
-        clock: the time.
-        before_manifest: awaited when all but the manifest is on disk. Once the manifest is written
-            the page is not visited again, so the visit's follow-up must be stored by then.
-        forbids: returns why the page must not be archived, e.g. ``noarchive: …``, or an empty
-            string. With a reason the page is SKIPPED: no artifacts are made, and playback offers
-            none of it. What the proxy has already written stays in the WARC; the manifest names it.
+    `before_manifest` is awaited when all but the manifest is on disk: once the manifest is written the
+    page is not visited again, so the visit's follow-up must be stored by then. `forbids` returns why the
+    page must not be archived, e.g. ``noarchive: …``, or "". With a reason the page is SKIPPED: no
+    artifacts are made, and playback offers none of it; what the proxy has already written stays in the
+    WARC, and the manifest names it.
 
     Raises:
         BrowserUnavailableError, ProxyUnavailableError: one of them died; try again.

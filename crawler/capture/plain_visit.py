@@ -49,11 +49,7 @@ class PlainVisits:
         self._clock = clock
 
     async def visit(self, kept: ProxyVisit, url: str, settings: VisitSettings) -> Visit:
-        """Fetch the page within an open visit at the proxy.
-
-        Raises:
-            ProxyUnavailableError: the proxy cannot be reached.
-        """
+        """Fetch the page within an open visit at the proxy; may raise ProxyUnavailableError."""
         started_at, began = self._clock.now(), self._clock.monotonic()
         document = await self._fetcher.within(
             kept, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=settings.timeout_s

@@ -75,13 +75,7 @@ class ProxyFetcher:
     def __init__(
         self, visits: Visits, *, ca: Path, agent: Callable[[], Awaitable[str]] | str
     ) -> None:
-        """Store the dependencies; nothing is opened.
-
-        Args:
-            visits: opens a visit at a proxy; `proxy_visits` makes it.
-            ca: PEM file of the proxy's authority, which exists once the proxy runs.
-            agent: the User-Agent, or a function that returns it: the one of the browser's pages.
-        """
+        """Use `visits` of `proxy_visits`, and the PEM file of the proxy's authority (made by the proxy)."""
         self._visits = visits
         self._ca = ca
         self._agent = agent
@@ -90,13 +84,9 @@ class ProxyFetcher:
     async def get(
         self, url: str, *, limit_bytes: int, timeout_s: float, redirects: int = REDIRECTS
     ) -> FetchedFile:
-        """Fetch an http(s) URL with GET and follow its redirects, to other hosts too.
+        """Fetch an http(s) fetch key with GET and follow its redirects, to other hosts too.
 
-        Args:
-            url: a fetch key.
-            limit_bytes: limit of the body, both encoded and decoded.
-            timeout_s: limit of the whole fetch, redirects and body included.
-            redirects: how many are followed; the next one is an error.
+        `limit_bytes` holds for the body, encoded and decoded; `timeout_s` for the whole fetch.
 
         Raises:
             ProxyUnavailableError: the proxy cannot be reached.
@@ -315,11 +305,7 @@ def _request(url: str, agent: str) -> httpcore.Request:
 
 
 def _target_of(url: str, location: str) -> str:
-    """Resolve a redirect's target.
-
-    Raises:
-        BadUrlError, ValueError: it is no web URL.
-    """
+    """Resolve a redirect's target. Raises BadUrlError, ValueError if it is no web URL."""
     joined = urljoin(url, location)
     if not joined.lower().startswith(("http://", "https://")):
         raise BadUrlError(f"{joined[:200]!r} is no web URL.", reason="scheme")

@@ -118,8 +118,7 @@ async def check_completeness(
 ) -> CompletenessResult:
     """Compare the visit with the ledger, wait for requests in flight, and fetch gaps again.
 
-    Raises:
-        ProxyUnavailableError: the proxy cannot be reached.
+    May raise ProxyUnavailableError.
     """
     limits, grace_s = settings.visit, settings.proxy.seal_grace_s
     if not limits.refetch_requests:
@@ -152,12 +151,9 @@ async def check_completeness(
 def find_gaps(
     requests: Sequence[RequestLog], so_far: RequestLogSnapshot, *, spared: Iterable[str] = ()
 ) -> list[MissingResource]:
-    """Return the resources that the page requested and the archive lacks but could have (pure).
+    """Return the resources that the page requested and the archive lacks but could have.
 
-    Args:
-        requests: the browser's; without any, all of the ledger's entries are resources.
-        so_far: the proxy's ledger.
-        spared: URLs that are never gaps.
+    Without `requests` all entries of the proxy's ledger are resources; `spared` URLs are never gaps.
     """
     asked: dict[str, list[RequestLog]] = {}
     for request in requests:
@@ -246,9 +242,7 @@ def _wishes(gaps: Iterable[MissingResource], seen: Visit) -> list[RefetchRequest
 
 
 def referer(page: str, target: str) -> str:
-    """Return the Referer that browsers send by default (strict-origin-when-cross-origin).
-
-    See Referrer Policy, 8.3.
+    """Return the Referer that browsers send by default (Referrer Policy 8.3).
 
     >>> referer("https://a.test/b?c", "https://a.test/d"), referer("https://a.test/b", "https://x.test/")
     ('https://a.test/b?c', 'https://a.test/')
@@ -278,11 +272,8 @@ def build_page_info(
     """Build the manifest of a visit.
 
     `gaps` are the resources missing before the seal; `ledger` has the results of fetching them again.
-    Resources that the visit's stored level leaves out are counted, and not missing.
-
-    The outcome is the visit's, but a finished visit is PARTIAL when the page's own document is
-    truncated, when a resource that the browser loaded is not in the archive, or when a limit of ours
-    has cut something.
+    A finished visit is PARTIAL when the page's own document is truncated, a resource that the browser
+    loaded is not in the archive, or a limit of ours has cut something.
     """
     resources = match_requests(visit.requests, ledger)
     main = main_entry(visit, ledger)

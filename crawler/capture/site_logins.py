@@ -72,11 +72,7 @@ class Login:
 
 
 def passphrase_key(text: str) -> LoginKey:
-    """Make the key of a passphrase.
-
-    Raises:
-        InputError: it is too short.
-    """
+    """Make the key of a passphrase. Raises InputError if it is too short."""
     if len(text) < PASSPHRASE_LEAST:
         raise InputError(f"A passphrase has at least {PASSPHRASE_LEAST} characters.")
     return LoginKey("passphrase", text.encode())
@@ -85,8 +81,7 @@ def passphrase_key(text: str) -> LoginKey:
 def read_key_file(path: Path) -> LoginKey:
     """Read a key from a file that only its owner can read: 32 bytes in hexadecimal.
 
-    Raises:
-        ConfigError: there is none, others can read it, or it holds no key.
+    Raises ConfigError if there is none, others can read it, or it holds no key.
     """
     try:
         with path.open("rb") as file:
@@ -106,11 +101,7 @@ def read_key_file(path: Path) -> LoginKey:
 
 
 def make_key_file(path: Path) -> LoginKey:
-    """Create a key in a new file with mode 0600.
-
-    Raises:
-        ConfigError: it cannot be written, or exists.
-    """
+    """Create a key in a new file with mode 0600. Raises ConfigError if it cannot be written, or exists."""
     secret = os.urandom(KEY_BYTES)
     try:
         _write_new(path, secret.hex().encode() + b"\n")
@@ -147,20 +138,12 @@ def seal_login(
 
 
 def read_login_head(data: bytes) -> Login:
-    """Parse the unencrypted part of a login.
-
-    Raises:
-        InputError: it is no login file, or of another version.
-    """
+    """Parse the unencrypted part of a login. Raises InputError for no login file or another version."""
     return _parsed(data)[0]
 
 
 def unseal_login(data: bytes, key: LoginKey) -> Login:
-    """Decrypt a login.
-
-    Raises:
-        InputError: it is no login file, the key does not fit, or the file was changed.
-    """
+    """Decrypt a login. Raises InputError if it is none, was changed, or the key does not fit."""
     login, head, sealed = _parsed(data)
     if login.key != key.kind:
         needed = "a passphrase" if login.key == "passphrase" else "a key file ([login] key_file)"
@@ -183,11 +166,7 @@ def unseal_login(data: bytes, key: LoginKey) -> Login:
 
 
 def write_login(folder: Path, login: Login, key: LoginKey) -> Path:
-    """Write the login's file with owner-only access, replacing one of that name; return its path.
-
-    Raises:
-        InputError: it cannot be written.
-    """
+    """Write or replace the login's file, for its owner only; return its path. May raise InputError."""
     path = login_path(folder, login.name)
     partial = path.with_suffix(f".{os.urandom(4).hex()}.new")
     try:
@@ -201,11 +180,7 @@ def write_login(folder: Path, login: Login, key: LoginKey) -> Path:
 
 
 def read_login(folder: Path, name: str) -> bytes:
-    """Read the bytes of the login's file.
-
-    Raises:
-        InputError: there is none, or it is far too large.
-    """
+    """Read the bytes of the login's file. Raises InputError if there is none, or it is far too large."""
     path = login_path(folder, name)
     try:
         with path.open("rb") as file:
@@ -221,11 +196,7 @@ def read_login(folder: Path, name: str) -> bytes:
 
 
 def login_path(folder: Path, name: str) -> Path:
-    """Return the path of the login of that name.
-
-    Raises:
-        InputError: it is no valid name.
-    """
+    """Return the path of the login of that name. Raises InputError if it is no valid name."""
     return folder / f"{check_login_name(name)}.login"
 
 
@@ -302,14 +273,10 @@ def open_logins(
     ask: Callable[[], LoginKey],
     warn: Callable[[str], None],
 ) -> SiteLogins:
-    """Open the logins that the settings name.
+    """Open the logins that the settings name, without expired cookies.
 
-    Args:
-        folder: the folder of their files.
-        settings: their names, and the key file.
-        now: the time; expired logins are left out.
-        ask: returns the passphrase, called at most once, and only when a login needs it.
-        warn: called with a sentence for each expired login.
+    `ask` returns the passphrase, called at most once, and only when a login needs it; `warn` is called
+    with a sentence for each login with expired cookies.
 
     Raises:
         InputError: one of them is not there, or does not open.

@@ -2,11 +2,9 @@
 
     claim ─> before: visit │ skip │ fail │ later    visit ─> after: links, due, delays, … ─> complete
 
-Rules are policy, robots.txt, scope, budget, recrawl and politeness. `before` decides whether the item
-is visited; the first rule that objects decides, and its reason is recorded. `after` gets the capture
-and adds to one `FollowUp`, which the worker applies: first what must be durable (links, delays), then
-the item's end. A worker that crashes in between does all of it again, so every effect of a `FollowUp`
-must be idempotent.
+The first rule that objects in `before` decides, and its reason is recorded. `after` adds to one
+`FollowUp`, which the worker applies: first what must be durable (links, delays), then the item's end.
+A worker that crashes in between does all of it again, so every effect must be idempotent.
 
 Rules are called concurrently by several workers of one process, from one event loop. Apart from
 caches they hold no state that other machines do not see.

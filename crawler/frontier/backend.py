@@ -17,12 +17,6 @@ def open_frontier(
 ) -> Frontier:
     """Open the frontier that `settings.url` names; without one the collection's own.
 
-    Args:
-        layout: the collection.
-        settings: the frontier's.
-        politeness: host delays.
-        server_time: let a shared frontier use its server's time.
-
     Raises:
         CollectionVersionError: it was made by another version.
         ConfigError: `url` is not valid.

@@ -246,16 +246,11 @@ class Frontier(Protocol):
     ) -> AddResult:
         """Queue the URLs that are new by identity key; all of them or, on an error, none.
 
-        Args:
-            items: URLs to add; within one call the first of equal URLs counts.
-            now: the moment.
-            again: queue known URLs that ended at least this long ago once more (zero: all that
-                ended; A02), with a new id, no attempts, the new item's values and the old memo;
-                and move queued and claimed ones to the new item's lane when it is higher.
-                None: leave known ones unchanged.
+        Of equal URLs the first counts. With `again`, known URLs that ended at least so long ago (zero:
+        all that ended; A02) are queued once more, with a new id, no attempts, the new item's values and
+        the old memo; queued and claimed ones move to the new item's lane when it is higher.
 
-        Raises:
-            BadUrlError: a URL is no web URL.
+        Raises BadUrlError if a URL is no web URL.
         """
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
@@ -283,15 +278,7 @@ class Frontier(Protocol):
     ) -> bool:
         """Mark the item done; False, and nothing changed, when the claim is lost.
 
-        Args:
-            item: as claimed.
-            now: when the visit ended.
-            outcome: its outcome, for the record.
-            duration: see the class.
-            delay: see the class.
-            stored_bytes: bytes added to the archive.
-            due: when it is to be queued again by itself; None: never.
-            memo: returned with the URL's next claim.
+        At `due` it is queued again by itself; `memo` is returned with the URL's next claim.
         """
 
     def retry(
@@ -306,16 +293,8 @@ class Frontier(Protocol):
     ) -> ItemState | None:
         """Queue the item for a later attempt; mark it dead when no attempts are left.
 
-        Args:
-            item: as claimed.
-            now: when the visit ended.
-            reason: why it failed, for the record.
-            not_before: the earliest moment of the next attempt; None: a delay that doubles.
-            duration: see the class.
-            delay: see the class.
-
-        Returns:
-            QUEUED or DEAD; None, and nothing changed, when the claim is lost.
+        Without `not_before` the delay doubles with each failure. Returns QUEUED or DEAD; None, and
+        nothing changed, when the claim is lost.
         """
 
     def fail(
@@ -402,17 +381,10 @@ class Frontier(Protocol):
     ) -> datetime:
         """Block a host that failed or refused us as a whole, twice as long each time in a row.
 
-        Args:
-            host: its name; one without a slot gets one.
-            reason: why.
-            now: the moment.
-            at_least: the moment from Retry-After, which applies when it is later.
-            down: it could not be reached at all. After `politeness.host_failures` failures in a
-                row, of which this is the last, it is down for `politeness.host_down_s`: the block
-                is lifted, and its items come with `host_down`.
-
-        Returns:
-            The end of the block or of "down".
+        The block lasts until `at_least` (from Retry-After) when that is later. `down`: it could not be
+        reached at all. After `politeness.host_failures` failures in a row, of which this is the last, it
+        is down for `politeness.host_down_s`: the block is lifted, and its items come with `host_down`.
+        Returns the end of the block or of "down".
         """
 
     def pause(self, reason: str) -> None:
@@ -467,18 +439,10 @@ class Frontier(Protocol):
         """
 
     def find(self, url: str) -> ItemRecord | None:
-        """Return the record of a URL; None when it was never added.
-
-        Raises:
-            BadUrlError: it is no web URL.
-        """
+        """Return the record of a URL; None when it was never added; BadUrlError for no web URL."""
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
-        """Return `find` of each of the URLs, in their order; hundreds at once cost little more.
-
-        Raises:
-            BadUrlError: one of them is no web URL.
-        """
+        """Return `find` of each of the URLs, in their order; hundreds at once cost little more."""
 
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         """List at most `limit` hosts that are blocked at `now`, the longest block first."""

@@ -51,13 +51,8 @@ def select_items(
 ) -> Iterator[list[ItemRecord]]:
     """Yield the selected items in that state in batches, each at least once.
 
-    Reads as `Frontier.scan` does: items that change their state meanwhile may be missed.
-
-    Args:
-        frontier: the frontier.
-        state: the items' state.
-        selection: the filter.
-        scanned: called with the number of items each batch was chosen from.
+    Items that change their state meanwhile may be missed, as by `Frontier.scan`. `scanned` is called
+    with the number of items each batch was chosen from.
     """
     if selection.host is not None:
         found = frontier.ls(state, limit=_HOST_ITEMS_LIMIT + 1, host=selection.host)
@@ -187,11 +182,7 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _item(line: bytes, states: frozenset[ItemState]) -> NewItem | None:
-    """Parse the line's item; None when its state is not selected, or the line is blank.
-
-    Raises:
-        InputError: the line holds no item.
-    """
+    """Parse the line's item, or raise InputError; None when its state is not selected, or it is blank."""
     if not line.strip():
         return None
     try:

@@ -32,11 +32,7 @@ class ItemLocation(NamedTuple):
 
 
 def identity_of(url: str) -> bytes:
-    """Return 128 bits of the hash of the URL's identity key.
-
-    Raises:
-        BadUrlError: it is no web URL.
-    """
+    """Return 128 bits of the hash of the URL's identity key; BadUrlError for no web URL."""
     return blake2b(identity_key(url).encode(), digest_size=16).digest()
 
 

@@ -51,20 +51,14 @@ def longest_wait(settings: PolitenessSettings) -> timedelta:
 
 
 def retry_at(now: datetime, failures: int, settings: FrontierSettings) -> datetime:
-    """Return the moment of the next attempt after `failures` (1 or more) failures of a URL.
-
-    The delay doubles with each failure (A04), up to a week.
-    """
+    """Return when a URL is tried again after `failures` (1 or more): doubling (A04), up to a week."""
     doublings = min(max(failures - 1, 0), _DOUBLINGS)
     seconds = settings.retry_delay_s * 2.0**doublings
     return now + timedelta(seconds=min(seconds, LONGEST_RETRY.total_seconds()))
 
 
 def host_retry_at(now: datetime, failures: int, settings: PolitenessSettings) -> datetime:
-    """Return the moment of the next visit after `failures` (1 or more) refusals of a host in a row.
-
-    The delay doubles with each refusal, up to `host_retry_limit_s`.
-    """
+    """Return when a host is visited again after `failures` (1 or more) in a row: doubling, up to a limit."""
     doublings = min(max(failures - 1, 0), _DOUBLINGS)
     seconds = settings.host_retry_s * 2.0**doublings
     return now + timedelta(seconds=min(seconds, settings.host_retry_limit_s))

@@ -71,11 +71,7 @@ def hash_key(key: str) -> bytes:
 
 
 def identity_of(url: str) -> bytes:
-    """Return the 16-byte hash shared by all spellings of a URL.
-
-    Raises:
-        BadUrlError: it is no web URL.
-    """
+    """Return the 16-byte hash shared by all spellings of a URL; BadUrlError for no web URL."""
     return hash_key(identity_key(url))
 
 
@@ -99,11 +95,7 @@ def page_id(salt: bytes, identity: bytes, number: int) -> str:
 
 
 def parse_cursor(cursor: str) -> tuple[int, str]:
-    """Parse a cursor into the shard where a scan continues, and the place within.
-
-    Raises:
-        InputError: it is no cursor of a scan.
-    """
+    """Parse a cursor, or raise InputError, into the shard where a scan continues, and the place within."""
     match = _CURSOR.fullmatch(cursor or "0:0")
     if match is None or int(match[1]) > LAST_SHARD or int(match[2]) >= 1 << 64:
         raise InputError(
@@ -209,11 +201,7 @@ class OfferBatch(NamedTuple):
 
 
 def pack_offers(items: Iterable[NewItem], size: int) -> list[OfferBatch]:
-    """Encode the items, the first of equal ones, in batches of `size`.
-
-    Raises:
-        BadUrlError: a URL is no web URL.
-    """
+    """Encode the items, the first of equal ones, in batches of `size`; BadUrlError for no web URL."""
     first: dict[bytes, tuple[str, NewItem]] = {}
     offered = 0
     for item in items:

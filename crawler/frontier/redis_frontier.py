@@ -51,14 +51,7 @@ class RedisFrontier(Frontier):
     """`Frontier` in the Redis at `address`, created when there is none.
 
     Adding more than a thousand URLs takes several transactions; bad URLs are refused before the first.
-
-    Args:
-        address: its URL (`core.config.database_urls`).
-        politeness: host delays.
-        settings: attempts, leases, retry delays, order and shares of lanes.
-        server_time: use the server's time, so that machines whose clocks differ agree.
-        salt: 16 bytes that page identifiers of a new frontier are made with.
-        monotonic: a monotonic clock.
+    With `server_time` machines whose clocks differ agree; `salt` (16 bytes) is for page identifiers.
 
     Raises:
         CollectionVersionError: the data is another program's or another version's.
@@ -88,11 +81,7 @@ class RedisFrontier(Frontier):
         self._store.close()
 
     def save(self, wait: Callable[[float], object] | None = None) -> str:
-        """Save a snapshot with BGSAVE; return its file, empty when Redis does not report it.
-
-        Raises:
-            UnavailableError: the user may not, or Redis could not write it.
-        """
+        """See `RedisStore.save`."""
         return self._store.save(wait or threading.Event().wait)
 
     def check(self) -> list[str]:

@@ -27,13 +27,9 @@ _SAMPLES = 3
 
 
 class ServerClock:
-    """Offset of the server's clock, measured periodically.
+    """Offset of the server's clock, never older than a minute, nor from before our clock was set.
 
-    The offset is never older than a minute, nor from before our clock was set.
-
-    Args:
-        server_now: returns the server's time; None: use our own time.
-        monotonic: a monotonic clock, in seconds.
+    Without `server_now` our own time counts.
     """
 
     def __init__(
@@ -51,11 +47,7 @@ class ServerClock:
         return self._offset
 
     def offset(self, now: datetime) -> timedelta:
-        """Return the difference to add to our moments; `now` is the present one.
-
-        Raises:
-            Exception: any error of `server_now`.
-        """
+        """Return the difference to add to our moments; `now` is the present one."""
         if self._server_now is None:
             return self._offset
         tick = self._monotonic()
@@ -129,13 +121,7 @@ class RedisStore:
         return bytes.fromhex(self._made.decode().removeprefix(_MADE))
 
     def ask(self, verb: str, *arguments: object, resent: Sequence[object] | None = None) -> Any:
-        """Run a script; return its answer.
-
-        Args:
-            verb: the script.
-            arguments: its arguments.
-            resent: its arguments when it may have run already; None: the same.
-        """
+        """Run a script; return its answer. `resent`: its arguments when it may have run already."""
         head = [self._made, self._settings]
         again = None if resent is None else [*head, pack(resent)]
         return self._server.script(verb, self._keys, [*head, pack(arguments)], resent=again)
@@ -148,11 +134,7 @@ class RedisStore:
     def save(self, wait: Callable[[float], object]) -> str:
         """Save Redis's dump file; return its path, empty when Redis does not report it.
 
-        Args:
-            wait: waits so many seconds.
-
-        Raises:
-            UnavailableError: the user may not, or Redis could not write it.
+        Raises UnavailableError if the user may not, or Redis could not write it.
         """
         began, _ = self._server.call("TIME")
         self._server.call("BGSAVE", "SCHEDULE")
@@ -194,10 +176,7 @@ class RedisStore:
 def durability_warnings(address: RedisAddress) -> list[str]:
     """Return warnings about server settings that may lose a frontier, as sentences; writes nothing.
 
-    Servers that do not disclose their configuration give no warning.
-
-    Raises:
-        TransientError, UnavailableError: as `RedisStore`.
+    Servers that do not disclose their configuration give none. Errors are those of `RedisStore`.
     """
     with closing(RedisClient(address, _connection_options(address))) as server:
         return _warnings(server, address)
@@ -232,11 +211,7 @@ def _snapshots(server: RedisClient) -> bool:
 
 
 def _configured(server: RedisClient, key: str) -> list[str]:
-    """Return the server's configured values for the key.
-
-    Raises:
-        UnavailableError: the server does not disclose its configuration.
-    """
+    """Return the server's configured values for the key; UnavailableError when it does not tell."""
     said = server.call("CONFIG", "GET", key)
     values = list(said.values()) if isinstance(said, dict) else list(said)[1:]
     return [each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in values]

@@ -41,12 +41,7 @@ _NOTES_TIDIED = 8
 class SqliteFrontier(Frontier):
     """`Frontier` at `path`, created when it is missing; its folder must exist.
 
-    Args:
-        path: the file (`core.layout.Layout.frontier_db`).
-        politeness: host delays.
-        settings: attempts, leases, retry delays, order and shares of the lanes.
-        new_id: makes page identifiers.
-        rng: draws places for the order "random".
+    `new_id` makes page identifiers; `rng` draws places for the order "random".
 
     Raises:
         CollectionVersionError: the file is another program's or another version's.

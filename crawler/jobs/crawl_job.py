@@ -56,9 +56,7 @@ class Job:
 def parse_job(name: str, text: str) -> Job:
     """Parse a job from `Job.to_json`.
 
-    Raises:
-        ConfigError: it is none, of another version, or its settings cannot be used; the text names
-            the job and the reason.
+    Raises ConfigError, with the job and the reason, for another version or unusable settings.
     """
     where = f"job {name!r}"
     try:
@@ -80,11 +78,7 @@ def parse_job(name: str, text: str) -> Job:
 
 
 def check_job_name(name: str) -> str:
-    """Return the job name if it is valid.
-
-    Raises:
-        InputError: it is no name.
-    """
+    """Return the job name if it is valid. Raises InputError if it is no name."""
     return check_name(name, of="a crawl", limit=NAME_LIMIT)
 
 

@@ -65,11 +65,7 @@ class RepairVisit:
 
 
 def parse_repair(text: str) -> RepairVisit:
-    """Parse a repair from `RepairVisit.to_json`; unknown keys are ignored.
-
-    Raises:
-        InputError: it is none.
-    """
+    """Parse a repair from `RepairVisit.to_json`, ignoring unknown keys. Raises InputError if it is none."""
     try:
         document = json.loads(text)
         known = {
@@ -186,13 +182,7 @@ class JobSettings:
     """Lookup of settings per item; cheap enough to be called for every link. Thread-safe."""
 
     def __init__(self, frontier: Frontier, local: Settings, *, clock: Clock) -> None:
-        """Store the dependencies; nothing is read.
-
-        Args:
-            frontier: holds the orders.
-            local: this machine's settings, which apply as a whole to items without a job.
-            clock: the time.
-        """
+        """Store the dependencies; `local`, this machine's settings, is whole for items without a job."""
         self._frontier = frontier
         self._local = local
         self._clock = clock
@@ -202,11 +192,7 @@ class JobSettings:
         self._territories: dict[str, tuple[Job, dict[str, str], SeedTerritory]] = {}
 
     def look(self) -> None:
-        """Read the orders when they have changed; at most every `ORDERS_POLL_S`.
-
-        Raises:
-            TransientError: the frontier does not answer.
-        """
+        """Read changed orders, at most every `ORDERS_POLL_S`. Raises TransientError during an outage."""
         moment = self._clock.monotonic()
         if moment < self._looked_at + ORDERS_POLL_S:
             return
@@ -251,10 +237,7 @@ class JobSettings:
         """Add the target of a seed's redirect to the scope, on all machines.
 
         Only where that changes something, and for at most `REDIRECTED_SEEDS_LIMIT` seeds of a job: each is an
-        order that every worker reads.
-
-        Raises:
-            TransientError: the frontier does not answer.
+        order that every worker reads. Raises TransientError if the frontier does not answer.
         """
         known = self._known
         moved = known.moved.get(job, {})
@@ -347,11 +330,7 @@ def live_sheets(frontier: Frontier) -> list[Sheet]:
 
 
 def parse_live_sheet(prefix: str, text: str) -> Sheet:
-    """Parse the sheet in an order.
-
-    Raises:
-        ConfigError: it is none, or sets keys unknown to this version.
-    """
+    """Parse the sheet in an order. Raises ConfigError for none, or keys unknown to this version."""
     try:
         document = json.loads(text)
         if not isinstance(document, dict):

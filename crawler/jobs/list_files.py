@@ -88,11 +88,7 @@ def _parsed(lines: Iterable[str], source: str) -> Iterator[str | ListLineProblem
 def read_list(name: str) -> ParsedUrlList:
     """Read the list in the file `name`, or from standard input when it is ``-``.
 
-    Bytes that are no UTF-8 are kept as a browser would send them, so that one such line does not
-    invalidate the list.
-
-    Raises:
-        InputError: the file cannot be read, or holds no line with content.
+    Raises InputError if the file cannot be read, or holds no line with content.
     """
     with ListFile(name) as file:
         found = parse_lines(file.lines(), source=file.source)
@@ -107,8 +103,7 @@ class ListFile:
     Yields fetch keys and problems in the list's order, duplicates included. Needs memory for one line;
     standard input is copied to a temporary file first. A context manager.
 
-    Raises:
-        InputError: the file cannot be read.
+    Raises InputError if the file cannot be read.
     """
 
     def __init__(self, name: str) -> None:
@@ -172,19 +167,10 @@ def _decoded(line: bytes) -> str:
 class GivenUrls:
     """URLs of a command line and of a list file, as a stream that may be read several times.
 
-    A context manager. Duplicates are left to the frontier.
+    A context manager. Duplicates are left to the frontier. `told` is called with a sentence for each line
+    that is no URL, at the first reading; `good` and `bad` count URLs and such lines of the latest one.
 
-    Args:
-        urls: the command line's.
-        list_file: the list; None: there is none.
-        told: called with a sentence for each line that is no URL, at the first reading.
-        needed: raise when neither is present.
-
-    Attributes:
-        good, bad: URLs and invalid lines of the latest reading.
-
-    Raises:
-        InputError: there are neither URLs nor a list, or the list cannot be read.
+    Raises InputError if the list cannot be read, or, when `needed`, there are neither URLs nor a list.
     """
 
     def __init__(
@@ -281,11 +267,7 @@ class UrlBlocklists:
 
 
 def read_lists(paths: Sequence[str]) -> UrlBlocklists:
-    """Read the blocklists in these files.
-
-    Raises:
-        ConfigError: one of them cannot be read; the text names it.
-    """
+    """Read the blocklists in these files. Raises ConfigError with the name of an unreadable one."""
     table: PatternTable[int] = PatternTable()
     problems: list[ListLineProblem] = []
     count = 0
@@ -306,11 +288,7 @@ class BlocklistCache:
     """Cache of the blocklists, refreshed on change. Used from one event loop."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Store the paths; `refresh` reads the files.
-
-        Raises:
-            ConfigError: one of them cannot be read.
-        """
+        """Store the paths; `refresh` reads the files. Raises ConfigError for an unreadable one."""
         self._paths = tuple(paths)
         for path in self._paths:
             try:
@@ -323,11 +301,7 @@ class BlocklistCache:
         self.lists = UrlBlocklists()
 
     async def refresh(self, *, monotonic: float) -> None:
-        """Read the lists the first time, and when they have changed since.
-
-        Raises:
-            ConfigError: the first time, when one of them cannot be read.
-        """
+        """Read the lists the first time, when ConfigError is raised, and after they have changed."""
         if not self._paths or self._is_fresh(monotonic):
             return
         async with self._reading:

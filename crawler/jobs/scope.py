@@ -54,12 +54,7 @@ class SeedTerritory:
     """URLs spanned by seeds of one kind; a lookup costs the same for one seed and thousands."""
 
     def __init__(self, kind: str, seeds: Iterable[str]) -> None:
-        """Compute the territory.
-
-        Args:
-            kind: as `core.config.settings.ScopeSettings.kind`.
-            seeds: fetch keys.
-        """
+        """Compute the territory of the seeds (fetch keys) for a `ScopeSettings.kind`."""
         self._kind = kind
         self._seeds: set[str] = set()
         self._places: set[str] = set()
@@ -116,11 +111,7 @@ class Scope:
     """Scope of one crawl; decides on its links."""
 
     def __init__(self, territory: SeedTerritory, settings: ScopeSettings) -> None:
-        """Combine a territory with settings, which may differ by URL.
-
-        Raises:
-            ConfigError: a pattern cannot be compiled.
-        """
+        """Combine a territory with settings. Raises ConfigError if a pattern cannot be compiled."""
         self._territory = territory
         self._settings = settings
         self._include, self._exclude = _patterns(settings.include, settings.exclude)
@@ -141,10 +132,7 @@ class Scope:
     def decide(self, url: str, *, hops: int, hops_off: int) -> LinkDecision:
         """Decide whether to follow a link.
 
-        Args:
-            url: its fetch key.
-            hops: links from a seed to it, this one included.
-            hops_off: links since the scope was left on the page that has it; 0 when that is in scope.
+        `hops` includes this one; `hops_off` counts links since the scope was left on the page that has it.
         """
         excluded = self.excluded(url)
         if excluded is not None:
@@ -180,8 +168,7 @@ class Scope:
 def link_key(text: str) -> str:
     """Return the fetch key of a link from the browser; single-label hosts are allowed.
 
-    Raises:
-        BadUrlError: it is no URL to fetch, or longer than `URL_LIMIT_CHARS`.
+    Raises BadUrlError if it is no URL to fetch, or longer than `URL_LIMIT_CHARS`.
     """
     if len(text) > URL_LIMIT_CHARS:
         raise BadUrlError(f"A link of {len(text)} characters.", reason="too-long")

@@ -119,12 +119,7 @@ class PolicyEntry:
 
 
 def new_entry(entry: PolicyEntry) -> PolicyEntry:
-    """Validate and return the entry.
-
-    Raises:
-        InputError: its pattern is none, its setting is unknown or has an invalid value, or its
-            texts are too long.
-    """
+    """Validate and return the entry. Raises InputError for its pattern, setting or too long texts."""
     parse_pattern(entry.pattern)
     if len(entry.reason) > REASON_LIMIT_CHARS or len(entry.actor) > ACTOR_LIMIT_CHARS:
         raise InputError(
@@ -138,11 +133,7 @@ def new_entry(entry: PolicyEntry) -> PolicyEntry:
 
 
 def read_entry(text: str) -> PolicyEntry:
-    """Parse the entry in an order's value.
-
-    Raises:
-        InputError: it is another version's, or no entry.
-    """
+    """Parse the entry in an order's value. Raises InputError for another version's, or no entry."""
     try:
         facts: dict[str, Any] = json.loads(text)
         if facts["version"] != ENTRY_VERSION:
@@ -206,12 +197,7 @@ class PolicyEntries:
 
 
 def read_entries(orders: Mapping[str, str], *, known: PolicyEntries | None = None) -> PolicyEntries:
-    """Parse the entries of the orders; unreadable ones are recorded and left out.
-
-    Args:
-        orders: ids and values.
-        known: entries that were read before; unchanged ones are not parsed again.
-    """
+    """Parse the entries of the orders; unreadable ones are recorded, `known` ones not parsed again."""
     known = known or PolicyEntries()
     by_id: dict[str, PolicyEntry] = {}
     unread: dict[str, str] = {}
@@ -273,13 +259,7 @@ Ask = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class PolicyEntryCache:
-    """Cache of a frontier's policy entries. Used from one event loop.
-
-    Args:
-        frontier: holds them as orders.
-        clock: the time.
-        ask: calls a method of the frontier (`net.backoff.StoreRetry.ask`).
-    """
+    """Cache of a frontier's policy entries; `ask` is `net.backoff.StoreRetry.ask`. For one event loop."""
 
     def __init__(self, frontier: Frontier, *, clock: Clock, ask: Ask) -> None:
         self._frontier = frontier

@@ -51,15 +51,7 @@ _OUR_FAULTS = ("address:", "host:", "port:", "limit:", "proxy:", "browser:", "cl
 
 
 class PolicyRule:
-    """`VisitRule` of the exclusion policy.
-
-    Args:
-        judge: evaluates URLs.
-        frontier: stores failed links and bans.
-        settings_for: returns the settings of an item.
-        clock: the time.
-        ask: calls a method of the frontier (`net.backoff.StoreRetry.ask`).
-    """
+    """`VisitRule` of the exclusion policy; `ask` is `net.backoff.StoreRetry.ask`."""
 
     def __init__(
         self,
@@ -196,11 +188,7 @@ class PolicyRule:
         return timedelta(seconds=min(robots.crawl_delay_s, limit_s))
 
     async def _count(self, page: PageInfo, policy: PolicySettings, *, now: datetime) -> None:
-        """Count different URLs that failed in a row; ban a site after too many.
-
-        Repeated attempts count too: with attempts over weeks a dead site would otherwise be visited for
-        each of its pages for weeks.
-        """
+        """Count different URLs that failed in a row, repeated attempts too; ban a site after too many."""
         if policy.ban_failures <= 0 or page.reason.startswith(_OUR_FAULTS):
             return
         host = host_of(page.url)
@@ -274,16 +262,8 @@ def make_policy(  # noqa: PLR0913 dependencies
 ) -> PolicyRule:
     """Build the policy rule.
 
-    Args:
-        frontier: holds entries, and notes on hosts and links.
-        policy: names the lists; all other settings are looked up per item.
-        fetcher: fetches robots.txt files; None: only cached ones are used, which is
-            for `explain` alone.
-        settings_for: returns the settings of an item.
-        clock: the time.
-        ask: calls a method of the frontier.
-        judge_network: receives fetches of hosts that cannot be reached
-            (`crawler.worker.backpressure.NetworkMonitor.judge`).
+    Without a fetcher only cached robots.txt files are used, for `explain` alone. `judge_network` receives
+    fetches of hosts that cannot be reached (`crawler.worker.backpressure.NetworkMonitor.judge`).
     """
     book = PolicyEntryCache(frontier, clock=clock, ask=ask)
     robots = OriginRobots(frontier, fetcher, ask=ask, judge=judge_network)

@@ -99,11 +99,7 @@ class Robots:
 
 
 def robots_from_facts(facts: dict[str, Any]) -> Robots:
-    """Build it from the values of `Robots.to_facts`.
-
-    Raises:
-        InputError: the values are not valid.
-    """
+    """Build it from the values of `Robots.to_facts`. Raises InputError if they are not valid."""
     try:
         rules = tuple(RobotsRule(bool(allow), str(pattern)) for allow, pattern in facts["rules"])
         delay = facts["delay"]
@@ -309,16 +305,10 @@ _DATE_TOKENS = 3  # "Fri, 25 Jun 2010 …" has one comma, and a broken one may h
 def forbidding_reason(
     headers: Iterable[str], metas: Iterable[tuple[str, str]], *, agent: str, now: datetime
 ) -> str:
-    """Return why the page must not be archived; empty when nothing forbids it.
+    """Return why the page must not be archived, e.g. ``noarchive: X-Robots-Tag says nocache``, or "".
 
-    Args:
-        headers: the values of its X-Robots-Tag headers; several may be joined by newlines.
-        metas: names in lower case and contents, as `render.visit.Visit.robots_meta` has them.
-        agent: our product token.
-        now: the moment.
-
-    Returns:
-        A constant, then the place and the directive, e.g. ``noarchive: X-Robots-Tag says nocache``.
+    `headers` are the values of X-Robots-Tag, possibly joined by newlines; `metas` are as
+    `render.visit.Visit.robots_meta`; `agent` is our product token.
     """
     meant = ANY_ROBOT | {agent.lower()}
     for value in headers:
@@ -342,10 +332,7 @@ def forbidding_reason(
 def _forbidding(line: str, meant: frozenset[str] | set[str] | None, now: datetime) -> str:
     """Return the directive of the line that forbids archiving; empty when none does.
 
-    Args:
-        line: comma-separated directives.
-        meant: product tokens that count, in lower case; None: the line names no robots.
-        now: the moment.
+    `meant`: the product tokens that count, in lower case; None: the line names no robots.
     """
     for agent, word, value in _directives(line, named=meant is not None):
         if meant is not None and agent not in meant:

@@ -144,12 +144,8 @@ def interpret_answer(fetched: FetchedFile, agent: str, *, now: datetime) -> Robo
 class OriginRobots:
     """Lookup of every origin's robots.txt. Used from one event loop.
 
-    Args:
-        frontier: stores the results, and blocks hosts that do not answer.
-        fetcher: fetches missing files; None: nothing is fetched.
-        ask: calls a method of the frontier (`net.backoff.StoreRetry.ask`).
-        judge: receives a fetch whose host could not be reached
-            (`crawler.worker.backpressure.NetworkMonitor.judge`); its errors propagate.
+    Without a fetcher nothing is fetched. `judge` receives a fetch whose host could not be reached
+    (`crawler.worker.backpressure.NetworkMonitor.judge`); its errors propagate.
     """
 
     def __init__(
@@ -185,16 +181,8 @@ class OriginRobots:
     ) -> RobotsRecord | None:
         """Return the record of the URL's origin; fetch the file when it is missing or expired.
 
-        Concurrent calls for one origin share one fetch.
-
-        Args:
-            url: a fetch key.
-            policy: the product token, and the lifetime of an answer.
-            host: the slot key that is blocked when the fetch fails.
-            now: the moment.
-
-        Returns:
-            None only when there is no fetcher and nothing is cached.
+        Concurrent calls for one origin share one fetch. `host` is the slot key that is blocked when it fails.
+        None only when there is no fetcher and nothing is cached.
 
         Raises:
             ProxyUnavailableError, DiskFullError, LimitReachedError: as `FileFetcher.get`.
@@ -322,10 +310,7 @@ def _weight(known: RobotsRecord) -> int:
 
 
 def origin_of(url: str) -> str:
-    """Return ``scheme://host``, with the port unless it is the scheme's default.
-
-    Raises:
-        BadUrlError: it is no http(s) URL.
+    """Return ``scheme://host``, with the port unless it is the default; BadUrlError for no http(s) URL.
 
     >>> origin_of("HTTPS://Example.org:443/x")
     'https://example.org'

@@ -100,16 +100,9 @@ class AnnouncedProxy:
 def living_proxies(
     frontier: Frontier, clock: Clock, secret: ClusterSecret, ignored: set[str] | None = None
 ) -> list[AnnouncedProxy]:
-    """List the announced proxies, sorted by name.
+    """List the announced proxies, sorted by name; a new name in `ignored` is logged once.
 
-    Args:
-        frontier: holds the notes.
-        clock: the time.
-        secret: the key of their signatures.
-        ignored: names whose notes were ignored; each new one is logged once.
-
-    Raises:
-        TransientError: the store does not answer.
+    Raises TransientError if the store does not answer.
     """
     ignored = set() if ignored is None else ignored
     found = []
@@ -129,11 +122,7 @@ def _message(kind: str, name: str, said: dict[str, Any]) -> bytes:
 
 
 def lives_here(frontier: Frontier, kind: str, host: str, clock: Clock) -> bool:
-    """Return True when a process of that kind is announced on the machine of that name.
-
-    Raises:
-        TransientError: the store does not answer.
-    """
+    """Return True when such a process is announced on that machine; may raise TransientError."""
     for text in frontier.notes(kind, now=clock.now()).values():
         try:
             if json.loads(text)["host"] == host:
@@ -157,13 +146,7 @@ class ServiceAnnouncer:
     ) -> None:
         """Announce the process, and start the thread that renews the note.
 
-        Args:
-            frontier: stores the note.
-            kind: `PROXY_SERVICE` or `WORKER_SERVICE`.
-            name: unique name of this process.
-            describe: returns the note's content, called from any thread.
-            clock: the time.
-            secret: the key that signs the note; None: unsigned.
+        `describe` returns the note's content, called from any thread; without `secret` it is unsigned.
         """
         self._secret = secret
         self._frontier = frontier
@@ -238,14 +221,8 @@ class RemoteProxyPool:
     ) -> None:
         """Store the dependencies; nothing is polled yet.
 
-        Args:
-            frontier: holds the announcements.
-            secret: authenticates us to proxies.
-            clock: the time.
-            stopping: once it is set, waiting for a proxy ends.
-            dice: chooses among equally loaded proxies.
-            authority: path where the certificate of the proxies' authority is written.
-            report: called when there is no proxy, and when there is one again.
+        Once `stopping` is set, waiting for a proxy ends. The certificate of the proxies' authority is written
+        to `authority`; `report` is called when there is no proxy, and when there is one again.
         """
         self._frontier = frontier
         self._secret = secret
@@ -270,11 +247,7 @@ class RemoteProxyPool:
         return self._visits.total()
 
     async def start(self) -> None:
-        """Start polling, and wait for the first proxy.
-
-        Raises:
-            ProxyUnavailableError: `stopping` was set before there was one.
-        """
+        """Start polling, and wait for the first proxy; ProxyUnavailableError when stopped before."""
         with suppress(WeboidError):  # the task polls again
             await self._refresh()
         self._looking = asyncio.create_task(self._look())
@@ -295,11 +268,7 @@ class RemoteProxyPool:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[ProxyClient]:
-        """Lend the least loaded proxy for one visit.
-
-        Raises:
-            ProxyUnavailableError: it was lost during the visit, or there is none and `stopping` is set.
-        """
+        """Lend the least loaded proxy; ProxyUnavailableError when it is lost, or none at `stopping`."""
         chosen = await self._choose()
         name = chosen.name
         self._visits[name] += 1

@@ -41,21 +41,13 @@ class ProxyPool(Protocol):
     """Protocol of a pool that lends proxies."""
 
     async def start(self) -> None:
-        """Start the pool.
-
-        Raises:
-            ProxyUnavailableError: there will be none.
-        """
+        """Start the pool. Raises ProxyUnavailableError if there will be none."""
 
     async def stop(self) -> None:
         """Stop the pool's processes after all their writes."""
 
     def lend(self) -> AbstractAsyncContextManager[ProxyClient]:
-        """Lend the least loaded proxy for one visit.
-
-        Raises:
-            ProxyUnavailableError: there is none, or it was lost during the visit.
-        """
+        """Lend the least loaded proxy; ProxyUnavailableError when there is none, or it is lost."""
 
     @property
     def needs(self) -> ProxyAccess:
@@ -118,8 +110,7 @@ class ProxyProcess:
     async def start(self) -> None:
         """Start the process; return when it serves.
 
-        Raises:
-            ProxyUnavailableError: it does not start.
+        Raises ProxyUnavailableError if it does not start.
         """
         self._control.unlink(missing_ok=True)
         arguments = ("--tally", str(self._tally), "--slot", str(self._slot))
@@ -193,11 +184,7 @@ class LocalProxyPool:
         self._lost: BaseException | None = None
 
     async def start(self) -> None:
-        """Start them.
-
-        Raises:
-            ProxyUnavailableError: one of them does not start.
-        """
+        """See `ProxyPool.start`."""
         # One after the other: the first recovers what a crash left, the rest find nothing to do.
         for proxy in self._proxies:
             await proxy.start()
@@ -206,7 +193,7 @@ class LocalProxyPool:
             self._watchers.add(watcher)
 
     async def stop(self) -> None:
-        """Stop them after all their writes."""
+        """See `ProxyPool.stop`."""
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.gather(*self._watchers, return_exceptions=True)
@@ -219,11 +206,7 @@ class LocalProxyPool:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[ProxyClient]:
-        """Lend the proxy with the fewest visits, for one visit.
-
-        Raises:
-            ProxyUnavailableError: the proxies die again and again.
-        """
+        """See `ProxyPool.lend`."""
         chosen = min(self._proxies, key=lambda each: each.visits)
         await self._ready[chosen].wait()
         if self._lost is not None:

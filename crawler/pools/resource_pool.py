@@ -47,14 +47,7 @@ class BrowserPool:
         *,
         needs: Callable[[], ProxyAccess],
     ) -> None:
-        """Store the dependencies; no browser is started.
-
-        Args:
-            settings: visits per browser, and when it is replaced.
-            executable: path of the browser.
-            clock: the time.
-            needs: returns the proxy access that a browser needs now.
-        """
+        """Store the dependencies; `needs` returns the proxy access that a browser needs now."""
         self._settings = settings
         self._executable = executable
         self._clock = clock
@@ -69,11 +62,7 @@ class BrowserPool:
         return f"<Browsers [{len(self._taking)} of {len(self._all)} take visits, {visits} run]>"
 
     async def start(self) -> None:
-        """Start the first browser.
-
-        Raises:
-            BrowserUnavailableError: none starts.
-        """
+        """Start the first browser. Raises BrowserUnavailableError if none starts."""
         async with self._choosing:
             await self._launch()
 
@@ -85,11 +74,7 @@ class BrowserPool:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Browser]:
-        """Lend a healthy browser for one visit; other visits share it.
-
-        Raises:
-            BrowserUnavailableError: none starts.
-        """
+        """Lend a healthy browser, which visits share; BrowserUnavailableError when none starts."""
         async with self._choosing:
             member = self._choose() or await self._launch()
             member.visits += 1
@@ -179,23 +164,15 @@ class ResourcePool:
         self._browsers = browsers
 
     def proxy(self) -> AbstractAsyncContextManager[ProxyClient]:
-        """Lend the least loaded proxy for one visit.
-
-        Raises:
-            ProxyUnavailableError: there is none, or it was lost during the visit.
-        """
+        """See `ProxyPool.lend`."""
         return self._proxies.lend()
 
     def browser(self) -> AbstractAsyncContextManager[Browser]:
-        """Lend a healthy browser for one visit; other visits share it.
-
-        Raises:
-            BrowserUnavailableError: none starts.
-        """
+        """See `BrowserPool.lend`."""
         return self._browsers.lend()
 
     def visits_bytes(self) -> int:
-        """Return the browser memory of the visits under way."""
+        """See `BrowserPool.visits_bytes`."""
         return self._browsers.visits_bytes()
 
 
@@ -234,15 +211,7 @@ async def open_local_pool(
 ) -> AsyncIterator[ResourcePool]:
     """Start local proxies and a browser; yield a pool of them until the end of the block.
 
-    Args:
-        collection: the collection to write.
-        settings: the profile.
-        clock: the time.
-        report: called for every interrupted WARC that a proxy recovered.
-
-    Raises:
-        BrowserUnavailableError: no browser is found, or it does not start.
-        ProxyUnavailableError: a proxy does not start.
+    `report` is called for every interrupted WARC that a proxy recovered; errors as `open_resource_pool`.
     """
     # A unix socket's path is at most 107 bytes, so it does not lie in the collection.
     with scratch_folder(ScratchKind.RUN) as folder:

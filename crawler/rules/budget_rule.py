@@ -51,14 +51,7 @@ class BudgetRule:
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Store the dependencies.
-
-        Args:
-            jobs: the settings lookup.
-            frontier: provides the counts.
-            patience: calls the frontier.
-            sleep: waits.
-        """
+        """Store the dependencies."""
         self._jobs = jobs
         self._frontier = frontier
         self._patience = patience

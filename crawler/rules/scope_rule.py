@@ -162,15 +162,7 @@ class ScopeRule:
         name: str,
         record: LinkLog | None = None,
     ) -> None:
-        """Store the dependencies.
-
-        Args:
-            jobs: the settings lookup.
-            frontier: stores the counts as notes.
-            patience: calls the frontier.
-            name: of this process, for its counts.
-            record: logs decisions by page; None without a collection.
-        """
+        """Store the dependencies; `name` is this process's, for its counts, `record` logs by page."""
         self._jobs = jobs
         self._frontier = frontier
         self._patience = patience

@@ -73,14 +73,7 @@ class SitemapWalk:
         monotonic: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Store the dependencies.
-
-        Args:
-            fetch: fetches the files.
-            rest_s: delay between two files.
-            monotonic: the time.
-            sleep: waits.
-        """
+        """Store the dependencies; `rest_s` is the delay between two files."""
         self._fetch = fetch
         self._rest_s = rest_s
         self._monotonic = monotonic
@@ -91,14 +84,9 @@ class SitemapWalk:
         site: str,
         take: Callable[[str, Sequence[SitemapUrl]], Awaitable[int]],
     ) -> SitemapWalkResult:
-        """Read the sitemaps of a site.
+        """Read the sitemaps of a site, of which `site` is any URL; errors are the fetcher's.
 
-        Args:
-            site: any URL of it.
-            take: called with a file and at most `WALK_BATCH` of its pages; returns how many were new.
-
-        Raises:
-            ProxyUnavailableError, DiskFullError, LimitReachedError: as the fetcher.
+        `take` gets a file and at most `WALK_BATCH` of its pages, and returns how many were new.
         """
         walked, ends = SitemapWalkResult(), self._monotonic() + TIME_LIMIT_S
         beginnings = await self._beginnings(site)

@@ -53,14 +53,7 @@ class CrawlResources:
 def build_crawl_context(
     stores: CrawlResources, settings: Settings, *, clock: Clock, report: Callable[[Event], None]
 ) -> CrawlContext:
-    """Build the crawl context of a worker pool.
-
-    Args:
-        stores: opened by the caller, who also closes them.
-        settings: the profile; a job's and a sheet's settings override it per item.
-        clock: the time.
-        report: called with each event.
-    """
+    """Build the crawl context of a worker pool; the caller closes the stores."""
     frontier, patience = stores.frontier, StoreRetry(clock, report)
     jobs = JobSettings(frontier, settings, clock=clock)
 

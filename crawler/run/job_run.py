@@ -95,12 +95,9 @@ async def redecide_links(
     turns: SlotAssigner,
     clock: Clock,
 ) -> tuple[int, int]:
-    """Decide on the links of archived pages again, since more may belong to the crawl now.
+    """Decide on the links in the manifests of archived pages again; no page is visited.
 
-    The links are in the pages' manifests: no page is visited.
-
-    Returns:
-        (URLs that joined, pages whose manifest could not be read).
+    Returns (URLs that joined, pages whose manifest could not be read).
     """
     joined = unread = 0
 
@@ -184,16 +181,9 @@ async def submit_job(
 ) -> JobSubmission:
     """Store the job, queue its seeds, and apply its settings to its known items.
 
-    Args:
-        job: the crawl.
-        frontier: stores it.
-        local: this machine's settings.
-        clock: the time.
-        manifest_of: reads the manifests of archived pages; None: their links are not decided on again.
+    Without `manifest_of` the links of archived pages are not decided on again.
 
-    Raises:
-        ConfigError: the frontier has a job of that name that cannot be read, or there would be more
-            seeds than `SEEDS_LIMIT`.
+    Raises ConfigError if a job of that name cannot be read, or there are more than `SEEDS_LIMIT` seeds.
     """
     text = frontier.orders(JOB_ORDER).get(job.name)
     known = None if text is None else parse_job(job.name, text)

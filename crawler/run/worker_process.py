@@ -74,15 +74,7 @@ async def run_worker(
 ) -> int:
     """Run a worker process until stopped: gently at the first signal, at once at the second.
 
-    Args:
-        order: the options.
-        clock: the time.
-        report: called with each event.
-        stopping: called when the first signal asked to stop.
-        dice: chooses among equally loaded proxies.
-
-    Returns:
-        The number of pages that ended.
+    `stopping` is called at the first signal. Returns the number of pages that ended.
 
     Raises:
         InputError: the settings cannot be used.

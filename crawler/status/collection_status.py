@@ -103,11 +103,7 @@ class FrontierOverview:
 
 
 def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
-    """Read the frontier's overview at `now`.
-
-    Raises:
-        UnavailableError: it does not answer.
-    """
+    """Read the frontier's overview at `now`. Raises UnavailableError if it does not answer."""
     stats = frontier.stats(now)
     minutes = tuple(frontier.minutes(now))
     longest = tuple(frontier.hosts(HostOrder.LONGEST, now=now, limit=HOSTS_SHOWN))
@@ -311,13 +307,7 @@ class CollectionStatus:
 def read_status(
     layout: Layout | None, frontier: Frontier | None, *, settings: Settings, now: datetime
 ) -> CollectionStatus:
-    """Read the status at `now`.
-
-    Args:
-        layout: of a collection that exists; None when there is none here.
-        frontier: its own, or a shared one; None when there is none yet.
-        settings: the profile, with the index and the disk reserve.
-        now: the moment.
+    """Read the status at `now`, of a collection, its own or a shared frontier, or both.
 
     Raises:
         CollectionVersionError: a store was made by another version.
@@ -359,11 +349,7 @@ class StatusReader:
         self._checks = _ThrottledValue(clock, lambda: checks(clock.now()))
 
     def status(self) -> CollectionStatus:
-        """Return the status, `CACHED_S` old at most but for the index's counts.
-
-        Raises:
-            CollectionVersionError, UnavailableError: as `read_status`.
-        """
+        """Return the status, `CACHED_S` old at most but for the index's counts; errors as `read_status`."""
         with self._lock:
             began = self._clock.monotonic()
             if self._status is not None and began - self._read_at < CACHED_S:
@@ -407,12 +393,7 @@ class _ThrottledValue(Generic[_T]):
 
 
 def read_holdings(layout: Layout, settings: Settings) -> CollectionHoldings:
-    """Read the content of the collection.
-
-    Raises:
-        CollectionVersionError: its index was made by another version.
-        UnavailableError: the folder does not exist, or the index does not answer.
-    """
+    """Read the content of the collection; errors as `read_status`."""
     counts, outcomes, classes = _captured(layout, settings)
     sizes = [_size(path) for path in layout.archive.glob("*.warc.gz*")]
     return CollectionHoldings(

@@ -293,11 +293,7 @@ _HEADERS = {
 
 
 def parse_listen_address(text: str) -> tuple[str, int]:
-    """Parse host and port of ``127.0.0.1:9464``, ``[::1]:9464`` or ``:9464`` (every address).
-
-    Raises:
-        ConfigError: it has no valid host and port.
-    """
+    """Parse ``127.0.0.1:9464``, ``[::1]:9464`` or ``:9464`` (every address); ConfigError for no port."""
     try:
         parts = urlsplit(f"//{text}")
         port = parts.port
@@ -311,11 +307,9 @@ def parse_listen_address(text: str) -> tuple[str, int]:
 def create_app(
     read: Callable[[], Awaitable[CollectionStatus]], *, names: Collection[str] = ()
 ) -> ASGIApp:
-    """Create the application.
+    """Create the application; `names` are accepted Host names, besides ``localhost``.
 
-    Args:
-        read: returns the status; a `WeboidError` means that it is not available now.
-        names: accepted Host names, besides ``localhost``.
+    A `WeboidError` of `read` means that the status is not available now.
     """
     program = version("weboid")
 
@@ -402,15 +396,9 @@ class _HostGuard:
 async def serve_status(
     reader: StatusReader, listen: str, *, names: Collection[str] = ()
 ) -> AsyncIterator[str]:
-    """Serve the status until the end of the block, as tasks of the running loop.
+    """Serve the status until the end of the block, as tasks of the running loop; yield the address.
 
-    Args:
-        reader: reads the status, in a thread of its own.
-        listen: HOST:PORT; port 0 takes a free one.
-        names: accepted Host names, besides ``localhost`` and addresses.
-
-    Yields:
-        The address, such as ``http://127.0.0.1:9464``.
+    `listen` is HOST:PORT, where port 0 takes a free one; `names` are as for `create_app`.
 
     Raises:
         ConfigError: `listen` names no host and port.

@@ -33,13 +33,8 @@ CGROUP_FOLDER = Path("/sys/fs/cgroup")
 def free_bytes(proc: Path = PROC_FOLDER, groups: Path = CGROUP_FOLDER) -> int | None:
     """Return the memory available before the OOM killer acts; None where the system does not report it.
 
-    The minimum of the machine's MemAvailable (proc(5)) and of each control group's allowance
-    (cgroup v2: memory.max less memory.current, plus its inactive file pages, which are reclaimed
-    first).
-
-    Args:
-        proc: mount point of procfs.
-        groups: mount point of cgroup v2.
+    The minimum of the machine's MemAvailable (proc(5)) and of each control group's allowance (cgroup v2:
+    memory.max less memory.current, plus its inactive file pages, which are reclaimed first).
     """
     machine_kib = _field(proc / "meminfo", "MemAvailable:")
     known = [_cgroup_bytes(folder) for folder in _cgroup_folders(proc, groups)]
@@ -97,14 +92,10 @@ class MemoryLimit:
         clock: Clock,
         report: Callable[[WaitStarted | WaitEnded], None],
     ) -> None:
-        """Create the limit for all visits of a process.
+        """Create the limit; unknown free memory (None) disables it.
 
-        Args:
-            free_bytes: available memory; None when unknown, which disables the limit.
-            visits_bytes: memory of the visits under way.
-            reserve_bytes: memory to leave free.
-            clock: the time.
-            report: called once when memory is short, and once when there is enough again.
+        `visits_bytes` returns the memory of the visits under way; `report` is called once when memory is
+        short, and once when there is enough again.
         """
         self._free_bytes = free_bytes
         self._visits_bytes = visits_bytes
@@ -209,11 +200,7 @@ class DiskLimit:
         return self._disk.free_bytes < self._disk.reserve_bytes
 
     async def wait(self, stopping: asyncio.Event) -> None:
-        """Wait until there is enough space, or `stopping` is set.
-
-        Raises:
-            DiskFullError: there was none within the configured time.
-        """
+        """Wait for enough space, or `stopping`; DiskFullError when there was none within the patience."""
         async with self._looking:
             if stopping.is_set() or not self.is_low():
                 return
@@ -258,9 +245,7 @@ class NetworkMonitor:
     async def judge(self, page: PageInfo) -> None:
         """Record a visit's result.
 
-        Raises:
-            NetworkAwayError: neither this host nor any other can be reached: the result does not
-                count for the page.
+        Raises NetworkAwayError if no host can be reached: the result does not count for the page.
         """
         if not (page.outcome is VisitOutcome.FAILED and page.reason.startswith(UNREACHABLE)):
             if page.status is not None:

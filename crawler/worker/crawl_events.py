@@ -179,11 +179,7 @@ class RunExtension(Protocol):
         """Run the extension during the block; at its end, finish work under way."""
 
     async def settle(self) -> bool:
-        """Finish pending work after the workers have nothing left.
-
-        Returns:
-            whether there is something new in the frontier.
-        """
+        """Finish pending work after the workers; return whether there is something new in the frontier."""
 
 
 CRAWL_LOG_LIMIT_BYTES = 256 << 20
@@ -214,8 +210,7 @@ class CrawlLog:
     def note(self, event: Event) -> None:
         """Write the line of an event that ended an attempt; other events are ignored.
 
-        Raises:
-            DiskFullError, UnavailableError: it cannot be written.
+        Raises DiskFullError, UnavailableError if it cannot be written.
         """
         if isinstance(event, SnapshotMade):
             rotate_crawl_log(self._path, now=event.at, older=True)
@@ -258,8 +253,7 @@ def rotate_crawl_log(
     is done when another file than the descriptor `only` is at the path by now; with `older` (all workers
     that share a folder get a snapshot's event), unless the log was begun before the moment.
 
-    Raises:
-        UnavailableError: it cannot be read or renamed.
+    Raises UnavailableError if it cannot be read or renamed.
     """
     try:
         with _locked(path.parent):

@@ -281,8 +281,7 @@ class PageTask:
     async def _follow(self, page: PageInfo) -> None:
         """Store the visit's follow-up; the manifest may be written when this returns.
 
-        Raises:
-            ClaimLostError, NetworkAwayError: the manifest must not be written.
+        Raises ClaimLostError, NetworkAwayError if the manifest must not be written.
         """
         await self._carry_out(CaptureResult(page))
         item, frontier = self._item, self._means.frontier
@@ -388,10 +387,7 @@ class PageTask:
             self._means.report(PageRetried(item.url, reason, item.attempts))
 
     async def _survive(self, error: WeboidError) -> None:
-        """Release an item whose browser or proxy died, as the page is seldom the cause.
-
-        A page that repeatedly kills them is failed after all.
-        """
+        """Release an item whose browser or proxy died; fail a page that repeatedly kills them after all."""
         item, means = self._item, self._means
         means.deaths[item.url] += 1
         if means.deaths[item.url] >= MAX_CRASHES:
