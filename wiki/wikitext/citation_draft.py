@@ -96,7 +96,7 @@ def read_date(text: str, *, today: date, first: date = FIRST_ACCESS_DAY) -> date
 def _named(text: str) -> date | None:
     if not any(map(str.isdigit, text)):
         return None
-    text = _MARKUP.sub(_without, text)
+    text = _MARKUP.sub(lambda found: " " if found[0][0] in "&\xa0\u2009\u202f" else "", text)
     for form in _FORMS:
         found = form.search(text)
         if found is not None:
@@ -107,15 +107,10 @@ def _named(text: str) -> date | None:
                 if one == other or one > 12 >= other:
                     return _date(year, other, one)
                 return _date(year, one, other) if other > 12 else None
-            number = (
-                int(parts["number"]) if "number" in parts else MONTHS[parts["month"].casefold()]
-            )
-            return _date(year, number, int(parts.get("day", "1")))
+            has_number = "number" in parts
+            month = int(parts["number"]) if has_number else MONTHS[parts["month"].casefold()]
+            return _date(year, month, int(parts.get("day", "1")))
     return None
-
-
-def _without(found: re.Match[str]) -> str:
-    return " " if found[0][0] in "&\xa0\u2009\u202f" else ""
 
 
 def _date(year: int, month: int, day: int) -> date | None:

@@ -235,6 +235,12 @@ class RepairDraft:
     kind: RepairKind | None = None
     archive_url: str = ""
 
+    def replace(self, span: TextSpan, new: str, kind: RepairKind, archive_url: str = "") -> None:
+        """Add a replacement of that kind, which links to the copy."""
+        self.edits.append(SpanEdit(span.start, span.end, new))
+        self.archive_url = archive_url or self.archive_url
+        self.note(kind)
+
     def note(self, kind: RepairKind) -> None:
         """Record a kind; the more specific one is kept (order of `RepairKind`)."""
         order = list(RepairKind)

@@ -60,13 +60,10 @@ def join_adjacent(
     drafts: list[CitationDraft],
 ) -> None:
     """Attach adjacent tags to each draft; add drafts for tags without a link."""
-    found: dict[int, list[CitationDraft]] = {}
-    for draft in drafts:
+    by_reference: dict[int, list[CitationDraft]] = {}
+    for draft in sorted(drafts, key=lambda draft: draft.span.end):
         if draft.reference is not None:
-            found.setdefault(draft.reference.start, []).append(draft)
-    for each in found.values():
-        each.sort(key=lambda draft: draft.span.end)
-    by_reference = found
+            by_reference.setdefault(draft.reference.start, []).append(draft)
     named = {
         item.name: item.start
         for stretch in stretches
@@ -119,9 +116,9 @@ class _MarkJoiner:
     def _tag(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag) -> None:
         target = self._target(stretch, item)
         if item.copy is not None:
-            address, original, _place = item.copy
+            address, original, place = item.copy
             if target is None or not is_copy_of(original, _url_of(target, self.reader)):
-                self._own_archive(stretch, item, tag)
+                self._own(stretch, item, tag, place)
                 return
             if not target.archived:
                 target.archived = address
@@ -129,7 +126,8 @@ class _MarkJoiner:
             target.archive_tag = target.archive_tag or tag
         elif item.dead is not None:
             if target is None or self._is_other(item, target):
-                self._own_dead(stretch, item, tag)
+                if item.url is not None and is_url(item.url.value):
+                    self._own(stretch, item, tag, item.url)
                 return
             if target.dead_tag is None:
                 target.dead_tag = tag
@@ -172,38 +170,26 @@ class _MarkJoiner:
         start = self.text.rfind("\n", max(0, place - 2_000), place) + 1
         return self.text[start : start + 1] in ("*", "#", ":", ";", "|")
 
-    def _own_archive(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag) -> None:
-        if item.copy is None:
-            return
-        address, _original, place = item.copy
-        roles = {ParameterRole.URL if item.is_original else ParameterRole.ARCHIVE_URL: place}
-        _add_role(roles, ParameterRole.TITLE, item.title)
-        draft = CitationDraft(CitationForm.ARCHIVE_TEMPLATE, tag.span, place.inner, place.value)
-        draft.archived, draft.dated = address, item.dated
-        self._own(stretch, tag, draft, roles)
-
-    def _own_dead(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag) -> None:
-        place = item.url
-        if place is None or not is_url(place.value):
-            return
-        roles = {ParameterRole.URL: place}
-        _add_role(roles, ParameterRole.TITLE, item.title)
-        draft = CitationDraft(CitationForm.TEMPLATE, tag.span, place.inner, place.value)
-        draft.dead_tag, draft.dead_says = tag, item.dead or ""
-        self._own(stretch, tag, draft, roles)
-
     def _own(
-        self,
-        stretch: TextStretch,
-        tag: CitationTag,
-        draft: CitationDraft,
-        roles: dict[ParameterRole, TemplateParameter],
+        self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag, place: TemplateParameter
     ) -> None:
+        """Add a citation for a tag that stands for its link itself."""
+        is_archive = item.copy is not None
+        is_address = is_archive and not item.is_original
+        role = ParameterRole.ARCHIVE_URL if is_address else ParameterRole.URL
+        way = CitationForm.ARCHIVE_TEMPLATE if is_archive else CitationForm.TEMPLATE
+        draft = CitationDraft(way, tag.span, place.inner, place.value)
         draft.template = tag.name
-        draft.parameters = roles
+        draft.parameters = {role: place}
+        if item.title is not None:
+            draft.parameters = {role: place, ParameterRole.TITLE: item.title}
+            draft.title = item.title.value
+        if item.copy is not None:
+            draft.archived, draft.dated = item.copy[0], item.dated
+        else:
+            draft.dead_tag, draft.dead_says = tag, item.dead or ""
         draft.reference = stretch.reference
         draft.within = stretch.within
-        draft.title = roles[ParameterRole.TITLE].value if ParameterRole.TITLE in roles else ""
         self.drafts.append(draft)
         self._seen(draft, tag.span.end)
 
@@ -249,15 +235,6 @@ def _url_of(draft: CitationDraft, reader: CitationBuilder) -> str:
     address = draft_address(draft)
     found = reader.archive(address)
     return found.original if found is not None and found.original else address
-
-
-def _add_role(
-    roles: dict[ParameterRole, TemplateParameter],
-    role: ParameterRole,
-    value: TemplateParameter | None,
-) -> None:
-    if value is not None:
-        roles[role] = value
 
 
 @lru_cache(maxsize=64)

@@ -70,7 +70,13 @@ def repair_link(
     in_place = assess_copy(raw, citation.url, remedy, own)
     copy = usable_copy(remedy.copy, citation.url, own)
     if in_place.found is not None and in_place.found.is_known:
-        _in_place(citation, in_place.worth, in_place.secure, copy, draft)
+        # An archive URL in the link's place stays unless it shows nothing (B13).
+        if in_place.worth is CopyWorth.GOOD:
+            draft.archive_url = in_place.secure
+        elif copy is None:
+            raise CannotRepairError(NoRepairReason.NO_COPY)
+        else:
+            draft.replace(citation.url_span, copy.address, RepairKind.REPLACED, copy.address)
         return
     beside = assess_copy(citation.archive_url, citation.url, remedy, own)
     if beside.worth is CopyWorth.GOOD:
@@ -80,8 +86,7 @@ def repair_link(
     if copy is None:
         raise CannotRepairError(NoRepairReason.NO_COPY)
     if citation.archive_tag is not None:
-        _write_tag(page, citation.archive_tag.span, citation, copy, draft)
-        draft.note(RepairKind.REPLACED)
+        _write_tag(page, citation.archive_tag.span, citation, copy, draft, RepairKind.REPLACED)
         return
     if remedy.condition is LinkCondition.USURPED and citation.way is not CitationForm.TEMPLATE:
         _put_in_place(citation, copy, draft)
@@ -98,8 +103,7 @@ def _repair_lone_tag(
         return  # we write no such tags, and it says already what there is to say
     if "{title}" not in page.rules.writing.archive:
         raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
-    _write_tag(page, citation.span, citation, copy, draft)
-    draft.note(RepairKind.ARCHIVED)
+    _write_tag(page, citation.span, citation, copy, draft, RepairKind.ARCHIVED)
 
 
 def repair_archive_template(
@@ -118,8 +122,7 @@ def repair_archive_template(
     copy = usable_copy(remedy.copy, citation.url, page.options.own)
     if copy is None:
         raise CannotRepairError(NoRepairReason.NO_COPY)
-    _write_tag(page, citation.span, citation, copy, draft)
-    draft.note(RepairKind.REPLACED)
+    _write_tag(page, citation.span, citation, copy, draft, RepairKind.REPLACED)
 
 
 def copy_follows(page: PageRepairContext, citation: Citation, following: Citation | None) -> bool:
@@ -159,8 +162,8 @@ def tag_dead(
         raise CannotRepairError(NoRepairReason.NO_COPY)
     if not is_text_place(page, citation) or not fits(citation.span.end):
         raise CannotRepairError(NoRepairReason.PLACE)
-    draft.edits.append(SpanEdit(citation.span.end, citation.span.end, f" {new}"))
-    draft.note(RepairKind.TAGGED)
+    end = citation.span.end
+    draft.replace(TextSpan(end, end), f" {new}", RepairKind.TAGGED)
 
 
 def is_text_place(page: PageRepairContext, citation: Citation) -> bool:
@@ -208,38 +211,19 @@ def _revive(
     page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
 ) -> None:
     remove_own_tag(page, citation, remedy, draft)
-    span = citation.url_span
-    raw = page.text[span.start : span.end]
+    raw = page.text[citation.url_span.start : citation.url_span.end]
     there = assess_copy(raw, citation.url, remedy, page.options.own)
     if remedy.is_ours and there.found is not None and there.found.is_known:
         if not is_url_safe(citation.url):
             raise CannotRepairError(NoRepairReason.UNSAFE)
-        draft.edits.append(SpanEdit(span.start, span.end, citation.url))
-        draft.note(RepairKind.REVIVED)
-
-
-def _in_place(
-    citation: Citation, worth: CopyWorth, secure: str, copy: ArchivedCopy | None, draft: RepairDraft
-) -> None:
-    """Keep an archive URL in the link's place unless it shows nothing (B13)."""
-    span = citation.url_span
-    if worth is CopyWorth.GOOD:
-        draft.archive_url = secure
-        return
-    if copy is None:
-        raise CannotRepairError(NoRepairReason.NO_COPY)
-    draft.edits.append(SpanEdit(span.start, span.end, copy.address))
-    draft.archive_url = copy.address
-    draft.note(RepairKind.REPLACED)
+        draft.replace(citation.url_span, citation.url, RepairKind.REVIVED)
 
 
 def _put_in_place(citation: Citation, copy: ArchivedCopy, draft: RepairDraft) -> None:
     """Replace the link by the copy: for an unsafe original, or without an archive template."""
     if citation.way is CitationForm.TEMPLATE:
         raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
-    draft.edits.append(SpanEdit(citation.url_span.start, citation.url_span.end, copy.address))
-    draft.archive_url = copy.address
-    draft.note(RepairKind.ARCHIVED)
+    draft.replace(citation.url_span, copy.address, RepairKind.ARCHIVED, copy.address)
 
 
 def _tidy_tag(
@@ -250,8 +234,7 @@ def _tidy_tag(
     if tag is None or found is None or not is_obsolete(page, tag):
         return
     copy = ArchivedCopy(there.secure, found.timestamp, found.service)
-    _write_tag(page, tag.span, citation, copy, draft)
-    draft.note(RepairKind.TIDIED)
+    _write_tag(page, tag.span, citation, copy, draft, RepairKind.TIDIED)
 
 
 def _write_tag(
@@ -260,13 +243,13 @@ def _write_tag(
     citation: Citation,
     copy: ArchivedCopy,
     draft: RepairDraft,
+    kind: RepairKind,
 ) -> None:
     is_link = span == citation.span  # it shows the link's own words, too
     new = archive_tag(page, citation.url, copy, _title(citation, copy) if is_link else "")
     if not new:
         raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
-    draft.edits.append(SpanEdit(span.start, span.end, new))
-    draft.archive_url = copy.address
+    draft.replace(span, new, kind, copy.address)
 
 
 def _convert(
@@ -292,9 +275,7 @@ def _convert(
     new = citation_text(page, raw, title, copy, remedy.condition.value)
     if not new:
         return False
-    draft.edits.append(SpanEdit(citation.span.start, end, new))
-    draft.archive_url = copy.address
-    draft.note(RepairKind.CONVERTED)
+    draft.replace(TextSpan(citation.span.start, end), new, RepairKind.CONVERTED, copy.address)
     return True
 
 
@@ -324,11 +305,8 @@ def _put_beside(
         return
     if not is_text_place(page, citation) or not fits(citation.span.end):
         raise CannotRepairError(NoRepairReason.PLACE)
-    new = f" {new}"
+    start = end = citation.span.end
     tag = citation.dead_tag
-    if tag is not None and not page.text[citation.span.end : tag.span.start].strip(" "):
-        draft.edits.append(SpanEdit(citation.span.end, tag.span.end, new))
-    else:
-        draft.edits.append(SpanEdit(citation.span.end, citation.span.end, new))
-    draft.archive_url = copy.address
-    draft.note(RepairKind.ARCHIVED)
+    if tag is not None and not page.text[start : tag.span.start].strip(" "):
+        end = tag.span.end
+    draft.replace(TextSpan(start, end), f" {new}", RepairKind.ARCHIVED, copy.address)

@@ -14,7 +14,7 @@ with the old one (`wiki.bot.wikitext_adapter`).
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cache
 from typing import Final
 
 from wiki.wikitext.citation_model import (
@@ -39,6 +39,7 @@ from wiki.wikitext.citation_model import (
 )
 from wiki.wikitext.link_parser import opens_tag
 from wiki.wikitext.link_repair import (
+    TakesTemplate,
     copy_follows,
     remove_own_tag,
     remove_tag,
@@ -149,7 +150,14 @@ def repair_page(
         if role in (ParameterRole.ACCESS_DATE, ParameterRole.ARCHIVE_DATE)
     )
     page = PageRepairContext(text, rules, options, page_style(text, dates, usual_dates(rules)))
-    places = _InsertionPlaces(page, citations)
+    ends = Counter(each.span.end for each in citations)
+
+    @cache
+    def places() -> frozenset[int]:
+        # At the end of a template with several links a tag would be ambiguous.
+        single = (end for end, count in ends.items() if count == 1)
+        return insertion_places(text, single, rules.references)
+
     following = dict(zip(map(id, citations), citations[1:], strict=False))
     drafts: list[tuple[Citation, RepairDraft]] = []
     refused: list[UnrepairedCitation] = []
@@ -157,7 +165,8 @@ def repair_page(
         if copy_follows(page, citation, following.get(id(citation))):
             continue
         try:
-            drafts.append((citation, _draft(page, citation, remedies[citation.url], places)))
+            remedy = remedies[citation.url]
+            drafts.append((citation, _draft(page, citation, remedy, lambda at: at in places())))
         except CannotRepairError as error:
             refused.append(UnrepairedCitation(citation, error.reason))
     _remove_tags(page, citations, drafts)
@@ -181,27 +190,8 @@ def revert_changes(text: str, changes: Iterable[CitationRepair]) -> str:
     return "".join([*parts, text[at:]])
 
 
-class _InsertionPlaces:
-    """Places where templates may be inserted, computed on first use.
-
-    Excludes the end of a template with several links, where a tag would be ambiguous.
-    """
-
-    def __init__(self, page: PageRepairContext, citations: Sequence[Citation]) -> None:
-        self._page = page
-        ends = Counter(each.span.end for each in citations)
-        self._asked = [end for end, count in ends.items() if count == 1]
-
-    def __call__(self, offset: int) -> bool:
-        return offset in self._fitting
-
-    @cached_property
-    def _fitting(self) -> frozenset[int]:
-        return insertion_places(self._page.text, self._asked, self._page.rules.references)
-
-
 def _draft(
-    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, places: _InsertionPlaces
+    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, fits: TakesTemplate
 ) -> RepairDraft:
     if citation.is_held:
         raise CannotRepairError(NoRepairReason.HELD)
@@ -213,14 +203,14 @@ def _draft(
             case CitationForm.CITATION:
                 repair_template(page, citation, remedy, draft)
             case CitationForm.BRACKETS | CitationForm.BARE | CitationForm.TEMPLATE:
-                repair_link(page, citation, remedy, draft, places)
+                repair_link(page, citation, remedy, draft, fits)
             case CitationForm.ARCHIVE_TEMPLATE:
                 repair_archive_template(page, citation, remedy, draft)
     except CannotRepairError as error:
         if error.reason is not NoRepairReason.NO_COPY:
             raise
         draft = RepairDraft()
-        tag_dead(page, citation, draft, places, is_sought=remedy.is_sought)
+        tag_dead(page, citation, draft, fits, is_sought=remedy.is_sought)
     if remedy.condition is LinkCondition.ALIVE and citation.way is CitationForm.CITATION:
         remove_own_tag(page, citation, remedy, draft)
     return draft

@@ -152,14 +152,10 @@ class TemplateLayout:
 
     def at(self, span: TextSpan) -> TemplateField | None:
         """Return the parameter whose value contains the span."""
-        return next(
-            (
-                each
-                for each in self.fields
-                if each.value_start <= span.start and span.end <= each.end
-            ),
-            None,
-        )
+        for each in self.fields:
+            if each.value_start <= span.start and span.end <= each.end:
+                return each
+        return None
 
     def behind(self, each: TemplateField, lead: str) -> int:
         """Return the offset for inserting a parameter with leading white space `lead` after this one.
@@ -232,29 +228,30 @@ class TemplateStyle:
     def of(cls, template: TemplateLayout, anchor: TemplateField) -> "TemplateStyle":
         """Determine the template's style: the majority of its parameters, then the anchor."""
         text = template.text
-        named = [(i, each) for i, each in enumerate(template.fields) if each.name]
-        leads = {each.start: _TRAILING.sub("", template.lead_of(i)) for i, each in named}
-        others = [leads[each.start] for i, each in named if i > 0]
-        bars = {each.start: text[each.start + 1 : each.name_span.start] for _, each in named}
-        gaps = {each.start: text[each.name_span.end : each.value_start - 1] for _, each in named}
-        values = {
-            each.start: text[each.value_start : each.inner.start] for _, each in named if each.value
-        }
-        widths = [
-            each.name_span.end - each.name_span.start + len(gaps[each.start]) for _, each in named
-        ]
-        lengths = {each.name_span.end - each.name_span.start for _, each in named}
-        width = Counter(widths).most_common(1)[0] if widths else (0, 0)
-        is_column = (
-            len(lengths) >= _ALIGNED and len(set(gaps.values())) > 1 and 2 * width[1] > len(widths)
+        leads, bars, gaps, values = {}, {}, {}, {}  # by the parameter's start
+        widths: list[int] = []
+        lengths: set[int] = set()
+        for index, each in enumerate(template.fields):
+            if not each.name:
+                continue
+            leads[each.start] = _TRAILING.sub("", template.lead_of(index))
+            bars[each.start] = text[each.start + 1 : each.name_span.start]
+            gaps[each.start] = text[each.name_span.end : each.value_start - 1]
+            if each.value:
+                values[each.start] = text[each.value_start : each.inner.start]
+            lengths.add(each.name_span.end - each.name_span.start)
+            widths.append(each.name_span.end - each.name_span.start + len(gaps[each.start]))
+        width, count = Counter(widths).most_common(1)[0] if widths else (0, 0)
+        has_gaps = len(set(gaps.values())) > 1
+        is_column = len(lengths) >= _ALIGNED and has_gaps and 2 * count > len(widths)
+        first = template.fields[0].start if template.fields else -1
+        others = [lead for start, lead in leads.items() if start != first]
+        lead = _most(others or list(leads.values()), leads.get(anchor.start, ""))
+        bar, gap, after = (
+            _most(list(found.values()), found.get(anchor.start, ""))
+            for found in (bars, gaps, values)
         )
-        return cls(
-            _most(others or list(leads.values()), leads.get(anchor.start, "")),
-            _most(list(bars.values()), bars.get(anchor.start, "")),
-            _most(list(gaps.values()), gaps.get(anchor.start, "")),
-            _most(list(values.values()), values.get(anchor.start, "")),
-            width[0] if is_column else 0,
-        )
+        return cls(lead, bar, gap, after, width if is_column else 0)
 
     @cached_property
     def is_blank_before_bar(self) -> bool:

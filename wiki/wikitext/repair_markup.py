@@ -34,16 +34,9 @@ from wiki.wikitext.page_style import DateStyle, format_day, month_name
 from wiki.wikitext.template_map import CitationTemplate, TemplateRules, fold_name
 
 TITLE_LENGTH: Final = 250
-_ENTITIES: Final = {
-    "|": "&#124;",
-    "[": "&#91;",
-    "]": "&#93;",
-    "{": "&#123;",
-    "}": "&#125;",
-    "<": "&lt;",
-    ">": "&gt;",
-}
-_MARKUP = re.compile(r"[|\[\]{}<>]")
+_ENTITIES: Final = str.maketrans(
+    {each: f"&#{ord(each)};" for each in "|[]{}"} | {"<": "&lt;", ">": "&gt;"}
+)
 _AMPERSAND = re.compile(r"&(?=#?\w+;)")
 _RUNS = re.compile(r"'{2,}|^'|'$|~{3,}|_{2,}|={2,}|(?<=[A-Za-z]):(?=\S)|^[*#:;=-]")
 _MAGIC = re.compile(r"\b(ISBN|RFC|PMID)(?=\s)")
@@ -53,7 +46,7 @@ _UNSAFE_URL = re.compile(
     r"|[_\uff3f]{2}(?=(?:\w|[^\x00-\x7f])+?[_\uff3f]{2})"
 )
 _NO_TITLE: Final = frozenset(
-    {
+    [
         "403 forbidden",
         "404",
         "404 error",
@@ -91,7 +84,7 @@ _NO_TITLE: Final = frozenset(
         "wayback machine",
         "webpage",
         "website",
-    }
+    ]
 )
 
 
@@ -104,7 +97,12 @@ def escape_value(text: str) -> str:
     >>> escape_value("A | B &amp; [[C]]")
     'A &#124; B & &#91;&#91;C&#93;&#93;'
     """
-    return _escaped(_shortened(_clean_line(html.unescape(text[: 8 * TITLE_LENGTH]))))
+    plain = _clean_line(html.unescape(text[: 8 * TITLE_LENGTH]))
+    if len(plain) > TITLE_LENGTH:
+        cut = plain[: TITLE_LENGTH - 1]
+        head, _, tail = cut.rpartition(" ")
+        plain = (head if head and len(tail) < 40 else cut).rstrip() + "…"
+    return _escaped(plain)
 
 
 def escape_plain(text: str, most: int = 500) -> str:
@@ -153,17 +151,9 @@ def _clean_line(text: str) -> str:
     return " ".join("".join(kept).split())
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= TITLE_LENGTH:
-        return text
-    cut = text[: TITLE_LENGTH - 1]
-    head, _, tail = cut.rpartition(" ")
-    return (head if head and len(tail) < 40 else cut).rstrip() + "…"
-
-
 def _escaped(text: str) -> str:
     text = _AMPERSAND.sub("&amp;", text)
-    text = _MARKUP.sub(lambda match: _ENTITIES[match[0]], text)
+    text = text.translate(_ENTITIES)
     text = _MAGIC.sub(lambda match: f"{match[0][0]}&#{ord(match[0][1])};{match[0][2:]}", text)
     return _RUNS.sub(lambda match: "".join(f"&#{ord(each)};" for each in match[0]), text)
 
@@ -259,13 +249,6 @@ _EMPTY_BOT = re.compile(r"\|[^|{}=]*=[^|{}=]*\{bot\}")
 _ATTEMPTED = re.compile(r"\|[^|{}=]*=[^|{}=]*\{attempted\}")
 _STAMP = re.compile(r"(?<=\|)([^|{}=]*)(?==\{stamp\})")
 _COPY_WORDS: Final = {"en": "archived copy", "de": "Archivversion"}
-_STYLES: Final = {
-    "dmy": DateStyle.DMY,
-    "mdy": DateStyle.MDY,
-    "ymd": DateStyle.YMD,
-    "iso": DateStyle.ISO,
-    "de": DateStyle.DMY,
-}
 
 
 @dataclass(frozen=True)
@@ -290,7 +273,7 @@ class PageRepairContext:
 
 def usual_dates(rules: TemplateRules) -> DateStyle:
     """Return the date style for pages without a recognisable one."""
-    return _STYLES.get(rules.writing.dates, DateStyle.ISO)
+    return DateStyle.DMY if rules.writing.dates == "de" else DateStyle(rules.writing.dates)
 
 
 def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRules:
@@ -305,15 +288,13 @@ def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRul
     def kept(form: str, name: str) -> str:
         return form if form and has(rules.name_of(name)) else ""
 
-    return replace(
-        rules,
-        writing=replace(
-            writing,
-            citation=kept(writing.citation, writing.citation),
-            dead_tag=kept(writing.dead_tag, _name_in(writing.dead_tag)),
-            archive=kept(writing.archive, _name_in(writing.archive)),
-        ),
+    writing = replace(
+        writing,
+        citation=kept(writing.citation, writing.citation),
+        dead_tag=kept(writing.dead_tag, _name_in(writing.dead_tag)),
+        archive=kept(writing.archive, _name_in(writing.archive)),
     )
+    return replace(rules, writing=writing)
 
 
 def status_value(rules: TemplateRules, parameter: str, status: str) -> str:
@@ -396,7 +377,7 @@ def citation_text(
     day = day_of_stamp(copy.timestamp)
     if template is None or day is None:
         return ""
-    parameter = (template.names.get(ParameterRole.STATUS) or ("",))[0]
+    parameter = preferred_parameter(template, ParameterRole.STATUS)
     said = {
         ParameterRole.URL: url,
         ParameterRole.TITLE: title,
@@ -404,12 +385,7 @@ def citation_text(
         ParameterRole.ARCHIVE_DATE: format_day(day, page.dates, page.language),
         ParameterRole.STATUS: status_value(page.rules, parameter, status) if parameter else "",
     }
-    needed = (
-        ParameterRole.URL,
-        ParameterRole.TITLE,
-        ParameterRole.ARCHIVE_URL,
-        ParameterRole.ARCHIVE_DATE,
-    )
+    needed = said.keys() - {ParameterRole.STATUS}
     if not all(template.names.get(role) and said[role] for role in needed):
         return ""
     parts = (

@@ -90,10 +90,12 @@ def overlay_map(base: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[st
     found = dict(base)
     for key, value in given.items():
         before = base.get(key)
-        if key in _ENTRIES:
+        if key in _ENTRIES or key == "namespaces":
             found[key] = [*(before or ()), *value]
-        elif key in ("tags", "namespaces"):
-            found[key] = _joined(before, value)
+        elif key == "tags":
+            before = before or {}
+            more = {name: [*before.get(name, ()), *names] for name, names in value.items()}
+            found[key] = {**before, **more}
         elif isinstance(value, Mapping) and isinstance(before, Mapping):
             found[key] = {**before, **value}
             if key == "write" and "status" in value:
@@ -101,14 +103,6 @@ def overlay_map(base: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[st
         else:
             found[key] = value
     return found
-
-
-def _joined(before: Any, value: Any) -> Any:
-    if isinstance(value, Mapping):
-        before = before or {}
-        more = {key: [*before.get(key, ()), *names] for key, names in value.items()}
-        return {**before, **more}
-    return [*(before or ()), *value]
 
 
 def _check_entries(value: Any, form: Mapping[str, Any], place: str) -> None:
@@ -316,14 +310,41 @@ def _compile_rules(found: Mapping[str, Any]) -> TemplateRules:
         language=found.get("language", FALLBACK),
         namespaces=_names(found.get("namespaces", ())),
         citations=_by_name(found, "citation", without, lambda e: _citation(e, common)),
-        dead_tags=_by_name(found, "dead_tag", without, _dead_tag),
-        archives=_by_name(found, "archive", without, _archive),
+        dead_tags=_by_name(
+            found,
+            "dead_tag",
+            without,
+            lambda e: DeadTag(
+                e["names"][0],
+                e.get("status", "dead"),
+                _folded(e.get("url", ())),
+                _folded(e.get("title", ())),
+            ),
+        ),
+        archives=_by_name(
+            found,
+            "archive",
+            without,
+            lambda e: ArchiveTemplate(
+                e["names"][0],
+                _folded(e.get("address", ())),
+                _folded(e.get("original", ())),
+                MappingProxyType({fold_name(k): v for k, v in e.get("stamps", {}).items()}),
+                _folded(e.get("date", ())),
+                _folded(e.get("title", ())),
+            ),
+        ),
         links=_by_name(found, "link", without, lambda e: _folded(e.get("parameters", ()))),
         references=_names(tags.get("reference", ())) - without,
         paywall_tags=_names(tags.get("paywall", ())) - without,
         hold_tags=_names(tags.get("hold", ())) - without,
         inline_tags=_names(tags.get("inline", ())) - without,
-        status=_statuses(found.get("status", {})),
+        status={
+            fold_name(parameter): {
+                value.casefold(): status for status, values in each.items() for value in values
+            }
+            for parameter, each in found.get("status", {}).items()
+        },
         access={fold_name(k): frozenset(map(str.casefold, v)) for k, v in found["access"].items()},
         archive_implies_dead=found.get("archive_implies_dead", False),
         retrieved=tuple(word.casefold() for word in found.get("retrieved", ())),
@@ -359,36 +380,6 @@ def _citation(entry: Mapping[str, Any], common: Mapping[str, Sequence[str]]) -> 
         text_urls=_names(given.get("text-urls", ())),
         more_urls=_folded(given.get("more-urls", ())),
     )
-
-
-def _dead_tag(entry: Mapping[str, Any]) -> DeadTag:
-    return DeadTag(
-        entry["names"][0],
-        entry.get("status", "dead"),
-        _folded(entry.get("url", ())),
-        _folded(entry.get("title", ())),
-    )
-
-
-def _archive(entry: Mapping[str, Any]) -> ArchiveTemplate:
-    return ArchiveTemplate(
-        entry["names"][0],
-        _folded(entry.get("address", ())),
-        _folded(entry.get("original", ())),
-        MappingProxyType({fold_name(k): v for k, v in entry.get("stamps", {}).items()}),
-        _folded(entry.get("date", ())),
-        _folded(entry.get("title", ())),
-    )
-
-
-def _statuses(given: Mapping[str, Mapping[str, Sequence[str]]]) -> Mapping[str, Mapping[str, str]]:
-    found = {
-        fold_name(parameter): {
-            value.casefold(): status for status, values in each.items() for value in values
-        }
-        for parameter, each in given.items()
-    }
-    return MappingProxyType(found)
 
 
 def _folded(names: Iterable[str]) -> tuple[str, ...]:

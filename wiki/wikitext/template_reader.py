@@ -100,22 +100,29 @@ def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) ->
 _FUNCTION = re.compile(r"\s*(?:(?:safe)?subst:)?\s*(#?)([^:|{}\n]{1,40}):", re.IGNORECASE)
 # Functions whose arguments are rendered; those of others are not shown as written.
 _SHOWING_FUNCTIONS: Final = frozenset(
-    ("lc", "uc", "lcfirst", "ucfirst", "int", "gender", "plural", "formatnum")
+    ["lc", "uc", "lcfirst", "ucfirst", "int", "gender", "plural", "formatnum"]
 )
 _SILENT_FUNCTIONS: Final = frozenset(
-    (
-        *(
-            "fullurl",
-            "fullurle",
-            "canonicalurl",
-            "canonicalurle",
-            "localurl",
-            "localurle",
-            "urlencode",
-        ),
-        *("anchorencode", "defaultsort", "defaultsortkey", "defaultcategorysort", "displaytitle"),
-        *("padleft", "padright", "ns", "nse", "filepath", "pagesincategory"),
-    )
+    [
+        "fullurl",
+        "fullurle",
+        "canonicalurl",
+        "canonicalurle",
+        "localurl",
+        "localurle",
+        "urlencode",
+        "anchorencode",
+        "defaultsort",
+        "defaultsortkey",
+        "defaultcategorysort",
+        "displaytitle",
+        "padleft",
+        "padright",
+        "ns",
+        "nse",
+        "filepath",
+        "pagesincategory",
+    ]
 )
 _HOST = re.compile(
     r"[^\s/?#|\[\]<>\"\x7f:@]+\.[^\s/?#|\[\]<>\"\x7f.:@]{2,}(?::\d+)?(?:[/?#][^\s\x7f]*)?"
@@ -183,7 +190,9 @@ class TemplateReader:
                 roles[role] = each
         place = roles.get(ParameterRole.URL)
         if place is None or not place.value:
-            place = _stand_in(_by_name(given), template)
+            by_name = _by_name(given)
+            others = (by_name[name] for name in template.more_urls if name in by_name)
+            place = next((each for each in others if is_url(each.value)), None)
         archive = roles.get(ParameterRole.ARCHIVE_URL)
         if archive is not None and not is_url(archive.value):
             archive = None
@@ -296,7 +305,8 @@ class TemplateReader:
                 return
             found = self.reader.archive(item.copy[2].value)
             item.is_original = item.copy[2].value != item.copy[0] and found is None
-            item.dated = _first_value(by_name, archive.date)
+            dated = _first(by_name, archive.date)
+            item.dated = dated.value if dated is not None else ""
             item.title = _first(by_name, archive.title)
         elif dead is not None:
             item.dead = dead.status
@@ -315,11 +325,8 @@ class TemplateReader:
         name = found[2].strip().casefold()
         if found[1] and name == "invoke":
             return False
-        if not found[1]:
-            if name not in _SHOWING_FUNCTIONS and name not in _SILENT_FUNCTIONS:
-                return False
-            if name in _SILENT_FUNCTIONS:
-                return True
+        if not found[1] and name not in _SHOWING_FUNCTIONS:
+            return name in _SILENT_FUNCTIONS
         if found[1] and name == "tag":
             self._tag_function(stretch, node, found.end())
             return True
@@ -365,23 +372,7 @@ def _by_name(given: list[GivenParameter]) -> dict[str, GivenParameter]:
     return found
 
 
-def _stand_in(
-    by_name: Mapping[str, GivenParameter], template: CitationTemplate
-) -> GivenParameter | None:
-    """Return the parameter that replaces a missing URL."""
-    for name in template.more_urls:
-        found = by_name.get(name)
-        if found is not None and is_url(found.value):
-            return found
-    return None
-
-
 def _first(
     given: Mapping[str, TemplateParameter], names: tuple[str, ...]
 ) -> TemplateParameter | None:
     return next((given[name] for name in names if name in given and given[name].value), None)
-
-
-def _first_value(given: Mapping[str, TemplateParameter], names: tuple[str, ...]) -> str:
-    found = _first(given, names)
-    return found.value if found is not None else ""

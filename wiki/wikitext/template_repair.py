@@ -19,7 +19,6 @@ from wiki.wikitext.citation_model import (
     SpanEdit,
 )
 from wiki.wikitext.page_style import (
-    DateStyle,
     TemplateField,
     TemplateLayout,
     TemplateStyle,
@@ -52,9 +51,8 @@ class _TemplateWriter:
     template: TemplateLayout
     known: CitationTemplate
     link: TemplateField  # of the URL
-    put_in: list[tuple[TemplateField, str, str]] = field(
-        default_factory=list
-    )  # behind which, name, value
+    # behind which, name, value
+    put_in: list[tuple[TemplateField, str, str]] = field(default_factory=list)
     values: dict[int, str] = field(default_factory=dict)  # by the start of the field that gets it
     edits: list[SpanEdit] = field(default_factory=list)
 
@@ -99,9 +97,8 @@ class _TemplateWriter:
         if not there.is_plain:
             raise CannotRepairError(NoRepairReason.COMMENT)
         usual = preferred_parameter(self.known, role)
-        if (
-            role is ParameterRole.STATUS and there.name != usual
-        ):  # obsolete names have other values, too
+        # Obsolete names of the status have other values, too.
+        if role is ParameterRole.STATUS and there.name != usual:
             self.edits.append(SpanEdit(there.name_span.start, there.name_span.end, usual))
         self.values[there.start] = value
 
@@ -203,11 +200,7 @@ def _writer(page: PageRepairContext, citation: Citation) -> _TemplateWriter:
 def _revive(writer: _TemplateWriter, remedy: LinkRemedy, draft: RepairDraft) -> None:
     """Remove the bot's own dead mark from a link that works again."""
     there = writer.field_of(ParameterRole.STATUS)
-    if (
-        not remedy.is_ours
-        or there is None
-        or not (_status_meaning(writer, there) not in ("", "live"))
-    ):
+    if not remedy.is_ours or _status_meaning(writer, there) in ("", "live"):
         return
     live = _status(writer, "live")
     if live:
@@ -224,10 +217,8 @@ def _repair_dead(
     there = assess_copy(writer.value_of(ParameterRole.ARCHIVE_URL), url, remedy, own)
     # The archive's address that stands where the link should; nothing when none does.
     value = writer.link.value if writer.link.is_plain else ""
-    found = assess_copy(value, value, LinkRemedy(LinkCondition.DEAD), writer.page.options.own).found
-    in_place = assess_copy(
-        (value if found is not None and found.is_known else ""), url, remedy, own
-    )
+    found = assess_copy(value, value, LinkRemedy(LinkCondition.DEAD), own).found
+    in_place = assess_copy(value if found and found.is_known else "", url, remedy, own)
     copy = usable_copy(remedy.copy, url, own)
     if there.worth is CopyWorth.GOOD:
         _keep_copy(writer, there, in_place, url, draft)
@@ -302,7 +293,11 @@ def _put_date(writer: _TemplateWriter, stamp: str) -> None:
     day = day_of_stamp(stamp)
     if day is None:
         raise CannotRepairError(NoRepairReason.UNSAFE)
-    style = _date_style(writer)
+    # In the style of the template's other dates, else the page's.
+    roles = {ParameterRole.ACCESS_DATE, ParameterRole.ARCHIVE_DATE}
+    names = (name for name, role in writer.known.roles.items() if role in roles)
+    styles = (date_style(each.value) for each in writer.template.named(names))
+    style = next((style for style in styles if style is not None), writer.page.dates)
     said = format_day(day, style, writer.page.language)
     writer.set(ParameterRole.ARCHIVE_DATE, said, ParameterRole.ARCHIVE_URL)
 
@@ -316,22 +311,11 @@ def _correct_date(writer: _TemplateWriter, there: ExistingCopy) -> None:
     said = writer.value_of(ParameterRole.ARCHIVE_DATE)
     style, day = date_style(said), _day(there)
     found = there.found
-    is_exact = (
-        found is not None
-        and found.is_known
-        and found.timestamp in _NO_DIGITS.sub("", there.address)
-    )
+    digits = _NO_DIGITS.sub("", there.address)
+    is_exact = found is not None and found.is_known and found.timestamp in digits
     named = read_date(said, today=date.max - timedelta(days=1), first=date.min)
     if is_exact and style is not None and day is not None and named not in (None, day):
         writer.set(ParameterRole.ARCHIVE_DATE, format_day(day, style, writer.page.language))
-
-
-def _date_style(writer: _TemplateWriter) -> DateStyle:
-    """Return the style of the template's other dates, else the page's."""
-    roles = {ParameterRole.ACCESS_DATE, ParameterRole.ARCHIVE_DATE}
-    names = (name for name, role in writer.known.roles.items() if role in roles)
-    styles = (date_style(each.value) for each in writer.template.named(names))
-    return next((style for style in styles if style is not None), writer.page.dates)
 
 
 def _status(writer: _TemplateWriter, status: str) -> str:
