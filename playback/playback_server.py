@@ -24,12 +24,13 @@ from starlette.applications import Starlette
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from net.http_server import ConnectionLimits, HttpServer, connection_limit, open_listener
-from playback.access.decision_store import DecisionStore, open_decisions
+from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex, UnscannedPolicy
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, FullPermission, full_pattern
 from playback.replay.full.pywb_environment import find_pywb_python
+from playback.url_paths import http_origin
 from playback.web.asgi_app import SiteMount, WebOptions, create_app
 from playback.web.copy_levels import FullCopyAccess
 from playback.web.copy_lookup import QueueStatusReader
@@ -104,54 +105,27 @@ class _ReplayProcess:
             assert self._process is not None
             code = await self._process.wait()
             _LOG.error("playback.replay_died: code=%s", code)
-            await self._start_again()
-
-    async def _start_again(self) -> None:
-        for attempt in range(1, _START_ATTEMPTS + 1):
-            await asyncio.sleep(_RESTART_DELAY_S * attempt)
-            try:
-                return await self.start()
-            except UnavailableError:
-                if attempt == _START_ATTEMPTS:
-                    raise
-        return None
-
-
-class ReplayPool:
-    """Replay processes that share one listening socket."""
-
-    def __init__(self, workers: list[_ReplayProcess]) -> None:
-        self._workers = workers
-
-    async def start(self) -> None:
-        """Start all processes and wait until they are ready; UnavailableError when one does not start."""
-        await asyncio.gather(*(each.start() for each in self._workers))
-
-    async def stop(self) -> None:
-        """Stop all processes."""
-        await asyncio.gather(*(each.stop() for each in self._workers))
-
-    async def keep_running(self) -> None:
-        """Restart processes that exit; returns only by an error."""
-        tasks = [asyncio.create_task(each.keep_running()) for each in self._workers]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
+            for attempt in range(1, _START_ATTEMPTS + 1):
+                await asyncio.sleep(_RESTART_DELAY_S * attempt)
+                try:
+                    await self.start()
+                    break
+                except UnavailableError:
+                    if attempt == _START_ATTEMPTS:
+                        raise
 
 
 @asynccontextmanager
-async def run_replay_pool(
-    command: list[str], listener: socket.socket, more: dict[str, str], workers: int
-) -> AsyncIterator[ReplayPool]:
-    """Run replay processes on an inherited `listener`; UnavailableError when one does not start."""
-    replay = ReplayPool([_ReplayProcess(command, listener, more) for _ in range(workers)])
+async def _replay_processes(
+    command: list[str], listener: socket.socket, more: dict[str, str], count: int
+) -> AsyncIterator[list[_ReplayProcess]]:
+    """Run processes that share the listener; UnavailableError when one does not start."""
+    processes = [_ReplayProcess(command, listener, more) for _ in range(count)]
     try:
-        await replay.start()
-        yield replay
+        await asyncio.gather(*(each.start() for each in processes))
+        yield processes
     finally:
-        await replay.stop()
+        await asyncio.gather(*(each.stop() for each in processes))
 
 
 _MOST_CONNECTIONS = 4_000
@@ -159,61 +133,34 @@ _ANY_ADDRESS = {"", "0.0.0.0", "::"}  # noqa: S104 compared with, not listened o
 
 
 async def serve(  # noqa: PLR0913 independent options
-    layout: Layout,
+    layout: Layout,  # of the collection, which may be empty
     *,
-    host: str = "127.0.0.1",
-    port: int = 0,
+    host: str = "127.0.0.1",  # to listen on
+    port: int = 0,  # the front's; 0 selects a free one
     replay_port: int = 0,
+    # Behind a reverse proxy; required when `host` is a wildcard address.
     origins: "ServerOrigins | None" = None,
-    on_ready: Callable[[str], None] | None = None,
-    index_url: str = "",
-    with_replay: bool = True,
-    workers: int = 1,
-    full: str = "",
-    status: QueueStatusReader | None = None,
-    language: str = SOURCE,
+    on_ready: Callable[[str], None] | None = None,  # called with the front's origin
+    index_url: str = "",  # captures index of several machines; empty: the collection's own
+    with_replay: bool = True,  # False: a replay that runs separately serves the copies
+    workers: int = 1,  # number of replay processes; 0: `default_workers`
+    full: str = "",  # origins of full copies: https://*.copies.example, or `LOCAL`; empty: none
+    status: QueueStatusReader | None = None,  # reads the crawl queue
+    language: str = SOURCE,  # for readers whose browser accepts no available language
     unscanned: UnscannedPolicy = UnscannedPolicy.ALLOW,
-    openness: MachineAccess = CLOSED,
-    window_days: float = 30.0,
-    captures_index: str = "",
-    fonts: bool = False,
-    show_logins: bool = False,
-    links: LinkRegistry | None = None,
-    mounts: Sequence[SiteMount] = (),
-    access: RateLimitPolicy | None = None,
-    crawler: Crawler = NOBODY,
-    signals: bool = True,
-    cached: bool = True,
+    openness: MachineAccess = CLOSED,  # indexing and CDX
+    window_days: float = 30.0,  # maximum distance in time of a subresource from its page (P-10)
+    captures_index: str = "",  # OutbackCDX collection with additional captures, cdx+http://…
+    fonts: bool = False,  # load the archived fonts of copies at the level `images`
+    show_logins: bool = False,  # show captures made with a login to all readers
+    links: LinkRegistry | None = None,  # owned by the caller; None: none is shown
+    mounts: Sequence[SiteMount] = (),  # parts of the site of packages above playback
+    access: RateLimitPolicy | None = None,  # None: that of the registry, or the default
+    crawler: Crawler = NOBODY,  # for the page about the crawler
+    signals: bool = True,  # stop at SIGTERM
+    cached: bool = True,  # False: rewrite every copy and cache none
 ) -> None:
     """Serve front and replay until cancelled or SIGTERM, then stop both.
-
-    Args:
-        layout: the collection; it may be empty.
-        host: the address to listen on.
-        port: the front's port; 0 selects a free one.
-        replay_port: replay's port; 0 selects a free one.
-        origins: public origins behind a reverse proxy; required when `host` is a wildcard address.
-        on_ready: called with the front's origin once both are ready.
-        index_url: captures index shared by several machines; empty: the collection's own.
-        full: origins of copies in full, e.g. ``https://*.copies.example``; ``local``: on this
-            machine; empty: none.
-        status: reads the crawl queue; None: not available.
-        language: default for readers whose browser accepts no available language.
-        captures_index: an OutbackCDX collection, ``cdx+http://…``, with additional captures;
-            empty: none.
-        unscanned: policy for downloads that were not scanned.
-        with_replay: False when a separately run replay serves the copies at its origin.
-        workers: number of replay processes; 0: `default_workers`.
-        openness: access of machines: indexing and CDX.
-        window_days: maximum distance in time of a subresource from its page (P-10).
-        fonts: load the archived fonts of copies at the level `images`.
-        show_logins: show captures made with a login to all readers.
-        links: the link registry, owned by the caller; None: none is shown.
-        mounts: parts of the site added by packages above playback, e.g. replay checks.
-        access: rate limits; None: those of the registry, or the defaults.
-        crawler: operator details for the page about the crawler.
-        signals: stop at SIGTERM; False when the caller handles it.
-        cached: use the cache of rewritten copies; False: rewrite every copy and cache none.
 
     Raises:
         ConfigError: the origins are missing or equal, the URL is not an index, or the language is
@@ -230,14 +177,18 @@ async def serve(  # noqa: PLR0913 independent options
     ):
         secret = os.environ.get(FULL_SECRET) or secrets.token_hex(32)
         own_port = listener.getsockname()[1]
-        front = origins.front if origins is not None else _origin(host, own_port)
+        front = origins.front if origins is not None else http_origin(host, own_port)
 
         def app_with(replay_origin: str, copies: str, inside: str = "") -> Starlette:
+            full_copies = None
+            if copies:
+                permission = FullPermission(LevelStore(decisions))
+                full_copies = FullCopyAccess(FullOrigins(copies, secret.encode()), permission)
             around = WebOptions(
                 records=ArtifactReader(layout),
                 status=status,
                 language=check_language(language),
-                full=_full_copies(copies, secret, decisions),
+                full=full_copies,
                 holds=HoldIndex(decisions, lists_folder(layout.decisions_db), unscanned=unscanned),
                 openness=replace(openness, replay_inside=inside),
                 links=links,
@@ -254,14 +205,22 @@ async def serve(  # noqa: PLR0913 independent options
             assert origins is not None
             app = app_with(origins.replay, full)
             await _serve_both(
-                app, listener, None, lambda: on_ready and on_ready(front), signals=signals
+                app, listener, (), lambda: on_ready and on_ready(front), signals=signals
             )
             return
-        more = _environment(index_url, captures_index)
+        # By environment, since command lines are readable by all users.
+        if captures_index:
+            parse_outback_url(captures_index)
+        said = {INDEX_URL: index_url, CAPTURES_INDEX: captures_index}
+        more = {name: value for name, value in said.items() if value}
         with open_listener(host, replay_port) as replay_listener:
             replay_at = replay_listener.getsockname()[1]
             command = [
-                *_replay_command(layout, host, front),
+                # -P: the working directory may hold anything, and must not hide our packages.
+                *(sys.executable, "-P", "-m", "playback.replay"),
+                *("--collection", str(layout.root.absolute()), "--host", host),
+                # Two makers: while a large copy is made, small ones are made in parallel.
+                *("--front-origin", front, "--makers", "2"),
                 *("--unscanned", unscanned),
                 *("--window-days", str(window_days)),
                 *(["--fonts"] if fonts else []),
@@ -275,24 +234,16 @@ async def serve(  # noqa: PLR0913 independent options
                 command += ["--full-origin", pattern, "--full-python", str(pywb_python)]
                 more[FULL_SECRET] = secret
             app = app_with(
-                origins.replay if origins else _origin(host, replay_at),
+                origins.replay if origins else http_origin(host, replay_at),
                 pattern,
-                inside=_origin(host, replay_at),
+                inside=http_origin(host, replay_at),
             )
-            async with run_replay_pool(
+            async with _replay_processes(
                 command, replay_listener, more, workers or default_workers()
             ) as replay:
                 await _serve_both(
                     app, listener, replay, lambda: on_ready and on_ready(front), signals=signals
                 )
-
-
-def _environment(index_url: str, captures_index: str) -> dict[str, str]:
-    """Return settings passed by environment, since command lines are readable by all users."""
-    said = {INDEX_URL: index_url, CAPTURES_INDEX: captures_index}
-    if captures_index:
-        parse_outback_url(captures_index)
-    return {name: value for name, value in said.items() if value}
 
 
 def _check(host: str, origins: "ServerOrigins | None", full: str, *, with_replay: bool) -> None:
@@ -326,7 +277,7 @@ class ServerOrigins:
 async def _serve_both(
     app: Starlette,
     listener: socket.socket,
-    replay: "ReplayPool | None",
+    replay: Sequence[_ReplayProcess],
     on_ready: Callable[[], object],
     *,
     signals: bool,
@@ -338,9 +289,8 @@ async def _serve_both(
     tasks = [
         asyncio.create_task(server.serve(sockets=[listener])),
         asyncio.create_task(asked_to_stop.wait()),
+        *(asyncio.create_task(each.keep_running()) for each in replay),
     ]
-    if replay is not None:
-        tasks.append(asyncio.create_task(replay.keep_running()))
     try:
         with _set_on_sigterm(asked_to_stop) if signals else contextlib.nullcontext():
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -364,24 +314,3 @@ def _set_on_sigterm(asked_to_stop: asyncio.Event) -> Iterator[None]:
     finally:
         with contextlib.suppress(ValueError, RuntimeError):
             loop.remove_signal_handler(signal.SIGTERM)
-
-
-def _full_copies(pattern: str, secret: str, decisions: DecisionStore) -> FullCopyAccess | None:
-    """Return the front's access to copies in full; None when it is disabled."""
-    if not pattern:
-        return None
-    return FullCopyAccess(
-        FullOrigins(pattern, secret.encode()), FullPermission(LevelStore(decisions))
-    )
-
-
-def _replay_command(layout: Layout, host: str, front: str) -> list[str]:
-    # -P: the working directory may hold anything, and must not hide our packages.
-    command = [sys.executable, "-P", "-m", "playback.replay"]
-    command += ["--collection", str(layout.root.absolute())]
-    # Two makers for each process: while a large copy is made, small ones are made in parallel.
-    return [*command, "--host", host, "--front-origin", front, "--makers", "2"]
-
-
-def _origin(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

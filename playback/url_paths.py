@@ -103,6 +103,11 @@ class PageAddress:
     wiki: str = ""  # the reader's wiki; empty: none
 
 
+def http_origin(host: str, port: int) -> str:
+    """Return the origin of a server without a reverse proxy."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def escape_url(url: str) -> str:
     """Escape an archived URL for a path: printable ASCII without quotes or ``<>#``."""
     if _UNCHANGED.fullmatch(url):

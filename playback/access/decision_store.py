@@ -160,32 +160,6 @@ def copy_decisions(source: DecisionStore, path: Path) -> None:
             target.change(changes)
 
 
-class OffloadedStore:
-    """Decision store whose operations run through `call`, e.g. in another thread."""
-
-    def __init__(self, store: DecisionStore, call: Callable[..., Any]) -> None:
-        self._store = store
-        self._call = call
-
-    def version(self) -> int:
-        """Return the version of the last change."""
-        found: int = self._call(self._store.version, ())
-        return found
-
-    def rows(self, query: str, values: Values) -> list[Any]:
-        """Run a query and return its rows."""
-        found: list[Any] = self._call(self._store.rows, (query, values))
-        return found
-
-    def change(self, changes: Iterable[tuple[str, Values]]) -> None:
-        """Apply the changes in one transaction."""
-        self._call(self._store.change, (list(changes),))
-
-    def close(self) -> None:
-        """Close the store."""
-        self._store.close()
-
-
 class SqliteDecisionStore:
     """Decision store of one collection in a SQLite file, created by the first change.
 

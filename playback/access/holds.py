@@ -10,20 +10,17 @@ which the reader may pass.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from core.digests import Digest
-from core.errors import InputError
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
 from playback.access.decision_store import DecisionStore, Values, WatchedValue
-from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from playback.access.threat_lists import ListEffect, ListHit, ThreatLists, load_lists
+from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, digest_key
+from playback.access.threat_lists import ListHit, ThreatLists, load_lists
 from warc.index.database import in_lists
 
 _KEEP = """
@@ -56,19 +53,15 @@ class ThreatIndex:
     def __bool__(self) -> bool:
         return bool(self._by_digest)
 
-    def digests(self) -> list[str]:
-        """Return the digests, sorted."""
-        return sorted(self._by_digest)
+    def state(self) -> str:
+        """Return a value that changes with the set of payloads; empty without any."""
+        digests = " ".join(sorted(self._by_digest))
+        return f"m{zlib.crc32(digests.encode()):08x}" if digests else ""
 
     def on(self, digest: str) -> ScanVerdict | None:
         """Return the verdict with a threat for that payload digest; None when there is none."""
         # Most archives know no threat, and then no digest needs to be read.
         return self._by_digest.get(digest_key(digest)) if self._by_digest else None
-
-
-def load_threats(store: DecisionStore) -> ThreatIndex:
-    """Load all threats in the store."""
-    return ThreatIndex(list_threats(store))
 
 
 def list_threats(store: DecisionStore) -> list[ScanVerdict]:
@@ -96,37 +89,26 @@ def scanned_digests(store: DecisionStore, digests: Sequence[str], scanner: str) 
 
 def store_verdicts(store: DecisionStore, verdicts: Iterable[ScanVerdict]) -> None:
     """Store the verdicts; a newer one replaces an older one."""
-    changes: list[tuple[str, Values]] = [(_KEEP, _values(each)) for each in verdicts]
+    changes: list[tuple[str, Values]] = [
+        (
+            _KEEP,
+            {
+                "digest": digest_key(each.digest),
+                "threat": each.threat,
+                "scanner": each.scanner,
+                "scanned_ms": unix_milliseconds(each.scanned_at),
+                "skipped": each.skipped,
+            },
+        )
+        for each in verdicts
+    ]
     if changes:
         store.change(changes)
-
-
-def digest_key(digest: str) -> str:
-    """Normalize a digest to the spelling used in the store; other text is returned unchanged."""
-    if len(digest) == 71 and digest.startswith("sha256:") and digest.islower():
-        return digest
-    try:
-        return str(Digest.parse(digest))
-    except InputError:
-        return digest
-
-
-def _values(verdict: ScanVerdict) -> Mapping[str, Any]:
-    return {
-        "digest": digest_key(verdict.digest),
-        "threat": verdict.threat,
-        "scanner": verdict.scanner,
-        "scanned_ms": unix_milliseconds(verdict.scanned_at),
-        "skipped": verdict.skipped,
-    }
 
 
 def _verdict(row: Any) -> ScanVerdict:
     at = from_unix_milliseconds(row["scanned_ms"])
     return ScanVerdict(row["digest"], row["threat"], row["scanner"], at, row["skipped"])
-
-
-UNSCANNED = "WEBOID_UNSCANNED"  # environment variable that passes the setting to replay
 
 
 class UnscannedPolicy(StrEnum):
@@ -167,12 +149,18 @@ class HoldIndex:
     ) -> None:
         self._decisions = decisions
         self.unscanned = unscanned
-        nothing = _HoldState(ThreatIndex(), ThreatLists(), "")
-        self._known: Callable[[], _HoldState] = (
-            (lambda: nothing)
-            if decisions is None
-            else WatchedValue(decisions, partial(_load, lists)).now
-        )
+        self._known: Callable[[], _HoldState]
+        if decisions is None:
+            nothing = _HoldState(ThreatIndex(), ThreatLists(), "")
+            self._known = lambda: nothing
+        else:
+
+            def load(store: DecisionStore) -> _HoldState:
+                threats = ThreatIndex(list_threats(store))
+                urls = load_lists(store, lists) if lists is not None else ThreatLists()
+                return _HoldState(threats, urls, threats.state())
+
+            self._known = WatchedValue(decisions, load).now
 
     def state(self) -> str:
         """Return a value that changes with the set of payloads with a threat; empty without any."""
@@ -198,18 +186,10 @@ class HoldIndex:
         if found is not None or self.unscanned is UnscannedPolicy.ALLOW:
             return found
         verdict = self.verdict(digest)
-        return (
-            (
-                _held(
-                    digest,
-                    "It was not scanned for malware yet.",
-                    datetime.fromtimestamp(0, UTC),
-                    None,
-                )
-            )
-            if verdict is None or verdict.skipped
-            else None
-        )
+        if verdict is not None and not verdict.skipped:
+            return None
+        reason = "It was not scanned for malware yet."
+        return _held(digest, reason, datetime.fromtimestamp(0, UTC), None)
 
     def verdict(self, digest: str) -> ScanVerdict | None:
         """Return the verdict of the payload; None when it was never scanned."""
@@ -217,9 +197,7 @@ class HoldIndex:
 
     def listed(self, *urls: str) -> ListHit | None:
         """Return the list entry of one of the URLs; blocking lists take precedence over warning ones."""
-        lists = self._known().lists
-        hits = [hit for url in urls if (hit := lists.on(url)) is not None] if lists else []
-        return min(hits, key=lambda hit: hit.on.effect is not ListEffect.HOLD, default=None)
+        return self._known().lists.on(*urls)
 
 
 def hold_of(verdict: ScanVerdict) -> PayloadHold:
@@ -242,14 +220,3 @@ def _held(digest: str, reason: str, at: datetime, verdict: ScanVerdict | None) -
         expires_at=None,
         verdict=verdict,
     )
-
-
-def _load(folder: Path | None, store: DecisionStore) -> _HoldState:
-    threats = load_threats(store)
-    lists = load_lists(store, folder) if folder is not None else ThreatLists()
-    return _HoldState(threats, lists, _state(threats))
-
-
-def _state(threats: ThreatIndex) -> str:
-    digests = threats.digests()
-    return f"m{zlib.crc32(' '.join(digests).encode()):08x}" if digests else ""

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.errors import InputError, TransientError
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
@@ -48,14 +48,13 @@ _MOST_PATHS = 4
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-@dataclass(frozen=True, slots=True)
-class _UrlParts:
-    """Canonical URL in parts, unescaped; `query` includes its question mark, or is empty."""
+class _UrlParts(NamedTuple):
+    """Canonical URL in parts, unescaped."""
 
     scheme: bytes
     host: bytes
     path: bytes
-    query: bytes
+    query: bytes  # with its question mark, or empty
     is_address: bool
 
 
@@ -68,13 +67,8 @@ def canonical_url(url: str | bytes) -> bytes:
 def url_expressions(url: str | bytes) -> list[bytes]:
     """Return at most thirty expressions: five host suffixes, each with six path prefixes."""
     parts = _parts(url)
-    found: list[bytes] = []
-    for host in _hosts(parts):
-        for path in _paths(parts):
-            expression = _escape(host + path)
-            if expression not in found:
-                found.append(expression)
-    return found
+    expressions = (_escape(host + path) for host in _hosts(parts) for path in _paths(parts))
+    return list(dict.fromkeys(expressions))
 
 
 def url_hashes(url: str | bytes) -> list[bytes]:
@@ -207,12 +201,8 @@ def parse_hex_prefixes(lines: Iterable[bytes]) -> Iterator[bytes]:
         text = line.partition(b"#")[0].strip()
         if not text:
             continue
-        size = len(text) // 2
-        if (
-            not _LINE.fullmatch(text)
-            or len(text) % 2
-            or not SHORTEST_PREFIX <= size <= LONGEST_PREFIX
-        ):
+        is_sized = len(text) in range(2 * SHORTEST_PREFIX, 2 * LONGEST_PREFIX + 1, 2)
+        if not is_sized or not _LINE.fullmatch(text):
             raise InputError(
                 f"Line {number} is no hash prefix: 8 to 64 hexadecimal digits are, an even number."
             )
@@ -295,9 +285,7 @@ class PrefixFile:
         return 0
 
 
-_SURE = (
-    8  # bytes of a prefix: fewer are shared by addresses that have nothing to do with each other
-)
+_SURE = 8  # bytes of a prefix: fewer are shared by unrelated addresses
 _COLUMNS = "name, file, effect, reason, entries, added_ms"
 
 
@@ -337,9 +325,9 @@ class ThreatLists:
     def __bool__(self) -> bool:
         return bool(self._lists)
 
-    def on(self, url: str) -> ListHit | None:
-        """Return the list entry of the URL, blocking lists before warning ones; None without one."""
-        hits = self.all_on(url)
+    def on(self, *urls: str) -> ListHit | None:
+        """Return the entry of one of the URLs, blocking lists before warning ones; None without one."""
+        hits = [hit for url in urls for hit in self.all_on(url)]
         return min(hits, key=lambda hit: hit.on.effect is not ListEffect.HOLD, default=None)
 
     def all_on(self, url: str) -> list[ListHit]:
@@ -382,18 +370,16 @@ def add_list(
     if not about.name.strip() or len(about.name) > 100 or not about.name.isprintable():
         raise InputError("A list's name has 1 to 100 characters that can be seen.")
     old = next((each for each in list_rows(store) if each.name == about.name), None)
-    stem = hashlib.sha256(f"{about.name} {unix_milliseconds(about.added_at)}".encode()).hexdigest()[
-        :24
-    ]
+    added_ms = unix_milliseconds(about.added_at)
+    stem = hashlib.sha256(f"{about.name} {added_ms}".encode()).hexdigest()[:24]
     file = f"{stem}.prefixes"
-    entries = write_prefixes(folder / file, prefixes)
     values = {
         "name": about.name,
         "file": file,
         "effect": about.effect,
         "reason": about.reason,
-        "entries": entries,
-        "added_ms": unix_milliseconds(about.added_at),
+        "entries": write_prefixes(folder / file, prefixes),
+        "added_ms": added_ms,
     }
     store.change(
         [
@@ -406,7 +392,8 @@ def add_list(
         ]
     )
     if old is not None and old.file != file:
-        _forget(folder / old.file)
+        with suppress(OSError):  # it does no harm; existing mappings remain readable
+            (folder / old.file).unlink()
     return _list(values)
 
 
@@ -420,14 +407,9 @@ def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
     if old is None:
         raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists show` names them.")
     store.change([("DELETE FROM url_lists WHERE name = :name", {"name": name})])
-    _forget(folder / old.file)
-    return old
-
-
-def _forget(path: Path) -> None:
-    # Existing mappings remain readable; a file that cannot be removed does no harm.
     with suppress(OSError):
-        path.unlink()
+        (folder / old.file).unlink()
+    return old
 
 
 def _list(row: Any) -> ThreatList:

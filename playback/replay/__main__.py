@@ -24,7 +24,7 @@ from core.clock import SystemClock
 from core.errors import UnavailableError
 from core.layout import Layout
 from playback.access.control import AccessControl
-from playback.access.decision_store import OffloadedStore, open_decisions
+from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex, UnscannedPolicy
 from playback.access.threat_lists import lists_folder
 from playback.replay.archive import CaptureArchive
@@ -38,6 +38,7 @@ from playback.replay.replay_context import PerRequestStore, ReplayContext, Repla
 from playback.replay.replay_server import MOST_CONNECTIONS, ReplayServer, call_on_eof
 from playback.replay.sanitizer_pool import MakerPool, rewriter_command, sanitizer_command
 from playback.replay.wsgi_app import Replay
+from playback.url_paths import http_origin
 from warc.index.database import INDEX_URL, PersistentSqliteDatabase, open_database
 from warc.index.outback import CAPTURES_INDEX, OutbackCdx, parse_outback_url
 
@@ -52,12 +53,13 @@ def main() -> None:
     options = _parse()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     layout = Layout(options.collection)
-    url = _index_url(os.environ.get(INDEX_URL, ""))
+    url = os.environ.get(INDEX_URL, "")
+    if url.startswith("@"):
+        url = Path(url[1:]).read_text(encoding="utf-8").strip()
     database = open_database(layout, url) if url else PersistentSqliteDatabase(layout.captures_db)
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_inline
-    kept = open_decisions(layout, url)
-    decisions = PerRequestStore(OffloadedStore(kept, call) if database.shared else kept)
+    decisions = PerRequestStore(open_decisions(layout, url), call)
     permits = AccessControl(
         decisions,
         lambda query, values: call(database.rows, (query, values)),
@@ -69,7 +71,19 @@ def main() -> None:
     limits = ReplayLimits(window=timedelta(days=options.window_days))
     makers = MakerPool(options.makers, sanitizer_command(options.deadline_s))
     rewriters = _rewriters(options)
-    server = ReplayServer(_address(options), most=_most_connections())
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    inherited = options.listen_fd
+    server = ReplayServer(
+        (options.host, options.port) if inherited is None else socket.socket(fileno=inherited),
+        most=max(16, min(MOST_CONNECTIONS, hard - _OTHER_FILES)),
+    )
+    files = None
+    if options.cache_bytes > 0:
+        later = gevent.get_hub().threadpool.spawn
+        files = FileCache(
+            layout.made, limit=options.cache_bytes, wait=gevent.sleep, later=later, now=time.time
+        )
     context = ReplayContext(
         index,
         CaptureArchive(layout, permits, index.twins),
@@ -78,8 +92,8 @@ def main() -> None:
         front=options.front_origin,
         limits=limits,
         make=makers,
-        made=MadeCache(limits.cache_bytes, _files(layout, options.cache_bytes)),
-        origin=options.origin or _own_origin(options.host, server.port),
+        made=MadeCache(limits.cache_bytes, files),
+        origin=options.origin or http_origin(options.host, server.port),
         has_fonts=options.fonts,
     )
     server.answer_with(
@@ -131,77 +145,27 @@ def _beyond() -> Beyond | None:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m playback.replay", description=__doc__)
-    parser.add_argument("--collection", type=Path, required=True, help="the collection's folder")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
-    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: a free one")
-    parser.add_argument(
-        "--listen-fd", type=int, help="a listening socket that is inherited; instead of --port"
-    )
-    parser.add_argument("--front-origin", type=_origin, required=True, help="origin of the front")
-    parser.add_argument(
-        "--origin", type=_origin, default=None, help="origin that readers see, behind a proxy"
-    )
-    parser.add_argument(
-        "--window-days", type=float, default=30, help="how far from a page its parts may be"
-    )
-    parser.add_argument("--makers", type=int, default=2, help="processes that sanitise")
-    parser.add_argument(
-        "--deadline-s", type=float, default=10.0, help="how long sanitising a page may take"
-    )
-    parser.add_argument(
-        "--cache-bytes",
-        type=int,
-        default=500_000_000,
-        help="how much of what was made is kept in files; 0: nothing",
-    )
-    parser.add_argument(
-        "--full-origin", default="", help="https://*.copies.example: where copies run scripts"
-    )
-    parser.add_argument(
-        "--full-python",
-        type=Path,
-        help="a Python with pywb, for --full-origin; default: $WEBOID_REPLAY_PYTHON, .venv-replay",
-    )
-    parser.add_argument(
-        "--unscanned",
-        type=UnscannedPolicy,
-        default=UnscannedPolicy.ALLOW,
-        help="hold-downloads: no file leaves that was not scanned",
-    )
-    parser.add_argument("--fonts", action="store_true", help="copies load their own fonts")
-    parser.add_argument(
-        "--show-logins", action="store_true", help="show captures that were made with a login"
-    )
-    parser.add_argument("--keep-running", action="store_true", help="do not stop when stdin ends")
+    add = parser.add_argument
+    add("--collection", type=Path, required=True, help="the collection's folder")
+    add("--host", default="127.0.0.1", help="address to listen on")
+    add("--port", type=int, default=0, help="port to listen on; 0: a free one")
+    add("--listen-fd", type=int, help="a listening socket that is inherited; instead of --port")
+    add("--front-origin", type=_origin, required=True, help="origin of the front")
+    add("--origin", type=_origin, help="origin that readers see, behind a proxy")
+    add("--window-days", type=float, default=30, help="how far from a page its parts may be")
+    add("--makers", type=int, default=2, help="processes that sanitise")
+    add("--deadline-s", type=float, default=10.0, help="how long sanitising a page may take")
+    size = "how much of what was made is kept in files; 0: nothing"
+    add("--cache-bytes", type=int, default=500_000_000, help=size)
+    add("--full-origin", default="", help="https://*.copies.example: where copies run scripts")
+    python = "a Python with pywb, for --full-origin; default: $WEBOID_REPLAY_PYTHON, .venv-replay"
+    add("--full-python", type=Path, help=python)
+    policy = "hold-downloads: no file leaves that was not scanned"
+    add("--unscanned", type=UnscannedPolicy, default=UnscannedPolicy.ALLOW, help=policy)
+    add("--fonts", action="store_true", help="copies load their own fonts")
+    add("--show-logins", action="store_true", help="show captures that were made with a login")
+    add("--keep-running", action="store_true", help="do not stop when stdin ends")
     return parser.parse_args()
-
-
-def _address(options: argparse.Namespace) -> tuple[str, int] | socket.socket:
-    """Return the address or inherited socket to listen on; raise the limit of open files."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if options.listen_fd is not None:
-        return socket.socket(fileno=options.listen_fd)
-    return options.host, options.port
-
-
-def _most_connections() -> int:
-    """Return how many connections leave room for the other files of this process."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(16, min(MOST_CONNECTIONS, files - _OTHER_FILES))
-
-
-def _files(layout: Layout, limit: int) -> FileCache | None:
-    """Return the file cache of made values, or None without one."""
-    if limit <= 0:
-        return None
-    later = gevent.get_hub().threadpool.spawn
-    return FileCache(layout.made, limit=limit, wait=gevent.sleep, later=later, now=time.time)
-
-
-def _index_url(text: str) -> str:
-    """Return the URL, read from a file for ``@FILE``."""
-    return Path(text[1:]).read_text(encoding="utf-8").strip() if text.startswith("@") else text
 
 
 def _origin(text: str) -> str:
@@ -212,11 +176,6 @@ def _origin(text: str) -> str:
     if parts.username is not None or any(character in text for character in " ;,'\""):
         raise argparse.ArgumentTypeError(f"an origin has no such characters: {text!r}")
     return f"{parts.scheme}://{parts.netloc.lower()}"
-
-
-def _own_origin(host: str, port: int) -> str:
-    """Return the origin of replay without a reverse proxy."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _hosts(host: str, port: int, origin: str | None) -> frozenset[str]:

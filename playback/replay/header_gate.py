@@ -112,42 +112,14 @@ _HEARD: dict[str, re.Pattern[str]] = {
     "HTTP_IF_RANGE": ALLOWED_HEADERS["etag"],
     "HTTP_SEC_FETCH_DEST": re.compile("|".join(sorted({*_DESTINATIONS, _FONT}))),
 }
-_PERMISSIONS = (
-    "accelerometer",
-    "ambient-light-sensor",
-    "autoplay",
-    "battery",
-    "bluetooth",
-    "browsing-topics",
-    "camera",
-    "clipboard-read",
-    "clipboard-write",
-    "display-capture",
-    "encrypted-media",
-    "fullscreen",
-    "gamepad",
-    "geolocation",
-    "gyroscope",
-    "hid",
-    "identity-credentials-get",
-    "idle-detection",
-    "local-fonts",
-    "magnetometer",
-    "microphone",
-    "midi",
-    "otp-credentials",
-    "payment",
-    "picture-in-picture",
-    "publickey-credentials-create",
-    "publickey-credentials-get",
-    "screen-wake-lock",
-    "serial",
-    "storage-access",
-    "usb",
-    "web-share",
-    "window-management",
-    "xr-spatial-tracking",
-)
+_PERMISSIONS = """
+    accelerometer ambient-light-sensor autoplay battery bluetooth browsing-topics camera
+    clipboard-read clipboard-write display-capture encrypted-media fullscreen gamepad
+    geolocation gyroscope hid identity-credentials-get idle-detection local-fonts magnetometer
+    microphone midi otp-credentials payment picture-in-picture publickey-credentials-create
+    publickey-credentials-get screen-wake-lock serial storage-access usb web-share
+    window-management xr-spatial-tracking
+""".split()  # noqa: SIM905 a table in rows can be read and compared
 _PERMISSIONS_POLICY = ", ".join(f"{feature}=()" for feature in _PERMISSIONS)
 
 

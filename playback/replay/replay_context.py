@@ -24,7 +24,7 @@ from playback.access.decision_store import DecisionStore, Values
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, lowest_level
 from playback.replay.archive import CaptureArchive, Payload
-from playback.replay.capture_lookup import CaptureLookup
+from playback.replay.capture_lookup import CaptureLookup, call_inline
 from playback.replay.memory_cache import MadeCache
 from playback.replay.responses import ReplayResponse, Request, redirect
 from playback.replay.sanitizer.allowlist import SANITISER_VERSION
@@ -33,10 +33,14 @@ from playback.url_paths import MementoModifier
 
 
 class PerRequestStore:
-    """Wrapper of `store` that reads its version once per request, which `begin` starts."""
+    """Wrapper of `store` that reads its version once per request, which `begin` starts.
 
-    def __init__(self, store: DecisionStore) -> None:
+    Operations run through `call`, e.g. in another thread.
+    """
+
+    def __init__(self, store: DecisionStore, call: Callable[..., Any] = call_inline) -> None:
         self._store = store
+        self._call = call
         self._version: int | None = None
         self._requests = 0
 
@@ -50,18 +54,19 @@ class PerRequestStore:
         if self._version is not None:
             return self._version
         request = self._requests
-        version = self._store.version()
+        version: int = self._call(self._store.version, ())
         if request == self._requests:
             self._version = version
         return version
 
     def rows(self, query: str, values: Values) -> list[Any]:
         """Return the rows of a query."""
-        return self._store.rows(query, values)
+        found: list[Any] = self._call(self._store.rows, (query, values))
+        return found
 
     def change(self, changes: Iterable[tuple[str, Values]]) -> None:
         """Make the changes."""
-        self._store.change(changes)
+        self._call(self._store.change, (list(changes),))
         self.begin()
 
     def close(self) -> None:
@@ -219,21 +224,14 @@ def shows_image(
     return context.levels.now().of_page(urls, request.memento.wiki).covers(Level.IMAGES)
 
 
-def loads_font(context: ReplayContext, request: Request, capture: Capture) -> bool:
-    """Return True when the font in `capture` may be sent: to a page, whose level decides.
+def loads_part(
+    context: ReplayContext, request: Request, capture: Capture, destination: str
+) -> bool:
+    """Return True when a font or a mask may be sent: to a page, whose level decides.
 
-    Opened directly or read by a script, a font is absent. Browsers without Fetch Metadata, and all
+    Opened directly or read by a script, it is absent. Browsers without Fetch Metadata, and all
     browsers over plain HTTP, do not send the destination; then the level of its own URL decides.
     """
-    return _loads(context, request, capture, "font")
-
-
-def loads_mask(context: ReplayContext, request: Request, capture: Capture) -> bool:
-    """Return True when the mask of the image in `capture` may be sent; rules as for fonts."""
-    return _loads(context, request, capture, "image")
-
-
-def _loads(context: ReplayContext, request: Request, capture: Capture, destination: str) -> bool:
     if request.destination:
         return request.destination == destination
     return _may_be_seen(context, request, capture)

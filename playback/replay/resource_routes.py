@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 from urllib.parse import urljoin
 
 from core.captures import ArtifactKind, Capture, parse_artifact_uri
@@ -20,8 +21,7 @@ from playback.replay.replay_context import (
     CHARSET,
     ReplayContext,
     first_playable,
-    loads_font,
-    loads_mask,
+    loads_part,
     shows_image,
 )
 from playback.replay.responses import (
@@ -36,7 +36,7 @@ from playback.replay.responses import (
 )
 from playback.replay.sanitizer.media_sniffer import FONT_TYPES, font_type, image_type, raster_kind
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
-from playback.replay.sanitizer_pool import PdfJob, RasterJob, SheetJob
+from playback.replay.sanitizer_pool import Job, PdfJob, RasterJob, SheetJob
 from playback.url_paths import MementoModifier, is_web_url, parse_pdf_page
 
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
@@ -129,8 +129,7 @@ class DownloadRoutes:
             PermanentError: it cannot be read, or is too large.
         """
         self._context.permits.download(capture)
-        known = request.answer(capture, PDF, bytes)  # any download: of a 304 no type is sent
-        if known.status is HTTPStatus.NOT_MODIFIED:
+        if (known := request.unchanged(capture, PDF)) is not None:
             return known
         with ExitStack() as opened:
             limits = self._context.limits
@@ -150,17 +149,12 @@ class DownloadRoutes:
                 span = parse_range(request.range, request.if_range, request.etag(capture), size)
             except UnsatisfiableRangeError:
                 status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
-                return ReplayResponse(
-                    status,
-                    kind,
-                    b"",
-                    (*_named(request, kind), ("Content-Range", f"bytes */{size}")),
-                )
+                headers = (*_named(request, kind), ("Content-Range", f"bytes */{size}"))
+                return ReplayResponse(status, kind, b"", headers)
             first, end = span or (0, size)
             # The record stays open until the last byte has left.
-            content = BodyStream(
-                end - first, _cut(_with_head(head, blocks), first, end), opened.pop_all().close
-            )
+            sent = _cut(chain([head], blocks), first, end)
+            content = BodyStream(end - first, sent, opened.pop_all().close)
         more = _named(request, kind)
         if span is not None:
             more += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
@@ -176,11 +170,6 @@ def _named(request: Request, kind: str) -> Headers:
         ("Content-Disposition", f'attachment; filename="{name}"'),
         ("Accept-Ranges", "bytes"),
     )
-
-
-def _with_head(head: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from blocks
 
 
 def _cut(blocks: Iterator[bytes], first: int, end: int) -> Iterator[bytes]:
@@ -220,16 +209,13 @@ class PartRoutes:
         capture, load = found
         if not shows_image(self._context, request, capture, artifact):
             return absent()
-        if request.known_etags:
-            # Any image: of a 304 no type is sent.
-            known = request.answer(capture, "image/png", bytes)
-            if known.status is HTTPStatus.NOT_MODIFIED:
-                return known
+        if (known := request.unchanged(capture, "image/png")) is not None:
+            return known
         body = load().body
         media_type = image_type(body)
         if media_type is None and raster_kind(body) is not None:
-            del body
-            return self._drawn(request, capture, load)
+            del body  # formats that are not sent as they are, are drawn as PNG (P-02)
+            return self._drawn(request, capture, "image/png", lambda: RasterJob(load().body))
         return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
 
     def _pdf_page(self, request: Request, number: int, url: str) -> ReplayResponse:
@@ -241,30 +227,34 @@ class PartRoutes:
         capture, load = found
         if capture.mime != PDF or not shows_image(self._context, named, capture, None):
             return absent()
-
-        def make() -> bytes:
-            try:
-                return self._context.make(lambda: PdfJob(load().body, number))
-            except BodyTooLargeError:
-                return b""
-
-        answer = self._context.made_answer(request, capture, "image/webp", make)
-        known = answer.status is HTTPStatus.NOT_MODIFIED
-        return answer if answer.body or known else absent()
+        return self._drawn(
+            request,
+            capture,
+            "image/webp",
+            lambda: PdfJob(load().body, number),
+            empty_on=BodyTooLargeError,
+        )
 
     def _drawn(
-        self, request: Request, capture: Capture, load: Callable[[], Payload]
+        self,
+        request: Request,
+        capture: Capture,
+        media_type: str,
+        job: Callable[[], Job],
+        *,
+        empty_on: type[PermanentError] = PermanentError,
     ) -> ReplayResponse:
-        """Answer with a picture drawn as PNG, for formats that are not sent as they are (P-02)."""
+        """Answer with a picture that a maker draws; absent, also the next time, after `empty_on`."""
 
         def make() -> bytes:
             try:
-                return self._context.make(lambda: RasterJob(load().body))
-            except PermanentError:
+                return self._context.make(job)
+            except empty_on:
                 return b""  # kept, so that a picture made to be slow is slow once
 
-        answer = self._context.made_answer(request, capture, "image/png", make)
-        return answer if answer.body else absent()
+        answer = self._context.made_answer(request, capture, media_type, make)
+        known = answer.status is HTTPStatus.NOT_MODIFIED
+        return answer if answer.body or known else absent()
 
     def mask(self, request: Request) -> ReplayResponse:
         """Answer with the shape of a small image, for masks in style sheets."""
@@ -274,18 +264,9 @@ class PartRoutes:
         if found is None:
             return absent()
         capture, load = found
-        if not loads_mask(self._context, request, capture):
+        if not loads_part(self._context, request, capture, "image"):
             return absent()
-
-        def make() -> bytes:
-            try:
-                return self._context.make(lambda: RasterJob(load().body, is_mask=True))
-            except (BodyTooLargeError, PermanentError):
-                return b""
-
-        answer = self._context.made_answer(request, capture, MASK, make)
-        known = answer.status is HTTPStatus.NOT_MODIFIED
-        return answer if answer.body or known else absent()
+        return self._drawn(request, capture, MASK, lambda: RasterJob(load().body, is_mask=True))
 
     def style(self, request: Request) -> ReplayResponse:
         """Answer with a filtered style sheet."""
@@ -322,12 +303,10 @@ class PartRoutes:
         if found is None:
             return absent()
         capture, load = found
-        if not loads_font(self._context, request, capture):
+        if not loads_part(self._context, request, capture, "font"):
             return absent()
-        if request.known_etags:
-            known = request.answer(capture, FONT_TYPES[0], bytes)  # any: of a 304 no type is sent
-            if known.status is HTTPStatus.NOT_MODIFIED:
-                return known
+        if (known := request.unchanged(capture, FONT_TYPES[0])) is not None:
+            return known
         try:
             body = load().body
         except BodyTooLargeError:

@@ -92,6 +92,13 @@ class Request:
             return ReplayResponse(HTTPStatus.NOT_MODIFIED, content_type, b"", (*validators, *more))
         return ReplayResponse(HTTPStatus.OK, content_type, make(), (*validators, *more))
 
+    def unchanged(self, capture: Capture, content_type: str) -> ReplayResponse | None:
+        """Return 304 when the reader has the answer; any type of its kind fits, for none is sent."""
+        if not self.known_etags:
+            return None
+        known = self.answer(capture, content_type, bytes)
+        return known if known.status is HTTPStatus.NOT_MODIFIED else None
+
 
 def redirect(memento: Memento) -> ReplayResponse:
     """Return a redirect to another address of replay."""

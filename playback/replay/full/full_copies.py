@@ -46,6 +46,7 @@ from playback.replay.full.text_rewriter import (
     kind_of,
 )
 from playback.replay.replay_context import ReplayContext, maker_version
+from playback.replay.resource_routes import UnsatisfiableRangeError, parse_range
 from playback.replay.sanitizer_pool import Make
 from playback.url_paths import LONGEST_URL, escape_url, is_web_url, page_path
 
@@ -54,33 +55,13 @@ ACTIVE_TYPES = frozenset(
     {"text/html", "application/xhtml+xml", "application/xml", "text/xml", "image/svg+xml"}
 )
 _BINARY = "application/octet-stream"
-_KNOWN = frozenset(
-    {
-        *ACTIVE_TYPES,
-        "text/css",
-        "text/plain",
-        "text/vtt",
-        "text/javascript",
-        "image/png",
-        "image/jpeg",
-        "image/gif",
-        "image/webp",
-        "image/avif",
-        "image/x-icon",
-        "image/bmp",
-        "font/woff",
-        "font/woff2",
-        "font/ttf",
-        "font/otf",
-        "application/json",
-        "application/ld+json",
-        "application/manifest+json",
-        "application/wasm",
-        "application/pdf",
-        "application/dash+xml",
-        "application/vnd.apple.mpegurl",
-        "application/x-mpegURL",
-    }
+_KNOWN = ACTIVE_TYPES.union(
+    """
+    text/css text/plain text/vtt text/javascript image/png image/jpeg image/gif image/webp
+    image/avif image/x-icon image/bmp font/woff font/woff2 font/ttf font/otf
+    application/json application/ld+json application/manifest+json application/wasm
+    application/pdf application/dash+xml application/vnd.apple.mpegurl application/x-mpegURL
+    """.split()  # noqa: SIM905 a table in rows can be read and compared
 )
 _ALIASES = {
     "image/vnd.microsoft.icon": "image/x-icon",
@@ -137,7 +118,6 @@ _BY_DESTINATION = {**_PARTS, "iframe": "if_", "frame": "fr_"}
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 _OUR_SCRIPTS = {"full.js": "full.js", "module.js": "full_module.js", "worker.js": "full_worker.js"}
 _WOMBAT_SCRIPTS = frozenset({"wombat.js", "wombatWorkers.js"})
-_RANGE = re.compile(r"bytes=(\d{0,12})-(\d{0,12})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,17 +371,16 @@ def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
     """Return the requested range (RFC 9110, 14), or the whole body for several ranges."""
     size = len(answer.body)
     headers = (*answer.headers, ("Accept-Ranges", "bytes"))
-    match = _RANGE.fullmatch(wanted.replace(" ", ""))
-    if match is None or (not match[1] and not match[2]):
-        return replace(answer, headers=headers)
-    first = int(match[1]) if match[1] else max(0, size - int(match[2]))
-    last = min(int(match[2]), size - 1) if match[1] and match[2] else size - 1
-    if first >= size or last < first:
+    try:
+        span = parse_range(wanted.replace(" ", ""), "", "", size)
+    except UnsatisfiableRangeError:
         refused = plain_answer(416, "There is no such part.\n")
         return replace(refused, headers=(("Content-Range", f"bytes */{size}"),))
-    body = answer.body[first : last + 1]
-    headers += (("Content-Range", f"bytes {first}-{last}/{size}"),)
-    return FullAnswer(206, answer.content_type, body, headers)
+    if span is None:
+        return replace(answer, headers=headers)
+    first, end = span
+    headers += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
+    return FullAnswer(206, answer.content_type, answer.body[first:end], headers)
 
 
 def _next(captures: Iterator[Capture], best: Capture | None) -> Capture | None:

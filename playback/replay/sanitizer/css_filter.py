@@ -6,7 +6,7 @@ and fonts are removed unless they are switched on (`playback.replay.sanitizer.cs
 that could load from elsewhere or stay fixed over the window.
 
 The fast path reads plain rules by a strict expression, token for token as the parser would, and leaves the
-others to it. `tests/playback/test_css_quick.py` checks that both give the same results.
+others to it. `tests/playback/replay/sanitizer/test_css_prescan.py` checks that both give the same results.
 """
 
 import re

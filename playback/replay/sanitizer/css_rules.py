@@ -163,16 +163,8 @@ _DESCRIPTORS = frozenset(
 )  # fmt: skip
 # What a descriptor's value is made of; a function or a block is none of it.
 _PLAIN_TOKENS = frozenset(
-    {
-        "ident",
-        "string",
-        "number",
-        "percentage",
-        "dimension",
-        "unicode-range",
-        "whitespace",
-        "comment",
-    }
+    {"ident", "string", "number", "percentage", "dimension", "unicode-range"}
+    | {"whitespace", "comment"}
 )
 _FORMATS = frozenset(
     f"{name}{kind}"

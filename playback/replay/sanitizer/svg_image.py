@@ -21,9 +21,6 @@ from core.errors import PermanentError
 from playback.replay.sanitizer.media_sniffer import decode_xml, image_type
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
-# In the replay environment only, where mypy does not run.
-
-
 _LONGEST = 8_000_000  # characters, once inflated
 _MOST_SHAPES = 100_000  # with all copies; maps of the world have 20,000
 _DEEPEST = 200
@@ -47,16 +44,9 @@ _GONE = frozenset(
 _LENGTH = re.compile(
     r"\s*\+?(\d{0,9}(?:\.\d{0,9})?)(?:e\+?[0-3])?\s*(px|pt|pc|mm|cm|in|em|rem|ex)?\s*"
 )
-_UNITS = {
-    "pt": 4 / 3,
-    "pc": 16,
-    "mm": 96 / 25.4,
-    "cm": 96 / 2.54,
-    "in": 96,
-    "em": 16,
-    "rem": 16,
-    "ex": 8,
-}
+_UNITS = {"pt": 4 / 3, "pc": 16, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96} | {
+    "em": 16, "rem": 16, "ex": 8,
+}  # fmt: skip
 _PICTURE = re.compile(r"\s*data:image/(?:png|jpe?g|gif|webp);base64,([A-Za-z0-9+/=\s]+)")
 URL = re.compile(r"url\(\s*[\"']?#([^\s\"')]{1,200})")
 _PROBE = "mW"
