@@ -140,11 +140,7 @@ def create_app(
     clock: Clock | None = None,
     around: WebOptions = _NOTHING,
 ) -> Starlette:
-    """Create the ASGI application of a collection's reader pages.
-
-    `database` and `decisions` stay the caller's. `origin` is the only origin to serve; None accepts
-    any Host.
-    """
+    """Create the ASGI application of reader pages; the caller closes `database` and `decisions`."""
     clock = clock or SystemClock()
     permits = AccessControl(
         decisions, database.rows, clock.now, around.holds, show_logins=around.show_logins

@@ -85,12 +85,7 @@ class CdxQuery:
 def parse_query(
     parameters: Iterable[tuple[str, str]], *, archive_dialect: bool = False, wide: bool = False
 ) -> CdxQuery:
-    """Parse the parameters of a CDX request.
-
-    Raises:
-        TooWideError: a whole host or domain is requested.
-        InputError: a parameter is invalid; the text names it and the valid form.
-    """
+    """Parse the parameters; InputError names an invalid one, TooWideError refuses hosts and domains."""
     given = list(parameters)
     one = dict(reversed(given))  # of several, the first
     archive = archive_dialect or "showResumeKey" in one or "resumeKey" in one

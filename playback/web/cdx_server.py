@@ -109,11 +109,7 @@ class CdxWalk:
         )
 
     def told(self) -> Iterator[list[ListedCapture]]:
-        """Yield the matching rows in chunks.
-
-        Raises TransientError when the index cannot be read, or the time is used up where no
-        resumption key is possible.
-        """
+        """Yield the matching rows in chunks; TransientError: out of time without a resumption key."""
         query = self._query
         if query.closest is not None:
             near = ([row] for row in self._by_distance(query.closest))

@@ -47,10 +47,7 @@ class ClientAddresses:
         return address
 
     def is_relayed(self, request: Request) -> bool:
-        """Return True for a request through an untrusted proxy, so that the reader's address is unknown.
-
-        Exemptions for the proxy's own address must not apply to its clients.
-        """
+        """Return True for an untrusted proxy, whose clients must not share its exemptions."""
         if not any(name in request.headers for name in _RELAYED):
             return False
         peer = _parsed(request.client.host if request.client else "") or NO_ADDRESS

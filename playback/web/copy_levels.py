@@ -1,10 +1,7 @@
 """Levels that readers may choose for a copy, and the pages of the level "full".
 
 The full copy is framed by a document of the front, so that archived content cannot cover the
-banner; the frame has the capture's own origin (P-08, P-09). Without the option these routes do not
-exist.
-
-The rules are evaluated for each page, so changes apply at once. Replay enforces the same rules
+banner; the frame has the capture's own origin (P-08, P-09). Replay enforces the same rules
 (`playback.replay.replay_context`); this module only offers choices.
 """
 

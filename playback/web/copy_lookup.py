@@ -66,20 +66,14 @@ class UrlQueueStatus:
 
 
 class QueueStatusReader(Protocol):
-    """Interface to the crawl queue. Thread-safe.
-
-    TransientError means that the queue cannot be read now.
-    """
+    """Interface to the crawl queue. Thread-safe; TransientError means that it cannot be read now."""
 
     def standing(self, url: str) -> UrlQueueStatus | None:
         """Return the status of the URL; None when it was never added."""
         ...
 
     def standings(self, urls: Sequence[str]) -> Mapping[str, UrlQueueStatus]:
-        """Return the status of those URLs that have one, with a single query.
-
-        Conditions of their hosts are not included: `UrlQueueStatus.until` is the URL's own.
-        """
+        """Return the status of those URLs that have one, without conditions of their hosts."""
         ...
 
 
@@ -244,10 +238,7 @@ class OwnCopies:
         self._offering = CopyLookup(database, store)
 
     def newest(self, urls: Sequence[str]) -> dict[str, str]:
-        """Return the timestamp of the offered copy, for those URLs that have one.
-
-        Empty when the index cannot be read.
-        """
+        """Return the timestamps of the offered copies by URL; empty when the index cannot be read."""
         asked = list(_spelled(list(dict.fromkeys(urls))[:_MOST]))
         try:
             offers = self._offering.of([spelled for _, spelled in asked])

@@ -221,10 +221,7 @@ def changes_path(older: CapturedPage, newer: CapturedPage) -> str:
 
 
 def _environment(replay_origin: str) -> Environment:
-    """Create a template environment with autoescaping and the addresses of front and replay.
-
-    Translatable text is in ``_()`` or ``ngettext()``.
-    """
+    """Create a template environment with autoescaping and the addresses of front and replay."""
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,

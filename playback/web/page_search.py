@@ -108,10 +108,7 @@ def parse_cursor(text: str) -> PageListCursor | None:
 
 
 class PageSearch:
-    """Search in a captures index. Thread-safe.
-
-    All methods raise TransientError when the index cannot be read.
-    """
+    """Search in a captures index. Thread-safe; TransientError when the index cannot be read."""
 
     def __init__(
         self, database: IndexDatabase, store: PageStore, *, most_read: int = MOST_READ
@@ -162,10 +159,7 @@ class PageSearch:
         *,
         newer_wanted: bool,
     ) -> tuple[list[CapturedPage], PageListCursor | None]:
-        """Return the pages of a result plus one, and where a bounded search stopped.
-
-        Hidden pages are skipped, and reading continues until the page of results is full.
-        """
+        """Return the visible pages of a result plus one, and where a bounded search stopped."""
         pages: list[CapturedPage] = []
         for _ in range(_MOST_ROUNDS):
             rows, read_to = self._rows(condition, _ListStep(at, newer_wanted, PAGE_SIZE + 1))

@@ -108,10 +108,7 @@ class CapturedPage:
 
     @property
     def is_usable(self) -> bool:
-        """Return True for a usable copy of the page (`core.page_classes.is_usable`).
-
-        Holds because of threats are not considered; see `PageStore.threatened`.
-        """
+        """Return True for a usable copy, held for a threat (`PageStore.threatened`) or not."""
         is_shown = self.has_copy or self.is_download
         return is_usable(self.page_class, self.status, is_shown=is_shown)
 
@@ -203,9 +200,8 @@ class PageStore:
     def nearest(self, url: str, at: datetime | None, *, exact: bool = True) -> CapturedPage | None:
         """Return the page of `url` to show for the time `at` (None: the newest).
 
-        With `exact`, a capture whose timestamp equals `at` is preferred; otherwise the best
-        capture, and of equally good ones the nearest (`warc.index.page_choice`). Captures that can
-        be shown come first.
+        With `exact`, a capture of exactly that time is preferred; otherwise the best, and of equally
+        good ones the nearest (`warc.index.page_choice`). Captures that can be shown come first.
 
         Raises:
             TakenDownError: that capture is blocked, or all captures are.
@@ -229,10 +225,7 @@ class PageStore:
         return next(shown, first)
 
     def usable(self, url: str, at: datetime | None) -> Iterator[CapturedPage]:
-        """Yield the usable copies of `url` and equivalent URLs, best first, then nearest to `at`.
-
-        Copies that are taken down or held for a threat are skipped.
-        """
+        """Yield the copies of `url` and equivalent URLs to offer, best first, then nearest to `at`."""
         try:
             values = key_values(replay_key(url))
         except BadUrlError:
@@ -463,10 +456,7 @@ class PageStore:
     def pages_of(
         self, rows: Sequence[Any], *, artifacts_too: bool = True
     ) -> tuple[CapturedPage, ...]:
-        """Convert rows with `COLUMNS` to pages in the same order, without hidden ones.
-
-        Without `artifacts_too`, only pages with a displayable media type have a copy.
-        """
+        """Convert rows to pages without hidden ones; a copy may need `artifacts_too` to be found."""
         artifacts = self._artifacts([row["page_id"] for row in rows]) if artifacts_too else {}
         pages = [_page(row, artifacts.get(row["page_id"], _PageArtifacts({}, ""))) for row in rows]
         taken_down = {} if self._permits is None else self._permits.pages(pages)

@@ -2,14 +2,11 @@
 
 A bucket holds `burst` tokens and is refilled with `per_s` tokens per second. A request takes one
 token, or is rejected with the time to wait. Expensive requests are charged afterwards, which delays
-the next one. Memory is bounded: the least recently used buckets are dropped. As all clients share a
-global bucket, changing addresses does not evade the limits.
+the next one. As all clients share a global bucket, changing addresses does not evade the limits.
 
 Buckets are local to the process unless `SharedBuckets` shares them among several; when Redis is
-unavailable, the local buckets apply.
-
-Internal callers are exempt: their address is in a configured network, or they send a configured
-token. Both are off by default.
+unavailable, the local buckets apply. Internal callers, known by their network or a token, are
+exempt.
 
 Each costly route has its own threads, without blocking the pool shared by all pages, and responds
 503 or 429 with ``Retry-After`` when too many requests wait or a network sends too many.
@@ -80,11 +77,7 @@ Bucket = tuple[str, float, float]  # name, tokens a second, burst
 
 
 class SharedBuckets:
-    """Token buckets in Redis. Thread-safe; `close` after use.
-
-    Bucket names contain client addresses, so keys are digests of them; they expire when the bucket
-    is full.
-    """
+    """Token buckets in Redis, under digests of the client addresses. Thread-safe; `close` after use."""
 
     def __init__(
         self, address: RedisAddress, *, monotonic: Callable[[], float] = time.monotonic
@@ -168,11 +161,7 @@ class TokenRate:
 
 @dataclass(frozen=True, slots=True)
 class ReaderRates:
-    """Rates for one reader, one address range and all readers together.
-
-    The defaults allow normal use: a gadget sends one request for each page opened, a bot a few per
-    second.
-    """
+    """Rates for one reader, one address range and all readers together."""
 
     reader: TokenRate = TokenRate(5, 60)
     range: TokenRate = TokenRate(15, 180)
@@ -180,10 +169,7 @@ class ReaderRates:
 
 
 class RequestThrottle:
-    """Request counter with token buckets, at most `most` of them. Thread-safe; times are monotonic.
-
-    `shared` buckets of several processes are used in the name space `name`.
-    """
+    """Request counter with at most `most` token buckets, or `shared` ones under `name`. Thread-safe."""
 
     def __init__(
         self,
@@ -327,11 +313,7 @@ class RateLimiter:
 
 
 def read_token(path: Path) -> str:
-    """Read the token from a file.
-
-    Raises:
-        ConfigError: it cannot be read, is readable by other users, or the token is too short.
-    """
+    """Read a token; ConfigError: unreadable, readable by other users, or too short."""
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode

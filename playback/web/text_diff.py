@@ -118,11 +118,7 @@ def paragraphs(text: str) -> list[str]:
 def edit_runs(
     olds: Sequence[str], news: Sequence[str], budget: DiffBudget
 ) -> Iterator[tuple[bool, int, int, int, int]]:
-    """Yield the edit script as alternating equal and changed runs.
-
-    Items are ``(is_same, i, j, k, l)``: ``olds[i:j]`` became ``news[k:l]``. The runs are contiguous
-    and cover both sequences.
-    """
+    """Yield ``(is_same, i, j, k, l)``: ``olds[i:j]`` became ``news[k:l]``; contiguous, alternating."""
     start = _common(olds, news)
     end = _common(olds[start:][::-1], news[start:][::-1])
     middle = _shortest(olds[start : len(olds) - end], news[start : len(news) - end], budget)

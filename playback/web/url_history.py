@@ -81,10 +81,7 @@ class CaptureCalendar:
         return self._captures.total()
 
     def years(self) -> tuple[CalendarYear, ...]:
-        """Return the years from the first capture to the last, including empty ones, oldest first.
-
-        For a range of more than a hundred years, only years with captures are returned.
-        """
+        """Return the years from first to last, oldest first; of more than 100 only those with captures."""
         counts: Counter[int] = Counter()
         for day, count in self._captures.items():
             counts[int(day[:4])] += count

@@ -5,11 +5,8 @@
 /quality/PAGEID/LEVEL/KIND      its pictures, and thumbnails under ``small/``
 /quality/sign-in                requests the reviewers' token from a browser
 
-All functions work without scripts; `static/quality.js` makes them faster.
-
-The JSON API is read-only. It withholds the same checks as the pages (`qa.web.check_query`); errors
-are
-``application/problem+json`` (RFC 9457).
+All functions work without scripts; `static/quality.js` makes them faster. The JSON API is read-only
+and withholds the same checks as the pages.
 """
 
 import functools

@@ -1,10 +1,8 @@
 """Queries for checks: parsed from request parameters, answered with visible checks only.
 
-A check reveals what was captured. So each is tested against the captures index and the decisions
-(`playback.access.control`) before it is shown: pages that were taken down, hidden or held back, and
-those no longer in the index, are skipped as if never checked. Counts include them; so where
-anything
-is taken down, filtered counts are shown to reviewers only.
+A check reveals what was captured, so checks of pages that are taken down, hidden, held back or no
+longer in the index are skipped. Counts include them; so where anything is taken down, filtered
+counts are shown to reviewers only.
 """
 
 import re
@@ -188,10 +186,7 @@ class CheckListPart:
 
 
 class VisibleChecks:
-    """Reader of the registry and the captures index. Thread-safe.
-
-    Raises NoRegistryError without a registry, TransientError when a database is down.
-    """
+    """Reader of the registry and the captures index. Thread-safe; NoRegistryError, TransientError."""
 
     def __init__(self, source: RegistrySource, store: PageStore, cautions: CopyWarnings) -> None:
         self._source = source

@@ -1,11 +1,8 @@
 """Reviewers: authorization, and the actions of their buttons.
 
-Reading is open to all, as elsewhere on the server. A review can change the copy that readers are
-offered, so it needs authorization: a client address in a configured network, or a token, sent as
-``Authorization: Bearer …`` or, in a browser, as the password of any user name. Both are off by
-default.
-
-All calls block; Starlette runs them in threads.
+A review can change the copy that readers are offered, so it needs authorization: a client address
+in a configured network, or a token, sent as ``Authorization: Bearer …`` or, in a browser, as the
+password of any user name. Both are off by default.
 """
 
 import base64

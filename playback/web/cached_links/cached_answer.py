@@ -1,9 +1,8 @@
 """Answer for each link: copy, address to open, link state, text; pure.
 
-There are five possible answers. The archive's own copy takes precedence over the link's state, and
-a copy in another archive is offered for dead links only. The state of a link is given if the
-requested page contains it, and to internal callers if a page of the farm does; otherwise
-`LinkEvidence.link` is None (W20, W24).
+The archive's own copy takes precedence over the link's state; a copy in another archive is offered
+for dead links only. The link state is disclosed if the requested page contains the link, and to
+internal callers if a page of the farm does (W20, W24).
 """
 
 from dataclasses import dataclass, replace
@@ -173,10 +172,7 @@ _UNDER_WAY_S = 1
 
 
 def max_age_s(links: list[CachedLink], now: datetime, *, is_watched: bool) -> int:
-    """Return the cache lifetime: zero while a capture is in progress, short if one may follow.
-
-    `is_watched`: the registry knows the wiki, so its links are archived.
-    """
+    """Return the cache lifetime, short while a capture may follow; `is_watched`: its links are archived."""
     soonest = _SETTLED_S
     for link in links:
         if link.answer is CopyState.QUEUED:

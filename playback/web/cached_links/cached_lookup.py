@@ -88,11 +88,7 @@ class LinkEvidenceReader:
         return day_of(self._clock.now())
 
     def find(self, question: CachedQuestion, *, is_internal: bool = False) -> LinkFindings:
-        """Return the evidence for each URL.
-
-        Internal callers get the state of all URLs of the farm, others only of those on the page that
-        they name (W20).
-        """
+        """Return the evidence for each URL; link states of the whole farm for internal callers only (W20)."""
         known, has_registry = self._known(question, is_internal=is_internal)
         offers, has_index = self._offers(question.urls, known.until_ms)
         copied = {place for place, offer in offers.items() if offer.page is not None}
@@ -257,10 +253,7 @@ def _missing(reading: RegistryReader, wiki: Wiki, page: PageAnswer | None) -> di
 def _of_page(
     reading: RegistryReader, wiki: Wiki, page: PageAnswer | None, rows: Mapping[str, UrlRow]
 ) -> dict[int, str]:
-    """Return the numbers of those URLs that the page contains, with its spelling of each.
-
-    For a page that is not observed, the links at its last read on request are used (W10).
-    """
+    """Return the URLs on the page with their spelling; if not observed, as read on request (W10)."""
     if page is None or page.page_id is None:
         return {}
     if page.is_observed:
@@ -280,10 +273,7 @@ def _is_unknown(facts: LinkEvidence) -> bool:
 
 
 def other_since(row: UrlRow) -> int | None:
-    """Return the day from which the content may have another owner; None if it did not change.
-
-    That is the day after the last good check, since the change is detected later than it happens.
-    """
+    """Return the day after the last good check, from which the content may have another owner."""
     if row.state not in (LinkState.USURPED, LinkState.DEVIATED):
         return None
     runs = unpack_history(row.history)

@@ -1,8 +1,7 @@
-"""Request for the copies of a page's links, parsed and checked.
+"""Request for the copies of a page's links, parsed and checked; InputError for invalid ones.
 
 URLs are taken as they appear in a page: with fragments, without a scheme (``//host/``), in any
-script, or invalid. URLs that cannot be archived are not errors; their answer is empty. Invalid
-requests raise InputError.
+script, or invalid. URLs that cannot be archived are not errors; their answer is empty.
 """
 
 import json
@@ -141,10 +140,7 @@ def _text(given: dict[str, Any], name: str) -> str:
 
 
 def _language_of(code: str) -> str:
-    """Return the language; empty for one without a translation.
-
-    Wikis' own codes are accepted, too (``simple``, ``be-x-old``, ``zh-classical``).
-    """
+    """Return the language; empty for one without a translation, such as ``simple`` or ``zh-classical``."""
     if code and not _CODE.fullmatch(code):
         raise InputError(noop("A language is named like de or de-AT."))
     base = re.split("[-_]", code.lower(), maxsplit=1)[0]

@@ -1,8 +1,4 @@
-"""Messages about links in the reader's language: state, duration, cause, hints (W60).
-
-Durations are rounded deliberately (W60): a day number is the day of a check, not of the event
-itself.
-"""
+"""Messages about links in the reader's language: state, rounded duration, cause, hints (W60)."""
 
 from typing import NamedTuple
 

@@ -70,10 +70,7 @@ class FormTokens:
 
 
 def check_sender(request: Request, origin: str) -> None:
-    """Check that a request that changes something was sent by a page of this site.
-
-    Without `origin`, the requested Host counts as this site.
-    """
+    """Raise HTTPException 403 unless a page of this site, by default the Host, sent the request."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         if site not in _OWN:
@@ -91,11 +88,7 @@ def check_sender(request: Request, origin: str) -> None:
 async def read_body(
     request: Request, types: Collection[str], most_bytes: int, *, patience_s: float | None = None
 ) -> bytes:
-    """Read the request body, UTF-8 of one of these content types.
-
-    Raises:
-        HTTPException: 415 other type, 413 too long, 408 not arrived in time.
-    """
+    """Read the request body; HTTPException 415 other type, 413 too long, 408 not in time."""
     kind, _, parameters = request.headers.get("content-type", "").lower().partition(";")
     is_plain = request.headers.get("content-encoding", "identity").lower() == "identity"
     if kind.strip() not in types or parameters.strip() not in _CHARSETS or not is_plain:
@@ -117,11 +110,7 @@ async def read_body(
 
 
 async def read_form_post(request: Request) -> Mapping[str, str]:
-    """Read the fields of a submitted form; the first value of repeated ones.
-
-    Raises:
-        HTTPException: as `read_body`; 400, it is no form.
-    """
+    """Read the fields of a submitted form, the first value of repeated ones; 400 for no form."""
     body = await read_body(request, (_FORM,), MOST_FORM_BYTES)
     try:
         pairs = parse_qsl(
@@ -165,8 +154,7 @@ class RegistryForm:
 class FormStamps:
     """Maker and verifier of stamps, each valid once. Thread-safe.
 
-    Fronts of one collection share the key, so a stamp is valid at other fronts and after a restart.
-    Used stamps are recorded by each front separately.
+    Fronts of one collection share the key; each remembers the stamps used there.
     """
 
     def __init__(self, reporters: ReporterDigests, *, most_used: int = MOST_USED) -> None:
@@ -235,11 +223,7 @@ def read_form(given: QueryParams) -> RegistryForm:
 
 
 def parse_url(text: str) -> str:
-    """Return the identity key of the entered URL.
-
-    Raises:
-        InputError: it is not a URL; the text, for `translate`, states why.
-    """
+    """Return the identity key of the entered URL; InputError states why it is none."""
     try:
         return identity_key(fetch_key(text))
     except BadUrlError as error:
@@ -248,12 +232,7 @@ def parse_url(text: str) -> str:
 
 
 def parse_pattern(text: str) -> LinkPattern:
-    """Parse the entered pattern.
-
-    Raises:
-        InputError: it is invalid; the text, for `translate`, states the valid form, in English also
-            why.
-    """
+    """Parse the entered pattern; InputError states the valid form, in English also why."""
     try:
         return parse_link_pattern(text)
     except InputError as error:

@@ -1,9 +1,7 @@
 """Lists of the registry: pages of a wiki, links by state, links by pattern (W05).
 
-Lists are paged by key, never by offset: by page number, or by the last link of the previous part.
-As pages with findings and changed links may be rare, the number of rows read for one part is
-limited (`MOST_PAGES_SCANNED`); a part may therefore be incomplete or empty and still have a
-successor.
+Lists are paged by key, never by offset. As findings may be rare, the number of rows read for one
+part is limited; a part may therefore be incomplete or empty and still have a successor.
 """
 
 import json
@@ -64,10 +62,8 @@ def read_list(
 ) -> WikiListPart | None:
     """Return a part of the list, after page number `after`; None for an unknown wiki.
 
-    `domain` selects links to that domain and its subdomains, optionally with a path prefix (W05).
-
-    Raises:
-        InputError: the domain is invalid, or has too many watched URLs.
+    `domain` selects links to that domain and its subdomains, optionally with a path prefix (W05);
+    InputError when it is invalid, or has too many watched URLs.
     """
     row = reading.wiki(wiki)
     if row is None:
@@ -210,8 +206,7 @@ def find_by_pattern(
 def exclusions_for(reading: RegistryReader, question: PatternQuestion) -> list[str] | None:
     """Return exclusion list entries that remove links from the result (X06, X10).
 
-    Without a wiki in the query those of all wikis, whose links may be missing. None when the wiki
-    is unknown or not disclosed to the caller.
+    Without a wiki in the query those of all wikis; None for an unknown wiki.
     """
     if question.wiki is None:
         wikis = [each for each in all_wikis(reading.reader) if each.id not in reading.hidden()]

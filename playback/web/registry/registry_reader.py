@@ -141,10 +141,7 @@ class RegistryReader:
         return self._reader
 
     def pages(self, question: PageQuestion) -> tuple[PageAnswer, ...]:
-        """Return the requested pages in order, with all their links; each has an entry (W10).
-
-        Raises UnknownWikiError.
-        """
+        """Return the requested pages in order, with all their links; each has an entry (W10)."""
         wiki = self.wiki(question.wiki)
         if wiki is None:
             raise UnknownWikiError
@@ -190,10 +187,7 @@ class RegistryReader:
         return (number, found) if found is not None and found.url == identity else None
 
     def spam(self, identity: str, name: WikiName) -> tuple[LinkRecord, UrlUses] | None:
-        """Return a URL on a spam list of the wiki or its farm, with its pages; None when it is on none.
-
-        Such URLs are not watched (W52).
-        """
+        """Return a URL on a spam list of the wiki or its farm, which is not watched, with its pages (W52)."""
         wiki = self.wiki(name)
         if wiki is None:
             return None
@@ -214,10 +208,7 @@ class RegistryReader:
         return self._links(url_facts(self._reader, ids, day=self._day))
 
     def uses(self, url_id: int, name: WikiName, *, farm_wide: bool = False) -> UrlUses | None:
-        """Return pages of the wiki, or of its farm, that contain the URL or did so recently (W09).
-
-        None when the wiki is unknown.
-        """
+        """Return pages of the wiki, or of its farm, that contain the URL or did so recently (W09)."""
         wiki = self.wiki(name)
         if wiki is None:
             return None
@@ -229,10 +220,7 @@ class RegistryReader:
         return UrlUses(refs, len(found) > MOST_USES, farm_wide)
 
     def wiki(self, name: WikiName) -> Wiki | None:
-        """Return the wiki; None when it is unknown or not disclosed to the caller.
-
-        The farm's name is case-insensitive.
-        """
+        """Return the wiki, in any case of the farm's name; None when unknown or not disclosed."""
         found = self._found_wiki(name)
         return found if found is None or self._is_internal or found.is_public else None
 
@@ -244,10 +232,7 @@ class RegistryReader:
         return self._hidden
 
     def told(self, ids: Sequence[int]) -> list[int]:
-        """Return the numbers of those URLs that occur on a page of a disclosed wiki.
-
-        Without hidden wikis, all are returned without a query.
-        """
+        """Return the numbers of those URLs that occur on a page of a disclosed wiki."""
         hidden = self.hidden()
         if not hidden:
             return list(ids)
@@ -289,10 +274,7 @@ class RegistryReader:
     def _asked(
         self, wiki: Wiki, page_ids: Sequence[int], titles: Sequence[str]
     ) -> dict[int | str, PageAnswer]:
-        """Return answers about pages that are not observed, by number and title (W10).
-
-        Only links that occur on a page of the farm are included.
-        """
+        """Return answers about pages that are not observed, with their links known to the farm (W10)."""
         told: dict[int | str, PageAnswer] = {each: PageAnswer(each, None) for each in page_ids}
         told |= {title: PageAnswer(None, title) for title in titles}
         if not told:

@@ -74,9 +74,8 @@ class RegistrySource(Protocol):
 class LazyRegistrySource:
     """Registry of a collection, or the one next to an index, opened on demand. Thread-safe; `close` it.
 
-    A collection has a registry if its file exists; one created later is found, and none is created
-    here. On a database server it always exists. After a failure, opening is not attempted for
-    `RETRY_S`, so that requests do not block.
+    A collection has a registry if its file exists; a database server always has one. After a failure,
+    opening is not attempted for `RETRY_S`, so that requests do not block.
     """
 
     def __init__(
@@ -165,11 +164,7 @@ class RegistryWriters:
 
 
 def note_request(store: RegistryStore, question: PageQuestion, day: int) -> None:
-    """Record that pages of a disclosed wiki were requested today.
-
-    The registry is written only for new information, so that repeated requests do not block
-    writers.
-    """
+    """Record that pages of a disclosed wiki were requested today; write only what is new."""
     with store.reading() as connection:
         wiki = RegistryReader(connection, day, is_internal=True).wiki(question.wiki)
         if wiki is None:
@@ -255,10 +250,7 @@ class RegistryService:
     def link(
         self, identity: str, wiki: WikiName | None, *, farm_wide: bool, is_internal: bool = False
     ) -> tuple[LinkRecord | None, UrlUses | None]:
-        """Return a URL's record, and the pages of the wiki, or of its farm, that contain it.
-
-        The record is None when the URL is on no watched page, and on no spam list of the wiki.
-        """
+        """Return a URL's record, and the pages of the wiki, or of its farm, that contain it."""
         with self._snapshot(is_internal) as reading:
             found = reading.link(identity)
             if found is None:
@@ -298,10 +290,7 @@ class RegistryService:
         return replace(found, uses=tuple(replace(use, link=link) for use, link in pairs))
 
     def kept_out(self, question: PatternQuestion, *, is_internal: bool = False) -> list[str] | None:
-        """Return exclusion list entries that remove links from the result (X06, X10).
-
-        None for an unknown wiki.
-        """
+        """Return exclusion list entries that remove links from the result (X06, X10); None: unknown wiki."""
         with open_registry(self._source).reading() as connection:
             reading = RegistryReader(connection, self.day, is_internal=is_internal)
             return exclusions_for(reading, question)
@@ -317,8 +306,7 @@ class RegistryService:
     def note(self, question: PageQuestion) -> None:
         """Record a request for the pages, if the registry can be written without delay (W34).
 
-        One request at a time may wait for a writer; others are dropped, and recorded when the page
-        is requested again.
+        One request at a time may wait for a writer; others are dropped.
         """
         if not self._writers.places.acquire(blocking=False):
             return

@@ -1,8 +1,5 @@
 """Pages on which readers report links, and the underlying actions (W13 to W18).
 
-All methods block; Starlette runs them in threads. Errors are those of `core.errors` and the `links`
-package, with the reason as text.
-
 /links/say?url=…            reports about a URL, and possible actions
 /links/say/<act>?url=…      confirmation of an action, with a button
 /links/say/<act>  (POST)    perform it and redirect to the first
@@ -82,11 +79,7 @@ def report_path(url: str, act: str = "") -> str:
 
 
 def report_addresses(registry: LinkRegistry | None, origin: str) -> Callable[[str], str]:
-    """Return a function that gives the address of a URL's reports; empty if reports are disabled.
-
-    The address is absolute if `origin` is given, since link lists are embedded in pages of other
-    sites.
-    """
+    """Return a function that gives the address of a URL's reports; empty if reports are disabled."""
     has_voice = registry is not None and registry.voice is not None
     return (lambda url: origin + report_path(url)) if has_voice else lambda _url: ""
 
@@ -175,11 +168,8 @@ class ReportService:
     ) -> None:
         """Perform an action for a reader of the address range.
 
-        `reach` is the scope of a report; `address` the replacement, or the prefix for that scope.
-
-        Raises:
-            InputError: the input is invalid; its class identifies the error.
-            TransientError: rate limit exceeded, or the registry does not answer.
+        `address` is the replacement, or the prefix of that reach. The class of an InputError tells
+        what is wrong; TransientError: too often, or the registry does not answer.
         """
         reporter = self.reporters.of_range(addresses)
         now, limits = self._clock.now(), self._voice.limits
