@@ -1,18 +1,13 @@
 """Link states, their transitions, and the failure thresholds of each preset.
 
-A failure is sure when the server itself reports that the page is gone; all others may be temporary:
-an error, a time-out, and everything that affects a whole host including its name, since domains
-lapse and are renewed. A run with one temporary failure must reach the larger threshold.
+A failure is sure when the server itself reports that the page is gone; all others may be temporary.
+A run with one temporary failure must reach the larger threshold. `DEFAULT`: sure failures at least 3
+over 9 days (research links.md 2.5); with temporary ones at least 5 over 18 days: an outage of two weeks
+spans 14 days and, with a stray failure three days before it, 17; a host that disappears the day after a
+check is dead 26 days later, which leaves two days of the four weeks for a late checker.
 
-Thresholds of `DEFAULT`: sure failures at least 3 over 9 days (research links.md 2.5); with
-temporary ones at least 5 over 18 days: an outage of two weeks spans 14 days and, with a stray
-failure three days before it, 17; a host that disappears the day after a check fails first a week
-later, so that its links are dead 26 days after it disappeared, which leaves two days of the four
-weeks for a late checker.
-
-A state is a function of a history of checks, never of one (`links.check_result.CheckVerdict` is one
-check's). `TRANSITIONS` has the rule for each state and verdict, `next_health` applies it.
-Invariants:
+A state is a function of a history of checks: `TRANSITIONS` has the rule for each state and verdict of
+one check, `next_health` applies it. Invariants:
 
 - Any good check resets the state at once. What only the browser found (another owner, another
   content, a page that reports with a 200 that there is none), only the browser clears.

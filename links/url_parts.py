@@ -77,15 +77,11 @@ def domain_index(host: str) -> str:
     ('org.example.www.', 'V4.192.0.2.1.')
     """
     if host.startswith("["):
-        return f"V6.{_expanded(host)}."
+        groups = ipaddress.IPv6Address(host.strip("[]")).exploded.split(":")
+        return f"V6.{'.'.join(group.lstrip('0').upper() or '0' for group in groups)}."
     if _IPV4.fullmatch(host):
         return f"V4.{host}."
     return ".".join(reversed(_spoken(host).split("."))) + "."
-
-
-def _expanded(host: str) -> str:
-    groups = ipaddress.IPv6Address(host.strip("[]")).exploded.split(":")
-    return ".".join(group.lstrip("0").upper() or "0" for group in groups)
 
 
 def _spoken(host: str) -> str:

@@ -1,14 +1,9 @@
 """Parsing of archive answers (TimeMap, CDX, JSON) and matching with the requested URL.
 
-All functions are pure and take untrusted text. They return the entries that could be parsed and
-raise `FormatError` when the text as a whole has another form: an error page with status 200, a
-challenge, a truncated answer.
-
-    copies = await adapter.find("http://a.test/", at)     # [] when there are none
-
-Entries for another page are dropped; an answer that is entirely about another page counts as none.
-An adapter without an answer raises `ArchiveUnavailableError`: an outage is no evidence about
-copies.
+Parsers are pure and take untrusted text. They return the entries that could be parsed and raise
+`FormatError` when the text as a whole has another form: an error page with status 200, a challenge,
+a truncated answer. Entries for another page are dropped. An adapter without an answer raises
+`ArchiveUnavailableError`: an outage is no evidence about copies.
 """
 
 import json

@@ -1,20 +1,13 @@
 """Table of web archives: hosts, address forms, preferred form.
 
-A form is an expression over path and query of an address, with named groups:
+A form is an expression over path and query of an address, with named groups: ``ts``, the capture time
+(4 to 14 digits, or a date in the service's format); ``mod``, the replay modifier (``id_``, ``if_``),
+which our address omits; ``url``, the original as written; ``id``, the service's name for the copy;
+``coll``, the collection. `ArchiveService.template` is the address that is stored and shown, without
+``{ts}/`` when the time is unknown.
 
-    ts     capture time: 4 to 14 digits, or a date in the service's format
-    mod    replay modifier: ``id_``, ``if_``, ``mp_`` …; reported, but omitted from our address
-    url    the original, as written there
-    id     the service's identifier of the copy
-    coll   the collection, which is part of the address
-
-`ArchiveService.template` is the address that is stored and shown: https and the service's preferred
-host, or plain http where its port or host requires it. ``{ts}/`` is omitted when the time is
-unknown.
-
-Sources: hosts, forms and moved collections of InternetArchiveBot's list, and the services' own
-pages. That list takes ``%m`` for minutes when it builds perma.cc's addresses; here nothing is built
-from a date.
+Sources: InternetArchiveBot's list, and the services' own pages. That list takes ``%m`` for minutes when
+it builds perma.cc's addresses; here nothing is built from a date.
 """
 
 from collections.abc import Mapping

@@ -1,20 +1,17 @@
 """Recognition of archive URLs: archive, original and time.
 
     found = recognise("http://archive.org/web/2015id_/example.org")
-    found.service, found.original, found.timestamp, found.address
-    # wayback, http://example.org/, 20150000000000,
-    # https://web.archive.org/web/2015/http://example.org/
+    # wayback, http://example.org/, 20150000000000, https://web.archive.org/web/2015/http://example.org/
 
-The services are a table (`links.archives.archive_services`). Copies of copies are resolved:
-`original` is the innermost URL, `chain` the archives in between. Some addresses do not contain
-their original (perma.cc/AB12-CD34): `must_ask` is true, and `original` empty.
+Copies of copies are resolved: `original` is the innermost URL, `chain` the archives in between. Some
+addresses do not contain their original (perma.cc/AB12-CD34): then `must_ask` is true.
 
 No request is made, and recognition is no proof that a copy exists. Only the host determines the
 service; an address of an archive's form at an unknown host is `OTHER`, which any site can produce.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -36,7 +33,7 @@ from links.archives.archive_services import (
     ArchiveService,
 )
 
-_MONTHS: Final = (
+_MONTHS: Final = [
     "jan",
     "feb",
     "mar",
@@ -49,7 +46,7 @@ _MONTHS: Final = (
     "oct",
     "nov",
     "dec",
-)
+]
 _NAMED_MONTH = re.compile(r"(\d{4})-([a-z]{3})[a-z]*-(\d{1,2})", re.IGNORECASE | re.ASCII)
 _SHORT_DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?=\D|$)", re.ASCII)
 _NO_DIGITS = re.compile(r"\D", re.ASCII)
@@ -189,7 +186,9 @@ def recognise(text: str, *, own: Iterable[str] = ()) -> ArchiveUrl | None:
     >>> recognise("https://example.org/") is None
     True
     """
-    own = {_origin(each): _scheme(each) for each in own}
+    own = {
+        _origin(each): fetch_key(each, allow_single_label=True).partition(":")[0] for each in own
+    }
     found = _recognise_one(text, own)
     if found is None:
         return None
@@ -264,7 +263,10 @@ def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
     rest = _REST.fullmatch(url)
     path = rest[1] if rest is not None else "/"
     if origin in own:
-        return _first(_own_service(own[origin], origin), _own_forms(), path)
+        # Under the scheme that the operator configured.
+        template = f"{own[origin]}://{origin}/page/{{ts}}/{{url}}"
+        service = ArchiveService(WEBOID, "Weboid", (origin,), template, ())
+        return _first(service, _compiled(OWN_FORMS), path)
     for service, forms in _by_host().get(host, ()):
         found = _first(service, forms, path)
         if found is not None:
@@ -273,7 +275,7 @@ def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
         return None
     return _first(
         ArchiveService(OTHER, "another archive", (f"https://{origin}",), "", ()),
-        _other_forms(),
+        _compiled((OTHER_FORM,)),
         path,
     )
 
@@ -288,7 +290,8 @@ def _first(
         if match is None:
             continue
         groups = {key: value or "" for key, value in match.groupdict().items()}
-        identifier = _identifier(service, groups.get("id", ""))
+        identifier = groups.get("id", "")
+        identifier = identifier.upper() if service.name == "perma" else identifier
         timestamp = groups.get("ts", "")
         stamp = parse_written_date(timestamp, service.zone_h) or timestamp_in_name(
             service.name, identifier, path
@@ -344,21 +347,15 @@ def _original(
     foreign = _FOREIGN_SCHEME.match(text)
     if foreign is not None and "." not in foreign[1]:
         return text, AddressFault.NOT_WEB
+    # The scheme's slashes, which proxies collapse; without a scheme http is assumed.
+    if text.startswith("/"):
+        whole = "http://" + text.lstrip("/")
+    else:
+        whole = _COLLAPSED.sub(r"\1://", text, count=1) if _COLLAPSED.match(text) else text
     try:
-        return fetch_key(_mended(text)), AddressFault.NONE
+        return fetch_key(whole), AddressFault.NONE
     except BadUrlError as error:
         return (text if error.reason == UrlFault.SCHEME else ""), AddressFault.NOT_WEB
-
-
-def _mended(text: str) -> str:
-    """Add the scheme's slashes, which proxies collapse; without a scheme http is assumed."""
-    if text.startswith("/"):
-        return "http://" + text.lstrip("/")
-    return _COLLAPSED.sub(r"\1://", text, count=1) if _COLLAPSED.match(text) else text
-
-
-def _identifier(service: ArchiveService, text: str) -> str:
-    return text.upper() if service.name == "perma" else text
 
 
 def _kept(service: ArchiveService, path: str) -> str:
@@ -387,34 +384,14 @@ def _origin(url: str) -> str:
     return authority_of(fetch_key(url, allow_single_label=True))
 
 
-def _scheme(url: str) -> str:
-    return fetch_key(url, allow_single_label=True).partition(":")[0]
-
-
-def _own_service(scheme: str, origin: str) -> ArchiveService:
-    """Build the entry of our own archive, under the scheme that its operator configured."""
-    return ArchiveService(
-        WEBOID, "Weboid", (origin,), f"{scheme}://{origin}/page/{{ts}}/{{url}}", ()
-    )
-
-
 Compiled = tuple[tuple[AddressForm, re.Pattern[str]], ...]
 
 
-def _compiled(forms: Iterable[AddressForm]) -> Compiled:
+@cache
+def _compiled(forms: tuple[AddressForm, ...]) -> Compiled:
     return tuple(
         (form, re.compile(form.pattern, re.ASCII | re.DOTALL | re.IGNORECASE)) for form in forms
     )
-
-
-@cache
-def _own_forms() -> Compiled:
-    return _compiled(OWN_FORMS)
-
-
-@cache
-def _other_forms() -> Compiled:
-    return _compiled((OTHER_FORM,))
 
 
 @cache
@@ -422,15 +399,11 @@ def _by_host() -> dict[str, list[tuple[ArchiveService, Compiled]]]:
     """Map each host to its services and their forms for that host."""
     found: dict[str, list[tuple[ArchiveService, Compiled]]] = {}
     for service in SERVICES.values():
-        for host in _hosts(service):
-            forms = [form for form in service.forms if not form.hosts or host in form.hosts]
-            if host not in service.hosts:
-                forms = [form for form in forms if form.hosts]
-            found.setdefault(host, []).append((service, _compiled(forms)))
+        of_forms = (host for form in service.forms for host in form.hosts)
+        for host in dict.fromkeys((*service.hosts, *of_forms)):
+            is_own = host in service.hosts
+            forms = (
+                form for form in service.forms if (host in form.hosts if form.hosts else is_own)
+            )
+            found.setdefault(host, []).append((service, _compiled(tuple(forms))))
     return found
-
-
-def _hosts(service: ArchiveService) -> Iterator[str]:
-    yield from dict.fromkeys(
-        (*service.hosts, *(host for form in service.forms for host in form.hosts))
-    )

@@ -2,10 +2,6 @@
 
 Archives serve copies of error pages, of redirects and of "not found" with status 200 (T193158), so
 the content is examined. An archive's outage is no evidence about the copy.
-
-Perma.cc has an API for it; archives with Memento support use a response header of the copy;
-archive.today and FreezePage state the original on the page. The caller compares the result with the
-reference.
 """
 
 import re

@@ -1,9 +1,7 @@
 """Search for copies of a link, and choice of the version that readers get.
 
-Sources in order: the copy in the registry, our own captures, the archives in the settings. Of each
-archive one version is chosen: the nearest before the citation day, else the nearest after it, among
-those whose original answered with a good status. Candidates with unknown status are fetched before
-they are stored.
+Sources in order: the copy in the registry, our own captures, the archives in the settings. Candidates
+with an unknown status are fetched before they are stored.
 
 A live link without any copy is submitted to Save Page Now when a key is configured, and is reported
 as wanted, so that the caller has our own crawler archive it. A dead one without any copy is stored

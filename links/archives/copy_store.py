@@ -1,13 +1,4 @@
-"""Storage of copies in other archives in the registry.
-
-    put      store a search result; a person's choice or a locked version is kept
-    choose   store a person's choice of version
-    lock     prohibit manual choices for a page that changes all the time; administrators can unlock
-    due      copies that have not been checked for a quarter
-    record   store a check result: a copy that is missing twice is dropped
-
-The functions take a connection of `links.registry.database`; callers control the transaction.
-"""
+"""Storage of copies in other archives in the registry: search results, manual choices, locks, checks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,13 +1,10 @@
 """Upkeep of external copies: quarterly checks, and mirroring after own captures.
 
-Archives are checked in parallel, the copies of one archive sequentially. A copy that is missing in
-two checks a week apart is dropped. When nearly all copies of one archive are missing at once, the
-archive is assumed to be down or moved, and no miss is recorded.
+Copies of one archive are checked sequentially. One that is missing in two checks a week apart is
+dropped, unless nearly all copies of the archive are missing at once: then it is down or has moved.
 
-Mirroring: the caller reports the verdicts of own captures; the registry stores the outcome, so that
-no request is repeated. After a good capture an external archive is asked to archive the page,
-unless it has a recent copy. After a failed one it is asked to archive the page, and archives are
-searched for existing copies. For a page that no longer exists archives are only searched.
+Mirroring: after a good capture an external archive is asked to archive the page, unless it has a recent
+copy; after a failed one archives are searched as well; a page that is gone is only searched for.
 """
 
 import asyncio

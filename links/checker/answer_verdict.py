@@ -25,7 +25,6 @@ from classify.redirect_target import RedirectEnding, classify_ending
 from core.media_types import effective_type, is_textual, types_agree
 from core.mime_sniffer import sniff
 from core.web_dates import parse_retry_after
-from links import check_result
 from links.check_result import (
     CheckMethod,
     CheckResult,
@@ -240,7 +239,7 @@ def _of_answer(
     if head.status == 429 or (head.status == 503 and wait is not None):
         return replace(
             finding,
-            code=check_result.code_of_http(head.status),
+            code=code_of_http(head.status),
             verdict=CheckVerdict.UNDECIDED,
             note="answer: later",
             retry_after_s=wait,
@@ -248,7 +247,7 @@ def _of_answer(
     if trace.unfollowed:
         return replace(
             finding,
-            code=check_result.code_of_http(head.status),
+            code=code_of_http(head.status),
             verdict=CheckVerdict.SUSPECT,
             note=trace.unfollowed,
         )
@@ -295,10 +294,7 @@ def _said(trace: ProbeTrace, answer: HttpAnswer) -> tuple[StatusCode, str]:
 def _unsaid(answer: HttpAnswer) -> tuple[StatusCode, str]:
     """Return the code and note of a page without text."""
     if answer.head.first("content-encoding") and answer.length != 0:
-        return (
-            StatusCode.FINE,
-            "",
-        )  # a coding that we cannot undo, or a broken one: browsers know more
+        return StatusCode.FINE, ""  # a coding that is unknown or broken: browsers know more
     if answer.whole:
         return StatusCode.SOFT_404, "page: empty"
     return StatusCode.BROKEN_OFF, "answer: broken off"
@@ -324,7 +320,7 @@ def _fine(finding: CheckResult, trace: ProbeTrace) -> CheckResult:
     moves = [hop for hop in trace.hops if hop.status in REDIRECTS]
     permanent = [hop for hop in moves if hop.status in _PERMANENT]
     first = (permanent or moves)[:1]
-    return replace(finding, code=check_result.code_of_http(first[0].status)) if first else finding
+    return replace(finding, code=code_of_http(first[0].status)) if first else finding
 
 
 def _is_page(answer: HttpAnswer) -> bool:

@@ -1,9 +1,5 @@
 """Check results from browser visits: page class, and drift from the archived copy.
 
-A browser passes where a checker is refused, runs the page's scripts, and sees the rendered text
-(`core.page_classes`), so it distinguishes a missing page from one with a wrong status, and a sold
-domain from a site.
-
 Two texts are compared by runs of three words: the share of the copy's runs that is still there.
 Titles are compared separately, as a front page changes daily and keeps its title. Short texts are
 not judged.
@@ -13,17 +9,13 @@ not judged.
     … and the page now has the typical words of domain grabbers              ─> USURPED
 
 Other evidence (`DriftEvidence`) is computed only where runs of words are inconclusive: the words in
-any order, for a sorted table, and the picture, for a mainly visual page. It clears a page whose
-text differs; and where there are too few words, another picture under another title is another
-page.
-
-Usurpers are detected by words (``usurpers.toml``): several of them, where the copy had none. More
-than 50,000 domains that Wikipedia cites are in the hands of gambling sites (research links.md 2.4).
+any order, for a sorted table, and the picture, for a mainly visual page. Usurpers are detected by
+several words of ``usurpers.toml`` where the copy had none (research links.md 2.4).
 """
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -54,41 +46,29 @@ class VisitSummary:
     evidence: tuple[str, ...] = ()  # evidence for the class, a sentence each
 
 
-@dataclass(frozen=True, slots=True)
-class _VisitFailure:
-    code: StatusCode
-    verdict: CheckVerdict
-    whole_host: bool = False
-
-
 # How a failed visit's reason begins (`net.connect_errors`, or the browser's own words), and what that
-# says of the site. Whatever is not here was no fault of the site's: the browser died, a rule refused.
-_FAILURES = {
-    "dns:": _VisitFailure(StatusCode.DNS_UNKNOWN, CheckVerdict.FAILING, whole_host=True),
-    "net::ERR_NAME_NOT_RESOLVED": _VisitFailure(
-        StatusCode.DNS_UNKNOWN, CheckVerdict.FAILING, whole_host=True
-    ),
-    "connect:": _VisitFailure(StatusCode.NETWORK, CheckVerdict.FAILING, whole_host=True),
-    "tls:": _VisitFailure(StatusCode.TLS, CheckVerdict.FAILING),
-    "net::ERR_SSL": _VisitFailure(StatusCode.TLS, CheckVerdict.FAILING),
-    "net::ERR_ADDRESS_UNREACHABLE": _VisitFailure(
-        StatusCode.NO_ROUTE, CheckVerdict.FAILING, whole_host=True
-    ),
-    "net::ERR_CONNECTION_REFUSED": _VisitFailure(
-        StatusCode.REFUSED, CheckVerdict.FAILING, whole_host=True
-    ),
-    "net::ERR_CONNECTION_TIMED_OUT": _VisitFailure(StatusCode.TIMEOUT, CheckVerdict.FAILING),
-    "net::ERR_CONNECTION": _VisitFailure(StatusCode.BROKEN_OFF, CheckVerdict.FAILING),
-    "net::ERR_EMPTY_RESPONSE": _VisitFailure(StatusCode.BROKEN_OFF, CheckVerdict.FAILING),
-    "net::ERR_TIMED_OUT": _VisitFailure(StatusCode.TIMEOUT, CheckVerdict.FAILING),
-    "net::ERR_TOO_MANY_REDIRECTS": _VisitFailure(StatusCode.REDIRECTS, CheckVerdict.FAILING),
-    "redirect-loop": _VisitFailure(StatusCode.REDIRECTS, CheckVerdict.FAILING),
-    "net::ERR_INVALID": _VisitFailure(StatusCode.NO_HTTP, CheckVerdict.FAILING),
-    "net::ERR_RESPONSE": _VisitFailure(StatusCode.NO_HTTP, CheckVerdict.FAILING),
-    "net::ERR_CONTENT": _VisitFailure(StatusCode.NO_HTTP, CheckVerdict.FAILING),
-    "net::ERR_INCOMPLETE": _VisitFailure(StatusCode.BROKEN_OFF, CheckVerdict.FAILING),
-    "origin:": _VisitFailure(StatusCode.NO_HTTP, CheckVerdict.FAILING),
-    "deadline": _VisitFailure(StatusCode.TIMEOUT, CheckVerdict.FAILING),
+# says of the site, of all its URLs when True. Whatever is not here was no fault of the site's: the
+# browser died, a rule refused.
+_FAILURES: Mapping[str, tuple[StatusCode, bool]] = {
+    "dns:": (StatusCode.DNS_UNKNOWN, True),
+    "net::ERR_NAME_NOT_RESOLVED": (StatusCode.DNS_UNKNOWN, True),
+    "connect:": (StatusCode.NETWORK, True),
+    "tls:": (StatusCode.TLS, False),
+    "net::ERR_SSL": (StatusCode.TLS, False),
+    "net::ERR_ADDRESS_UNREACHABLE": (StatusCode.NO_ROUTE, True),
+    "net::ERR_CONNECTION_REFUSED": (StatusCode.REFUSED, True),
+    "net::ERR_CONNECTION_TIMED_OUT": (StatusCode.TIMEOUT, False),
+    "net::ERR_CONNECTION": (StatusCode.BROKEN_OFF, False),
+    "net::ERR_EMPTY_RESPONSE": (StatusCode.BROKEN_OFF, False),
+    "net::ERR_TIMED_OUT": (StatusCode.TIMEOUT, False),
+    "net::ERR_TOO_MANY_REDIRECTS": (StatusCode.REDIRECTS, False),
+    "redirect-loop": (StatusCode.REDIRECTS, False),
+    "net::ERR_INVALID": (StatusCode.NO_HTTP, False),
+    "net::ERR_RESPONSE": (StatusCode.NO_HTTP, False),
+    "net::ERR_CONTENT": (StatusCode.NO_HTTP, False),
+    "net::ERR_INCOMPLETE": (StatusCode.BROKEN_OFF, False),
+    "origin:": (StatusCode.NO_HTTP, False),
+    "deadline": (StatusCode.TIMEOUT, False),
 }
 _CLASSES = {
     PageClass.SOFT_404: (StatusCode.SOFT_404, CheckVerdict.GONE),
@@ -100,23 +80,22 @@ _CLASSES = {
 }
 # Who speaks there is not the site: a 404 of theirs says nothing of the page.
 _OTHERS = frozenset({PageClass.CHALLENGE, PageClass.PARKED})
-_NO_OPINION = _VisitFailure(StatusCode.NONE, CheckVerdict.UNDECIDED)
 
 
 def result_of_visit(seen: VisitSummary) -> CheckResult:
     """Convert a visit to a check result; UNDECIDED for one that a rule forbade or an error of ours ended."""
     final_url = seen.final_url if seen.final_url != seen.url else ""
-    if seen.outcome is VisitOutcome.SKIPPED or (
-        seen.outcome is VisitOutcome.FAILED and seen.status is None
-    ):
-        failure = _failure(seen)
+    is_skipped = seen.outcome is VisitOutcome.SKIPPED
+    if is_skipped or (seen.outcome is VisitOutcome.FAILED and seen.status is None):
+        found = [] if is_skipped else [each for each in _FAILURES if seen.reason.startswith(each)]
+        failure, whole_host = _FAILURES[max(found, key=len)] if found else (StatusCode.NONE, False)
         return CheckResult(
-            code=failure.code,
-            verdict=failure.verdict,
+            code=failure,
+            verdict=CheckVerdict.FAILING if found else CheckVerdict.UNDECIDED,
             how=CheckMethod.BROWSER,
             final_url=final_url,
             note=f"browser: {seen.reason}",
-            whole_host=failure.whole_host,
+            whole_host=whole_host,
         )
     code, verdict, note = _page(seen)
     return CheckResult(
@@ -143,20 +122,11 @@ def _page(seen: VisitSummary) -> tuple[StatusCode, CheckVerdict, str]:
     return *judged, note or str(seen.page_class)
 
 
-def _failure(seen: VisitSummary) -> _VisitFailure:
-    if seen.outcome is VisitOutcome.SKIPPED:
-        return _NO_OPINION
-    found = [each for each in _FAILURES if seen.reason.startswith(each)]
-    return _FAILURES[max(found, key=len)] if found else _NO_OPINION
-
-
 RUN_WORDS = 3
 FEW_RUNS = 20  # a copy with fewer is not compared
 STILL_THERE = 0.25  # of the copy's runs; a page that was redesigned keeps more of its text
 SAME_TITLE = 0.6
-SAME_WORDS = (
-    0.5  # of the copy's words, in any order; another page of the same site has less than 0.4
-)
+SAME_WORDS = 0.5  # of the copy's, in any order; another page of the same site has less than 0.4
 SAME_LOOK = 0.9  # of what the copy's picture shows
 OTHER_LOOK = 0.2
 USURPERS_WORDS = 3  # different ones, in the title and the first words

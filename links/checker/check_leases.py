@@ -96,6 +96,11 @@ class CheckLease:
     holder: str  # unique name of the checker
     fence: int  # fencing token, greater than any lease's before it
 
+    def condition(self) -> tuple[ColumnElement[bool], ...]:
+        """Build the condition for its row."""
+        its = {"part": str(self.part), "holder": self.holder, "fence": self.fence}
+        return tuple(leases.c[name] == value for name, value in its.items())
+
 
 def take_check_lease(
     connection: Connection, part: HostShare, holder: str, *, now: int, length_s: int
@@ -126,10 +131,7 @@ def renew_check_lease(
 ) -> None:
     """Renew the lease from now, even when it expired; LeaseLostError when another checker took it."""
     changed = connection.execute(
-        update(leases)
-        .where(leases.c.part == str(lease.part), leases.c.fence == lease.fence)
-        .where(leases.c.holder == lease.holder)
-        .values(until=now + length_s)
+        update(leases).where(*lease.condition()).values(until=now + length_s)
     )
     if changed.rowcount != 1:
         raise LeaseLostError(
@@ -141,10 +143,7 @@ def renew_check_lease(
 def hold_check_lease(connection: Connection, lease: CheckLease) -> None:
     """Lock the lease's row until the commit; LeaseLostError when another checker took it."""
     found = connection.execute(
-        select(leases.c.fence)
-        .where(leases.c.part == str(lease.part), leases.c.fence == lease.fence)
-        .where(leases.c.holder == lease.holder)
-        .with_for_update()
+        select(leases.c.fence).where(*lease.condition()).with_for_update()
     ).first()
     if found is None:
         raise LeaseLostError(f"Part {lease.part} of the hosts was taken by another checker.")
@@ -152,11 +151,7 @@ def hold_check_lease(connection: Connection, lease: CheckLease) -> None:
 
 def release_check_lease(connection: Connection, lease: CheckLease) -> None:
     """Release the lease at once, unless another checker holds it."""
-    connection.execute(
-        delete(leases)
-        .where(leases.c.part == str(lease.part), leases.c.fence == lease.fence)
-        .where(leases.c.holder == lease.holder)
-    )
+    connection.execute(delete(leases).where(*lease.condition()))
 
 
 def release_all_leases(connection: Connection) -> None:

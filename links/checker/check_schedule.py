@@ -35,10 +35,6 @@ _MIX = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: multiples of it are fa
 _64_BITS = (1 << 64) - 1
 
 
-def _undecided(preset: CheckPreset) -> int:
-    return preset.undecided_days
-
-
 # After a look that said nothing, a link that nobody hurries for is not hurried for.
 _AFTER_NOTHING: Mapping[LinkState, Callable[[CheckPreset], int]] = {
     LinkState.DEAD: lambda preset: preset.dead_days,
@@ -60,7 +56,8 @@ def next_due(
     if after.state in _NEVER:
         return None
     if finding.verdict is CheckVerdict.UNDECIDED:
-        days = _AFTER_NOTHING.get(after.state, _undecided)(preset)
+        interval = _AFTER_NOTHING.get(after.state)
+        days = preset.undecided_days if interval is None else interval(preset)
     else:
         days = _interval(before, after, day, preset, key)
     if finding.retry_after_s is not None:
@@ -76,11 +73,8 @@ def _interval(
     if state is LinkState.DYING:
         return preset.failing_days
     if state is LinkState.DEAD:
-        if (
-            before.state is not LinkState.DEAD
-            or before.last_fail is None
-            or after.last_fail is None
-        ):
+        was_dead = before.state is LinkState.DEAD
+        if not was_dead or before.last_fail is None or after.last_fail is None:
             return preset.dead_days
         grown = after.last_fail - before.last_fail + preset.dead_growth if preset.dead_growth else 0
         return min(max(grown, preset.dead_days), preset.dead_limit_days)

@@ -1,12 +1,7 @@
 """Checker process: start-up, leases, runs, replacement tests, daily maintenance.
 
-Replacements that readers proposed are checked as any URL is (W17): with per-host limits, and only
-at hosts of the checker's own share. Once a day the checker of the first share purges expired rows
-(W39).
-
-    async with open_check_context(store, settings, [part], worker, clock=clock) as means:
-        await take_leases(means.tenure, stop, clock=clock, waiting=report)
-        tally = await CheckRun(means, plan).run(stop)
+Replacements that readers proposed are checked as any URL is (W17), at hosts of the checker's own share.
+Once a day the checker of the first share purges expired rows (W39).
 """
 
 import asyncio
@@ -17,7 +12,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Final
 
 from core.clock import Clock
@@ -26,9 +20,9 @@ from core.errors import BadUrlError, ConfigError, TransientError, WeboidError
 from core.urls import host_of
 from links.check_history import day_of
 from links.check_result import CheckResult
-from links.checker import due_urls
 from links.checker.check_leases import HostShare, LeaseHeldError
 from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnKept
+from links.checker.due_urls import next_due_day
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.probe_protocol import LinkProber
@@ -84,7 +78,13 @@ async def check_replacements(
     stages: Counter[ProposalStage] = Counter()
 
     async def keep(which: ReplacementProposal, finding: CheckResult) -> None:
-        stage = await asyncio.to_thread(_book, store, which, finding, examiner.clock.now(), around)
+        today = day_of(examiner.clock.now())
+
+        def record() -> ProposalStage | None:
+            with store.writing() as rows:
+                return record_replacement_test(rows, which, finding, today, around)
+
+        stage = await asyncio.to_thread(record)
         if stage is not None:
             stages[stage] += 1
             told(which, stage)
@@ -104,15 +104,12 @@ async def check_each_replacement(
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(which: ReplacementProposal) -> None:
-        async with room:
-            is_over = stop is not None and stop.is_set()
-            finding = None if is_over else await _looked(examiner, which.address)
-        if finding is not None:
-            await keep(which, finding)
-
-    async def guarded(which: ReplacementProposal) -> None:
         try:
-            await one(which)
+            async with room:
+                is_over = stop is not None and stop.is_set()
+                finding = None if is_over else await _looked(examiner, which.address)
+            if finding is not None:
+                await keep(which, finding)
         except WeboidError:
             raise
         except Exception:  # noqa: BLE001 one address must not end the others' turns
@@ -121,7 +118,7 @@ async def check_each_replacement(
     try:
         async with asyncio.TaskGroup() as group:
             for which in waiting:
-                group.create_task(guarded(which))
+                group.create_task(one(which))
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
 
@@ -139,17 +136,6 @@ async def _looked(examiner: ReplacementTester, address: str) -> CheckResult | No
                 raise
 
     return await asyncio.create_task(look())
-
-
-def _book(
-    store: RegistryStore,
-    which: ReplacementProposal,
-    finding: CheckResult,
-    now: datetime,
-    around: ProposalContext,
-) -> ProposalStage | None:
-    with store.writing() as rows:
-        return record_replacement_test(rows, which, finding, day_of(now), around)
 
 
 _MOST = 500  # of one round
@@ -351,7 +337,10 @@ async def check_continuously(
             backoff.reset()
             async with means.tenure.renewed():
                 await between(tally)
-                while not stop.is_set() and not await _is_due(means, plan):
+                while not stop.is_set():
+                    first = await means.desk.read(lambda rows: next_due_day(rows, plan.part))
+                    if first is not None and first <= day_of(means.clock.now()):
+                        break
                     await _wait(stop, idle_s)
         except WeboidError:
             raise
@@ -360,11 +349,6 @@ async def check_continuously(
             _LOG.exception("The pass ended by an internal error; the next begins in %g s.", pause_s)
             async with means.tenure.renewed():
                 await _wait(stop, pause_s)
-
-
-async def _is_due(means: CheckContext, plan: CheckPlan) -> bool:
-    first = await means.desk.read(lambda rows: due_urls.next_due_day(rows, plan.part))
-    return first is not None and first <= day_of(means.clock.now())
 
 
 async def _wait(stop: asyncio.Event, seconds: float) -> None:

@@ -1,13 +1,9 @@
 """Asynchronous connections to checked addresses, with browser-like TLS.
 
-A certificate error does not make a link dead, as readers click through it. So it leads to a second,
-lenient connection, and is recorded in the result. No secret is sent over either.
-
-Connections use the checked address itself, which prevents DNS rebinding. A host's permitted
-addresses are tried with overlap as browsers do (RFC 8305); when none is permitted, that is our
-refusal and no evidence against the link. `[egress] via` is not supported: a host for which a
-profile names another proxy is reported as blocked instead of being requested from the wrong
-address.
+A certificate error does not make a link dead, as readers click through it: it leads to a second,
+lenient connection, and is recorded in the result. Connections use the checked address itself, which
+prevents DNS rebinding; when a host has no permitted one, that is our refusal and no evidence against
+the link. `[egress] via` is not supported: such a host is reported as blocked.
 """
 
 import asyncio

@@ -9,14 +9,15 @@ as it may have more than fit in a window.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, or_, select, update
+from sqlalchemy import Connection, Row, Select, and_, func, or_, select, update
 
 from links.check_history import date_of
 from links.check_result import CheckMethod
 from links.checker.check_leases import HostShare
 from links.registry.schema import hosts, observations, refs, urls
+from links.registry.statements import batches
 from links.states import FailureProof, LinkHealth, LinkState
 from links.url_parts import SCHEMES, UrlParts
 
@@ -63,18 +64,25 @@ def _chosen() -> Select[tuple[object, ...]]:
     return select(*_COLUMNS).join_from(urls, hosts, hosts.c.id == urls.c.host_id)
 
 
-def new_due_urls(
-    connection: Connection, part: HostShare, day: int, *, after: DuePosition, limit: int
+def due_window(
+    connection: Connection,
+    part: HostShare,
+    day: int,
+    *,
+    after: DuePosition,
+    limit: int,
+    only_new: bool = False,
 ) -> list[DueUrl]:
-    """Return due URLs that were never checked, after a position."""
-    return _window(connection, part, day, after, limit, urls.c.checked_day.is_(None))
-
-
-def all_due_urls(
-    connection: Connection, part: HostShare, day: int, *, after: DuePosition, limit: int
-) -> list[DueUrl]:
-    """Return due URLs, new or not, after a position."""
-    return _window(connection, part, day, after, limit, None)
+    """Return due URLs after a position; `only_new`: those that were never checked."""
+    beyond = or_(
+        urls.c.due_day > after.due_day,
+        and_(urls.c.due_day == after.due_day, urls.c.key > after.key),
+    )
+    asked = _chosen().where(urls.c.due_day >= after.due_day, urls.c.due_day <= day, beyond)
+    if only_new:
+        asked = asked.where(urls.c.checked_day.is_(None))
+    asked = asked.where(part.condition()).order_by(urls.c.due_day, urls.c.key).limit(limit)
+    return [_due(row) for row in connection.execute(asked)]
 
 
 def due_urls_of_host(
@@ -93,17 +101,16 @@ def due_urls_of_host(
 
 def watched_urls_by_key(connection: Connection, keys: Sequence[bytes]) -> list[DueUrl]:
     """Return the watched URLs with these keys, due or not."""
-    found: list[DueUrl] = []
-    for start in range(0, len(keys), 500):
-        some = keys[start : start + 500]
-        found += [_due(row) for row in connection.execute(_chosen().where(urls.c.key.in_(some)))]
-    return found
+    return [
+        _due(row)
+        for some in batches(keys)
+        for row in connection.execute(_chosen().where(urls.c.key.in_(some)))
+    ]
 
 
 def make_urgent(connection: Connection, ids: Sequence[int]) -> None:
     """Schedule these URLs before all others, for the checker of their hosts."""
-    for start in range(0, len(ids), 500):
-        some = ids[start : start + 500]
+    for some in batches(ids):
         connection.execute(update(urls).where(urls.c.id.in_(some)).values(due_day=URGENT_DAY))
 
 
@@ -169,25 +176,6 @@ def health_of_row(row: Row[tuple[object, ...]]) -> LinkHealth:
     )
 
 
-def _window(
-    connection: Connection,
-    part: HostShare,
-    day: int,
-    after: DuePosition,
-    limit: int,
-    only: ColumnElement[bool] | None,
-) -> list[DueUrl]:
-    beyond = or_(
-        urls.c.due_day > after.due_day,
-        and_(urls.c.due_day == after.due_day, urls.c.key > after.key),
-    )
-    asked = _chosen().where(urls.c.due_day >= after.due_day, urls.c.due_day <= day, beyond)
-    if only is not None:
-        asked = asked.where(only)
-    asked = asked.where(part.condition()).order_by(urls.c.due_day, urls.c.key).limit(limit)
-    return [_due(row) for row in connection.execute(asked)]
-
-
 def _due(row: Row[tuple[object, ...]]) -> DueUrl:
     where = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path)
     return DueUrl(
@@ -238,19 +226,11 @@ def links_awaiting_browser(connection: Connection, *, limit: int) -> list[Awaiti
         .order_by(urls.c.opinion_day, urls.c.key)
         .limit(limit)
     )
-    return [_awaiting(row) for row in connection.execute(asked)]
-
-
-def _awaiting(row: Any) -> AwaitingLink:
-    url = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
-    begun = datetime.combine(date_of(row.opinion_day), time(), UTC)
-    return AwaitingLink(
-        row.id,
-        url,
-        (
-            begun
-            if row.last_look is None
-            else max(begun, datetime.fromtimestamp(row.last_look, UTC))
-        ),
-        row.spelling or url,
-    )
+    found = []
+    for row in connection.execute(asked):
+        url = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
+        since = datetime.combine(date_of(row.opinion_day), time(), UTC)
+        if row.last_look is not None:
+            since = max(since, datetime.fromtimestamp(row.last_look, UTC))
+        found.append(AwaitingLink(row.id, url, since, row.spelling or url))
+    return found

@@ -1,16 +1,10 @@
 """Per-host turns of requests, and the limit of open connections.
 
-A check that waits for a host holds no connection; it continues when both its turn has come and one
-of the `connections` is free.
-
-The timetable (`links.checker.timetable`) spaces checks of the URLs of a host. A check may send more
-requests: GET after HEAD, and redirects to other hosts; all of them are limited here. A check holds
-one host at a time: the last one it got a turn for, until it takes another or ends. Only then the
-host's gap begins, so that two requests cannot come closer in transit. It releases one host before
-it waits for the next, which excludes deadlocks.
-
-A host that is the target of thousands of URLs would block everything, so a check that would wait
-too long is cancelled, with `ActiveCheck.is_crowded` set.
+The timetable (`links.checker.timetable`) spaces checks of the URLs of a host; a check may send more
+requests, after redirects to other hosts too, and all are limited here. A check holds one host at a
+time, until it takes another or ends: only then the host's gap begins, so that two requests cannot come
+closer in transit. A check that waits holds no connection, and is cancelled when it would wait too long
+(`ActiveCheck.is_crowded`), as one host may be the target of thousands of URLs.
 """
 
 import asyncio

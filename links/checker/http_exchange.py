@@ -2,14 +2,11 @@
 
 Sites block clients that look like programs, so Accept, Accept-Language and Accept-Encoding are
 those of browsers, over HTTP/1.1. They block more clients with *link* in their name (links.md 5.5),
-so the user agent must not contain that word; it gives a purpose and a contact. No Referer is sent,
-and only cookies that the same chain of redirects set.
-
-At most `HEAD_BYTES` and `BODY_BYTES` are stored, however much is sent, and both reads have a time
-limit. An answer that breaks off after its status line counts as an answer.
+so the user agent must not contain that word. No Referer is sent.
 
 The parser is not a library's because libraries reject what browsers accept: a line without a colon,
-line ends without a carriage return, bytes after the answer to HEAD, a broken chunk.
+line ends without a carriage return, bytes after the answer to HEAD, a broken chunk. An answer that
+breaks off after its status line counts as an answer.
 """
 
 import asyncio

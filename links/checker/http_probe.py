@@ -34,7 +34,7 @@ from links.checker.dns_resolver import DnsResolver
 from links.checker.fetch_errors import FetchFailure, NoAnswerError
 from links.checker.http_exchange import HttpAnswer, RequestWriter, exchange
 from links.checker.probe_protocol import RequestLimiter
-from links.checker.redirect_chain import ProbeBudget, RedirectChain, failed_trace
+from links.checker.redirect_chain import ProbeBudget, RedirectChain
 from net.address_policy import Address
 from net.public_suffix import warm_up
 
@@ -106,15 +106,15 @@ class HttpProber:
         try:
             finding = await look(fetch_key(url, allow_single_label=True))
         except BadUrlError as error:
-            finding = judge_trace(
-                failed_trace(url, FetchFailure.URL, error.reason), self._clock.now()
-            )
+            finding = self._failed(url, FetchFailure.URL, error.reason)
         except Exception as error:  # noqa: BLE001 one URL must not end a pass over millions
             _log.exception("A look at %s failed: this is a bug.", url[:200])
-            finding = judge_trace(
-                failed_trace(url, FetchFailure.FAULT, type(error).__name__), self._clock.now()
-            )
+            finding = self._failed(url, FetchFailure.FAULT, type(error).__name__)
         return replace(finding, seconds=self._clock.monotonic() - began)
+
+    def _failed(self, url: str, trouble: FetchFailure, detail: str) -> CheckResult:
+        trace = ProbeTrace(url, CheckMethod.HEAD, trouble=trouble, detail=detail)
+        return judge_trace(trace, self._clock.now())
 
     async def _look(
         self, url: str, *, get_only: bool, compare: Callable[[CheckResult], bool] | None
@@ -128,9 +128,7 @@ class HttpProber:
             trace = await self._chain(url, CheckMethod.GET, budget)
             compared = judge_trace(trace, self._clock.now())
         compared = await self._beside(url, trace, compared)
-        if (
-            compared.verdict is not CheckVerdict.SUSPECT
-        ):  # it may say nothing, or fail for want of luck
+        if compared.verdict is not CheckVerdict.SUSPECT:  # nothing, or a failure for want of luck
             return finding
         return replace(compared, hops=finding.hops, head_fails=finding.head_fails)
 

@@ -140,8 +140,3 @@ class RedirectChain:
             return False  # a page that renews itself
         self.trace = replace(self.trace, hops=(*self.trace.hops, RedirectHop(status, to)))
         return True
-
-
-def failed_trace(url: str, trouble: FetchFailure, detail: str) -> ProbeTrace:
-    """Build the trace of a URL that was not requested."""
-    return ProbeTrace(url, CheckMethod.HEAD, trouble=trouble, detail=detail)

@@ -1,17 +1,11 @@
 """Effect of check results on the rows of URLs, written in batches exactly once.
 
-States, intervals and history are computed by `links.states`, `links.checker.check_schedule` and
-`links.check_history`.
-
-    with store.writing() as rows:
-        booked = record_results(rows, results, rules)
-
 A batch of a run has a number (`advance_run`), so that a batch whose commit confirmation was lost is
 not written twice. Results are applied to the current rows, not to those at the start of the check:
 in between a person may have marked a URL, or a page lost it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -244,20 +238,13 @@ def advance_run(connection: Connection, pass_id: int, batch: int, done: int) -> 
     return changed.rowcount == 1
 
 
-class HostDelay(NamedTuple):
-    """Host that asked for a delay: its due URLs are postponed to that day."""
-
-    host_id: int
-    due_day: int
-
-
-def delay_hosts(connection: Connection, delays: Iterable[HostDelay], *, horizon: int) -> None:
+def delay_hosts(connection: Connection, delays: Mapping[int, int], *, horizon: int) -> None:
     """Move URLs of these hosts that are due up to the horizon to a later day, without a result."""
-    for each in delays:
+    for host_id, due_day in delays.items():
         connection.execute(
             update(urls)
-            .where(urls.c.host_id == each.host_id, urls.c.due_day <= horizon)
-            .values(due_day=each.due_day)
+            .where(urls.c.host_id == host_id, urls.c.due_day <= horizon)
+            .values(due_day=due_day)
         )
 
 

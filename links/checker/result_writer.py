@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -21,7 +22,6 @@ from links.checker.check_schedule import CheckRunRow
 from links.checker.due_urls import DueUrl
 from links.checker.result_store import (
     CheckRules,
-    HostDelay,
     RecordedResult,
     UrlCheckResult,
     advance_run,
@@ -68,15 +68,12 @@ class LeaseHolder:
         """Claim all leases or none; LeaseHeldError when another checker has one of them."""
         began, now = self._clock.monotonic(), int(self._clock.now().timestamp())
 
-        def all_of_them(rows: Connection) -> list[CheckLease]:
-            return [
-                lease_rows.take_check_lease(
-                    rows, part, self._holder, now=now, length_s=self._length_s
-                )
-                for part in self._parts
-            ]
-
-        self.leases = await self._desk.try_write(all_of_them)
+        take = partial(
+            lease_rows.take_check_lease, holder=self._holder, now=now, length_s=self._length_s
+        )
+        self.leases = await self._desk.try_write(
+            lambda rows: [take(rows, part) for part in self._parts]
+        )
         self._valid_until = began + self._length_s
 
     async def run(self) -> None:
@@ -124,27 +121,19 @@ class LeaseHolder:
 
 
 @dataclass(frozen=True, slots=True)
-class DelayedUrl:
-    """URL that was not requested because its host asked for a delay until that day."""
-
-    url: DueUrl
-    due_day: int
-
-
-@dataclass(frozen=True, slots=True)
 class ResultBatch:
     """Batch of results, host delays, and URLs whose results cannot be stored."""
 
     number: int
     results: list[tuple[DueUrl, UrlCheckResult]] = field(default_factory=list)
-    later: list[DelayedUrl] = field(default_factory=list)
+    later: list[tuple[DueUrl, int]] = field(default_factory=list)  # with the day asked for
     broken: list[DueUrl] = field(default_factory=list)
 
     @property
     def urls(self) -> list[DueUrl]:
         """Return the URLs that it settles."""
         looked = [url for url, _ in self.results]
-        return [*looked, *(each.url for each in self.later), *self.broken]
+        return [*looked, *(url for url, _ in self.later), *self.broken]
 
 
 class ResultWriter:
@@ -169,7 +158,7 @@ class ResultWriter:
         self._horizon = horizon
         self._on_kept = on_kept
         self._results: deque[tuple[DueUrl, UrlCheckResult]] = deque()
-        self._later: deque[DelayedUrl] = deque()
+        self._later: deque[tuple[DueUrl, int]] = deque()
         self._broken_urls: deque[DueUrl] = deque()
         self._under_way = 0
         self._closing = False
@@ -190,7 +179,7 @@ class ResultWriter:
 
     def put_later(self, url: DueUrl, due_day: int) -> None:
         """Schedule the URL, and its host's others, for that day."""
-        self._later.append(DelayedUrl(url, due_day))
+        self._later.append((url, due_day))
         self._wake()
 
     def put_broken(self, url: DueUrl) -> None:
@@ -294,7 +283,7 @@ class ResultWriter:
             lease_rows.hold_check_lease(rows, lease)
         if not advance_run(rows, self._pass_id, batch.number, len(batch.results)):
             return []  # it was kept before: its answer was lost when the database went away
-        hosts = {each.url.host_id: each.due_day for each in batch.later}
-        delay_hosts(rows, (HostDelay(*pair) for pair in hosts.items()), horizon=self._horizon)
+        hosts = {url.host_id: due_day for url, due_day in batch.later}
+        delay_hosts(rows, hosts, horizon=self._horizon)
         postpone_urls(rows, [url.id for url in batch.broken], due_day=self._horizon + 1)
         return record_results(rows, [result for _, result in batch.results], self._rules)

@@ -17,7 +17,7 @@ overtaken. Every operation takes O(log n) steps; memory is bounded by `room` and
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -33,9 +33,7 @@ LEAST_GAP_S = 0.05  # that people may set for a host …
 LARGEST_GAP_S = 120.0  # … and the largest: a look of two requests must end within its turns
 GAP_SETTING = "gap_s"
 
-Deciding = Callable[
-    [str, str], str | None
-]  # `links.feedback.marks.MarkSet.setting`: of a URL, by key
+Deciding = Callable[[str, str], str | None]  # `links.feedback.marks.MarkSet.setting`
 
 
 def parse_gap(text: str) -> float | None:
@@ -201,12 +199,9 @@ class Timetable(Generic[P]):
         self._condemned: dict[str, CheckResult] = {}
         self._judged: deque[CheckTurn[P]] = deque()
         self._ready: list[tuple[int, int, _TimetableHost[P]]] = []  # by the place of its first URL
-        self._waiting: list[
-            tuple[float, int, _TimetableHost[P]]
-        ] = []  # by the moment it may be asked
-        self._idle: list[
-            tuple[float, int, _TimetableHost[P]]
-        ] = []  # by the moment it may be forgotten
+        # By the moment it may be asked, and by the one it may be forgotten.
+        self._waiting: list[tuple[float, int, _TimetableHost[P]]] = []
+        self._idle: list[tuple[float, int, _TimetableHost[P]]] = []
 
     def __len__(self) -> int:
         """Return the number of URLs that wait or are being checked."""
@@ -313,13 +308,6 @@ class Timetable(Generic[P]):
         self._place(host)
         return not again
 
-    def put_off(self, host: str, until: float, now: float) -> None:
-        """Pause the host until that time; beyond the patience its URLs are returned."""
-        known = self._known(host)
-        self._leave(known, until, now)
-        if known.busy is None:
-            self._place(known)
-
     def condemn(self, host: str, finding: CheckResult) -> None:
         """Mark the host as failed: for the rest of the run the result applies to its inferable URLs."""
         inferred = replace(
@@ -338,7 +326,7 @@ class Timetable(Generic[P]):
         if known is None:
             return
         own = deque(entry for entry in known.queue if not entry[1].inferable)
-        self._judge(
+        self._judged.extend(
             turn._replace(move=TurnAction.INFER, finding=inferred)
             for _, turn in known.queue
             if turn.inferable
@@ -353,13 +341,6 @@ class Timetable(Generic[P]):
         for host in self._hosts.values():
             host.code = -1
             host.alike.clear()
-
-    def _known(self, name: str) -> _TimetableHost[P]:
-        host = self._hosts.get(name)
-        if host is None:
-            host = self._hosts[name] = _TimetableHost(name)
-            self._place(host)
-        return host
 
     def _place(self, host: _TimetableHost[P]) -> None:
         """Set the single queue entry of an idle host: ready, waiting, or without URLs."""
@@ -403,14 +384,10 @@ class Timetable(Generic[P]):
         if until - now <= self._patience_s:
             return
         host.away = True
-        self._judge(
+        self._judged.extend(
             turn._replace(move=TurnAction.LATER, until=host.ready) for _, turn in host.queue
         )
         host.queue.clear()
-
-    def _judge(self, turns: Iterable[CheckTurn[P]]) -> None:
-        """Schedule these to be returned before any request."""
-        self._judged.extend(turns)
 
 
 def _is_host_wide(finding: CheckResult) -> bool:

@@ -133,10 +133,8 @@ class TimetableFeed:
         self._trusts_tags = trusts_tags
         self._horizon = 0
         self._today = 0
-        self._after: dict[bool, DuePosition | None] = {
-            True: None,
-            False: None,
-        }  # by whether new alone
+        # By whether new alone.
+        self._after: dict[bool, DuePosition | None] = {True: None, False: None}
         self._crowded: set[int] = set()  # hosts with more than was taken
         self._ready: set[int] = set()  # … of which some may be taken again
         self._named: deque[DueUrl] = deque()
@@ -196,7 +194,7 @@ class TimetableFeed:
     async def fill_urgent(self) -> None:
         """Read URLs that were requested by name."""
         found = await self._desk.read(
-            lambda rows: due_urls.all_due_urls(
+            lambda rows: due_urls.due_window(
                 rows, self._part, URGENT_DAY, after=START, limit=self._window
             )
         )
@@ -228,9 +226,10 @@ class TimetableFeed:
         self._ready.discard(host_id)
 
     async def _read_window(self, after: DuePosition, *, is_new: bool) -> None:
-        read = due_urls.new_due_urls if is_new else due_urls.all_due_urls
         found = await self._desk.read(
-            lambda rows: read(rows, self._part, self._horizon, after=after, limit=self._window)
+            lambda rows: due_urls.due_window(
+                *(rows, self._part, self._horizon), after=after, limit=self._window, only_new=is_new
+            )
         )
         self._after[is_new] = found[-1].place if len(found) == self._window else None
         await self._take(found)
@@ -262,7 +261,7 @@ class TimetableFeed:
             tagged = await self._desk.read(lambda rows: links_tagged_dead(rows, alive))
             decided |= dict.fromkeys(tagged)
         settled = [
-            url for url in fresh if decided[url.id] is not None or (url.standing.state in SETTLED)
+            url for url in fresh if decided[url.id] is not None or url.standing.state in SETTLED
         ]
         if settled:
             again = self._today + _MARKED_DAYS

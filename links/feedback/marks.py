@@ -1,12 +1,8 @@
 """Operator marks on URLs: always alive, always dead, excluded, and check settings.
 
-A mark applies to the URLs that a pattern matches (`core.url_patterns`: a URL, a prefix, a host, a
-domain, an expression), has a reason and an author, and ends when it expires or is lifted. The most
-specific pattern decides; of equal ones the newest mark. ALWAYS exempts its matches from less
-specific marks. A setting is decided for each key separately, in the same order.
-
-`MarkSet` is an immutable snapshot; `LiveMarks` reloads the table when it changed. `put_marks` and
-`lift_marks` write the table, `apply_marks` the states of the matching URLs.
+A mark applies to the URLs that a pattern matches (`core.url_patterns`), has a reason and an author, and
+ends when it expires or is lifted. The most specific pattern decides; of equal ones the newest mark.
+ALWAYS exempts its matches from less specific marks. A setting is decided for each key separately.
 
 A mark is effective as soon as it is stored; the states that readers see follow by `apply_marks`, in
 idempotent batches that may be interrupted. A URL to which no mark applies any more is watched

@@ -1,13 +1,11 @@
 """Pseudonymous reporters, and rate limits on what they may submit.
 
-Reporters are keyed digests. The key is a file of the collection, made at first use. Without it a
-digest cannot be attributed, not even by trying all addresses; deleting the file invalidates all
-digests. Fronts on several machines that share a registry need the same file to count a reader once.
+Reporters are keyed digests. Without the key, a file of the collection, a digest cannot be attributed,
+not even by trying all addresses. Fronts on several machines that share a registry need the same file.
 
-There is a minimum interval between two acts of a kind by one reporter, and a daily maximum for all
-reporters together. Both are conditional writes of the transaction that does the act: a refused act
-writes nothing, however many processes run concurrently, and refused or failed acts do not count. A
-withdrawal does not restore the quota, as alternate reports and withdrawals would have no limit.
+There is a minimum interval between two acts of a kind by one reporter, and a daily maximum for all.
+Both are conditional writes of the transaction that does the act, so that refused or failed acts do not
+count. A withdrawal does not restore the quota, as alternate reports and withdrawals had no limit then.
 """
 
 import contextlib

@@ -1,16 +1,13 @@
 """Reader reports that a link marked dead is reachable.
 
-A report is a note and changes no state: its URL is checked as any other. It applies to one URL, or
-to a domain with a path prefix (``example.org/docs/``), which stands for the URLs below it that are
-watched now. It is deleted after the next regular good check (`drop_reports`), after six months at
-the latest, and when it is withdrawn; a repeated report renews it.
+A report is a note and changes no state. It applies to one URL, or to a domain with a path prefix
+(``example.org/docs/``), which stands for the URLs below it that are watched now. It is deleted after
+the next regular good check, after six months at the latest, and when it is withdrawn.
 
 When half of the watched URLs of a registrable domain are reported, the whole domain is presumed
-reachable for six months, later URLs of its hosts included
-(`links.registry.quirks.HostQuirk.PRESUMED_REACHABLE`). This requires `PRESUMING_REPORTERS` of
+reachable for six months, later URLs of its hosts included. This requires `PRESUMING_REPORTERS` of
 different address ranges on `PRESUMING_DAYS` days, and half must remain when any single one of them
-is left out (M5). The presumption is a note beside the links, and the bot does not edit them; states
-and lists stay as they are.
+is left out (M5). The bot does not edit such links; states and lists stay as they are.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,18 +1,11 @@
 """Database of the link registry: opening, transactions, schema upgrade, table copy.
 
-The schema version is stored in ``link_version``; a step in `links.registry.migrations` leads from
-one to the next. Opening a current registry costs one query. An older or empty database is upgraded
-in one transaction, so that concurrent openers both find a complete schema. A newer one is not
-touched.
-
     with store.reading() as rows:      # one snapshot
-        rows.execute(select(urls.c.state)…)
     with store.writing() as rows:      # all of it, or nothing
-        rows.execute(insert(urls)…)
 
-Statements use SQLAlchemy over `links.registry.schema` and run on SQLite and PostgreSQL.
-Thread-safe; on SQLite writers are serialized. A database that is unreachable, locked or overloaded
-raises TransientError.
+An older or empty database is upgraded in one transaction, so that concurrent openers both find a
+complete schema; a newer one is not touched. Thread-safe; on SQLite writers are serialized. A database
+that is unreachable, locked or overloaded raises TransientError.
 """
 
 import sqlite3
@@ -219,7 +212,10 @@ class RegistryStore:
             yield
         except Exception as error:
             if self._is_gone(error):
-                raise self._gone(error) from error
+                said = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
+                raise TransientError(
+                    f"The link registry at {self.where} does not answer: {said}."
+                ) from error
             raise
 
     def _is_gone(self, error: Exception) -> bool:
@@ -238,10 +234,6 @@ class RegistryStore:
             return True
         return type(first) is sqlite3.DatabaseError  # "file is not a database", "malformed"
 
-    def _gone(self, error: Exception) -> TransientError:
-        said = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
-        return TransientError(f"The link registry at {self.where} does not answer: {said}.")
-
 
 def open_registry_store(layout: Layout, url: str = "") -> RegistryStore:
     """Open and upgrade the registry of a collection, or the one beside the index that `url` names.
@@ -249,12 +241,14 @@ def open_registry_store(layout: Layout, url: str = "") -> RegistryStore:
     Raises CollectionVersionError when a newer Weboid made it, ConfigError for an invalid `url`.
     """
     address = parse_index_url(url) if url else None
-    store = _own(layout.links_db) if address is None else _shared(address)
+    store, is_ready = _opened(layout, address)
     try:
-        with store.reading() as connection:
-            is_ready = version_of(connection) == HEAD
         if not is_ready:
-            _prepare(store, address)
+            with store._mapped():  # noqa: SLF001
+                if address is not None:
+                    create_schema(store.engine, address.index)
+            with store.writing() as connection:
+                upgrade_schema(connection, store.where)
     except BaseException:
         store.close()
         raise
@@ -265,25 +259,21 @@ def open_registry_read_only(layout: Layout, url: str = "") -> RegistryStore | No
     """Open the registry without an upgrade; None when it is missing or has another version."""
     if not url and not layout.links_db.is_file():
         return None
-    store = _shared(parse_index_url(url)) if url else _own(layout.links_db)
+    store, is_ready = _opened(layout, parse_index_url(url) if url else None)
+    if not is_ready:
+        store.close()
+    return store if is_ready else None
+
+
+def _opened(layout: Layout, address: IndexAddress | None) -> tuple[RegistryStore, bool]:
+    """Open the database; return it, and True when it has the current version."""
+    store = _own(layout.links_db) if address is None else _shared(address)
     try:
         with store.reading() as connection:
-            is_ready = version_of(connection) == HEAD
+            return store, version_of(connection) == HEAD
     except BaseException:
         store.close()
         raise
-    if not is_ready:
-        store.close()
-        return None
-    return store
-
-
-def _prepare(store: RegistryStore, address: IndexAddress | None) -> None:
-    with store._mapped():  # noqa: SLF001
-        if address is not None:
-            create_schema(store.engine, address.index)
-    with store.writing() as connection:
-        upgrade_schema(connection, store.where)
 
 
 def _own(path: Path) -> RegistryStore:

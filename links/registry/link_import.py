@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import delete, select
 
 from core.errors import InputError
 from links.registry.database import RegistryStore
@@ -187,7 +187,11 @@ class LinkImporter:
             rules = self._rules.rules_of(connection, wiki_id)
             put = [PutPage(page.name, sorted_links(page.urls, rules)) for page in batch]
             result = put_pages(connection, wiki_id, put, day=self._day)
-            self._note(connection, number_of(wiki_id, batch[-1].name.page_id), done, len(batch))
+            if self._digest:
+                last = number_of(wiki_id, batch[-1].name.page_id)
+                pages = done.resumed + done.pages + len(batch)
+                row = {"digest": self._digest, "page": last, "pages": pages, "day": self._day}
+                upsert(connection, imports, ["digest"], [row])
         for each in put:
             self._count(done, each.links)
         done.added += result.added
@@ -198,12 +202,6 @@ class LinkImporter:
         for link in links:
             done.links += 1
             done.sorts[link.sort] += 1
-
-    def _note(self, connection: Connection, last: int, done: ImportSummary, more: int) -> None:
-        if self._digest:
-            pages = done.resumed + done.pages + more
-            row = {"digest": self._digest, "page": last, "pages": pages, "day": self._day}
-            upsert(connection, imports, ["digest"], [row])
 
 
 def sorted_links(urls: Iterable[str], rules: WikiRules) -> tuple[ClassifiedLink, ...]:

@@ -3,14 +3,10 @@
     with store.reading() as rows:
         found = search_links(rows, parse_link_pattern("*.example.org/a"), LinkQuery(wiki_id=3))
 
-Links are ordered by domain index and path. A pattern is one range of hosts and, on each host, one
-range of paths, so that every link examined is found by an index. Other conditions (scheme, port,
-state, wiki) are checked link by link; one call examines `SCAN_LIMIT` links at most and may return
-fewer than requested. `LinkSearchResult.after` is the cursor for the next call and stays valid when
-links are added or removed.
-
-A link on a wiki's exclusion list is watched and archived as any other, but is not found here by way
-of that wiki's pages (X05), except with `LinkQuery.with_excluded`.
+Links are ordered by domain index and path. Every link examined is found by an index; conditions on
+scheme, port, state and wiki are checked link by link, so one call examines `SCAN_LIMIT` links at most
+and may return fewer than requested. A link on a wiki's exclusion list is not found here by way of that
+wiki's pages (X05), except with `LinkQuery.with_excluded`.
 """
 
 import base64

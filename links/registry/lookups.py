@@ -12,7 +12,6 @@ from sqlalchemy import (
     ColumnElement,
     Integer,
     LargeBinary,
-    Select,
     cast,
     func,
     literal_column,
@@ -150,12 +149,9 @@ _ZERO: ColumnElement[Any] = literal_column("0")
 _EMPTY: ColumnElement[Any] = literal_column("''")
 _NONE = cast(null(), LargeBinary)
 _URL_QUIRK, _COPY, _REPORT, _REPLACEMENT, _SPAM, _INVALID = range(6)
+_TAGS: list[ColumnElement[Any]] = [literal_column(str(number)) for number in range(6)]
 _NOBODY = (0,)  # no row has that number
 _PAGE = len(COLUMNS)
-
-
-def _tag(number: int) -> ColumnElement[Any]:
-    return literal_column(str(number))
 
 
 BY_TITLE = SqlStatement(
@@ -176,36 +172,36 @@ LINKS = SqlStatement(
 ASIDE = SqlStatement(
     union_all(
         select(
-            *(_tag(_URL_QUIRK), url_quirks.c.url_id, url_quirks.c.kind),
+            *(_TAGS[_URL_QUIRK], url_quirks.c.url_id, url_quirks.c.kind),
             *(url_quirks.c.value, _EMPTY, _EMPTY, _EMPTY),
             *(url_quirks.c.first_day, url_quirks.c.last_day, _ZERO, _NONE),
         ).where(url_quirks.c.url_id.in_(many("ids"))),
         select(
-            *(_tag(_COPY), copies.c.url_id, _ZERO),
+            *(_TAGS[_COPY], copies.c.url_id, _ZERO),
             *(copies.c.service, copies.c.address, copies.c.timestamp, copies.c.chosen_by),
             *(copies.c.found_day, copies.c.checked_day, cast(copies.c.is_locked, Integer), _NONE),
         ).where(copies.c.url_id.in_(many("ids"))),
         select(
-            *(_tag(_REPORT), reports.c.url_id, func.count()),
+            *(_TAGS[_REPORT], reports.c.url_id, func.count()),
             *(_EMPTY, _EMPTY, _EMPTY, _EMPTY),
             *(func.max(reports.c.expires_day), _ZERO, _ZERO, _NONE),
         )
         .where(reports.c.url_id.in_(many("ids")), reports.c.expires_day >= one("day"))
         .group_by(reports.c.url_id),
         select(
-            *(_tag(_REPLACEMENT), replacements.c.url_id, replacements.c.state),
+            *(_TAGS[_REPLACEMENT], replacements.c.url_id, replacements.c.state),
             *(replacements.c.address, _EMPTY, _EMPTY, _EMPTY),
             *(replacements.c.tested_day, _ZERO, _ZERO, _NONE),
         ).where(replacements.c.url_id.in_(many("ids"))),
         select(
-            *(_tag(_SPAM), spam_hits.c.page, spam_hits.c.line),
+            *(_TAGS[_SPAM], spam_hits.c.page, spam_hits.c.line),
             *(spam_hits.c.url, spam_hits.c.list, _EMPTY, _EMPTY),
             *(spam_hits.c.first_day, spam_hits.c.last_day, _ZERO, _NONE),
         )
         .join(pages, pages.c.id == spam_hits.c.page)
         .where(spam_hits.c.page.in_(many("pages")), is_present()),
         select(
-            *(_tag(_INVALID), invalid.c.page, _ZERO),
+            *(_TAGS[_INVALID], invalid.c.page, _ZERO),
             *(invalid.c.reason, _EMPTY, _EMPTY, _EMPTY),
             *(invalid.c.first_day, _ZERO, _ZERO, invalid.c.text),
         ).where(invalid.c.page.in_(many("pages"))),
@@ -215,42 +211,32 @@ ASIDE = SqlStatement(
 _USE = select(
     *page_book.COLUMNS, refs.c.url_id, refs.c.first_day, refs.c.gone_day, refs.c.spelling
 ).select_from(refs.join(pages, pages.c.id == refs.c.page))
-USES_IN_WIKI = SqlStatement(
-    _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after"), refs.c.page < one("before"))
-    .order_by(refs.c.page)
-    .limit(one("most"))
-)
-USES_IN_FARM = SqlStatement(
-    _USE.join(wikis, wikis.c.id == pages.c.wiki_id)
-    .where(refs.c.url_id == one("url"), refs.c.page > one("after"), wikis.c.farm_id == one("farm"))
-    .order_by(refs.c.page)
-    .limit(one("most"))
-)
-USES_ANYWHERE = SqlStatement(
+_OF_URL = (
     _USE.where(refs.c.url_id == one("url"), refs.c.page > one("after"))
     .order_by(refs.c.page)
     .limit(one("most"))
+)
+USES_ANYWHERE = SqlStatement(_OF_URL)
+USES_IN_WIKI = SqlStatement(_OF_URL.where(refs.c.page < one("before")))
+USES_IN_FARM = SqlStatement(
+    _OF_URL.join(wikis, wikis.c.id == pages.c.wiki_id).where(wikis.c.farm_id == one("farm"))
 )
 
 
 def _beyond(first: Any, second: Any) -> Any:
     """Build the condition for rows after a cursor, in the order of both columns."""
-    return (first >= one("after"), or_(first > one("after"), second > one("after_second")))
-
-
-def _host_uses() -> Select[Any]:
-    return (
-        _USE.join(urls, urls.c.id == refs.c.url_id)
-        .join(hosts, hosts.c.id == urls.c.host_id)
-        .where(hosts.c.name == one("host"), *_beyond(urls.c.id, refs.c.page))
-        .where(urls.c.state.in_(many("states")))
-        .order_by(urls.c.id, refs.c.page)
-        .limit(one("most"))
-    )
+    return first >= one("after"), or_(first > one("after"), second > one("after_second"))
 
 
 HOST_USES_IN_WIKI = SqlStatement(
-    _host_uses().where(refs.c.page > one("first"), refs.c.page < one("before")), "states"
+    _USE.join(urls, urls.c.id == refs.c.url_id)
+    .join(hosts, hosts.c.id == urls.c.host_id)
+    .where(hosts.c.name == one("host"), *_beyond(urls.c.id, refs.c.page))
+    .where(urls.c.state.in_(many("states")))
+    .where(refs.c.page > one("first"), refs.c.page < one("before"))
+    .order_by(urls.c.id, refs.c.page)
+    .limit(one("most")),
+    "states",
 )
 LINKS_OF_WIKI = SqlStatement(
     _USE.join(urls, urls.c.id == refs.c.url_id)
@@ -270,20 +256,14 @@ PAGES_OF_WIKI = SqlStatement(
     .order_by(pages.c.id)
     .limit(one("most"))
 )
-URLS_OF_HOST = SqlStatement(
-    select_url_rows()
-    .where(hosts.c.name == one("host"), urls.c.id > one("after"), urls.c.state.in_(many("states")))
-    .order_by(urls.c.id)
-    .limit(one("most")),
-    "states",
-)
-ALL_URLS = SqlStatement(
+_IN_STATES = (
     select_url_rows()
     .where(urls.c.id > one("after"), urls.c.state.in_(many("states")))
     .order_by(urls.c.id)
-    .limit(one("most")),
-    "states",
+    .limit(one("most"))
 )
+ALL_URLS = SqlStatement(_IN_STATES, "states")
+URLS_OF_HOST = SqlStatement(_IN_STATES.where(hosts.c.name == one("host")), "states")
 REFUSED_USES = SqlStatement(
     select(*page_book.COLUMNS, invalid.c.reason, invalid.c.first_day)
     .join(pages, pages.c.id == invalid.c.page)
@@ -380,13 +360,8 @@ def uses_of_host(
 
     `after` is `url_id` and the page's number of the last use of the previous result.
     """
-    asked = {
-        "host": host,
-        "most": limit,
-        "states": states,
-        "after": after[0],
-        "after_second": after[1],
-    }
+    asked = {"host": host, "most": limit, "states": states}
+    asked |= {"after": after[0], "after_second": after[1]}
     ends = {"first": number_of(wiki.id, 0), "before": number_of(wiki.id + 1, 0)}
     return _uses(HOST_USES_IN_WIKI.rows(reader, {**asked, **ends}))
 
@@ -448,29 +423,20 @@ def _with_all(
     }
     refused: dict[int, list[InvalidLink]] = {}
     spam: dict[int, list[SpamFacts]] = {}
-    for found in _aside(rows, numbers, reader, day):
-        tag, owner, number, text, other, _, _, first, last, _, raw = found
-        if tag < _SPAM:
-            kept.setdefault(owner, []).append(found)
-        elif tag == _SPAM:
-            spam.setdefault(owner, []).append(SpamFacts(text, other, number, first, last))
-        else:
-            said = bytes(raw).decode("utf-8", "surrogatepass")
-            refused.setdefault(owner, []).append(InvalidLink(said, text, first))
+    for ids, page_ids in zip_longest(batches(rows), batches(numbers), fillvalue=_NOBODY):
+        for found in ASIDE.rows(reader, {"ids": ids, "pages": page_ids, "day": day}):
+            tag, owner, number, text, other, _, _, first, last, _, raw = found
+            if tag < _SPAM:
+                kept.setdefault(owner, []).append(found)
+            elif tag == _SPAM:
+                spam.setdefault(owner, []).append(SpamFacts(text, other, number, first, last))
+            else:
+                said = bytes(raw).decode("utf-8", "surrogatepass")
+                refused.setdefault(owner, []).append(InvalidLink(said, text, first))
     facts = {
         id_: _facts(row, kept.get(id_, ()), of_hosts.get(row.host, ())) for id_, row in rows.items()
     }
     return facts, refused, spam
-
-
-def _aside(
-    rows: dict[int, UrlRow], numbers: Collection[int], reader: Reader, day: int
-) -> list[Any]:
-    found: list[Any] = []
-    for ids, page_ids in zip_longest(batches(rows), batches(numbers), fillvalue=_NOBODY):
-        asked = {"ids": ids, "pages": page_ids, "day": day}
-        found += ASIDE.rows(reader, asked)
-    return found
 
 
 def _facts(row: UrlRow, kept: Sequence[Any], of_host: tuple[QuirkFacts, ...]) -> UrlFacts:

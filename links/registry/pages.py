@@ -1,9 +1,8 @@
 """Pages of wikis and the links on them, as written by synchronisation.
 
-Only synchronisation creates and deletes pages. It touches each page every week or two, which marks
-the page stale; it reads stale pages, oldest first, and writes their URLs. A removed reference is
-kept for a while, with the day of its removal (A24, W64); a restored one keeps its first day. A
-page's references are written at once, many pages in one transaction (A25).
+Synchronisation touches each page every week or two, which marks it stale; it reads stale pages, oldest
+first, and writes their URLs, many pages in one transaction (A25). A removed reference is kept for a
+while, with the day of its removal (A24, W64); a restored one keeps its first day.
 
 A page's number has the wiki in its high bits and the wiki's own page id in its low bits, so that it
 survives a move (W33) and a wiki's pages are adjacent in indexes.

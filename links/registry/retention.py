@@ -1,13 +1,9 @@
 """Retention: removal of pages, links, URLs and observations that have expired.
 
 A page is deleted when synchronisation has not seen it for `keep_days`, counted from the wiki's last
-synchronisation instead of today, so that a wiki without updates loses nothing. A removed link is
-deleted as long after its removal. A URL is deleted with all dependent rows when no page has it and
-none had for `keep_days`; a host with its last URL and its last quirk. Quirks are deleted when they
-expire (W47, W56), observations after 200 days, reports when they expire.
-
-The work is done in small transactions, each of which leaves the registry consistent: a purge may be
-interrupted at any time, and the next one continues.
+synchronisation instead of today, so that a wiki without updates loses nothing. A URL is deleted with
+all dependent rows when no page has it and none had for `keep_days`; a host with its last URL and its
+last quirk. A purge may be interrupted at any time, and the next one continues.
 """
 
 from collections.abc import Callable, Iterable
@@ -89,6 +85,10 @@ def _oldest(table: Table, *conditions: Any) -> SqlStatement:
     return SqlStatement(chosen)
 
 
+def _count(table: Table, *conditions: Any) -> SqlStatement:
+    return SqlStatement(select(func.count()).select_from(table).where(*conditions))
+
+
 NEWEST_PAGE = SqlStatement(
     select(func.max(pages.c.touched_day)).where(pages.c.wiki_id == one("wiki"))
 )
@@ -125,16 +125,13 @@ FORGET_HOSTS = SqlStatement(
 )
 GONE_LINKS = _oldest(refs, refs.c.gone_day <= one("before"))
 OLD_URL_QUIRKS = _oldest(url_quirks, url_quirks.c.last_day <= one("before"))
-OLD_HOST_QUIRKS = SqlStatement(
-    select(host_quirks.c.host_id, host_quirks.c.kind)
-    .where(host_quirks.c.last_day <= one("before"), host_quirks.c.kind.not_in(_LONG_KEPT))
-    .limit(one("most"))
-)
-VERY_OLD_HOST_QUIRKS = SqlStatement(
+_OLD_QUIRK = (
     select(host_quirks.c.host_id, host_quirks.c.kind)
     .where(host_quirks.c.last_day <= one("before"))
     .limit(one("most"))
 )
+VERY_OLD_HOST_QUIRKS = SqlStatement(_OLD_QUIRK)
+OLD_HOST_QUIRKS = SqlStatement(_OLD_QUIRK.where(host_quirks.c.kind.not_in(_LONG_KEPT)))
 FORGET_HOST_QUIRK = SqlStatement(
     delete(host_quirks).where(
         host_quirks.c.host_id == one("of"),
@@ -145,26 +142,16 @@ FORGET_HOST_QUIRK = SqlStatement(
 OLD_OBSERVATIONS = _oldest(observations, observations.c.moment < one("before"))
 OVER_REPORTS = _oldest(reports, reports.c.expires_day < one("before"))
 OLD_IMPORTS = SqlStatement(delete(imports).where(imports.c.day <= one("before")))
-COUNT_PAGES = SqlStatement(
-    select(func.count())
-    .select_from(pages)
-    .where(pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
-)
-COUNT_LINKS = SqlStatement(
-    select(func.count()).select_from(refs).where(refs.c.gone_day <= one("before"))
-)
+COUNT_PAGES = _count(pages, pages.c.wiki_id == one("wiki"), pages.c.touched_day <= one("before"))
+COUNT_LINKS = _count(refs, refs.c.gone_day <= one("before"))
 COUNT_URLS = SqlStatement(
     _unused(
         select(func.count()).select_from(urls),
         or_(refs.c.gone_day.is_(None), refs.c.gone_day > one("before")),
     )
 )
-COUNT_OBSERVATIONS = SqlStatement(
-    select(func.count()).select_from(observations).where(observations.c.moment < one("before"))
-)
-COUNT_REPORTS = SqlStatement(
-    select(func.count()).select_from(reports).where(reports.c.expires_day < one("before"))
-)
+COUNT_OBSERVATIONS = _count(observations, observations.c.moment < one("before"))
+COUNT_REPORTS = _count(reports, reports.c.expires_day < one("before"))
 
 
 def purge(

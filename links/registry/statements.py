@@ -3,10 +3,8 @@
     PAGE = SqlStatement(select(pages.c.title).where(pages.c.id.in_(many("ids"))))
     PAGE.rows(connection, {"ids": [3, 4]})
 
-A statement is SQLAlchemy's and runs on SQLite and PostgreSQL. It is compiled for each database and
-for list lengths in powers of two: a list is padded with its last value. `rows` calls the driver
-itself, so values are the driver's (a boolean of SQLite is 0 or 1). Tests check the query plans of
-all statements that are module constants.
+Lists are padded to lengths in powers of two. `rows` calls the driver itself, so values are the driver's
+(a boolean of SQLite is 0 or 1). Tests check the query plans of all module constants.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

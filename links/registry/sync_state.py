@@ -1,11 +1,9 @@
 """State of wiki synchronisation: feed cursors, leases, used webhook signatures.
 
-A feed's cursor is written in the transaction that writes its data: after an interruption the feed
-resumes at the cursor, without loss. Cursors are opaque texts of the feeds.
-
-A wiki is synchronised by one process at a time: its lease is a row of kind `LEASE` with the holder
-and the expiry. Writers check it in the same transaction, so that a process that outlived its lease
-cannot write. Machines' clocks may differ by less than a lease's length.
+A feed's cursor is written in the transaction that writes its data, so that it resumes without loss.
+The lease of the process that synchronises a wiki is a row of kind `LEASE`. Writers check it in the same
+transaction: a process that outlived its lease cannot write. Machines' clocks may differ by less than
+a lease's length.
 """
 
 from collections.abc import Callable, Iterable
@@ -69,14 +67,8 @@ def put_cursor(
     connection: Connection, wiki_id: int, kind: str, cursor: str, *, now: datetime
 ) -> None:
     """Store the feed's position, and clear its trouble."""
-    row = {
-        "wiki_id": wiki_id,
-        "kind": kind,
-        "cursor": cursor,
-        "moment": int(now.timestamp()),
-        "trouble": "",
-    }
-    upsert(connection, feeds, ["wiki_id", "kind"], [row])
+    row = {"wiki_id": wiki_id, "kind": kind, "cursor": cursor, "moment": int(now.timestamp())}
+    upsert(connection, feeds, ["wiki_id", "kind"], [row | {"trouble": ""}])
 
 
 def forget_feed(connection: Connection, wiki_id: int, kind: str) -> None:
@@ -89,7 +81,9 @@ def put_trouble(
 ) -> None:
     """Set or clear the reason that feeds are stopped; cursors and times are kept."""
     for kind in kinds:
-        told = {"of": wiki_id, "which": kind, "why": _plain(why)}
+        # On one line, without characters that databases reject.
+        plain = " ".join(storable(why).split())[:TROUBLE_LIMIT_CHARS]
+        told = {"of": wiki_id, "which": kind, "why": plain}
         if not SET_TROUBLE.run(connection, told) and why:
             put_cursor(connection, wiki_id, kind, "", now=now)
             SET_TROUBLE.run(connection, told)
@@ -137,11 +131,6 @@ def release_feed_lease(connection: Connection, wiki_id: int, holder: str, *, now
     there = feeds_of(connection, wiki_id).get(LEASE)
     if there is not None and there.cursor == holder:
         put_cursor(connection, wiki_id, LEASE, "", now=now)
-
-
-def _plain(text: str) -> str:
-    """Return the text on one line, without characters that databases reject."""
-    return " ".join(storable(text).split())[:TROUBLE_LIMIT_CHARS]
 
 
 FORGET_SIGNATURES = SqlStatement(

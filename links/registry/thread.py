@@ -9,6 +9,7 @@ import logging
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -44,28 +45,18 @@ class RegistryThread:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on a reading connection; retry until it answers, or raise TransientError at last."""
-
-        def ask() -> T:
-            with self.store.reading() as rows:
-                return work(rows)
-
-        return await self._patiently(ask)
+        return await self._patiently(partial(self._read, work))
 
     async def read_aside(self, work: Callable[[Connection], T]) -> T:
         """Run `read` in a separate thread, so that long reads do not delay a lease's renewal."""
-
-        def ask() -> T:
-            with self.store.reading() as rows:
-                return work(rows)
-
-        return await self._patiently(ask, aside=True)
+        return await self._patiently(partial(self._read, work), aside=True)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on a writing connection; retry until its changes are committed.
 
         It may be repeated after a commit whose confirmation was lost, so `work` must be idempotent.
         """
-        return await self._patiently(lambda: self._write(work))
+        return await self._patiently(partial(self._write, work))
 
     async def do(self, work: Callable[[], T]) -> T:
         """Run `work`, which opens its own connections, with the same retries."""
@@ -73,11 +64,15 @@ class RegistryThread:
 
     async def try_write(self, work: Callable[[Connection], T]) -> T:
         """Run `write` without retries; TransientError when the database does not answer."""
-        return await self._in_thread(lambda: self._write(work))
+        return await self._in_thread(partial(self._write, work))
 
     def close(self) -> None:
         """Stop the thread after its current work."""
         self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        with self.store.reading() as rows:
+            return work(rows)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
         with self.store.writing() as rows:

@@ -1,13 +1,10 @@
 """Farms and wikis of the registry, and the interwiki map of each wiki.
 
-The map comes from the wiki's API (`meta=siteinfo&siprop=interwikimap`). A link's URL is built as
-MediaWiki does: spaces become underscores, ``$1`` is replaced by the escaped title, and a
-protocol-relative URL becomes https. Links to wikis of the same farm are not watched, but are
-recognised, so that missing targets can be reported (`wiki.sync.wiki_source`).
+A link's URL is built from the map as MediaWiki does. Links to wikis of the same farm are not watched,
+but are recognised, so that missing targets can be reported (`wiki.sync.wiki_source`).
 
-A farm is a project whose wikis belong together (W61). Two are predefined, `wmflabs` and `WMF`; the
-latter is the default. A wiki's settings (W35) are JSON that the registry stores for
-synchronisation, which selects the pages (W26).
+A farm is a project whose wikis belong together (W61). Two are predefined, `wmflabs` and `WMF`, the
+default. A wiki's settings (W35) are JSON that the registry stores for synchronisation (W26).
 """
 
 import json
@@ -188,14 +185,9 @@ _WIKI = select(
     *(wikis.c.id, wikis.c.dbname, farms.c.name, wikis.c.farm_id),
     *(wikis.c.url, wikis.c.pages_url, wikis.c.settings, wikis.c.added_day),
 ).select_from(wikis.join(farms, farms.c.id == wikis.c.farm_id))
-FIND_FARM = SqlStatement(
-    select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal).where(
-        farms.c.name == one("name")
-    )
-)
-ALL_FARMS = SqlStatement(
-    select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal).order_by(farms.c.id)
-)
+_FARM_ROW = select(farms.c.id, farms.c.name, farms.c.address, farms.c.internal)
+FIND_FARM = SqlStatement(_FARM_ROW.where(farms.c.name == one("name")))
+ALL_FARMS = SqlStatement(_FARM_ROW.order_by(farms.c.id))
 FIND_WIKI = SqlStatement(_WIKI.where(farms.c.name == one("farm"), wikis.c.dbname == one("dbname")))
 WIKI_BY_ID = SqlStatement(_WIKI.where(wikis.c.id == one("id")))
 ALL_WIKIS = SqlStatement(_WIKI.order_by(wikis.c.farm_id, wikis.c.dbname))
@@ -327,17 +319,15 @@ def change_wiki(
     """Update a wiki; None leaves a value as it is; InputError when `pages_url` lacks ``$1``."""
     if pages_url and "$1" not in pages_url:
         raise InputError("The address of pages needs $1 where the title goes.")
-    CHANGE_WIKI.run(
-        connection,
-        {
-            "of": wiki.id,
-            "new_url": wiki.url if url is None else url,
-            "new_pages_url": wiki.pages_url if pages_url is None else pages_url,
-            "new_settings": wiki.settings
-            if settings is None
-            else json.dumps(dict(settings), ensure_ascii=False, sort_keys=True),
-        },
-    )
+    text = wiki.settings
+    if settings is not None:
+        text = json.dumps(dict(settings), ensure_ascii=False, sort_keys=True)
+    new = {
+        "new_url": wiki.url if url is None else url,
+        "new_pages_url": wiki.pages_url if pages_url is None else pages_url,
+        "new_settings": text,
+    }
+    CHANGE_WIKI.run(connection, {"of": wiki.id, **new})
     return wiki_of(connection, wiki.id)
 
 

@@ -3,17 +3,13 @@
 Two forms, as MediaWiki's two settings have them:
 
     domains   ``example.com``: that host and its subdomains, every scheme, port and path (X03)
-    patterns  those of link search, except that ``example.com`` alone includes subdomains (X04):
-              ``example.org/foo`` is a prefix on exactly that host, ``https://example.org/foo``
-              the same for one scheme
+    patterns  those of link search, except that ``example.com`` alone includes subdomains (X04)
 
 Excluded links are watched, archived and checked as any other; only link search by way of the wiki's
-pages omits them (X05). They are counted for each entry when a page's links are written, by page, so
-that a page written twice counts once; a search that overlaps an entry returns a warning.
+pages omits them (X05). They are counted for each entry when a page's links are written.
 
 A host is a candidate for exclusion when it is trusted, linked from a very large share of the pages,
-and has few different URLs that are linked again and again, such as a licence's page from every
-picture. Trust is a human decision; `suggest_exclusions` provides the figures.
+and has few different URLs, such as a licence's page. Trust is a human decision.
 """
 
 import json

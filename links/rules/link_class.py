@@ -1,15 +1,10 @@
 """Classification of the URLs on a page: watched, invalid, example, own host, spam.
 
-A farm's own hosts are matched by an expression (RE2) on the host name, a wiki's by its server
-names. Links to them are handled by the farm itself and are not stored (W50).
-
 Rules in order: schemes other than HTTP are ignored, except that FTP is recorded but not requested
-(W44); invalid URLs are recorded but never requested (W48); example domains are ignored (W45); the
-farm's own hosts are not stored; spam list matches are recorded but not requested (W52). All others
-are watched; the wiki's exclusion list only affects link search (X05).
-
-Addresses and names outside the public web can never be requested, so they are invalid too, in any
-spelling. Unusual but harmless URLs are watched, with warnings.
+(W44); invalid URLs, and those outside the public web, are recorded but never requested (W48); example
+domains are ignored (W45); the farm's own hosts are not stored (W50); spam list matches are recorded but
+not requested (W52). All others are watched, unusual ones with warnings; the wiki's exclusion list only
+affects link search (X05).
 """
 
 import ipaddress

@@ -1,21 +1,15 @@
 """Spam lists of wikis: parsing, and matching of URLs by many expressions at once.
 
-A line is a fragment of a regular expression for a host and what follows; ``#`` begins a comment
-anywhere, and letter case is ignored. MediaWiki joins lines and runs them by PCRE; here each is
-compiled separately by RE2, so that an invalid line is reported and does not affect others.
-
-An automaton of ten thousand expressions is built while it runs, and a new URL costs milliseconds.
-Nearly every fragment of a spam list contains a literal word, so these words are searched for first,
+A line is a fragment of a regular expression for a host and what follows. MediaWiki joins lines and runs
+them by PCRE; here each is compiled separately by RE2, so that an invalid line is skipped and listed in
+`SpamLists.problems`. Nearly every fragment contains a literal word: these words are searched for first,
 in microseconds, and only the fragments whose words are found are run.
-
-Three kinds of lists, in the formats of MediaWiki's extensions:
 
     blacklist  Spam blacklist: a fragment of a regular expression a line
     whitelist  Spam whitelist, of the same form: its matches are cut out before the blacklists are run
     domains    MediaWiki:BlockedExternalDomains.json: ``[{"domain": …, "notes": …}]``, with subdomains
 
-A farm's lists apply to all its wikis, a wiki's own to that wiki alone, and are not disclosed to
-others. Lines that RE2 rejects are skipped and listed in `SpamLists.problems`.
+A farm's lists apply to all its wikis, a wiki's own to that wiki alone.
 """
 
 import json

@@ -1,14 +1,11 @@
 """Rules of each wiki in the registry: cache, spam lists, spam hits, pages to re-read.
 
-A spam hit that is no longer on its page keeps its row, for later investigation; current hits have
-the day on which the page's URLs were last written.
-
 Rules are applied when a page's URLs are written. After a new entry or a new spam list, the pages
-with matching URLs are marked stale, and synchronisation reads them again.
+with matching URLs are marked stale, and synchronisation reads them again. A spam hit that is no longer
+on its page keeps its row, for later investigation.
 
-A wiki's settings are a JSON object. Read here: ``servers``, its server names; ``excluded_domains``
-and ``exclusion_list`` (`links.rules.exclusion_list`); ``registers_own``, to store links to its own
-hosts, too (X02); ``is_private`` (`links.rules.link_class.WikiRules`).
+Read from a wiki's settings: ``servers``, its server names; ``excluded_domains`` and ``exclusion_list``;
+``registers_own``, to store links to its own hosts, too (X02); ``is_private``.
 """
 
 import json
@@ -24,13 +21,12 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, sel
 
 from core.errors import InputError
 from links.registry.schema import farms, hosts, pages, refs, spam_hits, spam_lists, urls, wikis
+from links.registry.statements import batches
 from links.rules.exclusion_list import exclusions_of, warning_for
 from links.rules.link_class import ClassifiedLink, OwnHosts, WikiRules
 from links.rules.link_pattern import LinkPattern
 from links.rules.spam_list import SpamLine, SpamList, SpamListKind, SpamLists
 from links.url_parts import SCHEMES, UrlParts, key_of
-
-_ROWS_AT_ONCE = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +51,13 @@ def write_spam_hits(
     rows: Connection, wiki_id: int, found: Mapping[int, Mapping[str, SpamLine]], *, today: int
 ) -> None:
     """Write the spam hits of the pages that were written today; empty for a page that has none."""
-    numbers = sorted(found)
-    for start in range(0, len(numbers), _ROWS_AT_ONCE):
-        _write_spam_hits(
-            rows, wiki_id, {page: found[page] for page in numbers[start:][:_ROWS_AT_ONCE]}, today
-        )
-
-
-def _write_spam_hits(
-    rows: Connection, wiki_id: int, found: Mapping[int, Mapping[str, SpamLine]], today: int
-) -> None:
     table = spam_hits.c
+    columns = (table.page, table.key, table.list, table.line, table.first_day, table.last_day)
     there = {
         (row.page, bytes(row.key)): row
+        for some in batches(sorted(found))
         for row in rows.execute(
-            select(table.page, table.key, table.list, table.line, table.first_day, table.last_day)
-            .where(table.page.in_(found))
-            .order_by(table.page, table.key)
+            select(*columns).where(table.page.in_(some)).order_by(table.page, table.key)
         )
     }
     new = []
@@ -118,18 +104,18 @@ def spam_on(
         .order_by(table.page, table.key)
         .limit(limit)
     )
-    return [_hit(row) for row in found.all()]
+    return [
+        SpamHit(
+            *(row.page, row.page_id, row.title, row.url, SpamLine(row.list, row.line)),
+            *(row.first_day, row.last_day),
+        )
+        for row in found.all()
+    ]
 
 
 def forget_spam_hits(rows: Connection, *, before_day: int) -> int:
     """Delete hits that were last seen before that day; return the number."""
     return rows.execute(delete(spam_hits).where(spam_hits.c.last_day < before_day)).rowcount
-
-
-def _hit(row: Any) -> SpamHit:
-    hit = SpamLine(row.list, row.line)
-    days = row.first_day, row.last_day
-    return SpamHit(row.page, row.page_id, row.title, row.url, hit, *days)
 
 
 URLS_AT_ONCE = 2_000
@@ -222,12 +208,8 @@ class RuleBook:
         table = spam_lists.c
         its = (table.farm_id == facts.farm_id, table.wiki_id.in_((FARM_WIDE, wiki_id)))
         question = select(table.wiki_id, table.name, table.digest).where(*its)
-        seen = (
-            tuple(facts),
-            tuple(
-                sorted((row.wiki_id, row.name, bytes(row.digest)) for row in rows.execute(question))
-            ),
-        )
+        lists = [(row.wiki_id, row.name, bytes(row.digest)) for row in rows.execute(question)]
+        seen = (tuple(facts), sorted(lists))
         with self._lock:
             kept = self._kept.get(wiki_id)
         if kept is not None and kept[0] == seen:
@@ -261,15 +243,8 @@ def put_list(
         raise InputError(f"{each.name} holds a character that no text has (U+0000).")
     read = SpamLists([each])  # raises before anything is changed
     remove_list(rows, farm_id, each.name, wiki_id=wiki_id)
-    row = {
-        "farm_id": farm_id,
-        "wiki_id": wiki_id,
-        "name": each.name,
-        "kind": str(each.kind),
-        "content": each.content,
-        "digest": _digest(each),
-        "loaded_day": today,
-    }
+    row = {"farm_id": farm_id, "wiki_id": wiki_id, "name": each.name, "kind": str(each.kind)}
+    row |= {"content": each.content, "digest": _digest(each), "loaded_day": today}
     rows.execute(insert(spam_lists), [row])
     return read
 

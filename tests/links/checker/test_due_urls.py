@@ -29,7 +29,7 @@ def test_windows_show_each_due_url_once(store: RegistryStore) -> None:
     watch(store, ["http://later.example/"], day=9)
 
     with store.reading() as rows:
-        found = _all(lambda after: due_urls.all_due_urls(rows, ALL_HOSTS, 8, after=after, limit=7))
+        found = _all(lambda after: due_urls.due_window(rows, ALL_HOSTS, 8, after=after, limit=7))
 
     assert sorted(each.id for each in found) == sorted(ids.values())
     assert {each.url for each in found} == set(MANY)
@@ -43,7 +43,7 @@ def test_the_longest_due_come_first_and_a_day_in_the_order_of_keys(
     watch(sqlite_store, MANY[:20], day=2)
 
     with sqlite_store.reading() as rows:
-        found = _all(lambda after: due_urls.all_due_urls(rows, ALL_HOSTS, 8, after=after, limit=6))
+        found = _all(lambda after: due_urls.due_window(rows, ALL_HOSTS, 8, after=after, limit=6))
 
     assert [each.due_day for each in found] == [2] * 20 + [5] * 20
     assert [each.key for each in found[:20]] == sorted(url_parts_of(url).key for url in MANY[:20])
@@ -55,7 +55,7 @@ def test_new_urls_are_read_apart(sqlite_store: RegistryStore) -> None:
     watch(sqlite_store, MANY[5:8], day=4)
 
     with sqlite_store.reading() as rows:
-        found = due_urls.new_due_urls(rows, ALL_HOSTS, 8, after=START, limit=10)
+        found = due_urls.due_window(rows, ALL_HOSTS, 8, after=START, limit=10, only_new=True)
 
     assert {each.url for each in found} == set(MANY[5:8])
     assert all(each.is_new for each in found)
@@ -67,7 +67,7 @@ def test_parts_share_out_what_is_due(store: RegistryStore) -> None:
     parts = [HostShare(number, 4) for number in range(1, 5)]
 
     with store.reading() as rows:
-        found = [due_urls.all_due_urls(rows, part, 8, after=START, limit=100) for part in parts]
+        found = [due_urls.due_window(rows, part, 8, after=START, limit=100) for part in parts]
         counts = [due_urls.count_due(rows, part, 8) for part in parts]
 
     assert sorted(each.url for some in found for each in some) == sorted(MANY)
@@ -122,15 +122,11 @@ def test_a_url_asked_for_by_name_is_due_before_all_others(sqlite_store: Registry
     with sqlite_store.writing() as rows:
         due_urls.make_urgent(rows, list(ids.values()))
     with sqlite_store.reading() as rows:
-        assert due_urls.all_due_urls(rows, ALL_HOSTS, 8, after=START, limit=1)[0].id in ids.values()
+        assert due_urls.due_window(rows, ALL_HOSTS, 8, after=START, limit=1)[0].id in ids.values()
 
 
-@pytest.mark.parametrize(
-    "reader", [due_urls.new_due_urls, due_urls.all_due_urls], ids=["new", "old"]
-)
-def test_windows_are_read_by_an_index(
-    sqlite_store: RegistryStore, reader: Callable[..., list[DueUrl]]
-) -> None:
+@pytest.mark.parametrize("only_new", [True, False], ids=["new", "old"])
+def test_windows_are_read_by_an_index(sqlite_store: RegistryStore, only_new: bool) -> None:
     """Reading what is due never walks through all URLs, and sorts nothing."""
     plans: list[str] = []
     with sqlite_store.reading() as rows:
@@ -138,7 +134,8 @@ def test_windows_are_read_by_an_index(
         assert raw is not None
         asked: list[str] = []
         raw.set_trace_callback(asked.append)
-        reader(rows, ALL_HOSTS, 8, after=DuePosition(3, b"\x01"), limit=5)
+        position = DuePosition(3, b"\x01")
+        due_urls.due_window(rows, ALL_HOSTS, 8, after=position, limit=5, only_new=only_new)
         raw.set_trace_callback(None)
         for statement in asked:
             plans += [

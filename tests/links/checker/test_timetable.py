@@ -166,15 +166,6 @@ def test_retry_after_beyond_patience_hands_urls_back() -> None:
     assert _turn(table, 7200.0).move is TurnAction.ASK
 
 
-def test_a_host_that_is_put_off_while_it_is_asked_is_left_alone() -> None:
-    """What was begun ends; nothing begins before the moment."""
-    table = _table({"a.test": 2})
-    turn = _turn(table, 0.0)
-    table.put_off("a.test", 50.0, 1.0)
-    assert table.done(turn, 2.0, _OK)
-    assert table.next(2.0) == 50.0
-
-
 @pytest.mark.parametrize("retry", [-5.0, 0.0, 1e-9])
 def test_a_retry_after_that_is_over_changes_nothing(retry: float) -> None:
     """The gap holds."""
@@ -420,12 +411,6 @@ class TimetableModel(RuleBasedStateMachine):
         else:
             assert finding is not None
             assert finding.code == StatusCode.TOO_MANY
-
-    @rule(host=_HOSTS, seconds=st.sampled_from([1.0, 20.0, 70.0, 1000.0]))
-    def put_off(self, host: str, seconds: float) -> None:
-        """A host is to be left alone."""
-        self.table.put_off(host, self.now + seconds, self.now)
-        self.free[host] = max(self.free.get(host, 0.0), self.now + seconds)
 
     @rule(host=_HOSTS)
     def condemn(self, host: str) -> None:
