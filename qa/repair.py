@@ -124,31 +124,43 @@ def choose_capture(
     old: CaptureSide, new: CaptureSide, became: PageChanges | None = None
 ) -> RepairOutcome:
     """Choose between a broken capture and its recapture; `became` are the page's changes between them."""
+    still = " It is still broken." if new.check.verdict is QaVerdict.BROKEN else ""
+
+    def better(message: str) -> RepairOutcome:
+        return RepairOutcome(RepairState.DONE_BETTER, f"Captured again, and better: {message}")
+
+    def stays(message: str) -> RepairOutcome:
+        # The new one is marked where it would be offered otherwise.
+        old_stays = new.offered <= old.offered
+        reason = f"Captured again, no better{message}"
+        return RepairOutcome(RepairState.DONE_NOT_BETTER, reason, old_stays)
+
     if new.page_class in WITHHELD:
         return RepairOutcome(
             RepairState.FAILED, "The site sent a bot challenge: there is no new copy."
         )
-    if new.rank != old.rank:
-        if new.rank < old.rank:
-            message = (
-                f"Captured again, and better: the site shows {_page(new)} now, not {_page(old)}."
-            )
-            return RepairOutcome(RepairState.DONE_BETTER, f"{message}{_still(new)}")
-        message = (
-            f"Captured again, no better: the site shows {_page(new)} now. The old capture stays."
-        )
-        return _stays(old, new, message)
-    less = _less(old, new, became)
+    if new.rank < old.rank:
+        return better(f"the site shows {_page(new)} now, not {_page(old)}.{still}")
+    less = _page(new) if new.rank != old.rank else _less(old, new, became)
     if less:
-        message = f"Captured again, no better: the site shows {less} now. The old capture stays."
-        return _stays(old, new, message)
+        return stays(f": the site shows {less} now. The old capture stays.")
     came, was = _ORDER[new.check.verdict], _ORDER[old.check.verdict]
+    copy = f"the copy is {new.check.verdict}"
+    if new.check.verdict is QaVerdict.UNCHECKED:
+        why = new.check.reason.rstrip(".") or "no artifacts"
+        copy = f"the copy could not be compared ({why})"
     if came != was:
-        return _of_other_verdict(old, new, is_better=came < was)
-    if new.check.verdict is QaVerdict.BROKEN:
-        return _of_two_broken(old, new)
-    message = f"Captured again: {_copy(new)}, as the one before."
-    return RepairOutcome(RepairState.DONE_NOT_BETTER, message)
+        return better(f"{copy}.") if came < was else stays(f": {copy}. The old capture stays.")
+    if new.check.verdict is not QaVerdict.BROKEN:
+        message = f"Captured again: {copy}, as the one before."
+        return RepairOutcome(RepairState.DONE_NOT_BETTER, message)
+    gain = (new.check.score or 0.0) - (old.check.score or 0.0)
+    if gain >= MARGIN:
+        return better(f"{gain:.0%} more of it is shown.{still}")
+    same = (set(old.check.faults) & set(new.check.faults)) - _NOT_PLAYBACK
+    if same and PlaybackFault.DAMAGED not in new.check.faults:
+        return stays(f": a fault of playback ({', '.join(sorted(map(str, same)))}).")
+    return stays(".")
 
 
 def _less(old: CaptureSide, new: CaptureSide, became: PageChanges | None) -> str:
@@ -175,49 +187,14 @@ def _less(old: CaptureSide, new: CaptureSide, became: PageChanges | None) -> str
     return ""
 
 
-def _of_other_verdict(old: CaptureSide, new: CaptureSide, *, is_better: bool) -> RepairOutcome:
-    if is_better:
-        return RepairOutcome(RepairState.DONE_BETTER, f"Captured again, and better: {_copy(new)}.")
-    return _stays(old, new, f"Captured again, no better: {_copy(new)}. The old capture stays.")
-
-
-def _of_two_broken(old: CaptureSide, new: CaptureSide) -> RepairOutcome:
-    gain = (new.check.score or 0.0) - (old.check.score or 0.0)
-    if gain >= MARGIN:
-        message = f"Captured again, and better: {gain:.0%} more of it is shown.{_still(new)}"
-        return RepairOutcome(RepairState.DONE_BETTER, message)
-    message = "Captured again, no better."
-    same = (set(old.check.faults) & set(new.check.faults)) - _NOT_PLAYBACK
-    if same and PlaybackFault.DAMAGED not in new.check.faults:
-        named = ", ".join(sorted(map(str, same)))
-        message = f"Captured again, no better: a fault of playback ({named})."
-    return _stays(old, new, message)
-
-
-def _stays(old: CaptureSide, new: CaptureSide, said: str) -> RepairOutcome:
-    """Keep the old one; mark the new one where it would be offered otherwise."""
-    return RepairOutcome(RepairState.DONE_NOT_BETTER, said, old_stays=new.offered <= old.offered)
-
-
 def _page(side: CaptureSide) -> str:
     if side.page_class is PageClass.HTTP_ERROR or not side.page_class:
         return f"status {side.status}" if side.status else "a page"
     return "the page" if side.page_class is PageClass.OK else f"a page of class {side.page_class}"
 
 
-def _copy(side: CaptureSide) -> str:
-    if side.check.verdict is QaVerdict.UNCHECKED:
-        return f"the copy could not be compared ({side.check.reason.rstrip('.') or 'no artifacts'})"
-    return f"the copy is {side.check.verdict}"
-
-
-def _still(side: CaptureSide) -> str:
-    return " It is still broken." if side.check.verdict is QaVerdict.BROKEN else ""
-
-
-OPEN_REPAIRS_LIMIT = (
-    100  # repairs that have begun and not ended: each is an order that every worker reads
-)
+# Repairs that have begun and not ended: each is an order that every worker reads.
+OPEN_REPAIRS_LIMIT = 100
 _WAITING = frozenset({ItemState.QUEUED, ItemState.CLAIMED})
 _OPEN = frozenset({RepairState.WANTED, RepairState.BEGUN})
 _KEPT = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
@@ -324,9 +301,8 @@ class RepairManager:
             self._end(row, RepairOutcome(RepairState.FAILED, "No URL that could be visited."))
             return None
         if await asyncio.to_thread(bench.is_withheld, page_id):
-            self._end(
-                row, RepairOutcome(RepairState.FAILED, "Taken down: it is not captured again.")
-            )
+            taken_down = "Taken down: it is not captured again."
+            self._end(row, RepairOutcome(RepairState.FAILED, taken_down))
             return None
         if record is not None and record.state is ItemState.CLAIMED:
             return None  # it is being visited right now, as ever; the next time
@@ -350,9 +326,8 @@ class RepairManager:
                 items = await bench.turns.assign([NewItem(url, bench.lane)])
             else:
                 was = record.item
-                items = [
-                    NewItem(url, bench.lane, was.hops, was.via, was.job, was.hops_off, was.host)
-                ]
+                of_job = (was.hops, was.via, was.job, was.hops_off, was.host)
+                items = [NewItem(url, bench.lane, *of_job)]
             added = bench.frontier.add(items, now=bench.clock.now(), again=timedelta(0))
             record = bench.frontier.find(url)
         with bench.store.writing() as rows:
@@ -365,8 +340,9 @@ class RepairManager:
 
     def _is_to_come(self, row: CheckedPage) -> bool:
         record = self._bench.frontier.find(row.check.url)
-        is_ours = record is not None and record.item.id == row.repair_page_id
-        return is_ours and record is not None and record.state in _WAITING
+        return (
+            record is not None and record.item.id == row.repair_page_id and record.state in _WAITING
+        )
 
     async def finish(self) -> int:
         """Compare recaptures with the captures they repair; return the number of ended repairs.
@@ -391,9 +367,9 @@ class RepairManager:
         page = await asyncio.to_thread(bench.manifest_of, new_id) if new_id else None
         if page is None:
             # A visit without a manifest: derive the result from its frontier record.
-            bench, url = self._bench, row.check.url
+            url = row.check.url
             record = bench.frontier.find(url)
-            if record is None or record.item.id != row.repair_page_id:
+            if record is None or record.item.id != new_id:
                 # The frontier it was queued in no longer has it: want the repair again.
                 cancel_repair(bench.frontier, url)
                 with bench.store.writing() as rows:
@@ -401,12 +377,10 @@ class RepairManager:
                 return None
             if record.state in _WAITING:
                 return None
+            reason = f"No new capture came about: {record.outcome.rstrip('.')}."
             if record.state is ItemState.DONE:
-                return RepairOutcome(
-                    RepairState.FAILED, "The manifest of the new capture cannot be read."
-                )
-            reason = record.outcome.rstrip(".")
-            return RepairOutcome(RepairState.FAILED, f"No new capture came about: {reason}.")
+                reason = "The manifest of the new capture cannot be read."
+            return RepairOutcome(RepairState.FAILED, reason)
         if page.outcome not in _KEPT:
             return RepairOutcome(RepairState.FAILED, f"No new capture came about: {page.reason}.")
         new = await bench.check(page, row.check.level)
@@ -425,7 +399,6 @@ class RepairManager:
         return choice
 
     def _end(self, row: CheckedPage, choice: RepairOutcome) -> None:
-        """Store the result and report it."""
         bench, page_id, url = self._bench, row.check.page_id, row.check.url
         message = f"{row.check.reason} {choice.reason}".strip()[:MOST_CHARACTERS]
         now = bench.clock.now()

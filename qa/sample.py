@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.captures import ArtifactKind, parse_artifact_uri
 from core.errors import BadUrlError
@@ -42,9 +42,8 @@ from warc.index.queries import ALL_KEYS, KeyRange, page_chunks, range_values
 ORDINARY_SHARE = 0.25
 _BIG_BYTES = 10_000_000
 _CHANGED = 3.0  # so many times larger or smaller than the capture before
-_UNLIKELY = (
-    2.0  # of what is less suspect than this, the passes of `order_by_risk` make no difference
-)
+# Of what is less suspect than this, the passes of `order_by_risk` make no difference.
+_UNLIKELY = 2.0
 _SUSPECT = 4.0
 _STEEPNESS = 3  # the few that are suspect must stand out among very many that are not
 
@@ -196,19 +195,18 @@ class StratifiedSample:
         # Of each stratum the least chances, the greatest of them first to leave.
         self._strata: dict[tuple[str, str], list[tuple[int, str, SampleCandidate]]] = {}
 
-    def add(self, page: SampleCandidate) -> None:
-        """Add a page of the stream."""
-        stratum = self._strata.setdefault((page.host, page.page_class), [])
-        entry = (-self._chance(page.page_id), page.page_id, page)
-        if len(stratum) < self._places():
-            heapq.heappush(stratum, entry)
-        elif stratum:
-            heapq.heappushpop(stratum, entry)
-
     def add_all(self, pages: Iterable[SampleCandidate]) -> None:
         """Add all of the pages."""
         for page in pages:
-            self.add(page)
+            stratum = self._strata.setdefault((page.host, page.page_class), [])
+            text = f"{self._seed}:{page.page_id}".encode("utf-8", "surrogatepass")
+            chance = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+            entry = (-chance, page.page_id, page)
+            # The most places that any stratum can still get: every other one has a first.
+            if len(stratum) < max(1, self._size - len(self._strata) + 1):
+                heapq.heappush(stratum, entry)
+            elif stratum:
+                heapq.heappushpop(stratum, entry)
 
     def drawn(self) -> list[SampleCandidate]:
         """Return the sample, sorted by URL."""
@@ -220,22 +218,13 @@ class StratifiedSample:
         first = heapq.nsmallest(self._size, turns, key=lambda each: (each[0], each[1]))
         return sorted((page for _, _, page in first), key=lambda page: (page.url, page.page_id))
 
-    def _places(self) -> int:
-        """Return the most pages that any stratum can still get: every other one has a first."""
-        return max(1, self._size - len(self._strata) + 1)
-
-    def _chance(self, page_id: str) -> int:
-        text = f"{self._seed}:{page_id}".encode("utf-8", "surrogatepass")
-        return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
-
 
 UNLISTED_LIMIT = 1_000
 _TO_COME = frozenset({ItemState.QUEUED, ItemState.CLAIMED})
 _DOCUMENTS = KeyRange.of_prefix(f"urn:{ArtifactKind.DOM.lower()}:")
 
 
-@dataclass(frozen=True, slots=True)
-class UnlistedVisit:
+class UnlistedVisit(NamedTuple):
     """Visit without a manifest."""
 
     page_id: str
@@ -294,9 +283,15 @@ def read_candidates(
     since_ms = -(2**53) if wanted.since is None else unix_milliseconds(wanted.since)
     before: dict[str, int] = {}
     last_key = checked_host = ""
-    keys = _keys_of(wanted.host) if wanted.host else ALL_KEYS
+    keys = ALL_KEYS
+    if wanted.host:
+        keys = KeyRange.of_prefix(replay_key(f"http://{wanted.host}/").partition(")")[0])
     for rows in page_chunks(database, OFFERED, columns=_COLUMNS, keys=keys, size=_CHUNK):
-        done = _done(registry, rows, wanted)
+        done: set[str] = set()
+        if not wanted.again:
+            page_ids = [row["page_id"] for row in rows]
+            with registry.reading() as reader:
+                done = already_checked(reader, page_ids, wanted.level, wanted.engine)
         hosts = {_host(row["url"]) for row in rows if row["page_id"] in done} | {checked_host}
         for row in rows:
             url, host = row["url"], _host(row["url"])
@@ -331,18 +326,6 @@ def newest_captures(
             url,
             _candidate(rows[0], _host(url), None, host_checked=host_checked) if rows else None,
         )
-
-
-def _keys_of(host: str) -> KeyRange:
-    return KeyRange.of_prefix(replay_key(f"http://{host}/").partition(")")[0])
-
-
-def _done(registry: RegistryStore, rows: Sequence[Any], wanted: CandidateFilter) -> set[str]:
-    if wanted.again:
-        return set()
-    with registry.reading() as reader:
-        page_ids = [row["page_id"] for row in rows]
-        return already_checked(reader, page_ids, wanted.level, wanted.engine)
 
 
 def _candidate(row: Any, host: str, before: int | None, *, host_checked: bool) -> SampleCandidate:
