@@ -127,7 +127,6 @@ class MementoIndex:
         return PageMemento(values["url"], memento.timestamp) in found
 
     def _of_second(self, values: dict[str, Any]) -> list[PageMemento]:
-        """Return the mementos of the given second, best first."""
         rows = self._index.rows(
             f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {_IS_MEMENTO}"  # noqa: S608 constants of ours
             f" AND captured_ms BETWEEN :second AND :second + 999 AND url IN (:url, :twin)"
@@ -161,7 +160,6 @@ class MementoIndex:
         return None
 
     def _best(self, values: dict[str, Any]) -> PageMemento | None:
-        """Return the best of all mementos."""
         offset = 0
         for limit in (*_CHUNKS, MOST_MEMENTOS):
             rows = self._index.rows(
@@ -241,7 +239,6 @@ class MementoIndex:
 
 
 def _values(url: str) -> dict[str, Any] | None:
-    """Return the query parameters for a URL; None when it has no key."""
     try:
         keys = key_values(replay_key(url))
         return {

@@ -86,7 +86,6 @@ class _ReplayProcess:
             ) from error
 
     async def stop(self) -> None:
-        """Close its stdin to make it exit; kill it if it does not."""
         process = self._process
         if process is None:
             return
@@ -305,7 +304,6 @@ async def _serve_both(
 
 @contextlib.contextmanager
 def _set_on_sigterm(asked_to_stop: asyncio.Event) -> Iterator[None]:
-    """Set the event when SIGTERM arrives within the context."""
     loop = asyncio.get_running_loop()
     with contextlib.suppress(ValueError, RuntimeError):  # outside the main thread
         loop.add_signal_handler(signal.SIGTERM, asked_to_stop.set)

@@ -538,7 +538,6 @@ def traces_of(
 
 
 def _pages_of(database: IndexDatabase, captures: Iterable[Capture]) -> list[CoveredPage]:
-    """Return the pages that the captures were made for."""
     query = f"SELECT {COVERED_PAGE} FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
     return [
         CoveredPage(**dict(row))

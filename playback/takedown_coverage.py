@@ -31,13 +31,7 @@ COVERED_PAGE = ", ".join(CoveredPage._fields)
 
 
 class TakedownCoverage:
-    """Captures and pages of the index that a take-down covers.
-
-    Args:
-        database: the captures index.
-        takedown: the decision, stored or not.
-        now: time at which it is evaluated.
-    """
+    """Captures and pages of the index that a take-down, stored or not, covers at `now`."""
 
     def __init__(self, database: IndexDatabase, takedown: Takedown, now: datetime) -> None:
         self._database = database

@@ -197,7 +197,6 @@ def is_web_url(url: str) -> bool:
 
 
 def _is_wiki(name: str | None) -> bool:
-    """Return True for a wiki name, as used in paths and headers, or an empty string."""
     if name is None:
         return True
     try:

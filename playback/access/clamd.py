@@ -170,7 +170,6 @@ def _streamed(connection: socket.socket, body: bytes) -> str | None:
 
 
 def _answer(connection: socket.socket) -> str:
-    """Read clamd's answer, without the final NUL."""
     said = b""
     while len(said) < _LONGEST_ANSWER and not said.endswith(b"\0"):
         part = connection.recv(_LONGEST_ANSWER)

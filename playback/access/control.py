@@ -196,10 +196,7 @@ class AccessControl:
         return self.pages((page,)).get(page.page_id)
 
     def threats(self, page_ids: Sequence[str]) -> dict[str, ScanVerdict]:
-        """Return the threats in the main documents of the pages, by `page_id`.
-
-        Such a page may be listed and its screenshot shown, but not its copy.
-        """
+        """Return the threats in the main documents of the pages, whose copies must not be shown, by `page_id`."""
         found: dict[str, ScanVerdict] = {}
         if self.holds.any_threat():
             for row in self._rows_of(page_ids, _DOCUMENTS):
@@ -346,11 +343,7 @@ class AccessControl:
         return None if by_page is None or self._rows(query, values) else by_page
 
     def check_payload(self, body: bytes) -> None:
-        """Raise TakenDownError when the decoded bytes must not be sent.
-
-        A record's digest covers the payload as transferred, while a take-down may name the digest
-        of the decoded content; therefore outgoing bytes are checked too.
-        """
+        """Raise TakenDownError when the decoded bytes, whose digest no record names, must not be sent."""
         if self.depend_on_payloads():
             self.check_digests(digests_of((body,)))
 

@@ -1,7 +1,6 @@
 """Store of access decisions (SQLite), its schema, and values that follow its changes.
 
-version    one row: a number that every change increments, so that a reader can check cheaply
-           whether its cached values are current.
+version    one row: a number that every change increments
 takedowns  `playback.access.takedowns`; rows are never deleted. ``changed`` is the version before
            the row's last change, so that readers fetch only what is new.
 erasures   one row for each record whose payload was erased for a take-down.
@@ -9,11 +8,9 @@ levels     `playback.access.levels`, with level_rights and stored_levels; append
 verdicts   `playback.access.holds`
 url_lists  `playback.access.threat_lists`
 
-Times are integer milliseconds since 1970 UTC.
-
-A decision takes effect when it is written, on every route and in every process (P-22): servers
-cache what they read in a `WatchedValue` and check the store's version before each response. A store
-that exists but cannot be read is an error, never an empty store: playback fails closed.
+Times are integer Unix milliseconds. A decision takes effect when it is written, on every route and
+in every process (P-22): servers cache what they read in a `WatchedValue` and check the version before
+each response. A store that exists but cannot be read is an error, never an empty store.
 """
 
 import re
@@ -135,11 +132,7 @@ class DecisionStore(Protocol):
 
 
 def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
-    """Return the decision store next to a collection's index, or next to the one `url` names.
-
-    Raises:
-        ConfigError: `url` is not the address of an index.
-    """
+    """Return the decision store next to a collection's index, or next to the one `url` names."""
     if not url:
         return SqliteDecisionStore(layout.decisions_db)
     from playback.access.decision_postgres import PostgresDecisionStore  # needs a library
@@ -163,8 +156,7 @@ def copy_decisions(source: DecisionStore, path: Path) -> None:
 class SqliteDecisionStore:
     """Decision store of one collection in a SQLite file, created by the first change.
 
-    Reading needs no write permission: in a read-only directory the file is opened as immutable and
-    opened again when it is replaced.
+    In a read-only directory the file is read as immutable and opened again when it is replaced.
     """
 
     def __init__(self, path: Path) -> None:
@@ -239,7 +231,6 @@ class SqliteDecisionStore:
         self._reader = self._writer = self._opened = None
 
     def _connected(self) -> sqlite3.Connection | None:
-        """Return a connection to the current file; None when there is none."""
         identity = self._identity()
         if identity is None:
             self._close()
@@ -251,7 +242,6 @@ class SqliteDecisionStore:
         return self._reader
 
     def _identity(self) -> tuple[int, ...] | None:
-        """Return a value that changes when the file must be opened again."""
         try:
             found = self._path.stat()
         except FileNotFoundError:

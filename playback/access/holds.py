@@ -1,12 +1,9 @@
 """Malware verdicts, and the holds that follow from them and from threat lists (C-16).
 
 A verdict belongs to a payload digest, so it covers every capture with that payload, including
-revisits and copies at other URLs. If a later scan cannot read a payload, the threat found by an
-earlier one stays.
-
-A payload in which a scanner found a threat is never sent, on any route; the record stays in its
-WARC, and the screenshot is shown. For a URL on a threat list a warning page precedes the copy,
-which the reader may pass.
+revisits and copies at other URLs. A payload in which a scanner found a threat is never sent, on any
+route; the record stays in its WARC, and the screenshot is shown. For a URL on a threat list a
+warning page precedes the copy, which the reader may pass.
 """
 
 import zlib

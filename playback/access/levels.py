@@ -1,13 +1,12 @@
 """Levels of a copy: rules, rights of editors, and rule precedence (A18 to A21); pure.
 
-A rule assigns a level to a link, a domain with its subdomains, a wiki, or everything. For a URL the
-order of precedence is: link, longest domain, shorter domains, wiki, default. Among rules for the
-same target, the rule of the reader's wiki precedes the rule for all wikis.
+A rule assigns a level to a link, a domain with its subdomains, a wiki, or everything, with precedence
+in this order; longer domains precede shorter ones. Among rules for the same target, the rule of the
+reader's wiki precedes the rule for all wikis. Stored levels (`core.config.stored_level`) have rules
+of their own with the same precedence.
 
 An editor's rule is limited by the editor's current right: lowering the maximum of a wiki lowers
 what its editors allowed before, and once the right is withdrawn their rules can only restrict.
-
-Stored levels (`core.config.stored_level`) have rules of their own with the same precedence.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -86,10 +85,7 @@ _REACH = {
 
 @dataclass(frozen=True, slots=True)
 class LevelActor:
-    """Author of a decision: an operator, or an editor of a wiki.
-
-    Callers that act for a wiki's user must set the wiki: an actor without one is an operator.
-    """
+    """Author of a decision: an operator or, with a wiki, an editor of that wiki."""
 
     name: str
     wiki: str = ""
@@ -134,11 +130,7 @@ class LevelTarget:
 
 
 def target_of(*, wiki: str = "", domain: str = "", link: str = "") -> LevelTarget:
-    """Return the target for a link, a domain, a wiki or, without any of them, everything.
-
-    Raises:
-        InputError: one of them is invalid, or both a link and a domain are given.
-    """
+    """Return the target for a link, a domain, a wiki or, without any of them, everything."""
     wiki = check_wiki(wiki) if wiki else ""
     if link and domain:
         raise InputError("A rule is about a link or about a domain, not about both.")
@@ -329,7 +321,6 @@ class RuleTable(Generic[_L]):
         return f"{told}editors of {actor.wiki} decide on {which} only.{more}"
 
     def _first(self, rules: Iterator[LevelDecision[_L]]) -> LevelRuling[_L]:
-        """Return the ruling of the first rule, capped at the current right of an editor."""
         rule = next(rules, None)
         if rule is None:
             return LevelRuling(self._kind.default)

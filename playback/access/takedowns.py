@@ -89,11 +89,7 @@ class Takedown:
 
 
 class TakedownSet:
-    """Set of take-downs in force, indexed for look-up.
-
-    Look-ups are safe while another thread calls `put` or `drop`; they see the state before or
-    after.
-    """
+    """Set of take-downs in force, indexed for look-up, also while another thread changes it."""
 
     def __init__(self, takedowns: Iterable[Takedown] = ()) -> None:
         self._by_key: dict[tuple[TakedownKind, str], tuple[Takedown, ...]] = {}
@@ -141,8 +137,8 @@ class TakedownSet:
     def on(self, subject: TakedownSubject, now: datetime) -> Takedown | None:
         """Return the take-down that applies to the subject at `now`; None: it may be shown.
 
-        Hiding precedes blocking; among equals the first decision applies. Subresources, redirects
-        and the payload of a page's document are handled by `playback.access.control`.
+        Hiding precedes blocking; among equals the first decision applies. For subresources, redirects
+        and payloads of documents see `playback.access.control`.
         """
         return self._strictest(self._keys(subject), now) if self._by_number else None
 
@@ -207,10 +203,7 @@ def url_within(url: str) -> str:
 
 
 def normalize_target(kind: TakedownKind, text: str) -> str:
-    """Normalize the target of a take-down as entered by the operator.
-
-    Raises:
-        InputError: the text is not of that kind.
+    """Normalize the target of a take-down as entered by the operator; InputError for other text.
 
     >>> normalize_target(TakedownKind.HOST, "WWW.Example.org."), normalize_target(TakedownKind.URL, "example.org")
     ('www.example.org', 'https://example.org/')

@@ -192,11 +192,7 @@ _LINE = re.compile(rb"[0-9A-Fa-f]+")
 
 
 def parse_hex_prefixes(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Parse hash prefixes from text, one in hexadecimal per line; skip empty lines and ``#``.
-
-    Raises:
-        InputError: a line is invalid; the text names it.
-    """
+    """Parse one hexadecimal prefix per line; skip empty lines and ``#``; InputError names a bad line."""
     for number, line in enumerate(lines, 1):
         text = line.partition(b"#")[0].strip()
         if not text:
@@ -210,11 +206,7 @@ def parse_hex_prefixes(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def parse_binary_prefixes(data: bytes, width: int) -> Iterator[bytes]:
-    """Split concatenated hash prefixes of `width` bytes each.
-
-    Raises:
-        InputError: the length is not a multiple of `width`, or `width` is out of range.
-    """
+    """Split concatenated hash prefixes of `width` bytes each; InputError when that is not possible."""
     if not SHORTEST_PREFIX <= width <= LONGEST_PREFIX:
         raise InputError(f"A prefix has {SHORTEST_PREFIX} to {LONGEST_PREFIX} bytes, not {width}.")
     if len(data) % width:
@@ -223,11 +215,7 @@ def parse_binary_prefixes(data: bytes, width: int) -> Iterator[bytes]:
 
 
 def write_prefixes(path: Path, prefixes: Iterable[bytes]) -> int:
-    """Write a prefix file atomically and return its number of distinct prefixes.
-
-    Raises:
-        InputError: there are no prefixes.
-    """
+    """Write a prefix file atomically and return its number of distinct prefixes; InputError for none."""
     by_width: dict[int, set[bytes]] = {}
     for prefix in prefixes:
         by_width.setdefault(len(prefix), set()).add(prefix)
@@ -362,11 +350,7 @@ def list_rows(store: DecisionStore) -> list[ThreatList]:
 def add_list(
     store: DecisionStore, folder: Path, about: ThreatList, prefixes: Iterable[bytes]
 ) -> ThreatList:
-    """Add a list, or replace the one of the same name, and return its row.
-
-    Raises:
-        InputError: the name is invalid, or there are no prefixes.
-    """
+    """Add or replace a list and return its row; InputError for an invalid name or no prefixes."""
     if not about.name.strip() or len(about.name) > 100 or not about.name.isprintable():
         raise InputError("A list's name has 1 to 100 characters that can be seen.")
     old = next((each for each in list_rows(store) if each.name == about.name), None)
@@ -398,11 +382,7 @@ def add_list(
 
 
 def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
-    """Remove the list and return its former row.
-
-    Raises:
-        InputError: there is no list of that name.
-    """
+    """Remove the list and return its former row; InputError when there is none of that name."""
     old = next((each for each in list_rows(store) if each.name == name), None)
     if old is None:
         raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists show` names them.")

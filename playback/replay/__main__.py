@@ -122,7 +122,6 @@ def main() -> None:
 
 
 def _rewriters(options: argparse.Namespace) -> MakerPool | None:
-    """Return the makers of the environment with pywb, or None without the level `full`."""
     if not options.full_origin:
         return None
     try:
@@ -169,7 +168,6 @@ def _parse() -> argparse.Namespace:
 
 
 def _origin(text: str) -> str:
-    """Return the normalised origin: scheme, host, optional port."""
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.netloc or parts[2:] != ("", "", ""):
         raise argparse.ArgumentTypeError(f"an origin looks like https://wiki.example; not {text!r}")

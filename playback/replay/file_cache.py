@@ -194,7 +194,6 @@ def _deleted(files: list[tuple[float, int, str]]) -> CacheUsage:
 
 
 def _digest(name: str, value: bytes) -> bytes:
-    """Return the digest of name and value, which detects misplaced files."""
     return hashlib.blake2b(
         name.encode() + b"\0" + value, digest_size=_DIGEST_BYTES, usedforsecurity=False
     ).digest()

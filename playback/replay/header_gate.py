@@ -263,7 +263,6 @@ def _refuse_write(data: bytes) -> None:
 
 
 def _whole(body: Any) -> Any:
-    """Return the body unchanged when its size is known, else joined."""
     if hasattr(body, "size") or (isinstance(body, list) and len(body) == 1):
         return body
     try:

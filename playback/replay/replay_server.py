@@ -231,7 +231,6 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
 
 
 def _neighbourhood_of(address: object) -> str:
-    """Return the network prefix of a peer's address; empty when it has none."""
     host = str(address[0]) if isinstance(address, tuple) and address else ""
     try:
         return rate_limit_prefix(unmap_ipv4(ip_address(host.partition("%")[0])))
@@ -254,7 +253,6 @@ _dated: tuple[int, str] = (0, "")
 
 
 def _date() -> str:
-    """Return the Date header field (RFC 9110, 6.6.1), cached for a second."""
     global _dated  # noqa: PLW0603 made once a second
     now = int(time.time())
     if _dated[0] != now:

@@ -173,7 +173,6 @@ def _named(request: Request, kind: str) -> Headers:
 
 
 def _cut(blocks: Iterator[bytes], first: int, end: int) -> Iterator[bytes]:
-    """Yield the bytes from `first` to before `end`."""
     at = 0
     for block in blocks:
         if at + len(block) > first:
@@ -219,7 +218,6 @@ class PartRoutes:
         return absent() if media_type is None else request.answer(capture, media_type, lambda: body)
 
     def _pdf_page(self, request: Request, number: int, url: str) -> ReplayResponse:
-        """Answer with the picture of a page of a PDF."""
         named = replace(request, memento=replace(request.memento, url=url))
         found = self._part(named, self._context.limits.pdf_shown_bytes)
         if found is None:

@@ -146,7 +146,6 @@ class MakerPool:
 
     @contextmanager
     def _maker(self) -> Iterator["_MakerProcess"]:
-        """Lend a maker until the end of the block."""
         if self._free.empty() and self._waiting >= self._most_waiting:
             raise OverloadedError("Too many copies wait to be made.")
         self._waiting += 1
@@ -247,7 +246,6 @@ def _do(job: dict[str, Any]) -> bytes:
 
 
 def _size_of(job: Job) -> int:
-    """Return the length of the untrusted part of the job."""
     if isinstance(job, DocumentJob):
         return len(job.text)
     if isinstance(job, PdfJob):

@@ -173,7 +173,6 @@ class DriftRoute:
 
 
 def _addresses(text: str) -> Iterator[Memento]:
-    """Yield the addresses of parts in a document or style sheet."""
     for found in _PART.findall(unescape(text)):
         part = parse_memento_path(found.rstrip(",)"))
         if part is not None:
@@ -274,7 +273,6 @@ _moment = lru_cache(maxsize=256)(parse_timestamp14)
 
 
 def _failure(error: WeboidError) -> ReplayResponse:
-    """Return the answer for a copy that cannot be shown."""
     if isinstance(error, TransientError):
         _LOG.warning("replay.unavailable: %s", error)
         busy = notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")

@@ -354,7 +354,6 @@ def _at_home(request: FullRequest, page: FoundPage) -> FullAnswer:
 
 
 def _redirect(asked: _PartRequest, capture: Capture, payload: Payload) -> FullAnswer:
-    """Return the archived redirect, rewritten to stay within the capture (P-14)."""
     target = urljoin(capture.url, payload.location)
     if not payload.location or not is_web_url(target):
         return _absent()
@@ -368,7 +367,6 @@ def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:
 
 
 def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
-    """Return the requested range (RFC 9110, 14), or the whole body for several ranges."""
     size = len(answer.body)
     headers = (*answer.headers, ("Accept-Ranges", "bytes"))
     try:

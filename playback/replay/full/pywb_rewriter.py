@@ -85,7 +85,6 @@ class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
 
 
 def _no_headers(rewriting: Any) -> Any:
-    """Drop all archived headers."""
     del rewriting
     return lambda: None
 

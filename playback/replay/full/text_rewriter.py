@@ -192,7 +192,6 @@ class _RewriterRecord:
 
 @cache
 def _rewriter() -> Any:
-    """Return the process's instance of `PywbRewriter`."""
     from playback.replay.full.pywb_rewriter import PywbRewriter
 
     return PywbRewriter(replay_mod=PAGE_MODIFIER)

@@ -1,12 +1,12 @@
 """CSS filter: style sheets through an allow-list, with a fast path for plain rules.
 
-tinycss2 parses as CSS Syntax Level 3 specifies for browsers; only listed constructs are kept, and they are
-written anew from the parsed tokens. A ``url()`` leads to our image route, an ``@import`` to our style route,
-and fonts are removed unless they are switched on (`playback.replay.sanitizer.css_rules`). Nothing is kept
-that could load from elsewhere or stay fixed over the window.
+tinycss2 parses as CSS Syntax Level 3 specifies for browsers; only listed constructs are written
+again. A ``url()`` leads to our image route, an ``@import`` to our style route, and fonts are removed
+unless they are switched on (`playback.replay.sanitizer.css_rules`). Nothing is kept that could load
+from elsewhere or stay fixed over the window.
 
-The fast path reads plain rules by a strict expression, token for token as the parser would, and leaves the
-others to it. `tests/playback/replay/sanitizer/test_css_prescan.py` checks that both give the same results.
+The fast path reads plain rules by a strict expression and leaves the others to the parser.
+`tests/playback/replay/sanitizer/test_css_prescan.py` checks that both give the same results.
 """
 
 import re
@@ -213,8 +213,8 @@ def filter_sheet(data: bytes, charset: str | None, rewriter: ReplayUrlRewriter) 
 class ParserBudget:
     """Number of characters of CSS that the parser may still read for one document.
 
-    The parser takes one to two seconds for a million characters (P-21). Rules and declarations beyond
-    the budget are left out; plain ones need no parser and are not counted.
+    The parser takes one to two seconds for a million characters (P-21). What exceeds the budget is left
+    out; plain rules need no parser and are not counted.
     """
 
     def __init__(self, characters: int = MOST_PARSED) -> None:
@@ -315,13 +315,11 @@ def _is_unfit(tokens: Iterable[Any], depth: int) -> bool:
 
 
 def _inside(token: Any) -> Iterable[Any]:
-    """Return the tokens within a function or block."""
     inside: Iterable[Any] = getattr(token, "arguments", getattr(token, "content", ()))
     return inside
 
 
 def _write_block(content: list[Any], rewriter: ReplayUrlRewriter, depth: int) -> str:
-    """Return the content of a rule: declarations and nested rules."""
     if depth >= _DEEPEST:
         return ""
     nodes = tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True)
@@ -454,11 +452,7 @@ def _rewritten(
     depth: int,
     allow_attr: bool,  # noqa: FBT001 private and recursive
 ) -> list[Any]:
-    """Return the tokens with URLs rewritten to our routes.
-
-    Raises:
-        TokenNotAllowedError: one of them is not on the list.
-    """
+    """Return the tokens with URLs rewritten to our routes; TokenNotAllowedError for others."""
     if depth > _DEEPEST:
         raise TokenNotAllowedError
     return [_rewritten_token(token, rewriter, depth, allow_attr) for token in tokens]

@@ -1,15 +1,15 @@
 """CSS tokens, and the special rules for control states, mask images and font faces.
 
-Controls that were disabled at capture carry an attribute of ours. Rules for disabled controls are rewritten
-to select that attribute, because the copy disables all controls. The same holds for dialogs and popovers
-that scripts had put above the page (HTML, 6.12).
+A copy disables all controls, so rules for disabled ones are rewritten to select an attribute of ours
+that those disabled at capture carry; likewise for dialogs and popovers that scripts had put above
+the page (HTML, 6.12).
 
-Mask images come from our mask route, which sends only their shape. A variable may be used as a mask or not:
-a variable with an address of ours gets a second one for masks, which properties of masks use first.
+Mask images come from our mask route, which sends only their shape. A variable with an address of
+ours gets a second one for masks, which properties of masks use first.
 
-A font source is our font route, or a checked font within the sheet. ``local()`` is removed, because the
-installed typefaces identify the reader. ``unicode-range`` is kept, although requests then depend on the text
-of the page: they go to this archive only, which knows the page.
+A font source is our font route, or a checked font within the sheet. ``local()`` is removed, because
+the installed typefaces identify the reader. ``unicode-range`` is kept, although requests then depend
+on the text of the page: they go to this archive only, which knows the page.
 """
 
 import re
@@ -47,11 +47,7 @@ def url_of(token: Any) -> str | None:
 
 
 def url_token(url: str) -> URLToken:
-    """Return the URL as a token.
-
-    Raises:
-        TokenNotAllowedError: it needs escaping, which no address of ours does.
-    """
+    """Return the URL as a token; TokenNotAllowedError if it needs escaping, as no address of ours does."""
     if UNQUOTABLE.search(url):
         raise TokenNotAllowedError
     return URLToken(0, 0, url, f'url("{url}")')
@@ -130,11 +126,7 @@ def mask_twin(name: str) -> str:
 
 
 def masking_tokens(name: str, tokens: list[Any]) -> list[Any]:
-    """Return the value of a mask property, with variables replaced by those for masks.
-
-    Raises:
-        TokenNotAllowedError: it depends on colours.
-    """
+    """Return the value of a mask property with variables for masks; TokenNotAllowedError for colours."""
     if _COLOURED.fullmatch(name) or any(
         (each.type == "ident" and bool(each.lower_value == "luminance")) for each in tokens
     ):
@@ -201,13 +193,11 @@ def write_font_face(rule: Any, rewriter: ReplayUrlRewriter) -> str:
 
 
 def _descriptor(name: str, tokens: list[Any]) -> str:
-    """Return the value of a descriptor that loads nothing; empty when it is not allowed."""
     plain = all(each.type in _PLAIN_TOKENS or each == "," for each in tokens)
     return serialise(tokens).strip() if name in _DESCRIPTORS and plain else ""
 
 
 def _sources(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
-    """Return the allowed sources in order."""
     sources: list[list[Any]] = [[]]
     for each in tokens:
         if each == ",":
@@ -250,7 +240,6 @@ def _hint(token: Any) -> str | None:
 
 
 def _address(value: str, rewriter: ReplayUrlRewriter) -> str | None:
-    """Return the replay address of the font, or None."""
     if value.lstrip()[:5].lower() != "data:":
         return rewriter.font(value)
     return _within(value.strip()) if len(value) <= _LONGEST_DATA_URL else None

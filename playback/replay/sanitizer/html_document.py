@@ -1,11 +1,8 @@
 """Safe HTML documents: archived markup through nh3, and documents of our own.
 
 nh3 (ammonia, html5ever) keeps only what is on a level's lists (`playback.replay.sanitizer.allowlist`;
-research 1.5, P-01, P-02). All URLs in the result come from `ReplayUrlRewriter`. The document around the body
-is ours, with archived text escaped.
-
-Paragraphs and line breaks are made from markup that nh3 wrote: well-formed, with escaped text and attribute
-values, so that every ``<`` begins a tag (HTML, 13.3).
+research 1.5, P-01, P-02). All URLs in the result come from `ReplayUrlRewriter`. Paragraphs and line
+breaks are made from markup that nh3 wrote, so that every ``<`` begins a tag (HTML, 13.3).
 """
 
 import re
@@ -168,12 +165,7 @@ def sanitise_document(
 
     Framed documents within our DOM artifact are sanitised likewise. At levels with a look they become
     sandboxed frames under the page's own policy (HTML, 7.1.7: srcdoc inherits it); at others, text.
-
-    Args:
-        text: the decoded document.
-        rewriter: rewrites its URLs.
-        was_scripted: it is the DOM after scripts ran, rather than the source.
-        level: the level of the copy.
+    With `was_scripted` the text is the DOM after scripts ran, rather than the source.
     """
     shows = allowlist_of(level)
     has_fonts = rewriter.has_fonts and shows.has_images
@@ -234,10 +226,7 @@ def sanitise_body(
     level: Level = DEFAULT_LEVEL,
     budget: ParserBudget | None = None,
 ) -> str:
-    """Return the markup reduced to what `level` shows; sanitising it again changes nothing.
-
-    That requires a rewriter that keeps its own addresses.
-    """
+    """Return the markup reduced to what `level` shows; sanitising it again changes nothing."""
     shows = allowlist_of(level)
     keep = _AttributeFilter(rewriter, budget or ParserBudget())
     if shows.has_look:
@@ -251,10 +240,7 @@ def sanitise_body(
 
 
 class _AttributeFilter:
-    """Filter and rewriter of attribute values.
-
-    When `is_settling`, its input was written here, and only that is kept.
-    """
+    """Filter and rewriter of attribute values; when `is_settling`, it keeps only what it has written."""
 
     def __init__(self, rewriter: ReplayUrlRewriter, budget: ParserBudget) -> None:
         self._image = partial(picture_address, rewriter=rewriter)
@@ -295,8 +281,8 @@ def _settled(
 ) -> str:
     """Apply `clean` until the text no longer changes.
 
-    HTML's rules (13.2.6) move misplaced elements, which may move again at the next parsing; browsers must parse
-    what was checked (P-02). Text that does not settle is shown as plain text.
+    HTML's rules (13.2.6) move misplaced elements, which may move again at the next parsing; browsers
+    must parse what was checked (P-02). Text that does not settle is shown as plain text.
     """
     text = clean(text)
     keep.is_settling = True
@@ -434,7 +420,6 @@ def _write_sheet(sheet: PageStylesheet, rewriter: ReplayUrlRewriter, budget: Par
 
 
 def _root_attributes(attributes: Attributes, rewriter: ReplayUrlRewriter) -> str:
-    """Return the attributes of ``html`` or ``body`` that affect the look, with a leading space."""
     return _safe_attributes(attributes, rewriter, _ROOT_ATTRIBUTES)
 
 

@@ -1,8 +1,7 @@
-"""Inline SVG of a document, replaced by images.
+"""Inline SVG of a document, replaced by images; for makers only.
 
-Our DOM artifact stores the look of each drawing (``data-weboid-look``: size, colours, place), because styles
-of an ``svg`` element do not apply within an image; and of its shapes, what the page's styles set. For makers
-only.
+Styles of an ``svg`` element do not apply within an image, so our DOM artifact stores the look of each
+drawing (``data-weboid-look``: size, colours, place), and what the page's styles set of its shapes.
 """
 
 import re
@@ -122,7 +121,6 @@ class InlineDrawings:
         return data_url(draw(root, DrawingOptions(scale, size, look.get("color", ""))))
 
     def _borrow(self, root: Element) -> None:
-        """Insert the shapes of other drawings that the drawing uses."""
         own = {each.get("id") for each in root.iter()}
         wanted, copied = [root], 0
         while wanted:
@@ -197,8 +195,7 @@ def _as_xml(markup: str) -> str:
 def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> None:
     """Apply a stored look to a shape: geometry as attributes, the rest as its style.
 
-    Other properties of the shape are kept; those of a look win over style sheets within the drawing, because
-    they are computed values.
+    Those of a look are computed values, so they win over style sheets within the drawing.
     """
     said = {name: value for name, value in look.items() if _VALUE.fullmatch(value)}
     if "font-family" in said:  # what names no typeface of this machine is drawn in this one

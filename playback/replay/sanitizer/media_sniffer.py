@@ -1,12 +1,12 @@
 """Media types of images, drawings and fonts, detected from their bytes (P-16); pure.
 
-PNG, JPEG, GIF, WebP and AVIF are sent unchanged. Images whose header has no size, or more pixels than a
-browser should allocate, in one picture or in all frames, are rejected. SVG, BMP and ICO are drawn as PNG
+PNG, JPEG, GIF, WebP and AVIF are sent unchanged, unless their header has no size, or more pixels than
+a browser should allocate, in one picture or in all frames. SVG, BMP and ICO are drawn as PNG
 (`playback.replay.sanitizer.rasterizer`).
 
-WOFF2, WOFF, TrueType and OpenType are sent unchanged; browsers check them again. Collections, EOT, SVG fonts
-and fonts with SVG glyphs are rejected (P-02), and so are fonts without glyphs, with tables outside of the
-file, or with too large an unpacked size (P-21).
+WOFF2, WOFF, TrueType and OpenType are sent unchanged; browsers check them again. Collections, EOT, SVG
+fonts and fonts with SVG glyphs are rejected (P-02), and so are fonts without glyphs, with tables
+outside of the file, or with too large an unpacked size (P-21).
 """
 
 import re
@@ -157,8 +157,7 @@ def _u24(data: bytes, at: int) -> int:
 def _avif(data: bytes) -> _Extent:
     """Read sizes from ``ispe`` properties (ISO/IEC 23008-12, 6.5.3) and tracks.
 
-    Every property must be within the limits, because assigning them to items needs a full parser. A grid has a
-    property of its own beside that of its cells.
+    Every property must be within the limits, because assigning them to items needs a full parser.
     """
     width = height = 0
     at = 0
@@ -333,10 +332,7 @@ def _woff_tables(data: bytes) -> list[_Table]:
 
 
 def _woff2_tables(data: bytes) -> list[_Table]:
-    """Read the WOFF2 directory (4): entries of flags, optional tag, lengths; one stream for all.
-
-    Offsets are those in the unpacked stream.
-    """
+    """Read the WOFF2 directory (4): flags, optional tag, lengths; offsets are those in the unpacked stream."""
     flavour, length, count, reserved, _, packed = struct.unpack_from(">4sIHHII", data, 4)
     _demand(flavour in _PLAIN and length == len(data) and reserved == 0)
     _demand(0 < count <= _MOST_TABLES)
@@ -363,7 +359,6 @@ def _woff2_tables(data: bytes) -> list[_Table]:
 
 
 def _entries(data: bytes, layout: str, at: int, count: int) -> Iterator[Any]:
-    """Yield the entries of a directory of fixed size."""
     size = struct.calcsize(layout) * count
     _demand(at + size <= len(data))
     return struct.iter_unpack(layout, data[at : at + size])

@@ -1,16 +1,12 @@
 """Scan of markup before it is sanitised: nesting depth, doctype, parts taken out.
 
-html5ever searches the open elements for many tags, so its time grows with the square of the depth: 250 kB of
-``<div>`` take ten seconds. Browsers limit the depth to 512 elements (Blink's
-``kMaximumHTMLParserDOMTreeDepth``). Unclosed formatting elements are reopened in each paragraph (HTML,
-13.2.4.3), so fewer of them are allowed.
+html5ever searches the open elements for many tags: 250 kB of ``<div>`` take ten seconds. Browsers
+limit the depth to 512 elements (Blink's ``kMaximumHTMLParserDOMTreeDepth``). Unclosed formatting
+elements are reopened in each paragraph (HTML, 13.2.4.3), so fewer of them are allowed.
 
-The document type selects one of three layout modes (HTML Standard, 13.2.6.4.1): quirks, limited quirks, in
-which cells and lines close up around pictures, and standards. Copies use one of three constants for it.
-
-Title, style sheets and the attributes of ``html`` and ``body`` are taken out; images get the source that the
-browser loaded, links their target window; shadow trees are opened, framed documents set aside, and formulas
-replaced by their text. This affects only the look of the copy: the sanitiser
+Title, style sheets and the attributes of ``html`` and ``body`` are taken out; images get the source
+that the browser loaded, links their target window; shadow trees are opened, framed documents set
+aside, and formulas replaced by their text. This affects only the look of the copy: the sanitiser
 (`playback.replay.sanitizer.html_document`) checks all results.
 """
 
@@ -124,7 +120,7 @@ _LIMITED = ("-//w3c//dtd xhtml 1.0 frameset//", "-//w3c//dtd xhtml 1.0 transitio
 
 
 def doctype_of(text: str) -> str:
-    """Return our document type with the same layout mode; empty in quirks mode."""
+    """Return our document type with the same layout mode (HTML, 13.2.6.4.1); empty in quirks mode."""
     found = _DOCTYPE.match(text)
     if found is None:
         return _QUIRKS
@@ -213,8 +209,7 @@ def scan_document(
 
     Args:
         text: the document.
-        rewriter: tells links within the page, and whether images are shown; otherwise their alternative
-            text replaces them.
+        rewriter: tells links within the page, and whether images or their alternative text are shown.
         was_scripted: scripts have run, so that fallback content for browsers without them is left out.
         has_frames: set framed documents aside; otherwise their text replaces them.
     """
@@ -294,7 +289,6 @@ class _DocumentScanner:
         return end
 
     def _drawing(self, attributes: Attributes, start: int, end: int) -> int:
-        """Replace an SVG drawing by an image or by its text."""
         close = self._drawings.end_of(start)
         if close is None:
             self._parts.append(self._text[start:end])
@@ -414,7 +408,6 @@ def _url_of(document: str) -> str | None:
 
 
 def _first_candidate(srcset: str) -> str:
-    """Return the first URL of a srcset, for documents that our browser has not loaded."""
     words = srcset.split(None, 1)
     return words[0].rstrip(",") if words else ""
 

@@ -26,11 +26,7 @@ _MASKS = ("PNG", "GIF", "WEBP", "JPEG")
 
 
 def raster(data: bytes, scale: float = 1.0) -> bytes:
-    """Return the picture as PNG, an SVG with `scale` pixels per CSS pixel.
-
-    Raises:
-        PermanentError: it has none of these formats, is damaged, or too large.
-    """
+    """Return the picture as PNG, an SVG with `scale` pixels per CSS pixel; else raise PermanentError."""
     kind = raster_kind(data)
     if kind is RasterKind.SVG:
         return raster_svg(data, DrawingOptions(scale=scale))
@@ -48,11 +44,7 @@ def raster(data: bytes, scale: float = 1.0) -> bytes:
 
 
 def mask(data: bytes) -> bytes:
-    """Return the shape of a small picture as PNG: black, with the picture's opacity.
-
-    Raises:
-        PermanentError: it is no picture, damaged, or too large.
-    """
+    """Return the shape of a small picture as black PNG with its opacity; else raise PermanentError."""
     if raster_kind(data) is RasterKind.SVG:
         data = raster_svg(data, DrawingOptions())
     if image_type(data) is None:
@@ -92,10 +84,7 @@ _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 
 
 def read_pdf(data: bytes) -> bytes:
-    """Return the number of pages of a PDF as JSON, and size and text of the first ones.
-
-    ``error`` is ENCRYPTED or BROKEN for a PDF that cannot be read.
-    """
+    """Return the number of pages as JSON, size and text of the first ones, and ``error``, maybe empty."""
     import pypdfium2
 
     try:

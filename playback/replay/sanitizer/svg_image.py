@@ -1,8 +1,8 @@
 """SVG and data URLs as PNG images, drawn by resvg after reduction (P-02); for makers only.
 
-resvg runs no scripts, but opens files that an ``image`` names, and copies shapes as often as ``use`` asks. So
-the document is parsed and reduced first: no entities, no references out of the document, a bounded number of
-shapes, and a size set by us.
+resvg runs no scripts, but opens files that an ``image`` names, and copies shapes as often as ``use``
+asks. So the document is parsed and reduced first: no entities, no references out of the document, a
+bounded number of shapes, and a size set by us. What cannot be drawn is a PermanentError.
 """
 
 import re
@@ -68,11 +68,7 @@ class DrawingOptions:
 
 
 def raster_svg(data: bytes, drawing: DrawingOptions | None = None) -> bytes:
-    """Return the document as a PNG image.
-
-    Raises:
-        PermanentError: it is no SVG, or too expensive.
-    """
+    """Return the document as a PNG image."""
     if data.startswith(b"\x1f\x8b"):
         decoder = zlib.decompressobj(31)
         try:
@@ -84,11 +80,7 @@ def raster_svg(data: bytes, drawing: DrawingOptions | None = None) -> bytes:
 
 
 def draw(root: ElementTree.Element, drawing: DrawingOptions) -> bytes:
-    """Return the parsed document as a PNG image; reduces the tree in place.
-
-    Raises:
-        PermanentError: as `raster_svg`.
-    """
+    """Return the parsed document as a PNG image; reduces the tree in place."""
     _cut_down(root, 0)
     if _weight(root) > _MOST_SHAPES:
         raise PermanentError("A drawing of more shapes than can be drawn.")
@@ -132,11 +124,7 @@ def _typefaces() -> dict[str, Any]:
 
 
 def parse_svg(text: str) -> ElementTree.Element:
-    """Parse the document, with plain entities resolved.
-
-    Raises:
-        PermanentError: it is too long, malformed, or declares other entities.
-    """
+    """Parse the document, with plain entities resolved."""
     if len(text) > _LONGEST or text.count("<") > 2 * _MOST_SHAPES:
         raise PermanentError("A drawing that is too long.")
     text = _DECLARATION.sub("", text, count=1)

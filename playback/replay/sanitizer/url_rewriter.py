@@ -1,7 +1,6 @@
 """Rewriter of archived URLs to replay routes and reader pages (P-03); pure.
 
-Images lead to our image route, style sheets to our style route, fonts to our font route, and links to the
-front. There is no other result, so a copy loads nothing from the live web.
+There is no other result, so a copy loads nothing from the live web.
 """
 
 import re
@@ -56,12 +55,9 @@ class ReplayUrlRewriter:
         return self if url is None else replace(self, base=url)
 
     def withholds(self, source: str, document_url: str | None) -> bool:
-        """Return True when a framed document must not be shown.
+        """Return True when a framed document must not be shown, by the URL in the frame and its own.
 
-        Args:
-            source: the URL in the frame's element.
-            document_url: the document's own URL; None when an artifact of an earlier version does not record
-                it: then the frame may show any of the withheld documents.
+        An artifact of an earlier version does not record the latter: then it may be any withheld one.
         """
         if not self.withheld:
             return False
@@ -133,7 +129,6 @@ class ReplayUrlRewriter:
 
 
 def _key(url: str) -> str:
-    """Return the key by which take-downs find a URL."""
     try:
         return replay_key(url)
     except BadUrlError:
