@@ -289,63 +289,77 @@ def _line(layer: ProfileLayer, group: str, key: str) -> int:
 
 def _suspicions(settings: Settings) -> Iterator[tuple[str, str, str]]:
     """Yield (group, key, sentence) for values that are seldom intended."""
-    yield from _of_visits(settings)
-    yield from _of_identity(settings)
-    polite = settings.politeness
-    if polite.min_delay_s < _GENTLE_S:
-        yield (
-            "politeness",
-            "min_delay_s",
-            "sites may take so many visits for an attack; 1.0 is usual.",
-        )
-    if polite.visits_per_host > _MANY_AT_ONCE:
-        yield "politeness", "visits_per_host", "more than browsers of one reader ever are."
-    if settings.proxy.disk_reserve_bytes == 0:
-        yield "proxy", "disk_reserve_bytes", "a full disk will break WARCs off; keep some free."
-    if settings.egress.allow:
-        yield "egress", "allow", "pages of these networks can be reached by whatever a page loads."
-    if settings.login.key_file and not settings.login.names:
-        yield "login", "key_file", "no login is named, so it opens nothing."
-
-
-def _of_visits(settings: Settings) -> Iterator[tuple[str, str, str]]:
-    visit = settings.visit
-    if visit.timeout_s == 0:
-        yield "visit", "timeout_s", "no page is ever loaded in no time."
-    if visit.timeout_s > _LONG_VISIT_S:
-        yield "visit", "timeout_s", "one page may keep a browser for more than ten minutes."
-    if visit.settle_limit_s >= visit.timeout_s:
-        yield (
-            "visit",
-            "settle_limit_s",
-            "waiting for quiet leaves no time for behaviours and pictures.",
-        )
-    if settings.behaviours.limit_s >= visit.timeout_s:
-        yield "behaviours", "limit_s", "behaviours leave no time for pictures and text."
-    if not visit.dom:
-        yield "visit", "dom", "playback without scripts is made of the DOM, and will have none."
-    if visit.rendered_share > 1:
-        yield "visit", "rendered_share", "a share is at most 1."
-    if visit.device_scale > 1 and visit.full_page:
-        yield (
-            "visit",
-            "device_scale",
-            f"pictures have {visit.device_scale**2:.0f} times as many pixels.",
-        )
-
-
-def _of_identity(settings: Settings) -> Iterator[tuple[str, str, str]]:
-    visit = settings.visit
-    if visit.mobile and visit.viewport_width > _WIDE_PHONE_PX:
-        yield "visit", "mobile", "no phone is so wide; viewport_width = 412 is usual."
-    if visit.user_agent and not visit.contact:
-        yield "visit", "user_agent", "sites cannot ask whose it is; say contact, too."
+    visit, polite, login = settings.visit, settings.politeness, settings.login
     first = visit.language.partition(",")[0].partition(";")[0].strip().partition("-")[0].lower()
-    if visit.locale and first not in (
-        "",
-        "*",
-        visit.locale.replace("_", "-").split("-")[0].lower(),
+    locale = visit.locale.replace("_", "-").split("-")[0].lower()
+    is_anonymous = bool(visit.user_agent and not visit.contact)
+    pixels = f"pictures have {visit.device_scale**2:.0f} times as many pixels."
+    for is_so, name, text in (
+        (visit.timeout_s == 0, "visit.timeout_s", "no page is ever loaded in no time."),
+        (
+            visit.timeout_s > _LONG_VISIT_S,
+            "visit.timeout_s",
+            "one page may keep a browser for more than ten minutes.",
+        ),
+        (
+            visit.settle_limit_s >= visit.timeout_s,
+            "visit.settle_limit_s",
+            "waiting for quiet leaves no time for behaviours and pictures.",
+        ),
+        (
+            settings.behaviours.limit_s >= visit.timeout_s,
+            "behaviours.limit_s",
+            "behaviours leave no time for pictures and text.",
+        ),
+        (
+            not visit.dom,
+            "visit.dom",
+            "playback without scripts is made of the DOM, and will have none.",
+        ),
+        (visit.rendered_share > 1, "visit.rendered_share", "a share is at most 1."),
+        (visit.device_scale > 1 and visit.full_page, "visit.device_scale", pixels),
+        (
+            visit.mobile and visit.viewport_width > _WIDE_PHONE_PX,
+            "visit.mobile",
+            "no phone is so wide; viewport_width = 412 is usual.",
+        ),
+        (is_anonymous, "visit.user_agent", "sites cannot ask whose it is; say contact, too."),
+        (
+            bool(visit.locale) and first not in ("", "*", locale),
+            "visit.locale",
+            "another language than the first of `language`; sites notice.",
+        ),
+        (
+            settings.policy.robots == "obey" and is_anonymous,
+            "policy.robots_agent",
+            "must be part of user_agent (RFC 9309, 2.2.1).",
+        ),
+        (
+            polite.min_delay_s < _GENTLE_S,
+            "politeness.min_delay_s",
+            "sites may take so many visits for an attack; 1.0 is usual.",
+        ),
+        (
+            polite.visits_per_host > _MANY_AT_ONCE,
+            "politeness.visits_per_host",
+            "more than browsers of one reader ever are.",
+        ),
+        (
+            settings.proxy.disk_reserve_bytes == 0,
+            "proxy.disk_reserve_bytes",
+            "a full disk will break WARCs off; keep some free.",
+        ),
+        (
+            bool(settings.egress.allow),
+            "egress.allow",
+            "pages of these networks can be reached by whatever a page loads.",
+        ),
+        (
+            bool(login.key_file and not login.names),
+            "login.key_file",
+            "no login is named, so it opens nothing.",
+        ),
     ):
-        yield "visit", "locale", "another language than the first of `language`; sites notice."
-    if settings.policy.robots == "obey" and not visit.contact and visit.user_agent:
-        yield "policy", "robots_agent", "must be part of user_agent (RFC 9309, 2.2.1)."
+        if is_so:
+            group, _, key = name.partition(".")
+            yield group, key, text

@@ -11,7 +11,6 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from core.captures import ArtifactKind, RecordLocation
@@ -140,8 +139,17 @@ async def check_completeness(
     gaps = find_gaps(seen.requests, so_far, spared=spared | downloads)
     chosen = [gap for gap in gaps if gap.reason != UNFINISHED][: limits.refetch_requests]
     if chosen:
+        kinds = {each.url: each.resource_type for each in seen.requests}
         await kept.ledger(
-            again=_wishes(chosen, seen),
+            again=[
+                RefetchRequest(
+                    gap.url,
+                    gap.reason[:200],
+                    _ACCEPT.get(kinds.get(gap.url, ""), "*/*"),
+                    referer(seen.final_url, gap.url),
+                )
+                for gap in chosen
+            ],
             limit_bytes=limits.refetch_bytes,
             await_s=max(min(limits.refetch_s, left_s), grace_s),
         )
@@ -196,7 +204,10 @@ def _gap_reason(
         return UNFINISHED if is_part else ""
     ledger = entries.get(url)
     if ledger:
-        return "" if is_whole(ledger) else _broken_reason(ledger[-1], is_part=is_part)
+        # Empty when another fetch would not succeed.
+        reason = ledger[-1].reason
+        may_succeed = reason.startswith(_TRANSIENT) and (is_part or not reason.startswith("cut:"))
+        return reason if may_succeed and not is_whole(ledger) else ""
     # The same for requests that the proxy has not seen.
     if any(request.from_cache for request in group):
         return ""
@@ -206,13 +217,6 @@ def _gap_reason(
     if last.failed in _GIVEN_UP:
         return _GIVEN_UP[last.failed] if is_part else ""
     return last.failed if last.failed in _BROKEN else ""
-
-
-def _broken_reason(entry: RequestLogEntry, *, is_part: bool) -> str:
-    """Return why another fetch may succeed; empty when it would not."""
-    if entry.reason.startswith(_TRANSIENT) and (is_part or not entry.reason.startswith("cut:")):
-        return entry.reason
-    return ""
 
 
 def _downloads(seen: Visit, so_far: RequestLogSnapshot) -> frozenset[str]:
@@ -226,19 +230,6 @@ def _downloads(seen: Visit, so_far: RequestLogSnapshot) -> frozenset[str]:
     if not seen.artifacts:
         turned_down.add(seen.final_url)
     return so_far.in_flight & turned_down
-
-
-def _wishes(gaps: Iterable[MissingResource], seen: Visit) -> list[RefetchRequest]:
-    kinds = {each.url: each.resource_type for each in seen.requests}
-    return [
-        RefetchRequest(
-            gap.url,
-            gap.reason[:200],
-            _ACCEPT.get(kinds.get(gap.url, ""), "*/*"),
-            referer(seen.final_url, gap.url),
-        )
-        for gap in gaps
-    ]
 
 
 def referer(page: str, target: str) -> str:
@@ -294,6 +285,8 @@ def build_page_info(
             f"missing: {len(missing)} of {len(resources)} resources",
         )
     kept = [entry for entry in ledger if entry.filename]
+    true = visit.mime if main is None else effective_type(main.identified, main.mime) or visit.mime
+    name = attachment_name(visit.headers.get("content-disposition", ""))
     return PageInfo(
         page_id=page_id,
         url=visit.url,
@@ -314,7 +307,7 @@ def build_page_info(
         restless=visit.restless,
         console=visit.console,
         redirects=visit.redirects,
-        tls_verified=_tls_verified(main),
+        tls_verified=not main.tls_error if main and main.url.startswith("https:") else None,
         text_digest=_text_digest(visit, main),
         behaviours=tuple(
             PageBehaviour(each.name, each.found, each.done, each.seconds, each.error, each.notes)
@@ -330,25 +323,15 @@ def build_page_info(
         class_evidence=visit.classification.evidence,
         refetched=refetched,
         missing=missing,
-        **_document_facts(visit, main),
+        true_type=true,
+        format=format_name(true) if true else "",
+        size=main.payload_bytes if main is not None else 0,
+        filename=name,
+        title=visit.title or ("" if visit.artifacts else name),  # a file has no other
         tried=visit.tried,
         screen=visit.screen,
         left_out=sum(entry.kept is RequestOutcome.LEFT_OUT for entry in ledger),
     )
-
-
-def _document_facts(visit: Visit, main: RequestLogEntry | None) -> dict[str, Any]:
-    """Return type, size and file name of the final document."""
-    true = visit.mime if main is None else effective_type(main.identified, main.mime) or visit.mime
-    name = attachment_name(visit.headers.get("content-disposition", ""))
-    return {
-        "true_type": true,
-        "format": format_name(true) if true else "",
-        "size": main.payload_bytes if main is not None else 0,
-        "filename": name,
-        # A file has no other title.
-        "title": visit.title or ("" if visit.artifacts else name),
-    }
 
 
 def main_entry(visit: Visit, ledger: Iterable[RequestLogEntry]) -> RequestLogEntry | None:
@@ -458,12 +441,6 @@ def _proxy_only_resource(entry: RequestLogEntry, resource_type: str = "") -> Pag
         digest=entry.digest,
         refetched=entry.again,
     )
-
-
-def _tls_verified(main: RequestLogEntry | None) -> bool | None:
-    if main is None or not main.url.startswith("https:"):
-        return None
-    return not main.tls_error
 
 
 def _text_digest(visit: Visit, main: RequestLogEntry | None) -> str:

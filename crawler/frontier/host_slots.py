@@ -14,7 +14,7 @@ from crawler.frontier.base import HostBlock, HostOrder, HostReport, Lane
 # touch a small young part of the store instead of every host's own page in a large one.
 EPOCH_BITS = 16
 
-_Lanes = tuple[int, int, int]
+_Lanes = tuple[int, ...]  # one number for each
 _LANES = tuple(Lane)
 _STANDARD_FIRST = (Lane.STANDARD, Lane.HIGH, Lane.NOW)
 _HIGH_FIRST = (Lane.HIGH, Lane.NOW, Lane.STANDARD)
@@ -133,14 +133,7 @@ class HostSlot(NamedTuple):
 
 
 def _with(lanes: _Lanes, lane: Lane, value: int) -> _Lanes:
-    now, high, standard = lanes
-    match lane:
-        case Lane.NOW:
-            return value, high, standard
-        case Lane.HIGH:
-            return now, value, standard
-        case Lane.STANDARD:
-            return now, high, value
+    return (*lanes[:lane], value, *lanes[lane + 1 :])
 
 
 # ruff: noqa: S608 - only constants of this file are pieced together; values are parameters

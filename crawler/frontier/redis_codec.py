@@ -4,10 +4,10 @@ Texts are UTF-8 in which lone surrogates keep their code points, so that every `
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import msgpack
@@ -73,11 +73,6 @@ def hash_key(key: str) -> bytes:
 def identity_of(url: str) -> bytes:
     """Return the 16-byte hash shared by all spellings of a URL; BadUrlError for no web URL."""
     return hash_key(identity_key(url))
-
-
-def pack_body(item: NewItem) -> bytes:
-    """Encode the item's fields that the scripts store as an opaque value."""
-    return pack((item.url, item.via, item.hops, item.hops_off))
 
 
 def page_id(salt: bytes, identity: bytes, number: int) -> str:
@@ -182,26 +177,11 @@ def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostRepor
     )
 
 
-class OfferBatch(NamedTuple):
-    """Batch of items as the last arguments of ``add.lua``, in columns."""
+def pack_offers(items: Iterable[NewItem], size: int) -> Iterator[tuple[int, tuple[object, ...]]]:
+    """Yield (number of items, last arguments of ``add.lua``) for batches of `size`.
 
-    identities: bytes  # sixteen bytes for each item
-    hosts: list[str]  # names; items refer to them by position, from 1 on
-    jobs: list[str]  # the same
-    which: list[int]  # for each item its host
-    lanes: list[int]  # for each item its lane
-    of_job: list[int]  # for each item its job
-    bodies: list[bytes]  # for each item its opaque value
-    equal: int  # number of further items that equal one of this call
-
-    @property
-    def offered(self) -> int:
-        """Return the number of items that the batch stands for."""
-        return len(self.which) + self.equal
-
-
-def pack_offers(items: Iterable[NewItem], size: int) -> list[OfferBatch]:
-    """Encode the items, the first of equal ones, in batches of `size`; BadUrlError for no web URL."""
+    The first of equal items counts. Raises BadUrlError for no web URL.
+    """
     first: dict[bytes, tuple[str, NewItem]] = {}
     offered = 0
     for item in items:
@@ -209,27 +189,17 @@ def pack_offers(items: Iterable[NewItem], size: int) -> list[OfferBatch]:
         key, host = identity_and_host(item.url)
         first.setdefault(hash_key(key), (item.host or host, item))
     wanted = list(first.items())
-    equal = offered - len(wanted)
-    batches = []
+    equal = offered - len(wanted)  # counted with the first batch
     for start in range(0, len(wanted), size):
-        batches.append(_batch(wanted[start : start + size], equal))
+        some = wanted[start : start + size]
+        # Items refer to hosts and jobs by position, from 1 on.
+        hosts: dict[str, int] = {}
+        jobs: dict[str, int] = {}
+        which = [hosts.setdefault(host, len(hosts) + 1) for _, (host, _) in some]
+        of_job = [jobs.setdefault(item.job, len(jobs) + 1) for _, (_, item) in some]
+        lanes = [item.lane.value for _, (_, item) in some]
+        bodies = [pack((item.url, item.via, item.hops, item.hops_off)) for _, (_, item) in some]
+        identities = b"".join(identity for identity, _ in some)
+        columns = identities, list(hosts), list(jobs), which, lanes, of_job, bodies, equal
+        yield len(some) + equal, columns
         equal = 0
-    return batches
-
-
-def _batch(offers: list[tuple[bytes, tuple[str, NewItem]]], equal: int) -> OfferBatch:
-    hosts: dict[str, int] = {}
-    jobs: dict[str, int] = {}
-    for _, (host, item) in offers:
-        hosts.setdefault(host, len(hosts) + 1)
-        jobs.setdefault(item.job, len(jobs) + 1)
-    return OfferBatch(
-        identities=b"".join(identity for identity, _ in offers),
-        hosts=list(hosts),
-        jobs=list(jobs),
-        which=[hosts[host] for _, (host, _) in offers],
-        lanes=[item.lane.value for _, (_, item) in offers],
-        of_job=[jobs[item.job] for _, (_, item) in offers],
-        bodies=[pack_body(item) for _, (_, item) in offers],
-        equal=equal,
-    )

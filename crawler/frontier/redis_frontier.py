@@ -95,9 +95,9 @@ class RedisFrontier(Frontier):
         now_ms = unix_milliseconds(now + self._clock.offset(now))
         age_ms = None if again is None else -(-again // _MILLISECOND)
         offered = added = requeued = 0
-        for batch in pack_offers(items, LIST_BATCH):
+        for count, batch in pack_offers(items, LIST_BATCH):
             fresh, anew = self._store.ask("add", now_ms, age_ms, *batch)
-            offered += batch.offered
+            offered += count
             added, requeued = added + fresh, requeued + anew
         return AddResult(added, offered - added - requeued, requeued)
 

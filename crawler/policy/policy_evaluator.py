@@ -11,9 +11,10 @@ but more specific blacklist entries, and addresses outside the public web.
 
 import asyncio
 import ipaddress
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlsplit
 
 from core.config.settings import EgressSettings, PolicySettings
@@ -72,6 +73,13 @@ class AddressCheck:
             return None
 
 
+_SETTING_TYPES: dict[str, Callable[[str], Any]] = {
+    "robots": str,
+    "noarchive": str,
+    "ban_s": float,
+    "ban_failures": lambda text: int(float(text)),
+    "ban_failures_s": float,
+}
 MANY_RULES = 300
 NOT_KNOWN = "not known yet; it is asked for before a visit"
 ROBOTS_UNAVAILABLE = "robots: it cannot be had ("  # how the reason begins; why not, and ")", follow
@@ -151,23 +159,10 @@ class PolicyEvaluator:
         self, target: PatternTarget, policy: PolicySettings, *, now: datetime
     ) -> PolicySettings:
         """Return the settings with the URL's setting entries applied."""
-        entries = self.book.entries.settings(target, now=now)
-        found: PolicySettings = policy
-        for key, entry in entries.items():
-            match key:
-                case "robots":
-                    found = replace(found, robots=entry.value)
-                case "noarchive":
-                    found = replace(found, noarchive=entry.value)
-                case "ban_s":
-                    found = replace(found, ban_s=float(entry.value))
-                case "ban_failures":
-                    found = replace(found, ban_failures=int(float(entry.value)))
-                case "ban_failures_s":
-                    found = replace(found, ban_failures_s=float(entry.value))
-                case _:  # "archive" is asked for before
-                    pass
-        return found
+        for key, entry in self.book.entries.settings(target, now=now).items():
+            if key != "archive":  # asked for before
+                policy = replace(policy, **{key: _SETTING_TYPES[key](entry.value)})
+        return policy
 
     def allowing(self, target: PatternTarget, *, now: datetime) -> PolicyEntry | None:
         """Return the whitelist entry that decides on the URL; None when none does."""
@@ -213,7 +208,7 @@ class PolicyEvaluator:
         )
 
     async def _failed(self, subject: PolicySubject, *, now: datetime) -> PolicyOpinion:
-        key = failed_link_key(subject.url)
+        key = identity_key(subject.url)
         note = await self._ask(lambda: self._frontier.note(FAILED_LINK_NOTE, key, now=now))
         if note is None:
             return _neutral_opinion("failed links", "it is not known to have failed")
@@ -248,11 +243,6 @@ class PolicyEvaluator:
         verdict = RuleDecision(RuleAction.SKIP, reason, asked=known.asked)
         closes_site = robots.forbids_all and known.asked
         return PolicyOpinion("robots.txt", verdict, _with_read_date(known, reason), closes_site)
-
-
-def failed_link_key(url: str) -> str:
-    """Return the note key of a failed link."""
-    return identity_key(url)
 
 
 def failed_link_note(status: int, *, now: datetime, until: datetime) -> str:

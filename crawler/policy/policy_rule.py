@@ -32,7 +32,6 @@ from crawler.policy.policy_evaluator import (
     PolicyEvaluator,
     PolicyOpinion,
     PolicySubject,
-    failed_link_key,
     failed_link_note,
 )
 from crawler.policy.robots import ROBOTS_HEADER, forbidding_reason
@@ -165,7 +164,7 @@ class PolicyRule:
         if page.outcome is VisitOutcome.SKIPPED and page.reason.startswith(NOARCHIVE):
             await self._ban(page.final_url, item, page.reason, now=now)
         # Note a link that failed; forget it when it works again.
-        key = failed_link_key(item.url)
+        key = identity_key(item.url)
         if page.status in GONE_STATUSES and page.outcome is not VisitOutcome.FAILED:
             if policy.ban_s > 0:
                 until = now + timedelta(seconds=min(policy.ban_s, 1e9))

@@ -115,53 +115,36 @@ def parse_robots(data: bytes, agent: str) -> Robots:
     All groups that name the robot apply together; those for ``*`` when none does. Groups end where a
     new one begins, not at empty or unknown lines. Input beyond `ROBOTS_LIMIT_BYTES` is ignored.
     """
-    reader = _RobotsReader(agent)
+    named, everybody = _RobotsGroup(), _RobotsGroup()
+    open_groups: list[_RobotsGroup] = []
+    begins = True  # the next User-agent line begins a group
+    sitemaps: dict[str, None] = {}
     for key, value in _records(data):
-        reader.take(key, value)
-    return reader.read()
-
-
-class _RobotsReader:
-    """Reader of the lines of a robots.txt."""
-
-    def __init__(self, agent: str) -> None:
-        self._agent = agent.lower()
-        self._named, self._everybody = _RobotsGroup(), _RobotsGroup()
-        self._sitemaps: list[str] = []
-        self._open: list[_RobotsGroup] = []
-        self._begins = True  # True when the next User-agent line begins a group
-
-    def take(self, key: bytes, value: bytes) -> None:
-        """Process a known line."""
         if key in _AGENT_KEYS:
-            self._name(value)
+            if begins:
+                open_groups, begins = [], False
+            token = _TOKEN.match(value.decode("ascii", "replace"))  # a version behind it is ignored
+            if token is not None and token[0].lower() == agent.lower():
+                group = named
+            elif value == b"*" or value[:2] in (b"* ", b"*\t"):
+                group = everybody
+            else:
+                continue
+            group.exists = True
+            if group not in open_groups:
+                open_groups.append(group)
         elif key in _SITEMAP_KEYS:
-            if value and len(self._sitemaps) < SITEMAPS_KEPT:
-                self._sitemaps.append(value.decode("utf-8", "replace"))
+            if value and len(sitemaps) < SITEMAPS_KEPT:
+                sitemaps[value.decode("utf-8", "replace")] = None
         elif key in _DELAY_KEYS:
-            for group in self._open:
+            for group in open_groups:
                 group.ask_for(value)
         else:
-            self._begins = True
-            for group in self._open:
+            begins = True
+            for group in open_groups:
                 group.add(value, allow=key == b"allow")
-
-    def _name(self, value: bytes) -> None:
-        if self._begins:
-            self._open, self._begins = [], False
-        group = self._everybody if (value == b"*" or value[:2] in (b"* ", b"*\t")) else None
-        if _is_ours(value, self._agent):
-            group = self._named
-        if group is not None:
-            group.exists = True
-            if group not in self._open:
-                self._open.append(group)
-
-    def read(self) -> Robots:
-        """Return the parsed rules."""
-        group = self._named if self._named.exists else self._everybody
-        sitemaps = tuple(dict.fromkeys(self._sitemaps))
-        return Robots(tuple(group.rules), group.crawl_delay_s, sitemaps)
+    group = named if named.exists else everybody
+    return Robots(tuple(group.rules), group.crawl_delay_s, tuple(sitemaps))
 
 
 class _RobotsGroup:
@@ -175,18 +158,8 @@ class _RobotsGroup:
     def add(self, value: bytes, *, allow: bool) -> None:
         """Add a rule; one without a path, or whose path never matches, is ignored."""
         if value.startswith((b"/", b"*")):
-            pattern = value.decode("ascii", "surrogateescape")
-            self.rules.append(
-                RobotsRule(
-                    allow,
-                    (
-                        "".join(
-                            f"%{ord(char) - 0xDC00:02X}" if "\udc80" <= char <= "\udcff" else char
-                            for char in pattern
-                        )
-                    ),
-                )
-            )
+            pattern = "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in value)
+            self.rules.append(RobotsRule(allow, pattern))
 
     def ask_for(self, value: bytes) -> None:
         """Set the Crawl-delay in seconds; the longest of several applies."""
@@ -219,12 +192,6 @@ def _lines(data: bytes) -> Sequence[bytes]:
         data = data.decode("utf-16", "replace").encode("utf-8", "replace")
     lines = _LINE_ENDS.split(data.removeprefix(codecs.BOM_UTF8))
     return lines[:-1] if cut else lines  # half a line could mean more than the whole one
-
-
-def _is_ours(value: bytes, ours: str) -> bool:
-    """Return True when the User-agent line has our product token; a version behind it is ignored."""
-    token = _TOKEN.match(value.decode("ascii", "replace"))
-    return token is not None and token[0].lower() == ours
 
 
 class _CompiledRule(NamedTuple):

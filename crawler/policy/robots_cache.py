@@ -210,58 +210,36 @@ class OriginRobots:
         )
         # Half a megabyte is not parsed while others wait for the event loop.
         answer = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent, now=now)
-        if answer.robots is not None:
-            found = RobotsRecord(
-                answer.robots,
-                policy.robots_agent,
-                now + _lifetime(policy),
-                read_at=now,
-                why=answer.why,
+        found = RobotsRecord(
+            answer.robots, policy.robots_agent, now + _lifetime(policy), read_at=now, why=answer.why
+        )
+        if answer.robots is None:
+            # Keep the rules last read, and block the host. After `UNREACHABLE_LIMIT` it is no longer
+            # blocked, and is visited like any other.
+            if answer.down and self._judge is not None:
+                target, failed = origin + ROBOTS_PATH, VisitOutcome.FAILED
+                await self._judge(PageInfo("", target, target, warc_date(now), failed, answer.why))
+            found = replace(
+                found,
+                robots=old.robots if old is not None else None,
+                read_at=old.read_at if old is not None else None,
+                since=(old.since if old is not None else None) or now,
             )
-        else:
-            found = await self._without(answer, policy, old, origin=origin, host=host, now=now)
+            if found.holds(now=now) is None:
+                reason = f"{NO_ROBOTS} {answer.why}"[:500]
+                blocked_until = await self._ask(
+                    lambda: self._frontier.back_off(
+                        host, reason, now=now, at_least=answer.not_before, down=answer.down
+                    )
+                )
+                found = replace(found, next_at=max(blocked_until, now + SHORTEST_RETRY))
         self._memory.put(origin, found)
         until = max(found.next_at, now) + RECORD_LIFE
+        note = found.to_note()
         await self._ask(
-            lambda: self._frontier.put_note(
-                ROBOTS_NOTE, origin, found.to_note(), now=now, until=until
-            )
+            lambda: self._frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until)
         )
         return replace(found, asked=True)
-
-    async def _without(
-        self,
-        answer: RobotsAnswer,
-        policy: PolicySettings,
-        old: RobotsRecord | None,
-        *,
-        origin: str,
-        host: str,
-        now: datetime,
-    ) -> RobotsRecord:
-        """Handle a failed fetch: block the host, and keep the rules last read.
-
-        After `UNREACHABLE_LIMIT` the host is no longer blocked, and is visited like any other.
-        """
-        if answer.down and self._judge is not None:
-            await self._judge(_failed(origin + ROBOTS_PATH, answer.why, now))
-        found = RobotsRecord(
-            robots=old.robots if old is not None else None,
-            agent=policy.robots_agent,
-            next_at=now + _lifetime(policy),
-            read_at=old.read_at if old is not None else None,
-            since=(old.since if old is not None else None) or now,
-            why=answer.why,
-        )
-        if found.holds(now=now) is not None:
-            return found
-        reason = f"{NO_ROBOTS} {answer.why}"[:500]
-        until = await self._ask(
-            lambda: self._frontier.back_off(
-                host, reason, now=now, at_least=answer.not_before, down=answer.down
-            )
-        )
-        return replace(found, next_at=max(until, now + SHORTEST_RETRY))
 
     @asynccontextmanager
     async def _alone(self, origin: str) -> AsyncIterator[None]:
@@ -322,11 +300,6 @@ def origin_of(url: str) -> str:
 def _lifetime(policy: PolicySettings) -> timedelta:
     """Return an answer's lifetime: the setting, and a day at most (RFC 9309, 2.4)."""
     return max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), SHORTEST_RETRY)
-
-
-def _failed(url: str, reason: str, now: datetime) -> PageInfo:
-    """Return the failed fetch as a page manifest, for the network monitor."""
-    return PageInfo("", url, url, warc_date(now), VisitOutcome.FAILED, reason)
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -199,12 +199,6 @@ AVOID_S = 2.0  # a proxy that was not there is left alone for so long, doubled e
 AVOID_LIMIT_S = 60.0  # … and at most so long
 
 
-@dataclass(frozen=True, slots=True)
-class _AvoidedProxy:
-    until: float
-    times: int
-
-
 class RemoteProxyPool:
     """`crawler.pools.proxy_pool.ProxyPool` that polls for announced proxies between `start` and `stop`."""
 
@@ -236,7 +230,7 @@ class RemoteProxyPool:
         self._hosts: dict[str, str] = {}
         self._visits: Counter[str] = Counter()
         self._before: dict[str, int] = {}  # our own visits when a note was read
-        self._shunned: dict[str, _AvoidedProxy] = {}
+        self._shunned: dict[str, tuple[float, int]] = {}  # until when, how often in a row
         self._changed = asyncio.Event()
         self._missing_since: float | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -275,9 +269,9 @@ class RemoteProxyPool:
         try:
             yield ProxyClient(chosen.control, self._secret)
         except ProxyUnavailableError as error:
-            times = self._shunned[name].times + 1 if name in self._shunned else 0
+            _, times = self._shunned.get(name, (0.0, 0))
             pause_s = min(AVOID_S * 2**times, AVOID_LIMIT_S)
-            self._shunned[name] = _AvoidedProxy(self._clock.monotonic() + pause_s, times)
+            self._shunned[name] = self._clock.monotonic() + pause_s, times + 1
             log.warning("proxy.lost name=%s reason=%s", name, error)
             raise
         else:
@@ -291,7 +285,7 @@ class RemoteProxyPool:
             able = [
                 each
                 for name, each in self._found.items()
-                if each.has_room and (name not in self._shunned or self._shunned[name].until <= now)
+                if each.has_room and (name not in self._shunned or self._shunned[name][0] <= now)
             ]
             self._tell(able=bool(able))
             if able:

@@ -20,9 +20,10 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from core.errors import BadUrlError
 from core.page_classes import WALLS, WITHOUT_OWN_LINKS
@@ -46,44 +47,28 @@ SHOWN_CHARS = 300
 URL_CHARS = 2_000  # of a link, in the log of decisions
 
 
-@dataclass(frozen=True, slots=True)
-class PageLinks:
-    """Summary of the decisions on a page's links."""
-
-    page_id: str  # the page's identifier
-    page: str  # its URL
-    job: str  # the crawl
-    at: str
-    hops: int  # links from a seed to the page
-    links: int  # number of links decided on, each URL once
-    followed: int  # how many of them belong to the crawl
-    decided: dict[str, int]  # number by reason
-    examples: dict[str, list[str]]  # some links that were not followed, by reason
-
-    @classmethod
-    def of(
-        cls, item: FrontierItem, decisions: Sequence[tuple[str, LinkDecision]], now: datetime
-    ) -> "PageLinks":
-        """Summarize the decisions."""
-        counts = Counter(decision.reason[:SHOWN_CHARS] for _, decision in decisions)
-        examples: dict[str, list[str]] = {}
-        for url, decision in decisions:
-            if decision.followed:
-                continue
+def summarize_links(
+    item: FrontierItem, decisions: Sequence[tuple[str, LinkDecision]], now: datetime
+) -> dict[str, Any]:
+    """Summarize the decisions on a page's links as JSON values, with examples of refused links."""
+    counts = Counter(decision.reason[:SHOWN_CHARS] for _, decision in decisions)
+    examples: dict[str, list[str]] = {}
+    for url, decision in decisions:
+        if not decision.followed:
             some = examples.setdefault(decision.reason[:SHOWN_CHARS], [])
             if len(some) < EXAMPLES_KEPT:
                 some.append(url[:SHOWN_CHARS])
-        return cls(
-            page_id=item.id,
-            page=item.url,
-            job=item.job,
-            at=warc_date(now),
-            hops=item.hops,
-            links=len(decisions),
-            followed=sum(decision.followed for _, decision in decisions),
-            decided=dict(counts.most_common(REASONS_KEPT)),
-            examples=dict(list(examples.items())[:REASONS_KEPT]),
-        )
+    return {
+        "page_id": item.id,
+        "page": item.url,
+        "job": item.job,
+        "at": warc_date(now),
+        "hops": item.hops,
+        "links": len(decisions),
+        "followed": sum(decision.followed for _, decision in decisions),
+        "decided": dict(counts.most_common(REASONS_KEPT)),
+        "examples": dict(list(examples.items())[:REASONS_KEPT]),
+    }
 
 
 class LinkLog:
@@ -95,15 +80,15 @@ class LinkLog:
         self._limit_bytes = limit_bytes
         self._lock = threading.Lock()
 
-    def write(self, page: PageLinks) -> None:
+    def write(self, page: Mapping[str, Any]) -> None:
         """Append a line. A full disk loses the line and does not stop the crawl."""
-        self._append(self._folder / f"links-{page.job}.jsonl", [asdict(page)])
+        self._append(self._folder / f"links-{page['job']}.jsonl", [page])
 
     def write_decisions(
-        self, page: PageLinks, decisions: Sequence[tuple[str, LinkDecision]]
+        self, page: Mapping[str, Any], decisions: Sequence[tuple[str, LinkDecision]]
     ) -> None:
         """Append a line for each link, followed or not, with the reason; as `write`."""
-        whose = {"page_id": page.page_id, "page": page.page, "at": page.at}
+        whose = {key: page[key] for key in ("page_id", "page", "at")}
         lines = [
             {
                 **whose,
@@ -113,7 +98,7 @@ class LinkLog:
             }
             for url, decision in decisions
         ]
-        self._append(self._folder / f"decisions-{page.job}.jsonl", lines)
+        self._append(self._folder / f"decisions-{page['job']}.jsonl", lines)
 
     def _append(self, path: Path, objects: Sequence[Mapping[str, object]]) -> None:
         text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
@@ -195,12 +180,9 @@ class ScopeRule:
             await self._patience.ask(lambda: self._jobs.move_seed(item.job, item.url, target))
         found = await asyncio.to_thread(decide_links, self._jobs, item, page)
         aftermath.links += found.items
-        await self._tell(item, found, now)
-
-    async def _tell(self, item: FrontierItem, found: LinkSelection, now: datetime) -> None:
-        """Count the decisions, and log them by page."""
         if not found.decisions:
             return
+        # Count the decisions, and log them by page.
         counts = self._counts.setdefault(item.job, Counter())
         counts.update(decision.constant for _, decision in found.decisions)
         key, value = f"{item.job} {self._name}", json.dumps(counts, sort_keys=True)
@@ -213,7 +195,7 @@ class ScopeRule:
     def _keep(
         self, record: LinkLog, item: FrontierItem, found: LinkSelection, now: datetime
     ) -> None:
-        page = PageLinks.of(item, found.decisions, now)
+        page = summarize_links(item, found.decisions, now)
         record.write(page)
         if self._jobs.settings_for(item.url, item.job).scope.link_decisions:
             record.write_decisions(page, found.decisions)

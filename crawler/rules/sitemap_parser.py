@@ -16,6 +16,7 @@ from xml.parsers import expat
 from core.errors import BadUrlError
 from core.web_dates import parse_web_date
 from crawler.jobs.scope import URL_LIMIT_CHARS, link_key
+from crawler.policy.robots import parse_robots
 
 BYTES_LIMIT = 50 * 1024 * 1024  # of one file, unpacked: sitemaps.org
 URLS_LIMIT = 50_000  # of one file: sitemaps.org
@@ -43,8 +44,6 @@ _ENTRIES = {("urlset", "url"), ("rss", "channel", "item"), ("RDF", "item"), ("fe
 _ATOM_LINK = ("feed", "entry", "link")
 _ROOTS = {place[0] for place in _PLACES}
 _YEAR_OR_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?", re.ASCII)  # W3C-DTF, of no day
-_ROBOTS_LINE = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
-_ROBOTS_BYTES = 500 * 1024  # what a robots.txt is read to (RFC 9309, 2.5)
 _ROBOTS_NAMED = 100  # sitemaps that one robots.txt may name
 
 
@@ -88,14 +87,9 @@ def parse_sitemap(body: bytes) -> SitemapFile:
 
 def sitemap_lines(robots: bytes) -> tuple[str, ...]:
     """Return the fetch keys of the sitemaps in a robots.txt, each once."""
-    found: dict[str, None] = {}
-    for match in _ROBOTS_LINE.finditer(robots[:_ROBOTS_BYTES].replace(b"\r", b"\n")):
-        if len(found) >= _ROBOTS_NAMED:
-            break
-        key = _key(match[1].decode("utf-8", "replace"))
-        if key:
-            found[key] = None
-    return tuple(found)
+    named = parse_robots(robots, agent="").sitemaps
+    keys = filter(None, (_key(text.partition(" ")[0]) for text in named))
+    return tuple(dict.fromkeys(keys))[:_ROBOTS_NAMED]
 
 
 def parse_moment(text: str) -> datetime | None:
@@ -209,7 +203,8 @@ class _XmlSitemapReader:
             raise _SitemapStopError(f"it is no sitemap, but <{name[:40]}>")
         # What another vocabulary calls the same, such as image:loc, is something else.
         foreign = bool(self._path) and ":" in name and self._path[0] != "RDF"
-        self._path.append(name if foreign and not self._prefixed(name) else local)
+        is_prefixed = name.rpartition(":")[0] == self._prefix  # as the root is
+        self._path.append(name if foreign and not is_prefixed else local)
         if len(self._path) == 1:
             self._prefix = name.rpartition(":")[0]
         if len(self._path) > NESTING_LIMIT:
@@ -219,10 +214,6 @@ class _XmlSitemapReader:
             self._text, self._room = [], URL_LIMIT_CHARS + 1
         elif place == _ATOM_LINK and attributes.get("rel", "alternate") == "alternate":
             self._page = self._page or attributes.get("href", "")
-
-    def _prefixed(self, name: str) -> bool:
-        """Return True when the name has the prefix of the root."""
-        return name.rpartition(":")[0] == self._prefix
 
     def _take(self, text: str) -> None:
         if self._text is not None and self._room > 0:
@@ -240,30 +231,27 @@ class _XmlSitemapReader:
                 case "date":
                     self._date = text
                 case _:
-                    _add_sitemap(self._found, text)
+                    below = self._found.sitemaps
+                    if key := _accepted(self._found, text, len(below), "sitemaps"):
+                        below.append(key)
         elif place in _ENTRIES:
             _add_page(self._found, self._page, self._date)
             self._page = self._date = ""
 
 
 def _add_page(found: SitemapFile, text: str, date: str) -> None:
+    if key := _accepted(found, text, len(found.pages), "URLs"):
+        found.pages.append(SitemapUrl(key, parse_moment(date) if date else None))
+
+
+def _accepted(found: SitemapFile, text: str, count: int, what: str) -> str:
+    """Return the fetch key; empty, and counted as refused, when there is none."""
     key = _key(text)
     if not key:
         found.refused += 1
-        return
-    if len(found.pages) >= URLS_LIMIT:
-        raise _SitemapStopError(f"it names more than {URLS_LIMIT} URLs")
-    found.pages.append(SitemapUrl(key, parse_moment(date) if date else None))
-
-
-def _add_sitemap(found: SitemapFile, text: str) -> None:
-    key = _key(text)
-    if not key:
-        found.refused += 1
-        return
-    if len(found.sitemaps) >= URLS_LIMIT:
-        raise _SitemapStopError(f"it names more than {URLS_LIMIT} sitemaps")
-    found.sitemaps.append(key)
+    elif count >= URLS_LIMIT:
+        raise _SitemapStopError(f"it names more than {URLS_LIMIT} {what}")
+    return key
 
 
 def _key(text: str) -> str:

@@ -33,11 +33,10 @@ from crawler.frontier.base import (
     MinuteCounts,
 )
 from crawler.jobs.crawl_job import JOB_ORDER
+from crawler.pools.cluster import PROXY_SERVICE, WORKER_SERVICE
 from crawler.rules.scope_rule import link_counts
 from crawler.worker.worker_pool import STOP_ORDER
 from warc.index.opener import open_index, unindexed_warcs
-
-PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"  # kinds of notes
 
 HOSTS_SHOWN = 20
 JOBS_SHOWN = 50

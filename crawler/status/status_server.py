@@ -21,13 +21,11 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Iterable,
     Iterator,
     Mapping,
 )
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -40,7 +38,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.errors import ConfigError, WeboidError
-from crawler.frontier.base import JobCounts
 from crawler.status.collection_status import (
     CollectionHoldings,
     CollectionStatus,
@@ -55,7 +52,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LABEL_LIMIT_CHARS = 120
 _STATES = ("queued", "claimed", "done", "skipped", "dead")
 
-_Rows = Iterable[tuple[tuple[str, ...], float]]
+# By label value, or by values of several labels.
+_Values = Mapping[str, float] | Mapping[tuple[str, ...], float]
 
 
 def exposition(status: CollectionStatus | None, *, version: str) -> bytes:
@@ -78,9 +76,9 @@ class _MetricFamilies(Collector):
 
 def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metric]:
     """Yield each metric with its samples."""
-    up = 1.0 if status is not None else 0.0
-    yield _gauge("weboid_up", "Whether the frontier and the collection could be read.", up)
-    yield _gauges("weboid_build_info", "This program.", ("version",), [((version,), 1.0)])
+    is_up = status is not None
+    yield _gauge("weboid_up", "Whether the frontier and the collection could be read.", is_up)
+    yield _gauges("weboid_build_info", "This program.", {version: 1.0}, "version")
     if status is None:
         return
     if status.holdings is not None:
@@ -89,195 +87,118 @@ def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metri
         yield from _checks(status.checks)
     if status.frontier is not None:
         yield from _frontier(status.frontier)
-        yield from _hosts(status.frontier)
-        yield from _members(status.frontier)
+        yield from _hosts_and_members(status.frontier)
 
 
 def _holdings(holdings: CollectionHoldings) -> Iterator[Metric]:
-    yield _gauges(
-        "weboid_pages",
-        "Pages in the collection, by outcome.",
-        ("outcome",),
-        [((name,), count) for name, count in sorted(holdings.outcomes.items())],
-    )
-    yield _gauges(
-        "weboid_page_classes",
-        "Pages in the collection, by class; see docs/classification.md.",
-        ("class",),
-        [((name or "not judged",), count) for name, count in sorted(holdings.classes.items())],
-    )
+    outcomes = dict(sorted(holdings.outcomes.items()))
+    yield _gauges("weboid_pages", "Pages in the collection, by outcome.", outcomes, "outcome")
+    classes = {name or "not judged": count for name, count in sorted(holdings.classes.items())}
+    text = "Pages in the collection, by class; see docs/classification.md."
+    yield _gauges("weboid_page_classes", text, classes, "class")
     records = {
         "response": holdings.responses,
         "revisit": holdings.revisits,
         "artifact": holdings.artifacts,
     }
-    yield _gauges(
-        "weboid_records",
-        "Records in the collection, by kind.",
-        ("kind",),
-        [((kind,), count) for kind, count in records.items()],
-    )
-    yield _gauge("weboid_warc_files", "WARC files, open ones included.", holdings.warcs)
-    yield _gauge("weboid_warc_bytes", "Size of all WARC files.", holdings.warc_bytes)
-    yield _gauge("weboid_disk_free_bytes", "Free on the collection's disk.", holdings.free_bytes)
-    yield _gauge(
-        "weboid_disk_reserve_bytes",
-        "No page begins when less is free.",
-        holdings.reserve_bytes,
-    )
-    yield _gauge(
-        "weboid_collection_in_use", "Whether a process writes the collection.", holdings.in_use
-    )
+    yield _gauges("weboid_records", "Records in the collection, by kind.", records, "kind")
+    for name, text, value in (
+        ("warc_files", "WARC files, open ones included.", holdings.warcs),
+        ("warc_bytes", "Size of all WARC files.", holdings.warc_bytes),
+        ("disk_free_bytes", "Free on the collection's disk.", holdings.free_bytes),
+        ("disk_reserve_bytes", "No page begins when less is free.", holdings.reserve_bytes),
+        ("collection_in_use", "Whether a process writes the collection.", holdings.in_use),
+    ):
+        yield _gauge(f"weboid_{name}", text, value)
 
 
 def _checks(checks: CopyCheckSummary) -> Iterator[Metric]:
-    yield _gauges(
-        "weboid_checks",
-        "Checked copies, by the verdict that counts; see docs/quality.md.",
-        ("verdict",),
-        [((verdict,), count) for verdict, count in checks.verdicts.items()],
-    )
-    yield _gauges(
-        "weboid_checks_per_minute",
-        "Copies checked per minute by the machine's verdict, over the last so many minutes.",
-        ("verdict", "minutes"),
-        list(_by_minutes(checks.per_minute)),
-    )
-    yield _gauges(
-        "weboid_repairs",
-        "Pages by how their repair stands.",
-        ("state",),
-        [((state,), count) for state, count in checks.repairs.items()],
-    )
-    yield _gauges(
-        "weboid_repairs_per_minute",
-        "Repairs ended a minute, by how, over the last so many minutes.",
-        ("state", "minutes"),
-        list(_by_minutes(checks.repairs_per_minute)),
-    )
-    yield _gauge(
-        "weboid_checks_unrecorded",
-        "Checks that are not in a WARC yet as they are.",
-        checks.unrecorded,
-    )
+    text = "Checked copies, by the verdict that counts; see docs/quality.md."
+    yield _gauges("weboid_checks", text, checks.verdicts, "verdict")
+    text = "Copies checked per minute by the machine's verdict, over the last so many minutes."
+    rates = _by_minutes(checks.per_minute)
+    yield _gauges("weboid_checks_per_minute", text, rates, "verdict", "minutes")
+    yield _gauges("weboid_repairs", "Pages by how their repair stands.", checks.repairs, "state")
+    text = "Repairs ended a minute, by how, over the last so many minutes."
+    rates = _by_minutes(checks.repairs_per_minute)
+    yield _gauges("weboid_repairs_per_minute", text, rates, "state", "minutes")
+    text = "Checks that are not in a WARC yet as they are."
+    yield _gauge("weboid_checks_unrecorded", text, checks.unrecorded)
 
 
-def _by_minutes(
-    rates: Mapping[int, Mapping[str, float]],
-) -> Iterator[tuple[tuple[str, str], float]]:
-    for minutes, found in rates.items():
-        for name, each in found.items():
-            yield (name, str(minutes)), each
+def _by_minutes(rates: Mapping[int, Mapping[str, float]]) -> dict[tuple[str, ...], float]:
+    return {
+        (name, str(minutes)): each
+        for minutes, found in rates.items()
+        for name, each in found.items()
+    }
 
 
 def _frontier(view: FrontierOverview) -> Iterator[Metric]:
     stats = view.stats
-    yield _gauges(
-        "weboid_frontier_items",
-        "Items of the frontier, by state.",
-        ("state",),
-        [((state,), getattr(stats, state)) for state in _STATES],
-    )
-    yield _gauge(
-        "weboid_frontier_later_items", "Queued items that wait for their moment.", stats.later
-    )
-    yield _gauge("weboid_frontier_due_items", "Done items that will be due again.", stats.due)
-    yield _gauge("weboid_frontier_hosts", "Hosts that the frontier knows.", stats.hosts)
-    yield _counter(
-        "weboid_frontier_duplicates", "Known URLs that were offered again.", stats.duplicates
-    )
-    yield _counter("weboid_frontier_stored_bytes", "Bytes that visits stored.", stats.bytes)
-    yield _gauge(
-        "weboid_frontier_paused", "Whether the frontier is paused.", stats.paused is not None
-    )
-    yield _gauge(
-        "weboid_frontier_stopping", "Whether an order to stop stands.", view.stopping is not None
-    )
-    yield _gauges(
-        "weboid_frontier_pages_per_minute",
-        "Pages ended a minute, over the last so many minutes.",
-        ("minutes",),
-        [((str(window),), each) for window, each in view.per_minute.items()],
-    )
-    yield _gauges(
-        "weboid_job_items",
-        "Items of each crawl, by state; the empty name is plain lists.",
-        ("job", "state"),
-        [((job, state), getattr(each, state)) for job, each, state in _job_states(view.jobs)],
-    )
+    states = {state: getattr(stats, state) for state in _STATES}
+    yield _gauges("weboid_frontier_items", "Items of the frontier, by state.", states, "state")
+    for name, text, value in (
+        ("later_items", "Queued items that wait for their moment.", stats.later),
+        ("due_items", "Done items that will be due again.", stats.due),
+        ("hosts", "Hosts that the frontier knows.", stats.hosts),
+        ("paused", "Whether the frontier is paused.", stats.paused is not None),
+        ("stopping", "Whether an order to stop stands.", view.stopping is not None),
+    ):
+        yield _gauge(f"weboid_frontier_{name}", text, value)
+    for name, text, value in (
+        ("duplicates", "Known URLs that were offered again.", stats.duplicates),
+        ("stored_bytes", "Bytes that visits stored.", stats.bytes),
+    ):
+        yield CounterMetricFamily(f"weboid_frontier_{name}", text, value=float(value))
+    text = "Pages ended a minute, over the last so many minutes."
+    rates = {str(window): each for window, each in view.per_minute.items()}
+    yield _gauges("weboid_frontier_pages_per_minute", text, rates, "minutes")
+    text = "Items of each crawl, by state; the empty name is plain lists."
+    jobs: dict[tuple[str, ...], float] = {
+        (job, state): getattr(each, state) for job, each in view.jobs.items() for state in _STATES
+    }
+    yield _gauges("weboid_job_items", text, jobs, "job", "state")
     for name, groups in (("dead", view.dead), ("skipped", view.skipped)):
-        yield _gauges(
-            f"weboid_frontier_recent_{name}",
-            f"The latest {name} items by the beginning of their reason.",
-            ("reason",),
-            [((group.reason,), group.count) for group in groups],
-        )
+        text = f"The latest {name} items by the beginning of their reason."
+        counts = {group.reason: group.count for group in groups}
+        yield _gauges(f"weboid_frontier_recent_{name}", text, counts, "reason")
 
 
-def _job_states(jobs: Mapping[str, JobCounts]) -> Iterator[tuple[str, JobCounts, str]]:
-    for job, counts in jobs.items():
-        for state in _STATES:
-            yield job, counts, state
-
-
-def _hosts(view: FrontierOverview) -> Iterator[Metric]:
+def _hosts_and_members(view: FrontierOverview) -> Iterator[Metric]:
     yield _gauge("weboid_hosts_blocked", "Blocked hosts; a thousand at most.", len(view.blocked))
-    yield _gauges(
-        "weboid_host_visit_seconds",
-        "How long a visit takes lately, of the slowest hosts.",
-        ("host",),
-        [((each.host,), each.mean.total_seconds()) for each in view.slowest],
-    )
-    yield _gauges(
-        "weboid_host_waiting_items",
-        "What waits, of the hosts with the longest queues.",
-        ("host",),
-        [((each.host,), each.waiting) for each in view.longest],
-    )
-
-
-def _members(view: FrontierOverview) -> Iterator[Metric]:
+    text = "How long a visit takes lately, of the slowest hosts."
+    seconds = {each.host: each.mean.total_seconds() for each in view.slowest}
+    yield _gauges("weboid_host_visit_seconds", text, seconds, "host")
+    text = "What waits, of the hosts with the longest queues."
+    waiting = {each.host: each.waiting for each in view.longest}
+    yield _gauges("weboid_host_waiting_items", text, waiting, "host")
     yield _gauge("weboid_proxies", "Proxies that gave a sign of life.", len(view.proxies))
     yield _gauge("weboid_workers", "Workers that gave a sign of life.", len(view.workers))
-    for key, name, text in (
-        ("visits", "visits", "Visits that are open"),
-        ("free_bytes", "free_bytes", "Free on the disk"),
-        ("reserve_bytes", "reserve_bytes", "Kept free on the disk"),
+    for key, text in (
+        ("visits", "Visits that are open"),
+        ("free_bytes", "Free on the disk"),
+        ("reserve_bytes", "Kept free on the disk"),
     ):
-        yield _gauges(
-            f"weboid_proxy_{name}",
-            f"{text} of each proxy.",
-            ("proxy",),
-            _member_count(view.proxies, key),
-        )
-
-
-def _member_count(
-    found: Mapping[str, Mapping[str, Any]], key: str
-) -> Iterator[tuple[tuple[str], float]]:
-    for name, facts in found.items():
-        value = member_number(facts, key)
-        if value is not None:
-            yield (name,), value
+        numbers = {name: member_number(facts, key) for name, facts in view.proxies.items()}
+        known = {name: number for name, number in numbers.items() if number is not None}
+        yield _gauges(f"weboid_proxy_{key}", f"{text} of each proxy.", known, "proxy")
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=float(value))
 
 
-def _counter(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(name, text, value=float(value))
-
-
-def _gauges(name: str, text: str, labels: tuple[str, ...], rows: _Rows) -> Metric:
-    """Build a gauge with labels; rows whose labels are equal after truncation are summed."""
+def _gauges(name: str, text: str, values: _Values, *labels: str) -> Metric:
+    """Build a gauge with labels; values whose labels are equal after truncation are summed."""
     family = GaugeMetricFamily(name, text, labels=labels)
     sums: dict[tuple[str, ...], float] = {}
-    for values, number_ in rows:
-        key = tuple(value[:LABEL_LIMIT_CHARS] for value in values)
-        sums[key] = sums.get(key, 0.0) + float(number_)
-    for values, total in sums.items():
-        family.add_metric(values, total)
+    for label, number in values.items():
+        given = (label,) if isinstance(label, str) else label
+        key = tuple(value[:LABEL_LIMIT_CHARS] for value in given)
+        sums[key] = sums.get(key, 0.0) + float(number)
+    for key, total in sums.items():
+        family.add_metric(key, total)
     return family
 
 

@@ -20,7 +20,7 @@ from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.jobs.crawl_job import JOB_ORDER, Job
 from crawler.jobs.job_settings import SHEET_ORDER, JobSettings
 from crawler.jobs.scope import LinkDecision
-from crawler.rules.scope_rule import LINKS_LIMIT, LinkLog, PageLinks, ScopeRule, link_counts
+from crawler.rules.scope_rule import LINKS_LIMIT, LinkLog, ScopeRule, link_counts, summarize_links
 from net.backoff import StoreRetry
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -222,7 +222,7 @@ def test_a_line_is_bounded_whatever_the_page(tmp_path: Path) -> None:
         for n in range(2_000)
     ]
 
-    LinkLog(tmp_path).write(PageLinks.of(item(), decisions, NOW))
+    LinkLog(tmp_path).write(summarize_links(item(), decisions, NOW))
 
     assert (tmp_path / "links-mine.jsonl").stat().st_size < 100_000
 
@@ -267,7 +267,7 @@ def test_log_of_decisions_is_bounded(tmp_path: Path) -> None:
         for n in range(20)
     ]
     for _ in range(15):
-        log.write_decisions(PageLinks.of(item(), decisions, NOW), decisions)
+        log.write_decisions(summarize_links(item(), decisions, NOW), decisions)
 
     files = list(tmp_path.glob("decisions-mine*"))
     assert len(files) <= 10
@@ -279,7 +279,7 @@ def test_files_that_are_full_are_set_aside_and_the_oldest_goes(tmp_path: Path) -
     log = LinkLog(tmp_path, limit_bytes=1)
 
     for number in range(15):
-        log.write(PageLinks.of(item(f"{SEED}{number}"), [], NOW))
+        log.write(summarize_links(item(f"{SEED}{number}"), [], NOW))
 
     kept = {path.name: path.read_text() for path in tmp_path.glob("links-mine*")}
     assert sorted(kept) == [f"links-mine.{number}.jsonl" for number in range(1, 10)]
@@ -289,6 +289,6 @@ def test_files_that_are_full_are_set_aside_and_the_oldest_goes(tmp_path: Path) -
 
 def test_a_folder_that_takes_nothing_costs_the_record_not_the_crawl(tmp_path: Path) -> None:
     """The links themselves are in the manifests."""
-    LinkLog(tmp_path / "absent").write(PageLinks.of(item(), [], NOW))
+    LinkLog(tmp_path / "absent").write(summarize_links(item(), [], NOW))
 
     assert not (tmp_path / "absent").exists()

@@ -14,12 +14,11 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
 from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, Lane, MinuteCounts, NewItem
+from crawler.pools.cluster import PROXY_SERVICE, WORKER_SERVICE
 from crawler.status.collection_status import (
     ENDED_SAMPLED,
     HOSTS_SHOWN,
-    PROXY_SERVICE,
     REASONS_SHOWN,
-    WORKER_SERVICE,
     CollectionStatus,
     pages_per_minute,
     parse_members,
