@@ -49,16 +49,10 @@ _ASKED = (
     ("/__qrator/", "", "Qrator's check was loaded", 0.8),
 )
 _CAPTCHAS = (
-    "hcaptcha.com/captcha",
-    "google.com/recaptcha/",
-    "recaptcha.net/recaptcha/",
-    "challenges.cloudflare.com/",
-    "smartcaptcha.yandexcloud",
-    "arkoselabs.com/",
-    "funcaptcha.com/",
-    "geetest.com/",
-    "friendlycaptcha",
-)
+    "hcaptcha.com/captcha", "google.com/recaptcha/", "recaptcha.net/recaptcha/",
+    "challenges.cloudflare.com/", "smartcaptcha.yandexcloud", "arkoselabs.com/",
+    "funcaptcha.com/", "geetest.com/", "friendlycaptcha",
+)  # fmt: skip
 # URLs of challenges.
 _PLACES = re2.compile(
     r"google\.[a-z.]+/sorry/|\.queue-it\.net/|//[^/?]*/__qrator/|/errors/validatecaptcha|/showcaptcha\?|//validate\.perfdrive\.com/"
@@ -295,19 +289,10 @@ _BODY: tuple[tuple[str, tuple[bytes, ...]], ...] = (
     ("captcha", (b"hcaptcha.com/1/api.js", b"recaptcha/api.js", b"g-recaptcha", b"h-captcha")),
 )
 # Marks that only a guard's own page has, so that they hold for an answer 200, too.
-_SURE = frozenset(
-    (
-        "cloudflare",
-        "perimeterx",
-        "datadome",
-        "incapsula",
-        "sucuri",
-        "aws-waf",
-        "akamai",
-        "kasada",
-        "anubis",
-    )
-)
+_SURE = frozenset((
+    "cloudflare", "perimeterx", "datadome", "incapsula", "sucuri", "aws-waf", "akamai", "kasada",
+    "anubis",
+))  # fmt: skip
 _SMALL = 40_000  # bytes; a guard's page is small, an article that names one is not
 
 

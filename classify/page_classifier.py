@@ -29,52 +29,12 @@ MARKS: dict[str, str] = {**challenge.MARKS, **walls.MARKS}
 NEEDLES: tuple[str, ...] = (*challenge.NEEDLES, *parked_domain.NEEDLES)
 
 
-_BLOCKS = frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "br",
-        "button",
-        "dd",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "header",
-        "hr",
-        "html",
-        "label",
-        "legend",
-        "li",
-        "main",
-        "nav",
-        "ol",
-        "option",
-        "p",
-        "pre",
-        "section",
-        "summary",
-        "table",
-        "td",
-        "th",
-        "title",
-        "tr",
-        "ul",
-    ]
-)
+_BLOCKS = frozenset([
+    "address", "article", "aside", "blockquote", "body", "br", "button", "dd", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
+    "header", "hr", "html", "label", "legend", "li", "main", "nav", "ol", "option", "p", "pre",
+    "section", "summary", "table", "td", "th", "title", "tr", "ul",
+])  # fmt: skip
 _SILENT = frozenset({"script", "style", "template", "noscript", "title", "head"})
 _PICTURES = frozenset({"img", "svg", "canvas"})
 _MEDIA = frozenset({"video", "audio", "object", "embed"})

@@ -10,23 +10,12 @@ import re2
 
 from classify.evidence import ClassFindings, PageEvidence, host_in, normalize_text
 
-_CONSENT_HOSTS = frozenset(
-    {
-        "consent.google.com",
-        "consent.youtube.com",
-        "consent.yahoo.com",
-        "guce.yahoo.com",
-        "guce.aol.com",
-        "guce.techcrunch.com",
-        "guce.engadget.com",
-        "guce.advertising.com",
-        "guce.oath.com",
-        "myprivacy.dpgmedia.nl",
-        "myprivacy.dpgmedia.be",
-        "myprivacy.dpgmedia.net",
-        "cmp.inmobi.com",
-    }
-)
+_CONSENT_HOSTS = frozenset({
+    "consent.google.com", "consent.youtube.com", "consent.yahoo.com", "guce.yahoo.com",
+    "guce.aol.com", "guce.techcrunch.com", "guce.engadget.com", "guce.advertising.com",
+    "guce.oath.com", "myprivacy.dpgmedia.nl", "myprivacy.dpgmedia.be", "myprivacy.dpgmedia.net",
+    "cmp.inmobi.com",
+})  # fmt: skip
 _CONSENT_NAMES = re2.compile(
     r"^(?:consent|guce|myprivacy|privacy-gate|cookiewall|cmp)\.|\.consent\."
 )
@@ -81,19 +70,10 @@ _LOGIN_PATHS = re2.compile(
     r"|inloggen|logowanie|checkpoint|member/login|cas|idp|signup|register|subscribe|paywall)"
     r"(?:[/.?_-]|$)|title=special:userlogin|[?&](?:action|do|view|page|mode|option)=(?:log|sign)-?in(?:&|$)"
 )
-_LOGIN_HOSTS = frozenset(
-    {
-        "accounts.google.com",
-        "login.microsoftonline.com",
-        "login.live.com",
-        "auth0.com",
-        "okta.com",
-        "login.yahoo.com",
-        "appleid.apple.com",
-        "idp.nature.com",
-        "onelogin.com",
-    }
-)
+_LOGIN_HOSTS = frozenset({
+    "accounts.google.com", "login.microsoftonline.com", "login.live.com", "auth0.com", "okta.com",
+    "login.yahoo.com", "appleid.apple.com", "idp.nature.com", "onelogin.com",
+})  # fmt: skip
 _LOGIN_NAMES = re2.compile(r"^(?:login|signin|accounts?|auth|sso|idp|id|secure|identity|cas)\.")
 _RETURNS = re2.compile(
     r"(?:^|&)(?:next|return(?:_?url|_?to|path)?|redirect(?:_?ur[li]|_?to)?|continue|goto|dest(?:ination)?"

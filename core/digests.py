@@ -54,10 +54,9 @@ class Digest:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a digest in any of the three spellings.
+        """Parse a digest in any of the three spellings, or raise InputError.
 
-        A bare text is SHA-1 or SHA-256, by its length. Raises InputError if it spells no digest of
-        a known algorithm.
+        A bare text is SHA-1 or SHA-256, by its length.
         """
         prefix, colon, spelled = text.strip().rpartition(":")
         if colon:

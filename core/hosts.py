@@ -200,10 +200,7 @@ class UpstreamProxy:
 
 
 def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
-    """Parse a proxy of ``[egress] via``; None for ``direct``.
-
-    Raises ConfigError if it is invalid; the text holds no password.
-    """
+    """Parse a proxy of ``[egress] via``; None for ``direct``; a ConfigError holds no password."""
     if text == DIRECT:
         return None
     try:

@@ -10,10 +10,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 
 
 def check_name(name: str, *, of: str, limit: int) -> str:
-    """Return the name if it is valid in a path.
-
-    `of` is the kind of name, for the error: ``a crawl``. Raises InputError if it is no valid name.
-    """
+    """Return the name if it is valid in a path; InputError names what it is `of`: ``a crawl``."""
     if len(name) > limit or not _NAME.fullmatch(name):
         raise InputError(
             f"{name[:limit]!r} is no name for {of}: letters, digits, dots, hyphens and underscores, "
@@ -38,116 +35,42 @@ def is_warc_name(text: str) -> bool:
     return _WARC_NAME.fullmatch(text) is not None
 
 
+class _Place:
+    """Path within a collection, as an attribute of its `Layout`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, layout: "Layout", _: type) -> Path:
+        return layout.root / self._path
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Folders and files of the collection at `root`."""
 
     root: Path
-
-    @property
-    def archive(self) -> Path:
-        """Return the folder of WARCs: captures and ``artifacts-*``."""
-        return self.root / "archive"
-
-    @property
-    def checksums(self) -> Path:
-        """Return the checksum file of closed WARCs, as ``sha256sum -c`` reads it."""
-        return self.archive / "SHA256SUMS"
-
-    @property
-    def damaged(self) -> Path:
-        """Return the folder of data that recovery could not use."""
-        return self.archive / "damaged"
-
-    @property
-    def databases(self) -> Path:
-        """Return the folder of SQLite files, one per store."""
-        return self.root / "db"
-
-    @property
-    def captures_db(self) -> Path:
-        """Return the captures index (`warc.index.schema`)."""
-        return self.databases / "captures.sqlite"
-
-    @property
-    def owners(self) -> Path:
-        """Return the folder of lock files of processes that claim payloads in a shared dedup index."""
-        return self.databases / "owners"
-
-    @property
-    def proxies(self) -> Path:
-        """Return the folder of lock files of a cluster's proxies (`proxy.presence`)."""
-        return self.databases / "proxies"
-
-    @property
-    def frontier_db(self) -> Path:
-        """Return the frontier's database."""
-        return self.databases / "frontier.sqlite"
-
-    @property
-    def decisions_db(self) -> Path:
-        """Return the database of take-downs, levels and verdicts (`playback.decisions`)."""
-        return self.databases / "decisions.sqlite"
-
-    @property
-    def links_db(self) -> Path:
-        """Return the link registry (`links.store`)."""
-        return self.databases / "links.sqlite"
-
-    @property
-    def made(self) -> Path:
-        """Return the cache folder of sanitised copies."""
-        return self.root / "cache" / "playback"
-
-    @property
-    def url_lists(self) -> Path:
-        """Return the folder of lists of bad addresses."""
-        return self.databases / "lists"
-
-    @property
-    def quality_pictures(self) -> Path:
-        """Return the folder of pictures of checks with faults (`core.playback_check.picture_name`)."""
-        return self.root / "cache" / "quality"
-
-    @property
-    def ca(self) -> Path:
-        """Return the folder of the proxy's certificate authority and host certificates."""
-        return self.root / "ca"
-
-    @property
-    def logins(self) -> Path:
-        """Return the folder of encrypted logins of `weboid login`, one file each."""
-        return self.root / "logins"
-
-    @property
-    def reports(self) -> Path:
-        """Return the folder of reports that commands write for people."""
-        return self.root / "reports"
-
-    @property
-    def quality_baselines(self) -> Path:
-        """Return the folder of playback samples from before upgrades, one folder each."""
-        return self.reports / "quality"
-
-    @property
-    def recovery_report(self) -> Path:
-        """Return the log of recovered WARCs: one JSON object per line."""
-        return self.reports / "recovered.jsonl"
-
-    @property
-    def crawl_log(self) -> Path:
-        """Return the crawl log: one JSON object per line for each attempt; rotated ones are next to it."""
-        return self.reports / CRAWL_LOG
-
-    @property
-    def marker(self) -> Path:
-        """Return ``collection.toml``: version and name."""
-        return self.root / "collection.toml"
-
-    @property
-    def lock(self) -> Path:
-        """Return the lock file of the process that writes the collection."""
-        return self.root / ".lock"
+    archive = _Place("archive")  # WARCs: captures and ``artifacts-*``
+    checksums = _Place("archive/SHA256SUMS")  # checksums of closed WARCs, for ``sha256sum -c``
+    damaged = _Place("archive/damaged")  # data that recovery could not use
+    databases = _Place("db")  # SQLite files, one per store
+    captures_db = _Place("db/captures.sqlite")  # captures index (`warc.index.schema`)
+    owners = _Place("db/owners")  # lock files of processes with claims in a shared dedup index
+    proxies = _Place("db/proxies")  # lock files of a cluster's proxies (`proxy.presence`)
+    frontier_db = _Place("db/frontier.sqlite")
+    decisions_db = _Place("db/decisions.sqlite")  # take-downs, levels and verdicts
+    links_db = _Place("db/links.sqlite")  # link registry (`links.store`)
+    made = _Place("cache/playback")  # sanitised copies
+    url_lists = _Place("db/lists")  # lists of bad addresses
+    quality_pictures = _Place("cache/quality")  # `core.playback_check.picture_name`
+    ca = _Place("ca")  # the proxy's certificate authority and host certificates
+    logins = _Place("logins")  # encrypted logins of `weboid login`, one file each
+    reports = _Place("reports")  # reports that commands write for people
+    quality_baselines = _Place("reports/quality")  # playback samples from before upgrades
+    recovery_report = _Place("reports/recovered.jsonl")  # recovered WARCs: one JSON object per line
+    crawl_log = _Place(f"reports/{CRAWL_LOG}")  # one JSON object per line for each attempt
+    marker = _Place("collection.toml")  # version and name
+    lock = _Place(".lock")  # of the process that writes the collection
 
     def warc(self, filename: str) -> tuple[Path, Path]:
         """Return the possible paths of the WARC of that final name: closed, and still open."""

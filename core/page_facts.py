@@ -173,10 +173,7 @@ class PageFact:
 def read_facts(
     raw: Mapping[str, Any], *, url: str, headers: Mapping[str, str]
 ) -> tuple[PageFact, ...]:
-    """Return the facts of a page; no content raises an error.
-
-    `raw` is the result of ``facts.js``; header names are in lower case.
-    """
+    """Return the facts in a result of ``facts.js``; header names are in lower case. Never raises."""
     said = _FactSources(raw, headers)
     base = _words(raw.get("base")) or url
     facts: list[PageFact] = []

@@ -258,10 +258,7 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, default=_entry).encode
 
 
 def parse_pageinfo(data: bytes) -> PageInfo:
-    """Parse a manifest of `PageInfo.to_json`; unknown keys are ignored.
-
-    Raises InputError if it is no JSON object, of another version, or lacks a required key.
-    """
+    """Parse a manifest of `PageInfo.to_json`, or raise InputError; unknown keys are ignored."""
     try:
         document: dict[str, Any] = parse_json(data)
         if document.get("version") != PAGEINFO_VERSION:

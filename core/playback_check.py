@@ -136,10 +136,7 @@ def check_record(check: PlaybackCheck, page_id: str) -> bytes:
 
 
 def parse_check(data: bytes) -> PlaybackCheck | None:
-    """Parse a check of `check_record`; None when the record is no check, e.g. a page's manifest.
-
-    Raises InputError if it is a check that cannot be read.
-    """
+    """Parse a check of `check_record`, or raise InputError; None when the record is no check."""
     try:
         document = json.loads(data)
         own = document["checked"]
@@ -149,10 +146,7 @@ def parse_check(data: bytes) -> PlaybackCheck | None:
 
 
 def parse_manifest(data: bytes) -> PageInfo | PlaybackCheck:
-    """Parse a ``urn:pageinfo:`` record: the manifest of a visit, or a check.
-
-    Raises InputError if it is neither.
-    """
+    """Parse a ``urn:pageinfo:`` record: the manifest of a visit, or a check; InputError otherwise."""
     try:
         return parse_pageinfo(data)  # most are, and a long one takes long to read
     except InputError:
@@ -163,10 +157,7 @@ def parse_manifest(data: bytes) -> PageInfo | PlaybackCheck:
 
 
 def check_from_json(values: Mapping[str, Any]) -> PlaybackCheck:
-    """Build a check from its JSON fields; unknown fields are ignored.
-
-    Raises InputError if one is missing or invalid.
-    """
+    """Build a check from its JSON fields, or raise InputError; unknown fields are ignored."""
     try:
         known = {name: values[name] for name in PlaybackCheck.__slots__ if name in values}
         known["verdict"] = QaVerdict(known["verdict"])
@@ -184,10 +175,7 @@ _TEXTS = (
 
 
 def _validated(check: PlaybackCheck) -> PlaybackCheck:
-    """Return the check if its values are valid; its JSON is untrusted.
-
-    Raises InputError if a value is of another kind than it should be.
-    """
+    """Return the check if its values are valid; its JSON is untrusted."""
     scores: tuple[object, ...] = (check.score, check.picture, check.text, check.resources)
     texts: tuple[object, ...] = tuple(getattr(check, name) for name in _TEXTS)
     is_scored = all(
@@ -199,10 +187,7 @@ def _validated(check: PlaybackCheck) -> PlaybackCheck:
 
 
 def validate_check_ids(page_id: str, level: str) -> None:
-    """Validate a page id and a level, so that a path made of them stays in its folder.
-
-    Raises InputError if one has another form, or is too long.
-    """
+    """Raise InputError unless a path made of page id and level stays in its folder."""
     is_plain = (
         (page_id + level).isascii() and page_id.replace("-", "").isalnum() and level.isalpha()
     )

@@ -32,11 +32,7 @@ class PatternList:
     """List of patterns, searched as one: the cost of a lookup hardly grows with their number."""
 
     def __init__(self, texts: Iterable[str], *, where: str = "patterns") -> None:
-        """Compile them. `where` is the setting or option that they come from, for errors.
-
-        Raises ConfigError if RE2 cannot run one of them, or there are too many; the text names the
-        pattern and the reason.
-        """
+        """Compile them; a ConfigError names `where` they come from, the pattern and the reason."""
         self._texts = tuple(dict.fromkeys(texts))
         if len(self._texts) > PATTERNS_LIMIT:
             raise ConfigError(f"{where}: {len(self._texts)} patterns; at most {PATTERNS_LIMIT}.")
@@ -56,10 +52,7 @@ class PatternList:
 
 
 def compile_pattern(text: str, *, where: str) -> CompiledPattern:
-    """Compile one pattern.
-
-    Raises ConfigError if it is empty, longer than `PATTERN_LIMIT_CHARS`, or RE2 cannot run it.
-    """
+    """Compile one pattern, or raise ConfigError: empty, too long, or not RE2."""
     shown = text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
     if not text:
         raise ConfigError(f"{where}: an empty pattern would match everything; write .* for that.")
@@ -123,10 +116,7 @@ SET_LIMIT_BYTES = 32 << 20
 
 
 def check_regex(expression: str, *, before: str = "", after: str = "") -> str:
-    """Return the expression, between `before` and `after`, when RE2 can run it.
-
-    Raises InputError if RE2 cannot run it, or it is empty or too long.
-    """
+    """Return the expression, between `before` and `after`, if RE2 can run it; else InputError."""
     if not expression or len(expression) > REGEX_LIMIT_CHARS:
         raise _bad(expression, f"an expression has 1 to {REGEX_LIMIT_CHARS} characters")
     whole = f"{before}{expression}{after}"
@@ -164,8 +154,8 @@ class RegexList:
 class _RegexSet:
     """Expressions that are searched for in one pass.
 
-    The first one matches everything. An automaton that ran out of memory reports no match at all, which
-    distinguishes it from a text without matches; each expression is then searched for by itself.
+    The first one matches everything: an automaton that ran out of memory reports no match at all,
+    and then each expression is searched for by itself.
     """
 
     def __init__(self, expressions: list[str], first: int, limit_bytes: int) -> None:

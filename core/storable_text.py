@@ -21,10 +21,7 @@ def storable(text: str) -> str:
 
 
 def parse_json(data: bytes) -> Any:
-    """Parse JSON, with lone surrogates replaced.
-
-    Raises ValueError if it is no JSON, or nested too deeply.
-    """
+    """Parse JSON, with lone surrogates replaced; ValueError also if it is nested too deeply."""
     try:
         found = json.loads(data)
         if b"\\ud" in data or b"\\uD" in data:

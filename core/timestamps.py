@@ -101,10 +101,7 @@ def warc_date(when: datetime) -> str:
 
 
 def parse_warc_date(text: str) -> datetime:
-    """Parse a WARC-Date with whole seconds or a fraction (WARC/1.0 and 1.1).
-
-    Raises InputError if it is no WARC-Date in UTC, or no valid moment.
-    """
+    """Parse a WARC-Date in UTC, with whole seconds or a fraction (WARC/1.0, 1.1), or InputError."""
     match = _WARC_DATE.fullmatch(text)
     if match is None:
         raise InputError(f"A WARC-Date looks like 2026-01-31T12:00:00Z; this is {text!r}.")
@@ -132,10 +129,7 @@ _STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parse a duration such as ``45``, ``90s``, ``15m``, ``1h30m``, ``30d`` or ``4w``.
-
-    Raises InputError if it is none, or more than a century.
-    """
+    """Parse ``45``, ``90s``, ``15m``, ``1h30m``, ``30d`` or ``4w``, up to a century, or InputError."""
     compact = "".join(text.split()).lower()
     if not _DURATION.fullmatch(compact):
         raise InputError(f"{text[:40]!r} is no duration: write 90s, 15m, 2h, 30d or 4w.")
@@ -146,10 +140,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_moment(text: str) -> datetime:
-    """Parse an ISO 8601 date, or date and time; without a zone it is in UTC.
-
-    Raises InputError if it is none.
-    """
+    """Parse an ISO 8601 date, or date and time, in UTC without a zone; or raise InputError."""
     try:
         moment = datetime.fromisoformat(text.strip())
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)

@@ -67,10 +67,7 @@ def browser_identity(url: str) -> tuple[str, str]:
 
 
 def normalize_escapes(component: str, kept: frozenset[str]) -> str:
-    """Normalize the escapes of a path or query as in an identity key.
-
-    `kept` are the characters that stay as they are, escaped or not.
-    """
+    """Normalize a component's escapes as in an identity key; characters in `kept` need none."""
 
     def spelled(match: re.Match[str]) -> str:
         if match[1] is None:

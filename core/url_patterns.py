@@ -208,10 +208,7 @@ class PatternMatch(NamedTuple, Generic[T]):
 
 
 class PatternTable(Generic[T]):
-    """Values, which are never None, by pattern.
-
-    Fill it with `add`; after `ready` it may be searched from any thread.
-    """
+    """Values, never None, by pattern: `add` them; once `ready` it is searched from any thread."""
 
     def __init__(self) -> None:
         self._exact: dict[str, T | _ValueList[T]] = {}
@@ -324,8 +321,7 @@ class _PrefixTable(Generic[T]):
     def of(self, text: str) -> Iterator[tuple[str, T]]:
         """Yield the prefixes that the text begins with, longest first.
 
-        The greatest prefix that is not after the text either is one of its prefixes or differs from it at
-        some position; further prefixes can only be found in their common part.
+        The greatest key up to the text is a prefix, or its common part with the text bounds the rest.
         """
         keys = self.ready()
         end = bisect_right(keys, text)

@@ -23,10 +23,7 @@ _DIGITS = 12  # of a number of seconds; beyond that every limit of ours is reach
 
 
 def parse_mail_date(text: str) -> datetime | None:
-    """Parse an RFC 5322 date, in its zone; None when it is none.
-
-    The three forms of an HTTP date (RFC 9110, 5.6.7) are such dates. Without a zone it is in UTC.
-    """
+    """Parse an RFC 5322 date, which HTTP dates are (RFC 9110, 5.6.7), in its zone or UTC; or None."""
     fields = _fields(text)
     return None if fields is None else _moment(fields)
 

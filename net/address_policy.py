@@ -90,10 +90,7 @@ class AddressPolicy:
         return _within(address, self._allow) and not _within(address, self._refuse)
 
     def against(self, host: str, address: Address) -> str:
-        """Return the reason for refusing the address, as a sentence; empty when it is permitted.
-
-        Refused are addresses that are not public and not allowed, or refused by a setting; embedded ones too.
-        """
+        """Return the reason for refusing the address or an embedded one, a sentence; empty: permitted."""
         ends = destinations(address)
         for end in (unmap_ipv4(address), *ends):
             if _within(end, self._refuse):
@@ -169,10 +166,7 @@ class EnforcedAddressPolicy(AddressPolicy):
         super().__init__(allow=allow, refuse=refuse, is_own=is_own)
 
     def check(self, host: str, address: Address) -> Address:
-        """Return the address to connect to.
-
-        Raises BlockedAddressError: it, or an embedded address, is not public and not allowed.
-        """
+        """Return the address to connect to; BlockedAddressError if it, or an embedded one, is refused."""
         said = self.against(host, address)
         if said:
             raise BlockedAddressError(said)

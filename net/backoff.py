@@ -72,10 +72,7 @@ class StoreRetry:
         self._away_since: float | None = None
 
     async def ask(self, verb: Callable[[], _T]) -> _T:
-        """Run the call in a thread, repeated while the store is unreachable, and return its result.
-
-        Raises WeboidError if the store refuses the call, or is permanently unusable.
-        """
+        """Return the call's result, repeated in a thread while the store raises TransientError."""
         pause_s = STORE_FIRST_PAUSE_S
         while True:
             try:

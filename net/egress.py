@@ -67,11 +67,7 @@ class ConnectionRace:
         self._failure = OSError(errno.ETIMEDOUT, "no answer")
 
     def run(self, addresses: Sequence[Address], port: int) -> socket.socket:
-        """Return the first established connection, as a blocking socket without a time-out.
-
-        Raises OSError, the last failure, if all attempts failed; WaitCancelledError if the wait was
-        cancelled.
-        """
+        """Return the first established connection, blocking, without a time-out; or the last OSError."""
         wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller.register(wake, select.POLLIN)
         try:
@@ -203,13 +199,8 @@ class Egress:
         """Open a connection to the host, through checked addresses only.
 
         With `tunnel` bytes must pass unchanged (TLS, WebSockets): an upstream HTTP proxy is asked
-        for a tunnel regardless of `[egress] via_absolute_form`.
-
-        Raises:
-            BlockedHostError, BlockedPortError, BlockedAddressError: refused by policy.
-            UnknownHostError: the name does not resolve.
-            ConnectError: none of its addresses answers, or the upstream proxy does not.
-            WaitCancelledError: the wait was cancelled.
+        for a tunnel regardless of `[egress] via_absolute_form`. Raises BlockedError if policy refuses
+        it, UnknownHostError, ConnectError, or WaitCancelledError.
         """
         host = self._permitted(host, port)
         via = self._via.of(host)
@@ -250,13 +241,7 @@ class Egress:
         raise failure
 
     def address_of(self, host: str, *, patience: CancellableTimeout) -> str:
-        """Return the host's lowest address as its representative, without connecting.
-
-        Raises:
-            UnknownHostError: it has none, or only an upstream proxy knows it.
-            BlockedHostError: refused by policy.
-            WaitCancelledError: the wait was cancelled.
-        """
+        """Return the host's lowest address as its representative, without connecting; raises as `open`."""
         host = self._permitted(host, HTTPS_PORT)
         via = self._via.of(host)
         given = self._given(host, HTTPS_PORT)

@@ -131,8 +131,7 @@ def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
 def parse_request_head(raw: bytes) -> RequestHead:
     """Parse a request head; values that go into WARC headers are validated (C-12).
 
-    Raises MalformedMessageError: invalid request line or header, or a duplicate of a header that
-    determines destination or framing (RFC 9112, 3.2 and 5.1).
+    A duplicate of a header that determines destination or framing is malformed (RFC 9112, 3.2, 5.1).
     """
     first, rest = _lines(raw)
     line = _REQUEST_LINE.fullmatch(first)
@@ -152,11 +151,7 @@ def parse_request_head(raw: bytes) -> RequestHead:
 
 
 def parse_response_head(raw: bytes) -> ResponseHead:
-    """Parse a response head.
-
-    Lines that are no header are left out, as in browsers; CR and NUL become spaces (RFC 9110, 5.5).
-    Raises MalformedMessageError: invalid status line, or too many headers.
-    """
+    """Parse a response head, without lines that are no header; CR and NUL become spaces (RFC 9110, 5.5)."""
     raw = raw.lstrip(b"\r\n")
     first, rest = _lines(raw)
     if b"\r" in first or b"\x00" in first:
@@ -209,10 +204,7 @@ def _listed(headers: Headers, name: bytes) -> list[bytes]:
 
 
 def request_framing(head: RequestHead) -> tuple[BodyFraming, int]:
-    """Return the framing of a request's body (RFC 9112, 6.3); ambiguous framing is refused.
-
-    Raises MalformedMessageError if its length is invalid or ambiguous.
-    """
+    """Return the framing of a request's body (RFC 9112, 6.3); ambiguous framing is malformed."""
     coding, length = head.get(b"transfer-encoding"), head.get(b"content-length")
     if coding is not None:
         if coding.lower() != b"chunked" or length is not None:
@@ -228,8 +220,8 @@ def request_framing(head: RequestHead) -> tuple[BodyFraming, int]:
 def response_framing(head: ResponseHead, method: str) -> tuple[BodyFraming, int]:
     """Return the framing of a response's body, and its length where known (RFC 9112, 6.3).
 
-    An invalid length is ignored, as in browsers: the body extends to the close. Raises
-    MalformedMessageError if its lengths contradict each other.
+    An invalid length is ignored, as in browsers: the body extends to the close; contradictory
+    ones are malformed.
     """
     if method == "HEAD" or head.status in (204, 304) or head.status < 200:
         return BodyFraming.NONE, 0
@@ -247,10 +239,7 @@ def ends_chunked(headers: Headers) -> bool:
 
 
 def _declared_framing(head: ResponseHead) -> tuple[bytes | None, bytes | None]:
-    """Return the last transfer coding (None without), and the length (None if contradictory).
-
-    The length is empty when there is no valid number.
-    """
+    """Return the last transfer coding, and the length: None if contradictory, empty if invalid."""
     found = [(key, value) for key, _, value in head.headers if key in _FRAMING]
     if len(found) != 1 or found[0][0] != b"content-length" or not found[0][1].isdigit():
         codings = _listed(head.headers, b"transfer-encoding")

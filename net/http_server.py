@@ -58,11 +58,7 @@ class HttpServer(uvicorn.Server):
         signals: bool = False,
         **options: Any,
     ) -> None:
-        """Create a server.
-
-        With `signals` it ends at SIGTERM and SIGINT; `options` are further ones of
-        `uvicorn.Config`.
-        """
+        """Create a server; with `signals` it ends at SIGTERM and SIGINT; `options` are uvicorn's."""
         config = uvicorn.Config(
             app,
             http=partial(_HttpConnection, _ConnectionSet(limits)),  # type: ignore[arg-type]
@@ -113,10 +109,7 @@ async def running(server: HttpServer, listener: socket.socket) -> AsyncIterator[
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at the address; an empty host is every address, port 0 a free one.
-
-    Raises UnavailableError if the address cannot be bound.
-    """
+    """Return a listening socket; an empty host is every address, port 0 a free one; or UnavailableError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=256)
@@ -133,10 +126,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def connection_limit(most: int, *, files_each: int = 1) -> int:
-    """Raise this process's limit of open files as far as it may; return how many connections fit.
-
-    `files_each` is the number of descriptors that one connection may need.
-    """
+    """Raise the limit of open files; return how many connections of `files_each` descriptors fit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard == resource.RLIM_INFINITY:

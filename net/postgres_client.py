@@ -76,9 +76,8 @@ class PostgresConnection:
     def execute(
         self, query: str, values: Sequence[Any] | None = None, *, patient: bool = False
     ) -> "psycopg.Cursor[Any]":
-        """Run a query.
+        """Run a query, or several statements without values; with `patient` there is no time limit.
 
-        Several statements may be given without values; with `patient` there is no time limit.
         Raises IndexUnavailableError without an answer or access, and closes the connection;
         InputError if a value cannot be stored.
         """
@@ -93,10 +92,7 @@ class PostgresConnection:
 
     @contextmanager
     def transaction(self, begin: str = "BEGIN") -> Iterator[None]:
-        """Commit at the end of the block, or roll back on any error.
-
-        Raises IndexUnavailableError: as `execute`. After a failed commit the outcome is unknown.
-        """
+        """Commit at the end of the block, or roll back on any error; a failed commit may have happened."""
         with self._turn:
             self.execute(begin)
             self._within = True
@@ -110,10 +106,7 @@ class PostgresConnection:
                 self._within = False
 
     def copy_out(self, query: str) -> Iterator[tuple[Any, ...]]:
-        """Stream the rows of a query of any length. Inside a transaction.
-
-        Raises IndexUnavailableError: as `execute`.
-        """
+        """Stream the rows of a query of any length. Inside a transaction; raises as `execute`."""
         try:
             with self._connected().cursor(name="weboid") as cursor:
                 cursor.itersize = 10_000

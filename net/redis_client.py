@@ -89,11 +89,7 @@ class RedisClient:
         *,
         resent: Sequence[bytes | int] | None = None,
     ) -> Any:
-        """Run a script and return its result.
-
-        `name` is its file, without ``.lua``; `resent` are the ARGV when it may have run already,
-        after a lost answer.
-        """
+        """Run the script ``name.lua``; `resent` are the arguments when it may have run already."""
         again = arguments if resent is None else resent
         return self._ask(
             lambda client, turn: self._script(name, client)(

@@ -30,10 +30,7 @@ LOOKUP_LIMIT_S = 10.0
 
 
 def system_lookup(host: str, port: int) -> list[str]:
-    """Resolve the host with the system's resolver.
-
-    Raises UnknownHostError if it has no address, or no server answered.
-    """
+    """Resolve the host with the system's resolver, or raise UnknownHostError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:
@@ -64,11 +61,7 @@ class Resolver:
         self._threads = 0
 
     def addresses(self, host: str, port: int, *, patience: CancellableTimeout) -> Addresses:
-        """Return the host's addresses, at least one.
-
-        Raises UnknownHostError if it has none, or no answer came in time; WaitCancelledError if the
-        wait was cancelled.
-        """
+        """Return the host's addresses, at least one; UnknownHostError or WaitCancelledError otherwise."""
         timeout_s = min(patience.left_s, LOOKUP_LIMIT_S)
         answer = self._ask(host, port, timeout_s)
         if not answer.done():

@@ -50,10 +50,7 @@ class CancelSignal:
 
     @contextmanager
     def waking(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Register `wake` to be called by `set` while the block runs.
-
-        Raises WaitCancelledError: already cancelled, or the block was left because of it.
-        """
+        """Call `wake` at `set` during the block; WaitCancelledError if that was before or meanwhile."""
         with self._lock:
             if self.is_set:
                 raise WaitCancelledError("It was ended before it began.")

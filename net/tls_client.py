@@ -125,11 +125,8 @@ class TlsClient:
 
         An IP literal as `host` is verified but not sent (RFC 6066, 3). With `verdict`, the fault of
         an earlier strict handshake, this one is lenient. `patience` limits all messages together.
-
-        Raises:
-            UnverifiedError: a strict handshake found a fault; its text is the `verdict`.
-            TlsError: the handshake failed or timed out.
-            WaitCancelledError: the wait was cancelled.
+        Raises UnverifiedError, whose text is the `verdict`, after a strict one; TlsError if it failed
+        or timed out; or WaitCancelledError.
         """
         strict = not verdict
         context = self._strict if strict else self._lenient

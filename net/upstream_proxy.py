@@ -33,11 +33,7 @@ _PROXY_SERVERS = (b"tinyproxy", b"squid", b"privoxy", b"3proxy")
 
 @contextmanager
 def socket_timeout(sock: socket.socket, patience: CancellableTimeout, peer: str) -> Iterator[None]:
-    """Apply the time limit to a socket during the block; it is closed on failure.
-
-    Raises ConnectError if it took too long, or the peer disconnected; WaitCancelledError if the
-    wait was cancelled.
-    """
+    """Apply the time limit to a socket during the block; it is closed on failure (ConnectError)."""
     try:
         with patience.cut.waking(lambda: shut_socket(sock)):
             sock.settimeout(max(patience.left_s, 0.001))
@@ -60,10 +56,7 @@ def shut_socket(sock: socket.socket) -> None:
 
 
 def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
-    """Connect through the SOCKS5 proxy to an address, or to a name that the proxy resolves.
-
-    Raises ConnectError if it refuses, or cannot reach the host; OSError if it disconnected.
-    """
+    """Connect through SOCKS5 to an address, or a name that the proxy resolves; ConnectError, OSError."""
     sock.sendall(b"\x05\x02\x00\x02" if via.username else b"\x05\x01\x00")
     version, method = _exactly(sock, 2, via)
     if version != 5:
@@ -88,10 +81,8 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
 def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: int) -> None:
     """Open a tunnel through the HTTP proxy (RFC 9110, 9.3.6).
 
-    Raises:
-        TunnelRefusedError: its rules allow no tunnel there.
-        ConnectError: it cannot reach the host, or rejects our credentials.
-        OSError: it disconnected.
+    Raises TunnelRefusedError if its rules allow none there, ConnectError if it cannot reach the host
+    or rejects our credentials, OSError if it disconnected.
     """
     authority = f"{host}:{port}".encode()
     sock.sendall(

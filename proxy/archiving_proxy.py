@@ -71,10 +71,10 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         egress: Egress | None = None,
         listen: ListenAddress = LOOPBACK,
     ) -> None:
-        """Open the stores and start listening.
+        """Open the stores and start listening, or raise UnavailableError.
 
         `now_ms` is the clock, in milliseconds since 1970 UTC; `spool_folder` takes bodies that
-        exceed the memory allowance. Raises UnavailableError if the address cannot be listened on.
+        exceed the memory allowance.
         """
         # warcprox's own constructor makes its RSA authority, connection pool and caches; of all
         # that only the pooled server is wanted.

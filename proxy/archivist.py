@@ -137,10 +137,7 @@ class Archivist:
         self._thread.start()
 
     def hand_over(self, recorded: RecordedExchange) -> None:
-        """Add an exchange to the queue; blocks while the backlog is full.
-
-        The outcome is set in its log entry when it is written.
-        """
+        """Add an exchange to the queue; blocks while the backlog is full. Its log entry gets the outcome."""
         with self._lock:
             while self._backlog > BACKLOG_BYTES or len(self._jobs) > BACKLOG_RECORDS:
                 self._room.wait()
@@ -154,10 +151,7 @@ class Archivist:
             self._arrived.set()
 
     def write(self, artifacts: tuple[PendingArtifact, ...]) -> list[RecordLocation]:
-        """Write artifacts; return when they are on disk and in the index.
-
-        Raises DiskFullError if the disk is full; WeboidError if they could not be written.
-        """
+        """Write artifacts; return when they are on disk and in the index, or raise WeboidError."""
         job = WriteJob(artifacts)
         self._ask(job)
         return job.done.result()
@@ -175,11 +169,7 @@ class Archivist:
         self._arrived.set()
 
     def require_stores(self) -> None:
-        """Check that the dedup index and the captures index are available.
-
-        Raises DedupUnavailableError if the dedup index does not answer; IndexUnavailableError if
-        the captures index did not for as long as `patience_s`.
-        """
+        """Raise Dedup- or IndexUnavailableError if an index does not answer (after `patience_s`)."""
         self._payloads.check()
         lost = self._reach.lost
         if lost is not None:
@@ -368,11 +358,7 @@ class Archivist:
             raise
 
     def _settle_claims(self, originals: dict[PayloadKey, OriginalRecord]) -> None:
-        """Mark the claims as settled: these records are on disk.
-
-        Raises LostClaimsError if another process has written the payloads or has taken the claims
-        over.
-        """
+        """Mark the claims as settled: these records are on disk; LostClaimsError if others have them."""
         if self._payloads.settle(originals):
             raise LostClaimsError
         if self._payloads.shared:

@@ -86,11 +86,7 @@ class PostponedJobs:
         answers: Mapping[PayloadKey, OriginalRecord | Claim],
         now: float,
     ) -> SortedBatch:
-        """Sort the jobs of the batch into ready, postponed and overdue, in their order.
-
-        `keys` has the payload key by `id` of a job, `answers` is the result of
-        `PayloadIndex.claim`.
-        """
+        """Sort the jobs into ready, postponed and overdue by `answers` to the `keys` of their ids."""
         busy = {key for key, answer in answers.items() if answer is Claim.BUSY}
         self._waiting |= busy
         self._since = {key: self._since.get(key, now) for key in self._waiting}

@@ -16,7 +16,10 @@ class ConnectionLostError(TransientError):
 
 
 class BrowserConnection:
-    """Reader and writer of one browser socket. Owned by one thread."""
+    """Reader and writer of one browser socket. Owned by one thread.
+
+    Reads and sends raise ConnectionLostError if the peer disconnected or timed out.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -31,10 +34,7 @@ class BrowserConnection:
             socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
     def speaks_tls(self) -> bool:
-        """Return whether a TLS handshake follows; waits for its first byte without consuming it.
-
-        Raises ConnectionLostError if the peer disconnected or timed out.
-        """
+        """Return whether a TLS handshake follows; waits for its first byte without consuming it."""
         try:
             first = bytes(self._unread[:1]) or self.sock.recv(1, socket.MSG_PEEK)
         except OSError as error:
@@ -47,11 +47,7 @@ class BrowserConnection:
         return bool(self._unread)
 
     def read_head(self) -> bytes | None:
-        """Read the next message's head with its blank line; None when the peer has closed.
-
-        Raises MalformedMessageError if it exceeds the size limit for heads; ConnectionLostError if
-        the peer disconnected within it, or timed out.
-        """
+        """Read the next head with its blank line; None: closed; MalformedMessageError: too long."""
         unread, searched = self._unread, 0
         while (end := find_head_end(unread, searched)) < 0:
             searched = len(unread)
@@ -68,10 +64,7 @@ class BrowserConnection:
         return head
 
     def read_piece(self) -> bytes:
-        """Read the data that comes next; empty at the end.
-
-        Raises ConnectionLostError if the peer disconnected or timed out.
-        """
+        """Read the data that comes next; empty at the end."""
         if self._unread:
             piece = bytes(self._unread)
             self._unread.clear()
@@ -83,7 +76,7 @@ class BrowserConnection:
         self._unread[:0] = data
 
     def send(self, data: bytes | bytearray) -> None:
-        """Send all of the data. Raises ConnectionLostError if the peer disconnected."""
+        """Send all of the data."""
         try:
             self.sock.sendall(data)
         except (OSError, ValueError) as error:

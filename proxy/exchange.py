@@ -45,13 +45,10 @@ _GZIP_WRAPPER, _ZLIB_WRAPPER = 31, 15  # window bits, as zlib has them
 
 
 def identify_payload(head: ResponseHead, beginning: bytes) -> str:
-    """Return the media type identified from the payload's first bytes (`core.mime_sniffer.sniff`).
+    """Return the media type of a body's first bytes without transfer coding (`core.mime_sniffer.sniff`).
 
-    `beginning` has no transfer coding.
-
-    Returns:
-        Empty when it cannot be identified: no payload, a range that does not begin at byte 0, or a
-        content coding that is not decoded here (br).
+    Empty when it cannot be identified: no payload, a range that does not begin at byte 0, or a
+    content coding that is not decoded here (br).
     """
     if not beginning or (head.status == 206 and not _is_from_start(head)):
         return ""
@@ -187,15 +184,11 @@ class Exchange:
     def run(
         self, origin: Origin, request: bytes, browser: BrowserConnection | None, *, keep_alive: bool
     ) -> bool:
-        """Send the request, relay the response, and hand the record to the archivist.
+        """Send the request, head and body in origin form, relay the response, and record it.
 
-        `request` is head and body in origin form. Without `browser` the response is only archived.
-
-        Returns:
-            Whether the browser's connection can carry another request.
-
-        Raises NoResponseError if there is nothing to record, or the visit's stored level leaves it
-        out; nothing has been sent to the browser yet; OSError if the spool cannot be written.
+        Without `browser` it is only archived. Returns whether the browser's connection can carry
+        another request. Raises NoResponseError if there is nothing to record, or the stored level
+        leaves it out, before anything is sent to the browser; OSError if the spool cannot be written.
         """
         self._browser = browser
         self.sent_to = (origin, request)
@@ -524,10 +517,7 @@ class _ResponseRelay:
             self.coded.update(piece)
 
     def _check_level(self, *, is_over: bool) -> None:
-        """Check once, as soon as there are enough bytes, whether the payload's type is excluded.
-
-        Raises NoResponseError if it is, and nothing has been sent to the browser yet.
-        """
+        """Check once there are enough bytes whether the payload's type is excluded (NoResponseError)."""
         stored, head = self._exchange.visit.stored, self._head
         if stored is DEFAULT_STORED_LEVEL or self._is_sniffed or head is None:
             return

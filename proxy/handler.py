@@ -241,11 +241,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             return False
 
     def _read_body(self, head: RequestHead) -> bytes | None:
-        """Read the request's body without its transfer coding; None when it has none.
-
-        Raises RequestRefusedError if it exceeds the request size limit; MalformedMessageError,
-        ConnectionLostError if it cannot be read.
-        """
+        """Read the request's body without its transfer coding; None without; RequestRefusedError: long."""
         framing, length = request_framing(head)
         if framing is BodyFraming.NONE:
             return None
@@ -319,7 +315,6 @@ def _check_level(exchange: Exchange, head: RequestHead) -> None:
     """Refuse a request that the visit's stored level leaves out, before it is sent to the origin.
 
     Browsers send the destination to secure origins only; for others the response's type decides.
-    Raises RequestRefusedError if it is left out.
     """
     destination = (head.get(b"sec-fetch-dest") or b"").decode("latin-1").strip().lower()
     stored = exchange.visit.stored

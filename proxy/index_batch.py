@@ -43,10 +43,7 @@ class IndexBatch:
     ends: dict[str, int] = field(default_factory=dict)
 
     def write(self, index: CaptureIndex) -> None:
-        """Write it into the index, in the caller's transaction.
-
-        Raises InputError if the index cannot hold it; IndexUnavailableError if it does not answer.
-        """
+        """Write it into the index, in the caller's transaction."""
         index.add_rows(self.rows)
         for page in self.pages:
             index.add_page(page)
@@ -95,10 +92,7 @@ class IndexBacklog:
         self._owed, self._since, self._pause_s, self.lost = None, None, FIRST_PAUSE_S, None
 
     def pay(self) -> None:
-        """Write the backlog, if there is one.
-
-        Raises IndexUnavailableError if the index does not answer; the backlog is kept.
-        """
+        """Write the backlog, if there is one; it is kept after IndexUnavailableError."""
         if self._owed is None:
             return
         with self._index.transaction():
@@ -106,10 +100,7 @@ class IndexBacklog:
         self.paid()
 
     def pay_patiently(self) -> None:
-        """Write the backlog, retrying until patience ends.
-
-        Raises IndexUnavailableError if patience has ended; the backlog is kept.
-        """
+        """Write the backlog, retrying until patience ends with IndexUnavailableError."""
         while True:
             try:
                 self.pay()

@@ -108,10 +108,7 @@ def join_collection(
 
 
 def _remove_dead(path: Path, before: dict[str, Any]) -> None:
-    """Remove the file of a dead proxy of another machine.
-
-    Raises UnavailableError if it is alive.
-    """
+    """Remove the file of a dead proxy of another machine; UnavailableError if it is alive."""
     now = _read(path)
     if now is None:
         return

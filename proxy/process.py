@@ -65,8 +65,8 @@ def run_proxy(
 ) -> Iterator[RunningProxy]:
     """Run a proxy until the end of the block, then write all pending records.
 
-    `control` is the control server's unix socket or TCP address. Raises WeboidError if the
-    collection, the index or the ports cannot be used; the text names which.
+    `control` is the control server's unix socket or TCP address. The text of a WeboidError names
+    what cannot be used.
     """
     recovered = _recover(layout, settings)
     with ExitStack() as stack:

@@ -133,10 +133,7 @@ def _target(exchange: Exchange) -> str:
 
 
 def _build_request(visit: VisitSession, wish: RefetchRequest) -> tuple[Origin, bytes]:
-    """Build a request as this visit's browser would have made it.
-
-    Raises MalformedMessageError if a browser cannot have meant that URL.
-    """
+    """Build a request as this visit's browser would have made it, or raise MalformedMessageError."""
     origin, target = _parse_url(wish.url)
     given = [h for h in visit.first_headers if h[0] in _COMMON or h[0].startswith(_HINTS)]
     given.insert(0, (b"host", b"Host", b""))

@@ -46,8 +46,7 @@ def parse_absolute(target: str) -> tuple[Origin, str, str]:
 def parse_tunnelled(target: str, origin: Origin) -> tuple[str, str]:
     """Parse an origin-form target inside a tunnel to that origin into (request target, URL).
 
-    Raises MalformedMessageError if it is neither a path nor ``*``; TargetTooLongError if it is too
-    long.
+    Raises MalformedMessageError if it is neither a path nor ``*``, or too long.
     """
     _check_length(target)
     if not target.startswith("/") and target != "*":

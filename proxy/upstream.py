@@ -61,10 +61,7 @@ class OriginConnection:
         return TLS_READ_BYTES if self.origin[2] else READ_BYTES
 
     def send(self, request: bytes) -> None:
-        """Send a request given in origin form, in the form that the next hop needs.
-
-        Raises OSError if the peer disconnected.
-        """
+        """Send a request given in origin form, in the form that the next hop needs."""
         if self.absolute and self.via is not None:
             host, port, _ = self.origin
             authority = host if port == 80 else f"{host}:{port}"
@@ -143,8 +140,8 @@ class ConnectionPool:
 
         A connection opened by that right is returned by `give_back` or `release`, and the right
         itself by `release`. With `fresh` it is always a new one; with `strict` one whose
-        certificate verified, or a new one. Raises ConnectError if no slot became free in time;
-        WaitCancelledError if the wait was cancelled.
+        certificate verified, or a new one. Raises ConnectError if no slot became free in time, or
+        WaitCancelledError.
         """
         while True:
             connection, waiter = self._take(origin, fresh=fresh, strict=strict)
@@ -314,10 +311,8 @@ class UpstreamConnector:
         Waiting for a slot may take the connect time-out, and so may connecting. `fresh` is for
         requests that must not be sent twice, since an idle connection may be closing; `tunnel`,
         which implies it, for relays that an upstream proxy must tunnel. With `strict` the
-        certificate must verify, regardless of the settings. `cut` cancels the wait. Raises
-        BlockedError, UnknownHostError, ConnectError: as `Egress.open`; also when no slot became
-        free, and when TLS fails (TlsError) or does not verify and must (BlockedTlsError);
-        WaitCancelledError if `cut` was set.
+        certificate must verify, regardless of the settings. Raises as `Egress.open`, ConnectError if
+        no slot became free, TlsError, or BlockedTlsError if the certificate must verify.
         """
         cut = cut or CancelSignal()
         patience = CancellableTimeout(self._connect_timeout_s, cut=cut, monotonic=self._monotonic)

@@ -129,11 +129,7 @@ class VisitSession:
         await_s: float = 0.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> list[str]:
-        """Wait for requests in flight as `seal` does, but cut none.
-
-        Returns:
-            The URLs that are still in flight, without connections that have no natural end.
-        """
+        """Wait as `seal` does, but cut none; return the URLs in flight that have a natural end."""
 
         def going() -> list[AbortableRequest]:
             return [each for each in self._in_flight if not each.switches]
@@ -162,10 +158,9 @@ class VisitSession:
         await_s: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Refuse new requests, wait for those in flight, cut those that take longer.
+        """Refuse new requests, wait `grace_s` for those in flight, cut those that take longer.
 
-        Any request may take `grace_s` seconds, those to `awaited` URLs `await_s`: the page itself,
-        when it is a download.
+        Requests to `awaited` URLs may take `await_s`: the page itself, when it is a download.
         """
         now = monotonic()
         with self._change:

@@ -113,11 +113,7 @@ class WebSocketRelay:
         idle_s: float = IDLE_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set up the two sides.
-
-        `count` is called with the bytes from browser and origin for each piece, and returns the
-        limit that is reached, if any.
-        """
+        """Set up the sides; `count`, given the bytes of each, returns the limit that is reached."""
         self._browser = _RelaySide(browser)
         self._origin = _RelaySide(origin)
         self._count = count
@@ -125,10 +121,7 @@ class WebSocketRelay:
         self._monotonic = monotonic
 
     def run(self, *, early: bytes = b"", rest: bytes = b"") -> str:
-        """Run the relay to its end; return the limit that ended it, empty when a side closed.
-
-        `early` and `rest` are data already received from browser and origin.
-        """
+        """Run the relay to its end, after data received already; return the limit that ended it."""
         self._origin.unsent += early
         self._browser.unsent += rest
         reason = self._count(len(early), len(rest))

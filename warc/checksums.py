@@ -67,10 +67,7 @@ def _parse(data: bytes) -> ChecksumList:
 
 
 def add_sums(layout: Layout, found: Mapping[str, str]) -> None:
-    """Add lines for files that have none; safe in several processes at the same time.
-
-    Raises OSError if they could not be written.
-    """
+    """Add lines for files that have none, or raise OSError; safe in several processes at once."""
     with _locked(layout) as descriptor:
         pieces = []
         while piece := os.read(descriptor, 1 << 20):
@@ -136,8 +133,7 @@ def warcs_without_sum(layout: Layout) -> list[Path]:
 def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
     """Add the missing line and index row of every closed WARC; return the names that had no line.
 
-    Existing lines stay as they are; malformed ones are removed. A file that cannot be read gets
-    none. Raises OSError: SHA256SUMS cannot be written.
+    Malformed lines are removed. A file that cannot be read gets none.
     """
     sums = read_sums(layout)
     if sums.bad:
@@ -157,10 +153,7 @@ def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
 
 
 def replace_sums(layout: Layout, found: Mapping[str, str]) -> None:
-    """Update the lines of rewritten files; the caller has exclusive use of the collection.
-
-    Raises OSError: SHA256SUMS cannot be written.
-    """
+    """Update the lines of rewritten files; the caller has exclusive use of the collection."""
     sums = read_sums(layout)
     sums.by_name.update(found)
     _rewrite(layout, sums)
@@ -181,8 +174,7 @@ def _note(index: CaptureIndex, path: Path, sha256: str) -> None:
 class ChecksumWorker:
     """Background thread that hashes closed WARCs one after the other. `close` it.
 
-    Files closed by this process come first. Files that earlier processes left without a line are
-    hashed when the thread is idle; at the end, the remainder is left to the next process.
+    Files closed by this process come first; those of earlier ones when the thread is idle.
     """
 
     def __init__(self, layout: Layout, open_index: Callable[[], CaptureIndex]) -> None:

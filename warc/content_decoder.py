@@ -21,7 +21,7 @@ _EXPANSION_COUNTS_FROM = 1024 * 1024
 def codings_of(text: str) -> list[str]:
     """Return the content codings named in a head, outermost last (RFC 9110, 8.4).
 
-    Raises PermanentError: an unsupported coding, or too many of them.
+    Raises PermanentError for an unsupported coding, or too many of them.
     """
     if not text:
         return []
@@ -40,7 +40,7 @@ def decode_blocks(blocks: Iterator[bytes], codings: str, *, limit: int) -> bytes
     A body that does not match its coding is returned unchanged: archives hold decoded bodies under
     the headers of encoded ones. A truncated one is decoded as far as possible. Raises
     BodyTooLargeError if it is longer than `limit`, or its compression ratio is implausible;
-    PermanentError: an unsupported coding, or too many of them.
+    PermanentError as `codings_of`.
     """
     stored = body = _join(blocks, limit)
     for name in reversed(codings_of(codings)):

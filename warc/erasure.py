@@ -86,18 +86,12 @@ def erase_records(
     step: Step = lambda _name: None,
     with_index: bool = True,
 ) -> list[ErasedRecord]:
-    """Remove records, given by WARC and offset, and put tombstones in their place.
+    """Put tombstones in the place of records, given by WARC and offset; return the erased records.
 
     No other process may write the collection. `step` is called with each completed step; without
-    `with_index` the caller rebuilds the index.
-
-    Returns:
-        The erased records.
-
-    Raises:
-        UnavailableError: an earlier erasure was not finished, or a WARC is open.
-        PermanentError: a WARC does not match SHA256SUMS, or there is no record at an offset.
-        OSError: a file cannot be written; the WARCs are unchanged then.
+    `with_index` the caller rebuilds the index. The WARCs are unchanged after UnavailableError (an
+    earlier erasure was not finished, or a WARC is open), PermanentError (a WARC does not match
+    SHA256SUMS, or has no record at an offset) and OSError.
     """
     remove_leftovers(layout)
     sums = read_sums(layout).by_name
@@ -138,8 +132,7 @@ def finish_erasure(
 ) -> list[ErasedRecord]:
     """Complete an erasure whose plan is on disk; return the erased records, none without a plan.
 
-    Raises PermanentError if the plan cannot be read; OSError if a file cannot be written; call it
-    again.
+    Raises PermanentError if the plan cannot be read; after OSError call it again.
     """
     plans = _read_plan(layout)
     for plan in plans:
@@ -161,10 +154,7 @@ def finish_erasure(
 
 
 def remove_leftovers(layout: Layout) -> None:
-    """Remove files that were written next to WARCs and never planned.
-
-    Raises UnavailableError if there is a plan.
-    """
+    """Remove files that were never planned; UnavailableError if there is a plan."""
     if is_interrupted(layout):
         raise UnavailableError(
             "An erasing was interrupted: `weboid takedown erase --finish` ends it."

@@ -374,10 +374,7 @@ class _FileCheck:
 
 
 def find_warc(layout: Layout, filename: str) -> tuple[Path, bool]:
-    """Return the WARC's current path, and whether it is open; handles a concurrent close.
-
-    Raises FileNotFoundError if it does not exist.
-    """
+    """Return the WARC's current path, and whether it is open, or raise FileNotFoundError."""
     closed, still_open = layout.warc(filename)
     with suppress(FileNotFoundError):
         closed.stat()

@@ -125,10 +125,7 @@ class FileDigest:
             self._to = base + len(data)
 
     def finish(self, path: Path) -> str:
-        """Read the parts not hashed yet; return the digest in hexadecimal.
-
-        Raises OSError if the file cannot be read.
-        """
+        """Read the parts not hashed yet; return the digest in hexadecimal."""
         with path.open("rb", buffering=0) as file:
             file.seek(self._to)
             while data := file.read(_READ_BYTES):
@@ -144,9 +141,9 @@ def walk_records(
     reading: Reading = Reading.DIGESTS,
     whole: FileDigest | None = None,
 ) -> Iterator[WarcMember | DamagedSpan]:
-    """Yield every record from `start`, where one begins, to `end`, and damaged spans between them.
+    """Yield each record from `start`, where one begins, to `end`, and damaged spans between them.
 
-    `whole` is updated with everything read. Raises OSError if the file cannot be read.
+    `whole` is updated with everything read.
     """
     with path.open("rb", buffering=0) as file:
         source = _MemberSource(file.fileno(), start, os.fstat(file.fileno()).st_size, end)

@@ -79,10 +79,7 @@ class DiskReserve:
         return self._free_bytes(self._folder)
 
     def require_reserve(self, margin: float = 1.0) -> None:
-        """Check that a visit may begin.
-
-        Raises DiskFullError if less than `margin` times the reserve is free.
-        """
+        """Check that a visit may begin: DiskFullError if less than `margin` times the reserve is free."""
         free = self.free_bytes
         if free < int(self.reserve_bytes * margin):
             raise DiskFullError(
@@ -112,10 +109,7 @@ class ScratchKind(StrEnum):
 
 @contextmanager
 def scratch_folder(kind: ScratchKind) -> Iterator[Path]:
-    """Create a private folder for the duration of the block; remove abandoned ones first.
-
-    Raises OSError if the temporary folder cannot be written.
-    """
+    """Create a private folder for the duration of the block; remove abandoned ones first."""
     remove_abandoned(Path(tempfile.gettempdir()))
     root = Path(tempfile.mkdtemp(prefix=kind))
     try:

@@ -40,11 +40,9 @@ _CONDITIONS = "UPDATE pages SET device = ?, language = ?, login = ? WHERE page_i
 def upgrade_index(layout: Layout, told: Callable[[str], None]) -> bool:
     """Convert the collection's own index from schema 4 to 5; return True when that was needed.
 
-    The new columns describe the capture's device and language, which the manifest in the WARC
-    contains. They stay empty when a manifest cannot be read, as with `weboid index rebuild`. A
-    collection that cannot be written to is left as it is. `told` is called with a sentence before
-    and after. Raises CollectionVersionError if it is not of that schema, despite its version, or
-    cannot be written.
+    Device and language of captures come from the manifests, and stay empty where one cannot be
+    read. A collection that cannot be written to is left as it is. `told` is called with a sentence
+    before and after. Raises CollectionVersionError if the index cannot be converted.
     """
     path = layout.captures_db
     if not path.exists() or is_frozen(path) or _version(layout) != _PREVIOUS_VERSION:
@@ -92,15 +90,10 @@ def complete_index(
     index: IndexSettings | None = None,
     told: Callable[[str], None] = lambda _text: None,
 ) -> int:
-    """Add our closed WARCs that the captures index does not cover, upgrading it first.
+    """Add our closed WARCs that the captures index lacks, upgrading it first; return their number.
 
     `told` is called with a sentence before the first file, for each damaged one, and at the end.
-
-    Returns:
-        The number of WARCs added.
-
-    Raises IndexUnavailableError, DedupUnavailableError if a server does not answer;
-    CollectionVersionError if the index has another schema version.
+    Raises IndexUnavailableError, DedupUnavailableError or CollectionVersionError.
     """
     index = index or IndexSettings()
     if not index.url:
@@ -139,22 +132,14 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and whom to te
     told: Callable[[str], None] = lambda _text: None,
     index: IndexSettings | None = None,
 ) -> dict[str, int]:
-    """Rebuild the captures index from the WARCs; the old one stays until the new one is complete.
+    """Rebuild the captures index from the WARCs; return rows by table, as `CaptureIndex.counts`.
 
-    Interrupted files are recovered first. Damaged parts are skipped. Every closed WARC without a
-    line in SHA256SUMS gets one; existing lines stay. Buckets in `also` are read only. `shared`, the
-    dedup index of several machines, gets every local payload, and locates the payloads of revisits
-    that have none here. `progress` is called with each finished file's name and rows, `told` with a
-    sentence for unreadable parts and for lost files.
-
-    Returns:
-        Rows by table, as `CaptureIndex.counts`.
-
-    Raises:
-        DedupUnavailableError: `shared` does not answer; the old index stays.
-        IndexUnavailableError, CollectionInUseError: the index of several machines does not answer,
-            or is in use; the old one stays.
-        OSError: a file cannot be read or written; the old index stays.
+    The old one stays until the new one is complete, and after any error. Interrupted files are
+    recovered first. Damaged parts are skipped. Every closed WARC without a line in SHA256SUMS gets
+    one. Buckets in `also` are read only. `shared`, the dedup index of several machines, gets every
+    local payload, and locates the payloads of revisits that have none here. `progress` is called
+    with each finished file's name and rows, `told` with a sentence for unreadable parts and lost
+    files. Raises DedupUnavailableError, IndexUnavailableError, CollectionInUseError or OSError.
     """
     from warc.index.renewal import (
         renew_index,  # its PostgreSQL driver is a tenth of a command's start

@@ -33,44 +33,15 @@ _TRAILER = struct.Struct("<II")
 _TRUSTED_BYTES = 1 << 16
 _SAMPLE_BYTES = 1 << 13
 _PACKED_CODINGS = (b"gzip", b"br", b"deflate", b"zstd", b"compress", b"x-gzip")
-_PACKED_TYPES = frozenset(
-    [
-        "application/gzip",
-        "application/vnd.rar",
-        "application/x-7z-compressed",
-        "application/x-bzip2",
-        "application/x-gzip",
-        "application/x-xz",
-        "application/zip",
-        "application/zstd",
-        "audio/aac",
-        "audio/flac",
-        "audio/mp4",
-        "audio/mpeg",
-        "audio/ogg",
-        "audio/opus",
-        "audio/webm",
-        "font/woff",
-        "font/woff2",
-        "application/font-woff",
-        "application/font-woff2",
-        "image/apng",
-        "image/avif",
-        "image/gif",
-        "image/heic",
-        "image/jpeg",
-        "image/jxl",
-        "image/png",
-        "image/webp",
-        "video/mp4",
-        "video/mpeg",
-        "video/ogg",
-        "video/quicktime",
-        "video/webm",
-        "video/x-flv",
-        "video/x-matroska",
-    ]
-)
+_PACKED_TYPES = frozenset([
+    "application/gzip", "application/vnd.rar", "application/x-7z-compressed",
+    "application/x-bzip2", "application/x-gzip", "application/x-xz", "application/zip",
+    "application/zstd", "audio/aac", "audio/flac", "audio/mp4", "audio/mpeg", "audio/ogg",
+    "audio/opus", "audio/webm", "font/woff", "font/woff2", "application/font-woff",
+    "application/font-woff2", "image/apng", "image/avif", "image/gif", "image/heic", "image/jpeg",
+    "image/jxl", "image/png", "image/webp", "video/mp4", "video/mpeg", "video/ogg",
+    "video/quicktime", "video/webm", "video/x-flv", "video/x-matroska",
+])  # fmt: skip
 _TEXT = ("text/", "application/json", "application/javascript", "application/xml", "image/svg")
 
 
@@ -88,10 +59,7 @@ def compress_pieces(pieces: Iterable[Bytes]) -> Iterator[bytes]:
 
 
 def store_pieces(head: bytes, pieces: Iterable[Bytes], end: bytes) -> Iterator[Part]:
-    """Yield one gzip member that holds `head` deflated, then `pieces` and `end` stored.
-
-    `end` is at most 65,535 bytes long.
-    """
+    """Yield a gzip member of `head` deflated, then `pieces` and `end` (to 65,535 bytes) stored."""
     deflate = isal_zlib.compressobj(LEVEL, isal_zlib.DEFLATED, _RAW)
     yield _HEADER + deflate.compress(head) + deflate.flush(isal_zlib.Z_SYNC_FLUSH)
     checksum, size = isal_zlib.crc32(head), len(head)
@@ -113,10 +81,7 @@ def store_pieces(head: bytes, pieces: Iterable[Bytes], end: bytes) -> Iterator[P
 
 
 def is_packed(mime: str, coding: bytes | None, size: int, beginning: Bytes) -> bool:
-    """Estimate whether deflating a body would save next to nothing.
-
-    `beginning` is a sample of a long body.
-    """
+    """Estimate from the body's `beginning` whether deflating it would save next to nothing."""
     if size < 256:
         return False
     named = mime in _PACKED_TYPES or (coding or b"").lower() in _PACKED_CODINGS
@@ -155,10 +120,7 @@ def new_record_id() -> str:
 
 
 def header_block(headers: Headers) -> bytes:
-    """Return the record's header lines and the blank line after them.
-
-    Values must not contain CR or LF: URLs come from a parsed request line, the rest is generated.
-    """
+    """Return the record's header lines and the blank line; values must not contain CR or LF."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
     return f"WARC/1.1\r\n{lines}\r\n".encode()
 

@@ -83,10 +83,7 @@ def open_record(folder: Path | str, filename: str, offset: int, length: int) -> 
 
 
 def read_record(read: Read, offset: int, length: int) -> Record:
-    """Read the heads of the record at `offset`, `length` stored bytes long.
-
-    Raises PermanentError if there is no such record.
-    """
+    """Read the heads of the record at `offset`, `length` stored bytes long, or PermanentError."""
     if offset < 0 or length <= 0:
         raise PermanentError("The index names a place that no record has.")
     pieces = _inflated(read, offset, length)
@@ -225,7 +222,7 @@ def dechunked(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield content without its chunked coding (RFC 9112, 7.1); unchanged when it has none.
 
     Archives hold bodies that were dechunked under the heads of chunked ones. A truncated body is
-    decoded as far as possible. Raises PermanentError: an implausible number of chunks.
+    decoded as far as possible, one in implausibly many chunks is a PermanentError.
     """
     source, chunks, taken = _ChunkedBody(blocks), 0, 0
     while (size := source.next_size()) is not None:
@@ -297,10 +294,9 @@ _TRUSTED = frozenset({"sha1", "sha256", "sha512"})
 def holds_payload(
     record: Record, digest: str, by_turns: Callable[[Iterator[bytes]], Iterable[bytes]]
 ) -> bool:
-    """Check whether the record's payload has that digest, reading the payload.
+    """Check whether the record's payload has that digest, reading the payload; or PermanentError.
 
-    Archives hash a chunked body as it is stored, or without its chunks: both are accepted. Raises
-    PermanentError if the record is damaged.
+    Archives hash a chunked body as it is stored, or without its chunks: both are accepted.
     """
     try:
         wanted = Digest.parse(digest)

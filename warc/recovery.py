@@ -156,10 +156,7 @@ def recover_collection(
 ) -> list[WarcRecovery]:
     """Recover claims, WARCs and indexes after a crash; write a report.
 
-    Raises:
-        IndexUnavailableError: the captures index of several machines does not answer.
-        CollectionVersionError: the index has another schema version.
-        DedupUnavailableError: the shared dedup index does not answer.
+    Raises IndexUnavailableError, CollectionVersionError or DedupUnavailableError.
     """
     bucket, least = settings.dedup_bucket, settings.dedup_min_bytes
     with (
@@ -177,7 +174,7 @@ def recover_warcs(
     """Close every interrupted WARC of the collection that no living process writes.
 
     Every payload in these WARCs is added to the dedup index: their writer may have died before it
-    could settle its claims. Raises DedupUnavailableError if `payloads` does not answer; try again.
+    could settle its claims. After DedupUnavailableError try again.
     """
 
     def index_tail(wreck: InterruptedWarc, start: int) -> int:

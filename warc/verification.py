@@ -17,7 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from core.config.settings import IndexSettings
 from core.errors import UnavailableError
@@ -33,18 +33,7 @@ from warc.file_check import (
     find_warc,
 )
 from warc.index.postgres import is_indexed, take_snapshot
-from warc.index_check import (
-    check_files,
-    check_missing_files,
-    check_references,
-    check_rows,
-    check_sums,
-    check_unfinished,
-    index_problem,
-    index_uri,
-    is_known,
-    open_references,
-)
+from warc.index_check import IndexCheck, index_problem, index_uri, is_known, open_references
 from warc.local_storage import ScratchKind, scratch_folder
 from warc.recovery import interrupted, os_error_text
 
@@ -68,8 +57,9 @@ class VerificationResult:
         """Return whether there are no faults."""
         return not self.faults and not self.more
 
-    def add(self, fault: CollectionFault) -> None:
+    def add(self, kind: FaultKind, filename: str, offset: int | None, text: str) -> None:
         """Add a fault, or a note."""
+        fault = CollectionFault(kind, filename, offset, text)
         (self.notes if fault.is_note else self.faults).append(fault)
 
     def take(self, report: FileCheckReport) -> None:
@@ -78,8 +68,8 @@ class VerificationResult:
         self.records += report.records
         self.rows += report.rows
         self.more += report.more
-        for fault in report.faults:
-            self.add(fault)
+        for each in report.faults:
+            self.add(each.kind, each.filename, each.offset, each.text)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -104,35 +94,45 @@ def verify_collection(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     index: IndexSettings | None = None,
 ) -> VerificationResult:
-    """Check the collection.
+    """Check the collection; `quick`: sizes and index only; `live`: a process is writing it.
 
-    `quick` checks sizes and index only; `live` means that a process is writing it; `progress` is
-    called with (bytes done, total bytes). Raises IndexUnavailableError if the index of several
-    machines does not answer; UnavailableError if a reading process was killed.
+    `progress` is called with (bytes done, total bytes). Raises IndexUnavailableError for an index of
+    several machines; UnavailableError if a reading process was killed.
     """
     verdict = VerificationResult()
     with scratch_folder(ScratchKind.VERIFY) as folder:
         scratch = folder / "references.sqlite"
-        seen = _snapshot(layout, index, folder)
-        why = index_problem(seen.path, quick=quick, live=live)
-        sums = _sums(layout, verdict)
+        seen, known_now = _snapshot(layout, index, folder)
+        why = index_problem(seen, quick=quick, live=live)
+        try:
+            sums = read_sums(layout)
+        except OSError as error:
+            text = f"It cannot be read: {os_error_text(error)}."
+            verdict.add(FaultKind.UNREADABLE, layout.checksums.name, None, text)
+            sums = ChecksumList()
+        check = IndexCheck(layout, sums, verdict.add, live=live)
         if not why:
             try:
-                _check_index(layout, seen, scratch, sums, verdict, quick=quick, live=live)
+                with open_references(seen, scratch, live=live) as database:
+                    check.files(database, known_now)
+                    check.missing_files(database)
+                    check.rows(database)
+                    if quick:
+                        check.references(database)
             except sqlite3.DatabaseError as error:
                 why = f"The index cannot be read: {error}."
         if why:
-            verdict.add(CollectionFault(FaultKind.INDEX, "", None, why))
+            verdict.add(FaultKind.INDEX, "", None, why)
         # Open ones first: one that is closed meanwhile is then seen twice, and not missed.
         found = (*interrupted(layout), *closed_warcs(layout))
         filenames = list(dict.fromkeys(final_name(path) for path in found))
         verdict.files = len(filenames)
-        check_sums(layout, sums, live=live, report=verdict.add)
-        check_unfinished(layout, live=live, report=verdict.add)
+        check.sums()
+        check.unfinished()
         if quick:
             verdict.size = sum(_size(layout, filename) for filename in filenames)
         else:
-            uri = "" if why else index_uri(seen.path, live=live)
+            uri = "" if why else index_uri(seen, live=live)
             tasks = [
                 FileCheckTask(layout.root, filename, sums.by_name.get(filename, ""), uri, scratch)
                 for filename in filenames
@@ -151,51 +151,18 @@ def verify_collection(
     return verdict
 
 
-def _sums(layout: Layout, verdict: VerificationResult) -> ChecksumList:
-    try:
-        return read_sums(layout)
-    except OSError as error:
-        text = f"It cannot be read: {os_error_text(error)}."
-        verdict.add(CollectionFault(FaultKind.UNREADABLE, layout.checksums.name, None, text))
-        return ChecksumList()
+def _snapshot(
+    layout: Layout, index: IndexSettings | None, folder: Path
+) -> tuple[Path, Callable[[str], bool]]:
+    """Return a readable index file, and whether the live index contains a WARC by now.
 
-
-class _IndexSnapshot(NamedTuple):
-    """Readable index file, with a query whether the live index contains a WARC by now."""
-
-    path: Path
-    known_now: Callable[[str], bool]
-
-
-def _snapshot(layout: Layout, index: IndexSettings | None, folder: Path) -> _IndexSnapshot:
-    """Return the collection's own index, or a snapshot of the shared one."""
+    It is the collection's own, or a snapshot of the shared one.
+    """
     if index is None or not index.url:
-        path = layout.captures_db
-        return _IndexSnapshot(path, partial(is_known, path))
+        return layout.captures_db, partial(is_known, layout.captures_db)
     path = folder / "captures.sqlite"
     take_snapshot(index.url, path)
-    return _IndexSnapshot(path, partial(is_indexed, index.url))
-
-
-def _check_index(  # noqa: PLR0913 what is held against what
-    layout: Layout,
-    seen: _IndexSnapshot,
-    scratch: Path,
-    sums: ChecksumList,
-    verdict: VerificationResult,
-    *,
-    quick: bool,
-    live: bool,
-) -> None:
-    """Check the index by queries, and leave the table of references in `scratch`."""
-    report = verdict.add
-    with open_references(seen.path, scratch, live=live) as database:
-        known_now = seen.known_now
-        check_files(layout, database, sums, live=live, known_now=known_now, report=report)
-        check_missing_files(layout, database, sums, report=report)
-        check_rows(layout, database, report=report)
-        if quick:
-            check_references(database, report=report)
+    return path, partial(is_indexed, index.url)
 
 
 def _reports(tasks: list[FileCheckTask], jobs: int) -> Iterator[FileCheckReport]:

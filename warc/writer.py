@@ -34,7 +34,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
     """Writer of ``PREFIX-*.warc.gz.open``; the suffix is removed when the file is closed.
 
     For use from one thread. Call `append`, then `sync`, then `keep`; `take_back` discards records
-    that were not kept. Appended data is collected and written with few unbuffered calls.
+    that were not kept, also after OSError. Data is written with few unbuffered calls.
     """
 
     f: BinaryIO | None  # warcprox's names
@@ -71,10 +71,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._waiting = 0
 
     def append(self, pieces: Iterable[Part]) -> RecordLocation:
-        """Append one member and return its location. It is not on disk yet.
-
-        Raises OSError if it could not be written; call `take_back`.
-        """
+        """Append one member and return its location. It is not on disk yet."""
         self._opened()
         start = self._end
         for piece in pieces:
@@ -92,10 +89,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         return self._end
 
     def sync(self) -> None:
-        """Write all appended data to disk.
-
-        Raises OSError if it could not be written; call `take_back`.
-        """
+        """Write all appended data to disk."""
         if self.f is None or self._end == self._synced:
             return
         self._write_out()
@@ -130,10 +124,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
             self._begin()
 
     def close(self) -> None:
-        """Rename the file to its final name; an empty one is removed.
-
-        Raises OSError if it could not be renamed or forced to disk.
-        """
+        """Rename the file to its final name; an empty one is removed."""
         if self.f is None or self.path is None:
             return
         self.sync()
@@ -150,10 +141,7 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
         self._end = self._synced = self._kept = 0
 
     def leave(self) -> None:
-        """Close the file under its current name: recovery will add its missing index rows.
-
-        Raises OSError if it could not be forced to disk.
-        """
+        """Close the file under its current name: recovery will add its missing index rows."""
         if self.f is None:
             return
         self.sync()

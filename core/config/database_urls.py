@@ -73,10 +73,7 @@ class IndexAddress:
 
 
 def parse_index_url(url: str) -> IndexAddress:
-    """Parse the address of the index.
-
-    Raises ConfigError if it is invalid. The text quotes nothing that could be part of a password.
-    """
+    """Parse the address of the index; the text of a ConfigError quotes no part of a password."""
     try:
         parts = _split(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))
@@ -172,19 +169,13 @@ class RedisAddress:
 
     @property
     def tag(self) -> str:
-        """Return the prefix of every key: a hash tag, so that a Redis Cluster keeps all in one slot.
-
-        Colons in the name are escaped, so that two uses never share a prefix.
-        """
+        """Return the prefix of every key: a hash tag, so that a Redis Cluster keeps all in one slot."""
         use = "frontier:" if self.use is RedisUse.FRONTIER else ""
         return f"{{weboid:{use}{quote(self.name, safe='')}}}"
 
 
 def parse_redis_url(url: str, use: RedisUse) -> RedisAddress:
-    """Parse the address of a Redis.
-
-    Raises ConfigError if it is invalid. The text quotes nothing that could be part of a password.
-    """
+    """Parse the address of a Redis; the text of a ConfigError quotes no part of a password."""
     where = use.setting
     try:
         parts = urlsplit(url)
@@ -241,10 +232,7 @@ def error_words(error: Exception, password: str) -> str:
 
 
 def is_frozen(path: Path) -> bool:
-    """Return True for an unused file in a folder that is not writable: a backup, a read-only mount.
-
-    A log file next to it means that a process may be writing.
-    """
+    """Return True for a file in a folder that is not writable, unless a log file shows a writer."""
     return not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
 
 

@@ -75,11 +75,7 @@ _REFUSED_PREFIXES = {
 
 
 def check_header(name: str, value: str) -> None:
-    """Check that a header may be added to requests.
-
-    Raises ConfigError if it is no header, or one that a profile may not set; the text gives the
-    reason.
-    """
+    """Check that a header may be added to requests; the text of a ConfigError gives the reason."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name[:100]!r} is no name of a header: write letters and hyphens.")
     key = name.lower()
@@ -96,10 +92,7 @@ def check_header(name: str, value: str) -> None:
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Check that the headers may be added to requests.
-
-    Raises ConfigError: as `check_header`; or one occurs twice, or they are too many or too long.
-    """
+    """Check that the headers may be added to requests, once each and not too many, or ConfigError."""
     for name, value in headers.items():
         check_header(name, value)
     if len({name.lower() for name in headers}) != len(headers):
@@ -125,8 +118,7 @@ COLOUR_SCHEMES = ("light", "dark")
 def parse_settings(text: str, *, source: str = "profile") -> Settings:
     """Parse the settings of a profile's TOML text; missing keys keep their defaults.
 
-    Raises ConfigError: no TOML, an unknown table or key, a wrong type, or a value out of range; the
-    text names `source`, the key, and what would be right.
+    The text of a ConfigError names `source`, the key, and what would be right.
     """
     try:
         document = tomllib.loads(text)
@@ -138,10 +130,7 @@ def parse_settings(text: str, *, source: str = "profile") -> Settings:
 
 
 def settings_from(document: dict[str, Any], *, source: str = "profile") -> Settings:
-    """Return the settings in a parsed document, types checked.
-
-    Raises ConfigError: as `parse_settings`.
-    """
+    """Return the settings in a parsed document, types checked; raises as `parse_settings`."""
     groups = _groups()
     tables = dict(document)
     sheets = tables.pop("sheets", None) or tables.pop("sheet", ())
@@ -158,8 +147,7 @@ def settings_from(document: dict[str, Any], *, source: str = "profile") -> Setti
 def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
     """Parse a sheet from `document`, types checked. `source` names its origin in errors.
 
-    Raises ConfigError: an unknown group or key, a key that no sheet can change, or a wrong type;
-    the text names the sheet and the key.
+    The text of a ConfigError names the sheet and the key, also one that no sheet can change.
     """
     where = f"{source} {prefix!r}"
     try:
@@ -251,10 +239,7 @@ def _value(kind: Any, value: object, where: str) -> object:
 
 
 def check_settings(settings: Settings, *, source: str) -> None:
-    """Check the settings of all groups.
-
-    Raises ConfigError: the text names `source`, the key, and what would be right.
-    """
+    """Check the settings of all groups; a ConfigError names `source`, the key, and what would be right."""
     for group_name in _groups():
         group = getattr(settings, group_name)
         for each in fields(group):

@@ -52,30 +52,14 @@ DEFAULT_STORED_LEVEL = StoredLevel.EVERYTHING
 _RANKS = {level: rank for rank, level in enumerate(StoredLevel)}
 _MEDIA_DESTINATIONS = frozenset({"audio", "video", "track"})
 _IMAGE_DESTINATIONS = frozenset({"image", "font"})
-_MEDIA_TYPES = frozenset(
-    {
-        "application/dash+xml",
-        "application/mp4",
-        "application/ogg",
-        "application/vnd.apple.mpegurl",
-        "application/vnd.ms-sstr+xml",
-        "application/vnd.rn-realmedia",
-        "application/vnd.yt-ump",
-        "application/x-mpegurl",
-        "application/x-shockwave-flash",
-    }
-)
-_FONT_TYPES = frozenset(
-    {
-        "application/font-sfnt",
-        "application/font-woff",
-        "application/font-woff2",
-        "application/vnd.ms-fontobject",
-        "application/vnd.ms-opentype",
-        "application/x-font-opentype",
-        "application/x-font-otf",
-        "application/x-font-ttf",
-        "application/x-font-truetype",
-        "application/x-font-woff",
-    }
-)
+_MEDIA_TYPES = frozenset({
+    "application/dash+xml", "application/mp4", "application/ogg", "application/vnd.apple.mpegurl",
+    "application/vnd.ms-sstr+xml", "application/vnd.rn-realmedia", "application/vnd.yt-ump",
+    "application/x-mpegurl", "application/x-shockwave-flash",
+})  # fmt: skip
+_FONT_TYPES = frozenset({
+    "application/font-sfnt", "application/font-woff", "application/font-woff2",
+    "application/vnd.ms-fontobject", "application/vnd.ms-opentype", "application/x-font-opentype",
+    "application/x-font-otf", "application/x-font-ttf", "application/x-font-truetype",
+    "application/x-font-woff",
+})  # fmt: skip

@@ -81,12 +81,8 @@ class ProxyVisit:
     ) -> list[RecordLocation]:
         """Write the page's artifacts; return when they are on disk and in the index.
 
-        `document` is the URL of the source document, after redirects.
-
-        Raises:
-            DiskFullError: the disk is full.
-            ProxyUnavailableError: the proxy cannot be reached.
-            WeboidError: they could not be written.
+        `document` is the URL of the source document, after redirects. Raises DiskFullError,
+        ProxyUnavailableError, or WeboidError if they could not be written.
         """
         described = [
             {
@@ -161,13 +157,8 @@ class ProxyClient:
         """Open a visit and yield it; it is closed at the end of the block.
 
         `headers` are added to each of its requests; `unverified_tls` allows the login at origins
-        whose certificate does not verify.
-
-        Raises:
-            ConfigError: a header may not be added.
-            DiskFullError: less than the reserve is free.
-            LimitReachedError: the run has reached its byte limit.
-            ProxyUnavailableError: the proxy cannot be reached.
+        whose certificate does not verify. Raises ConfigError for a header, DiskFullError below the
+        reserve, LimitReachedError after the run's bytes, ProxyUnavailableError.
         """
         async with self._connected() as connection:
             message: Message = {"verb": "open", "page_id": page_id, "bucket": bucket}
@@ -191,10 +182,7 @@ class ProxyClient:
             return await connection.ask({"verb": "status"})
 
     async def reach(self, host: str, port: int) -> bool:
-        """Check whether the proxy can connect to the host; no request is sent.
-
-        Raises ProxyUnavailableError if the proxy cannot be reached.
-        """
+        """Check whether the proxy can connect to the host; no request is sent."""
         async with self._connected() as connection:
             answer = await connection.ask({"verb": "reach", "host": host, "port": port})
             return bool(answer["reached"])
@@ -239,10 +227,7 @@ class _ControlConnection:
         self._limit_s = limit_s  # a child that hangs is its parent's business
 
     async def ask(self, message: Message, body: bytes = b"", *, more_s: float = 0.0) -> Message:
-        """Send a message and return its answer; an error answer is raised as its class.
-
-        `more_s` extends the answer time-out.
-        """
+        """Send a message; return its answer within `more_s` longer, or raise it if it is an error."""
         limit_s = None if self._limit_s is None else self._limit_s + more_s
         try:
             async with asyncio.timeout(limit_s):

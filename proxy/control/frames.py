@@ -106,11 +106,8 @@ def receive_frame(
 ) -> tuple[Message, bytes] | None:
     """Receive the next frame from a blocking socket; None when the peer has closed.
 
-    Raises:
-        ProxyUnavailableError: the peer disconnected within a frame.
-        BodyTooLargeError: it announces a size over the limit.
-        ForgedFrameError: a tag is wrong.
-        InputError: it is not a frame.
+    Raises ProxyUnavailableError within a frame, BodyTooLargeError for an announced size,
+    ForgedFrameError for a wrong tag, InputError for what is no frame.
     """
     prefix = _exactly(sock, _SIZE.size, may_end=True)
     if not prefix:
@@ -128,13 +125,7 @@ def receive_frame(
 async def receive_frame_async(
     reader: asyncio.StreamReader, tags: DirectionTags | None = None
 ) -> tuple[Message, bytes]:
-    """Receive the next frame from a stream.
-
-    Raises:
-        ProxyUnavailableError: the peer disconnected; ForgedFrameError: a tag is wrong.
-        BodyTooLargeError: it announces a size over the limit.
-        InputError: it is not a frame.
-    """
+    """Receive the next frame from a stream; raises as `receive_frame`, also at the end."""
     try:
         prefix = await reader.readexactly(_SIZE.size)
         head = await reader.readexactly(_head_size(prefix, HEAD_LIMIT_BYTES))
@@ -203,10 +194,7 @@ class ClusterSecret:
 
     @classmethod
     def of(cls, text: str) -> "ClusterSecret":
-        """Return the secret in the text, surrounding white space removed.
-
-        Raises ConfigError if it is too short or too long.
-        """
+        """Return the secret in the text, white space around it removed; ConfigError for its length."""
         text = text.strip()
         if not MIN_SECRET_CHARS <= len(text) <= MAX_SECRET_CHARS:
             raise ConfigError(
@@ -240,10 +228,7 @@ def admit_worker(
     random: Callable[[int], bytes] = os.urandom,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> FrameTags | None:
-    """Run the proxy's side of the handshake on a blocking socket; None for an unauthenticated peer.
-
-    Raises OSError if the peer disconnected or timed out.
-    """
+    """Run the proxy's side of the handshake on a blocking socket; None for an unauthenticated peer."""
     deadline = monotonic() + HANDSHAKE_LIMIT_S
     begun = _receive_by(sock, len(HELLO), deadline, monotonic)
     if begun != HELLO:

@@ -64,10 +64,7 @@ MAX_UNAUTHENTICATED = 256  # connections that have proved nothing yet
 
 
 class ControlServer(socketserver.ThreadingUnixStreamServer):
-    """Control server on the unix socket at `path`. Run `serve_forever` in a thread.
-
-    Stop it by `shutdown` and `server_close`.
-    """
+    """Control server on the unix socket at `path`: `serve_forever`, `shutdown`, `server_close`."""
 
     port = 0
     daemon_threads = True

@@ -41,6 +41,8 @@ class LostClaimsError(Exception):
 class PayloadIndex(Protocol):
     """Dedup index as seen by one process. For use from one thread; `close` it.
 
+    All methods but `settle`, `release` and `close` raise DedupUnavailableError if it does not answer.
+
     Attributes:
         shared: whether other processes may see an original before the captures index transaction in
             which it was settled is committed. Then its record must not be rolled back any more.
@@ -49,10 +51,7 @@ class PayloadIndex(Protocol):
     shared: bool
 
     def check(self) -> None:
-        """Check that the index answers. Thread-safe.
-
-        Raises DedupUnavailableError if it does not.
-        """
+        """Check that the index answers. Thread-safe."""
         ...
 
     def claim(
@@ -62,29 +61,21 @@ class PayloadIndex(Protocol):
 
         A claim that this process holds already is granted again. Claims of other processes are
         never waited for here, so a caller that settles before it waits cannot cause a deadlock.
-        Originals may come from the buckets `also`, in which nothing is claimed. Raises
-        DedupUnavailableError if the index cannot be reached. Nothing is claimed.
+        Originals may come from the buckets `also`, in which nothing is claimed.
         """
         ...
 
     def find(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord]:
-        """Return the known originals; nothing is claimed.
-
-        Raises DedupUnavailableError if the index cannot be reached.
-        """
+        """Return the known originals; nothing is claimed."""
         ...
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
-        """Mark these records as on disk. All or nothing.
+        """Mark these records as on disk, all or none; return the lost keys.
 
-        Returns:
-            The lost keys: this process stalled, was taken for dead, and another claimed or wrote
-                them.
-            If there are any, nothing is settled: roll the records back, claim again, and write what
-                the
-            new answers require. Empty: every key is settled.
+        Keys are lost when this process stalled, was taken for dead, and another claimed or wrote
+        them. Then roll the records back, claim again, and write what the new answers require.
         """
         ...
 
@@ -93,26 +84,17 @@ class PayloadIndex(Protocol):
         ...
 
     def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
-        """Wait until one of the busy keys may have changed, or for `timeout_s`.
-
-        Raises DedupUnavailableError if the index cannot be reached.
-        """
+        """Wait until one of the busy keys may have changed, or for `timeout_s`."""
         ...
 
     def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
-        """Add payloads of records that are in WARCs already.
-
-        A known original stays, and so does a living process's claim. Raises DedupUnavailableError
-        if the index cannot be reached.
-        """
+        """Add payloads of records in WARCs; known originals and living processes' claims stay."""
         ...
 
     def bury(self) -> None:
         """Release claims of this collection's dead processes; call after adding what they wrote.
 
         In the other order another process could claim a payload whose record is about to be found.
-        Raises DedupUnavailableError if the index cannot be reached; the claims remain for a later
-        call.
         """
         ...
 

@@ -38,11 +38,7 @@ from warc.record_builder import OriginalRecord
 
 
 def dedup_server(address: RedisAddress) -> RedisClient:
-    """Return a client for the server at the address; no connection is made yet.
-
-    Raises DedupUnavailableError if the client library is not installed. Every request raises the
-    same when the server does not answer or refuses.
-    """
+    """Return a client for the server, whose requests raise DedupUnavailableError when it fails."""
 
     def as_error(fault: RedisFault, words: str) -> DedupUnavailableError:
         place = f"The dedup index at {address}"
@@ -120,10 +116,7 @@ def pack_original(key: PayloadKey, original: OriginalRecord) -> bytes:
 
 
 def unpack_original(key: PayloadKey, value: bytes) -> OriginalRecord:
-    """Decode a value of `pack_original`.
-
-    Raises DedupUnavailableError if the value has an unknown format.
-    """
+    """Decode a value of `pack_original`, or raise DedupUnavailableError."""
     try:
         _, captured_ms, offset, length = _NUMBERS.unpack_from(value)
         filename, spelled, url = value[_NUMBERS.size :].decode().split("\0", 2)
@@ -158,11 +151,10 @@ class RedisPayloadIndex:
         heartbeat_s: float = HEARTBEAT_S,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Connect, and find dead processes of this collection.
+        """Connect, and find dead processes of this collection by their lock files in `folder`.
 
-        `folder` has the lock files of the collection's processes. A process without a heartbeat for
-        `heartbeat_s` is taken for dead. Raises DedupUnavailableError if the server cannot be used;
-        the text names cause and remedy.
+        A process without a heartbeat for `heartbeat_s` is taken for dead. Raises
+        DedupUnavailableError if the server cannot be used.
         """
         self._tag = address.tag
         self._monotonic = monotonic

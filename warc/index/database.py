@@ -42,10 +42,7 @@ class IndexDatabase(Protocol):
     joined_first: str
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a query, columns accessible by name; none when there is no index yet.
-
-        Raises TransientError if the index exists and cannot be read.
-        """
+        """Return the rows of a query, columns by name; none without an index; or TransientError."""
         ...
 
     def close(self) -> None:
@@ -92,10 +89,7 @@ def escape_like(words: str) -> str:
 
 
 def open_database(layout: Layout, url: str) -> IndexDatabase:
-    """Return the index at `url`, or the collection's own when empty. No connection is made yet.
-
-    Raises ConfigError if `url` is not an index address.
-    """
+    """Return the index at `url`, or the collection's own when empty. No connection is made yet."""
     if not url:
         return PooledSqliteDatabase(layout.captures_db)
     from warc.index.postgres_database import (
@@ -193,10 +187,7 @@ class PooledSqliteDatabase(SqliteDatabase):
 
 
 class PersistentSqliteDatabase(SqliteDatabase):
-    """Variant with one persistent connection. For use from one thread; `close` it.
-
-    An index file that was replaced is opened again at the next query.
-    """
+    """Variant with one connection, for one thread, which follows a replaced file. `close` it."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

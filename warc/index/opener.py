@@ -26,10 +26,7 @@ OWN_PREFIXES = ("weboid-", "artifacts-")  # of the WARCs that our recorder names
 def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
     """Open the index at `[index] url`; without one the collection's own.
 
-    Raises:
-        ConfigError: `url` is not an index address.
-        CollectionVersionError: the index has another schema version.
-        IndexUnavailableError: its server does not answer.
+    Raises ConfigError, CollectionVersionError for another schema version, or IndexUnavailableError.
     """
     if settings.url:
         from warc.index.postgres import PostgresCaptureIndex  # a sixth of a run's start
@@ -39,10 +36,7 @@ def open_index(layout: Layout, settings: IndexSettings) -> CaptureIndex:
 
 
 def check_index(address: IndexAddress) -> None:
-    """Check that the index at the address answers; nothing is created.
-
-    Raises IndexUnavailableError if it does not.
-    """
+    """Check that the index at the address answers, or raise IndexUnavailableError."""
     from net.postgres_client import PostgresConnection
 
     with closing(PostgresConnection(address, holds=False)) as server:
@@ -67,8 +61,7 @@ def not_covered(layout: Layout, indexed_to: Callable[[str], int]) -> list[Path]:
 def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:
     """Open the dedup index of several machines; None when the collection has its own.
 
-    Raises ConfigError if `dedup_url` is not an index address; DedupUnavailableError if it does not
-    answer.
+    Raises ConfigError for another address, DedupUnavailableError if it does not answer.
     """
     if not settings.dedup_url:
         return None
@@ -76,20 +69,16 @@ def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:
 
 
 def check_shared(address: RedisAddress) -> None:
-    """Check that the dedup index at the address answers; nothing is stored.
-
-    Raises DedupUnavailableError if it does not.
-    """
+    """Check that the dedup index at the address answers, or raise DedupUnavailableError."""
     with closing(dedup_server(address)) as server:
         server.script("find", [f"{address.tag}:alive:".encode()], [b""])
 
 
 def open_payloads(layout: Layout, settings: ProxySettings, index: CaptureIndex) -> PayloadIndex:
-    """Open the dedup index at `dedup_url`; without one the collection's own.
+    """Open the dedup index at `dedup_url`; without one the collection's own; raises as `open_shared`.
 
-    Raises ConfigError, DedupUnavailableError: as `open_shared`; ConfigError if there is no
-    `dedup_url` and `index` is shared: its transactions do not exclude each other, so equal payloads
-    would become several `response` records.
+    A shared `index` needs a shared dedup index: its transactions do not exclude each other, so
+    equal payloads would become several `response` records.
     """
     shared = open_shared(layout, settings)
     if shared is not None:

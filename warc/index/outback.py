@@ -45,10 +45,7 @@ class CaptureSource(Protocol):
     """Source of captures in addition to the SQL index. Thread-safe; `close` it."""
 
     def near(self, url: str, at_ms: int, limit: int) -> list[Row]:
-        """Return captures under the URL's key, nearest in time first, as rows of `captures`.
-
-        Raises TransientError if the source cannot be queried.
-        """
+        """Return captures under the URL's key, nearest in time first, as rows; or TransientError."""
         ...
 
     def close(self) -> None:
@@ -71,10 +68,7 @@ class OutbackAddress:
 
 
 def parse_outback_url(url: str) -> OutbackAddress:
-    """Parse ``cdx+http://host:port/collection``.
-
-    Raises ConfigError if it does not have this form.
-    """
+    """Parse ``cdx+http://host:port/collection``, or raise ConfigError."""
     form = "cdx+http://host:8080/collection"
     try:
         parts = urlsplit(url)
@@ -127,7 +121,7 @@ class OutbackCdx:
     def add(self, rows: Iterable[Mapping[str, Any]]) -> int:
         """Send rows of `captures`, replacing existing ones; return the number added.
 
-        Raises TransientError: not all were accepted; sending them again is safe.
+        After TransientError sending them again is safe.
         """
         lines = [cdx_line(row) for row in rows]
         said = self._asked("POST", self._address.path, "".join(lines).encode())

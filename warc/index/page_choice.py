@@ -88,7 +88,7 @@ def best_pages(
     """Yield rows of pages with that key: the exact capture first, then best first.
 
     `columns` must include ``captured_ms``, ``device`` and ``page_id``; `key` has the values for
-    `has_key`. Raises TransientError if the index cannot be read.
+    `has_key`.
     """
     values = {
         **key,

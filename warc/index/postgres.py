@@ -59,8 +59,7 @@ class PostgresCaptureIndex(CaptureIndex):
     def __init__(self, address: IndexAddress) -> None:
         """Connect, and create missing tables; safe in several processes at once.
 
-        Raises CollectionVersionError if the tables have another schema version;
-        IndexUnavailableError if the server does not answer, or refuses.
+        Raises CollectionVersionError for another schema version, or IndexUnavailableError.
         """
         self._server = PostgresConnection(address)
         self._address = address
@@ -182,13 +181,7 @@ _AT_ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 def take_snapshot(url: str, path: Path) -> None:
-    """Copy the index at `[index] url` into a new SQLite file.
-
-    Raises:
-        CollectionVersionError: it has another schema version.
-        IndexUnavailableError: its server does not answer.
-        sqlite3.Error: the file cannot be written.
-    """
+    """Copy the index at `[index] url` into a new SQLite file; raises as `PostgresCaptureIndex`."""
     address = parse_index_url(url)
     PostgresCaptureIndex(address).close()  # there is one, and of our version
     with (

@@ -84,10 +84,7 @@ class PostgresDatabase:
         self._watching: threading.Thread | None = None
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the rows of a query.
-
-        Raises TransientError if the server does not answer, or not in time.
-        """
+        """Return the rows of a query; TransientError if the server does not answer in time."""
         if not self._free.acquire(timeout=ANSWER_LIMIT_S):
             raise TransientError(f"The captures index at {self._address} has too many questions.")
         try:

@@ -169,10 +169,7 @@ def page_row(page: PageInfo) -> PageIndexRow:
 
 
 def quality_row(check: PlaybackCheck, at: RecordLocation) -> QualityRow:
-    """Return the check whose record is at that location as a row.
-
-    Raises InputError if its time, page id or level is invalid.
-    """
+    """Return the check whose record is at that location as a row; InputError if it is invalid."""
     validate_check_ids(check.page_id, check.level)
     return QualityRow(
         filename=at.filename,

@@ -314,19 +314,15 @@ def page_chunks(
 
 
 def page_rows(database: IndexDatabase, condition: str) -> Iterator[Any]:
-    """Yield all pages that match the condition: id, key, URL, time, outcome, status, class.
-
-    Arguments and errors are those of `page_chunks`.
-    """
+    """Yield the pages that match the condition; arguments and errors are those of `page_chunks`."""
     for rows in page_chunks(database, condition, columns=_PAGE_COLUMNS, size=_PAGE_BATCH):
         yield from rows
 
 
 def captures_of_pages(database: IndexDatabase, condition: str) -> Iterator[list[Any]]:
-    """Yield the captures of each page in turn, oldest first.
+    """Yield the captures of each page in turn, oldest first; arguments and errors as `page_rows`.
 
-    http and https are one page; other URLs with the same replay key are different pages. Arguments,
-    rows and errors are those of `page_rows`.
+    http and https are one page; other URLs with the same replay key are different pages.
     """
     for _, rows in groupby(page_rows(database, condition), key=itemgetter("urlkey")):
         by_page: dict[str, list[Any]] = {}

@@ -43,8 +43,7 @@ class IndexRenewal:
 def renew_index(layout: Layout, settings: IndexSettings) -> Iterator[IndexRenewal]:
     """Create a renewal of the configured index; if it is not published it is discarded.
 
-    Raises CollectionInUseError if another process uses the index of several machines;
-    IndexUnavailableError if its server does not answer.
+    Raises CollectionInUseError or IndexUnavailableError for an index of several machines.
     """
     chosen = _renew_server(parse_index_url(settings.url)) if settings.url else _renew_file(layout)
     with chosen as found:

@@ -42,10 +42,7 @@ class SqliteCaptureIndex(CaptureIndex):
     shared = False
 
     def __init__(self, path: Path) -> None:
-        """Open the index; create it if missing.
-
-        Raises CollectionVersionError if it has another schema version.
-        """
+        """Open the index; create it if missing. Raises CollectionVersionError for another schema."""
         path.parent.mkdir(parents=True, exist_ok=True)
         frozen = path.exists() and is_frozen(path)
         self._db = sqlite3.connect(
@@ -168,10 +165,7 @@ def covered_by_file(database: Path) -> dict[str, int]:
 
 
 class SqlitePayloadIndex:
-    """Dedup index in a captures index; claim and settle in one `SqliteCaptureIndex.transaction`.
-
-    The captures index stays the caller's.
-    """
+    """Dedup index in a captures index, which stays the caller's; claims last for its transaction."""
 
     shared = False
 
