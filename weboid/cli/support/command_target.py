@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
 from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import Settings
 from core.errors import UnavailableError
@@ -18,7 +15,8 @@ from crawler.collection import read_collection
 from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier
 from crawler.frontier.frontier_export import ItemSelection
-from crawler.status.collection_status import WORKER_SERVICE, is_in_use
+from crawler.pools.cluster import WORKER_SERVICE
+from crawler.status.collection_status import is_in_use
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.options import (
     COLLECTION,
@@ -31,6 +29,7 @@ from weboid.cli.support.options import (
     with_frontier,
 )
 from weboid.cli.support.parameters import made_by, option
+from weboid.cli.support.stores import CollectionStores
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,11 @@ class CommandTarget:
         if not self.is_shared:
             return str(self.layout.root)
         return str(parse_redis_url(self.settings.frontier.url, RedisUse.FRONTIER))
+
+    @property
+    def stores(self) -> CollectionStores:
+        """Return the collection's other stores."""
+        return CollectionStores(self.layout.root, self.settings.index.url)
 
     @contextmanager
     def frontier(self, *, make: bool = False) -> Iterator[Frontier]:
@@ -111,16 +115,3 @@ def selection_of(
     """Return the item selection of the options."""
     pattern = None if match is None else compile_pattern(match, where="--match")
     return ItemSelection(host=host, job=job, reason=reason, pattern=pattern)
-
-
-def search_progress(what: str, *, quiet: bool) -> Progress:
-    """Return a progress line for a terminal; without output elsewhere."""
-    console = Console(stderr=True)
-    return Progress(
-        SpinnerColumn(),
-        TextColumn(f"{what} {{task.completed:,.0f}}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=quiet or not console.is_terminal,
-    )
