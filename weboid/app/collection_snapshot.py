@@ -25,11 +25,7 @@ from crawler.collection import make_collection, trial_mark_path
 from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.worker.crawl_events import rotate_crawl_log
 from crawler.worker.worker_pool import SNAPSHOT_ORDER
-from links.registry.database import (
-    copy_rows,
-    open_registry_read_only,
-    open_registry_store,
-)
+from links.registry.database import copy_rows, open_registry_read_only, open_registry_store
 from links.registry.schema import urls
 
 _MARGIN = 1.1

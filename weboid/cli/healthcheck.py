@@ -11,12 +11,7 @@ from crawler.frontier.backend import open_frontier
 from crawler.pools.cluster import SERVICE_KINDS, lives_here
 from crawler.profiles import load_profile
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import (
-    COLLECTION,
-    FRONTIER,
-    PROFILE,
-    shared_settings,
-)
+from weboid.cli.support.options import COLLECTION, FRONTIER, PROFILE, shared_settings
 from weboid.cli.support.parameters import argument, cli_command
 
 

@@ -2,9 +2,7 @@
 
 import getpass
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -13,9 +11,6 @@ from core.clock import SystemClock
 from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.timestamps import warc_date
-from crawler.collection import read_collection
-from playback.access.decision_store import open_decisions
-from playback.access.level_store import LevelStore
 from playback.access.levels import (
     DEFAULT_LEVEL,
     Level,
@@ -31,9 +26,10 @@ from playback.access.levels import (
 )
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.run_options import STORED_LEVELS
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
 _REACHES = {
@@ -47,15 +43,14 @@ _REACHES = {
 def rights_group(
     *,
     history: bool = option("Every decision about rights, the oldest first."),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Show the rights of each wiki's editors.
 
     An operator may set any level; editors only those shown here, within their own wiki.
     """
-    with open_level_book(collection, database_url) as book:
+    with stores.levels() as book:
         shown = book.rights_history() if history else list(book.now().rights)
     output.show(
         {"rights": [_right_facts(each) for each in shown]},
@@ -68,8 +63,7 @@ _RIGHT_OPTIONS: dict[str, Any] = {
     "editor": option("One editor.  [default: all]", default="", metavar="NAME"),
     "actor": option("Who decides.  [default: you]", metavar="NAME"),
     "reason": option("Reason, for the history.", default=""),
-    "collection": COLLECTION,
-    "database_url": DATABASE,
+    "stores": STORES,
     "output": OUTPUT,
 }
 
@@ -110,13 +104,12 @@ def _change(
     editor: str,
     actor: str | None,
     reason: str,
-    collection: Path,
-    database_url: str,
+    stores: CollectionStores,
     output: Output,
 ) -> int:
     name = _editor(editor, check_wiki(wiki))
     right = LevelRight(0, wiki, name, scope, most, level_actor(actor), _CLOCK.now(), reason)
-    with open_level_book(collection, database_url) as book:
+    with stores.levels() as book:
         book.allow(right)
     output.show(_right_facts(right), _told(right))
     return ExitCode.OK
@@ -183,16 +176,6 @@ def command() -> None:
 command.add_command(rights_group)
 
 
-@contextmanager
-def open_level_book(collection: Path, database_url: str) -> Iterator[LevelStore]:
-    """Yield the level store of a collection."""
-    store = open_decisions(read_collection(collection), database_url)
-    try:
-        yield LevelStore(store)
-    finally:
-        store.close()
-
-
 def level_actor(name: str | None) -> LevelActor:
     """Return the actor of a change; the logged-in user when no name is given."""
     return LevelActor(getpass.getuser()) if name is None else parse_actor(name)
@@ -212,8 +195,7 @@ _DECISION_OPTIONS: dict[str, Any] = {
     ),
     "reason": option("Reason, for the history.", default=""),
     "dry_run": option("Show the changes without making them.", is_flag=True),
-    "collection": COLLECTION,
-    "database_url": DATABASE,
+    "stores": STORES,
     "output": OUTPUT,
 }
 
@@ -262,13 +244,12 @@ def _decide(
     actor: str | None,
     reason: str,
     dry_run: bool,
-    collection: Path,
-    database_url: str,
+    stores: CollectionStores,
     output: Output,
 ) -> int:
     targets = _targets(links, domains, wiki, is_default=is_default)
     by = level_actor(actor)
-    with open_level_book(collection, database_url) as book:
+    with stores.levels() as book:
         rules = book.now().stored if is_stored else book.now()
         before: dict[LevelTarget, LevelDecision[Any] | None] = {
             each: rules.at(each) for each in targets
@@ -317,14 +298,13 @@ def show_command(
     *,
     url: str = argument(),
     wiki: str = option("To readers who come from that wiki.", default=""),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Show the level of a URL, and which rule decides."""
     identity = target_of(link=url).what
     wiki = check_wiki(wiki) if wiki else ""
-    with open_level_book(collection, database_url) as book:
+    with stores.levels() as book:
         rules = book.now()
     ruling, speaking = rules.ruling(identity, wiki), rules.speaking(identity, wiki)
     stored, storing = rules.stored.ruling(identity, wiki), rules.stored.speaking(identity, wiki)
@@ -391,12 +371,11 @@ def list_command(
         "Only those that give that level.",
         type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)]),
     ),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Show the current rules."""
-    with open_level_book(collection, database_url) as book:
+    with stores.levels() as book:
         held = book.now()
     every: list[LevelDecision[Any]] = [*held.rules, *held.stored.rules]
     rules = [
@@ -416,14 +395,13 @@ def history_command(
     domains: tuple[str, ...] = _SUBJECT_OPTIONS["domains"],
     wiki: str = _SUBJECT_OPTIONS["wiki"],
     is_default: bool = option("Only about everything.", "--default"),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Show every decision, oldest first: all, or those of the given subjects."""
     asked = bool(links or domains or wiki or is_default)
     wanted = set(_targets(links, domains, wiki, is_default=is_default)) if asked else set()
-    with open_level_book(collection, database_url) as book:
+    with stores.levels() as book:
         made: list[LevelDecision[Any]] = [*book.history(), *book.stored_history()]
     decisions = [each for each in made if not asked or each.target in wanted]
     decisions.sort(key=lambda each: each.decided_at)

@@ -12,9 +12,7 @@ import click
 from rich.progress import (
     BarColumn,
     DownloadColumn,
-    MofNCompleteColumn,
     Progress,
-    TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -38,17 +36,11 @@ from warc.recovery import interrupted
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_setup
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    DEDUP,
-    OUTPUT,
-    PROFILE,
-    Output,
-    with_database,
-)
+from weboid.cli.support.options import COLLECTION, DEDUP, OUTPUT, PROFILE, Output, with_database
 from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _MARKS = {
     SetupHealth.GOOD: ("ok", "green"),
@@ -86,8 +78,7 @@ def verify_command(
     folder: Path | None = argument(
         "[COLLECTION]", type=click.Path(file_okay=False, path_type=Path)
     ),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     quick: bool = option("Compare sizes and the index only; read no WARC."),
     jobs: int = option(
         "Files read at the same time.",
@@ -104,7 +95,7 @@ def verify_command(
     works while the collection is being written. Ends with 1 when there is a fault; each is reported
     with its location and the remedy.
     """
-    layout = read_collection(folder or collection)
+    layout = read_collection(folder or stores.root)
     columns = (TextColumn("verifying"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     progress = Progress(*columns, transient=True, disable=output.is_json or quick)
     task = progress.add_task("", total=None)
@@ -114,7 +105,7 @@ def verify_command(
         progress.update(task, completed=done, total=total)
 
     try:
-        index = with_database(Settings(), database_url).index
+        index = with_database(Settings(), stores.database_url).index
         live = is_in_use(layout) or bool(index.url and is_index_in_use(index.url))
         verdict = verify_collection(
             layout, quick=quick, live=live, jobs=jobs, progress=show, index=index
@@ -165,8 +156,7 @@ def push_command(
         "Start from the beginning: send captures again that were sent before.", "--all"
     ),
     dry_run: bool = option("Show the number of captures, without sending them."),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Send new captures of the index to an OutbackCDX server.
@@ -176,9 +166,9 @@ def push_command(
     Continues where it stopped: the position is stored after each request. A repeated send creates
     no duplicate. `weboid serve --captures-index` reads it. See docs/index-sources.md.
     """
-    layout, address = read_collection(collection), parse_outback_url(url)
+    layout, address = read_collection(stores.root), parse_outback_url(url)
     with ExitStack() as stack:
-        database = open_database(layout, database_url)
+        database = open_database(layout, stores.database_url)
         stack.callback(database.close)
         top = _number(database, "SELECT coalesce(max(id), 0) AS n FROM captures", {})
         after = 0 if everything else _pushed(layout, str(address))
@@ -189,15 +179,13 @@ def push_command(
             return
         source = OutbackCdx(address)
         stack.callback(source.close)
-        columns = (TextColumn("sending"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        progress = stack.enter_context(Progress(*columns, transient=True, disable=output.is_json))
-        task = progress.add_task("", total=top - after)
-        sent, begun = 0, after
+        bar = progress_bar("sending", top - after, quiet=output.is_json)
+        step, sent = stack.enter_context(bar), 0
         while rows := database.rows(_ROWS, {"after": after, "limit": batch}):
             sent += source.add(rows)
+            step(rows[-1]["id"] - after)
             after = rows[-1]["id"]
             _note(layout, str(address), after)
-            progress.update(task, completed=after - begun)
     _print_push(sent, "sent", output=output)
 
 
@@ -245,18 +233,17 @@ def index_group() -> None:
 @cli_command("rebuild", index_group)
 def rebuild_command(
     *,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
     output: Output = OUTPUT,
 ) -> None:
     """Rebuild the index from the WARCs; the old one stays until the new one is complete."""
-    read_collection(collection)
-    settings = with_database(load_profile(profile), database_url)
+    read_collection(stores.root)
+    settings = with_database(load_profile(profile), stores.database_url)
     if dedup_url:
         settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
-    counts = asyncio.run(_rebuild(collection, settings, quiet=output.is_json))
+    counts = asyncio.run(_rebuild(stores.root, settings, quiet=output.is_json))
     output.show(
         counts,
         f"{counts['captures']} captures of {counts['pages']} pages"
@@ -271,20 +258,18 @@ async def _rebuild(collection: Path, settings: Settings, *, quiet: bool) -> dict
     async with open_collection(collection, clock=SystemClock()) as opened:
         layout = opened.layout
         total = len(closed_warcs(layout)) + len(interrupted(layout))
-        columns = (TextColumn("indexing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with ExitStack() as stack:
             shared = open_shared(layout, settings.proxy)
             if shared is not None:
                 stack.callback(shared.close)
-            progress = stack.enter_context(Progress(*columns, transient=True, disable=quiet))
-            task = progress.add_task("", total=total)
+            step = stack.enter_context(progress_bar("indexing", total, quiet=quiet))
             return rebuild_index(
                 layout,
                 bucket=settings.proxy.dedup_bucket,
                 min_bytes=settings.proxy.dedup_min_bytes,
                 also=settings.proxy.dedup_also,
                 shared=shared,
-                progress=lambda _name, _rows: progress.advance(task),
+                progress=lambda _name, _rows: step(1),
                 told=lambda text: click.echo(text, err=True),
                 index=settings.index,
             )

@@ -22,7 +22,7 @@ from core.timestamps import parse_duration, warc_date
 from crawler.collection import read_collection
 from net.backoff import ExponentialBackoff
 from playback.access.clamd import DEFAULT_ADDRESS, VARIABLE, ClamdClient, parse_clamd_address
-from playback.access.decision_store import DecisionStore, open_decisions
+from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
 from playback.access.malware_scan import (
     MOST_BYTES,
@@ -43,13 +43,13 @@ from playback.access.threat_lists import (
     remove_list,
     url_hashes,
 )
-from warc.index.database import open_database
 from weboid.app.text_table import clean, table, width
 from weboid.cli.links.link_confirmation import wait_unless_stopped
 from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import COLLECTION, DATABASE, DURATION, OUTPUT, Output
+from weboid.cli.support.options import DURATION, OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.run_output import format_size
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
 _SOURCES = "sources.json"
@@ -84,8 +84,7 @@ def add_command(
     warn: bool = option("Show the copy together with the notice, not behind it."),
     reason: str = option("What is on the list, for readers.", default=""),
     dry_run: bool = option("Read the file, and change nothing."),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Add the list NAME from FILE, or update it; - reads standard input.
@@ -94,10 +93,7 @@ def add_command(
     docs/scanning.md.
     """
     effect = ListEffect.WARN if warn else ListEffect.HOLD
-    with (
-        _store(collection, database_url) as (store, folder),
-        click.open_file(str(file), "rb") as source,
-    ):
+    with _store(stores) as (store, folder), click.open_file(str(file), "rb") as source:
         prefixes = _prefixes(source, form, bytes_each)
         about = ThreatList(name, "", effect, reason, 0, _CLOCK.now())
         if dry_run:
@@ -113,14 +109,10 @@ def add_command(
 
 @cli_command("remove", lists_group)
 def remove_command(
-    *,
-    name: str = argument(),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
-    output: Output = OUTPUT,
+    *, name: str = argument(), stores: CollectionStores = STORES, output: Output = OUTPUT
 ) -> None:
     """Remove the list NAME; readers are no longer warned of its entries."""
-    with _store(collection, database_url) as (store, folder):
+    with _store(stores) as (store, folder):
         gone = remove_list(store, folder, name)
         remember_source(folder, name, None)
     _tell(gone, f"The list {clean(name)} of {gone.entries:,} entries was removed.", output=output)
@@ -129,8 +121,7 @@ def remove_command(
 @cli_command("refresh", lists_group)
 def refresh_command(
     *,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     every: timedelta | None = option(
         "Again and again, so often: 1h.", type=DURATION, metavar="LENGTH"
     ),
@@ -141,17 +132,17 @@ def refresh_command(
     A list comes from where `lists add` read it; one from standard input is skipped.
     """
     while True:
-        failed = _refresh(collection, database_url, output=output)
+        failed = _refresh(stores, output=output)
         if every is None:
             return ExitCode.SOME_FAILED if failed else ExitCode.OK
         if not asyncio.run(wait_unless_stopped(every)):
             return ExitCode.OK
 
 
-def _refresh(collection: Path, database_url: str, output: Output) -> bool:
+def _refresh(stores: CollectionStores, output: Output) -> bool:
     """Read again the lists whose files have changed; return True when one could not be read."""
     failed = False
-    with _store(collection, database_url) as (store, folder):
+    with _store(stores) as (store, folder):
         sources = _sources(folder)
         for about in list_rows(store):
             source = sources.get(about.name)
@@ -208,11 +199,9 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
 
 
 @cli_command("show", lists_group)
-def show_command(
-    *, collection: Path = COLLECTION, database_url: str = DATABASE, output: Output = OUTPUT
-) -> None:
+def show_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT) -> None:
     """Show the lists."""
-    with _store(collection, database_url) as (store, _):
+    with _store(stores) as (store, _):
         found = list_rows(store)
     rows = [
         (clean(each.name), f"{each.entries:,}", each.effect, f"{each.added_at:%Y-%m-%d %H:%M}",
@@ -229,12 +218,11 @@ def show_command(
 def check_command(
     *,
     urls: tuple[str, ...] = argument("URL...", required=True),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> int:
     """Show the lists that contain each URL. Exit code 1: one of them is on a list."""
-    with _store(collection, database_url) as (store, folder):
+    with _store(stores) as (store, folder):
         known = load_lists(store, folder)
     found = {url: known.all_on(url) for url in urls}
     if output.is_json:
@@ -251,13 +239,9 @@ def check_command(
 
 
 @contextmanager
-def _store(collection: Path, database_url: str) -> Iterator[tuple[DecisionStore, Path]]:
-    layout = read_collection(collection)
-    store = open_decisions(layout, database_url)
-    try:
-        yield store, lists_folder(layout.decisions_db)
-    finally:
-        store.close()
+def _store(stores: CollectionStores) -> Iterator[tuple[DecisionStore, Path]]:
+    with stores.decisions() as store:
+        yield store, lists_folder(stores.layout.decisions_db)
 
 
 def _prefixes(source: Any, form: str, bytes_each: int) -> Iterable[bytes]:
@@ -300,8 +284,7 @@ _ALL_AGAIN_S = 3_600.0  # between scans of the whole index, while watching
 @cli_command("scan", cls=GroupWithDefault, invoke_without_command=True)
 def scan_group(
     *,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     clamd: str = option(
         "Where clamd listens: unix:/path, or host:port.",
         default=DEFAULT_ADDRESS,
@@ -337,16 +320,12 @@ def scan_group(
     skipped, so an interrupted scan continues where it stopped. Playback shows a notice for payloads
     with a threat. Exit code 1: a threat was found. See docs/scanning.md.
     """
-    layout = read_collection(collection)
+    layout = read_collection(stores.root)
     address, pause_s = parse_clamd_address(clamd), parse_duration(every).total_seconds()
     with ExitStack() as stack:
-        database = open_database(layout, database_url)
-        stack.callback(database.close)
-        decisions = open_decisions(layout, database_url)
-        stack.callback(decisions.close)
         scan = CollectionScan(
-            database,
-            decisions,
+            stack.enter_context(stores.index()),
+            stack.enter_context(stores.decisions()),
             ClamdClient(address),
             partial(PayloadReader, layout),
             _CLOCK.now,
@@ -370,14 +349,9 @@ scan_group.add_command(lists_group)
 
 
 @cli_command("threats", scan_group)
-def threats_command(
-    *, collection: Path = COLLECTION, database_url: str = DATABASE, output: Output = OUTPUT
-) -> None:
+def threats_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT) -> None:
     """Show the payloads in which a threat was found, newest first."""
-    layout = read_collection(collection)
-    with ExitStack() as stack:
-        decisions = open_decisions(layout, database_url)
-        stack.callback(decisions.close)
+    with stores.decisions() as decisions:
         found = list_threats(decisions)
     rows = [
         (f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest)

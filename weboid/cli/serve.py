@@ -33,13 +33,9 @@ from warc.rebuild import upgrade_index
 from weboid.app.operator_identity import known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.cli.support.child_commands import SCAN, run_scanner
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    FRONTIER,
-    with_frontier,
-)
+from weboid.cli.support.options import FRONTIER, with_frontier
 from weboid.cli.support.parameters import cli_command, option
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _LAST_PORT = 65_535
 _NETWORKS = ("behind", "links_internal", "reviewers")
@@ -117,8 +113,7 @@ def replay_port_for(port: int, named: int | None) -> int:
 @cli_command("serve")
 def command(
     *,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     frontier_url: str = FRONTIER,
     host: str = option("Address to listen on.", default="127.0.0.1", show_default=True),
     port: int = option("The pages' port; 0: a free one.", default=8080, show_default=True),
@@ -190,10 +185,10 @@ def command(
     ends it. A link registry, when the collection has one, is shown at /links
     (docs/registry-api.md), and the results of checks at /quality (docs/quality.md).
     """
-    layout = read_collection(collection)
-    if not database_url:
+    layout = read_collection(stores.root)
+    if not stores.database_url:
         _require_index(layout)
-    operator = known_operator(collection)
+    operator = known_operator(stores.root)
     settings = with_frontier(Settings(), frontier_url)
     shared = _shared_buckets(settings)
     access = RateLimitPolicy(
@@ -213,8 +208,8 @@ def command(
         with (
             closing(shared) if shared is not None else nullcontext(),
             closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
-            closing(LazyRegistrySource(layout, database_url)) as registry,
-            run_scanner(collection, database_url) if scan else nullcontext(),
+            closing(LazyRegistrySource(layout, stores.database_url)) as registry,
+            run_scanner(stores.root, stores.database_url) if scan else nullcontext(),
         ):
             asyncio.run(
                 serve(
@@ -225,7 +220,7 @@ def command(
                     port=port,
                     replay_port=replay_port_for(port, replay_port),
                     on_ready=click.echo,
-                    index_url=database_url,
+                    index_url=stores.database_url,
                     origins=_origins(origin, replay_origin, needed=no_replay),
                     with_replay=not no_replay,
                     captures_index=captures_index,

@@ -5,11 +5,9 @@ import json
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
 from core.errors import InputError
@@ -28,8 +26,10 @@ from playback.access.takedowns import (
 from playback.takedown_coverage import CoveredPage, TakedownCoverage, digest_aliases
 from warc.index.database import IndexDatabase
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output, end_moment
+from weboid.cli.support.options import OUTPUT, Output, end_moment
 from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.progress import progress_bar
+from weboid.cli.support.stores import STORES, CollectionStores
 from weboid.cli.takedown_enforcement import erase_command, open_takedown_stores, prove_command
 
 _CLOCK = SystemClock()
@@ -85,8 +85,7 @@ def add_command(
     actor: str | None = option("Who decides.  [default: you]"),
     until: str | None = option("For so long (30d), or until then (2026-12-31).", metavar="WHEN"),
     dry_run: bool = option("Show what would be covered, without taking it down."),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Take down URLs, or the content that the options name.
@@ -112,7 +111,7 @@ def add_command(
         expires_at=None if until is None else end_moment(until, now=now, option="--until"),
     )
     with ExitStack() as stack:
-        at = open_takedown_stores(stack, collection, database_url)
+        at = open_takedown_stores(stack, stores)
         wanted = _wanted(at.database, model, words)
         made = _missing(at.decisions, wanted, now)
         counts = _counts(at.database, made, now, quiet=output.is_json)
@@ -138,14 +137,13 @@ def list_command(
     *,
     url: str | None = option("Only those that hold for the URL.", "--for", metavar="URL"),
     with_past: bool = option("Also those that were lifted or are over.", "--all"),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Show the take-downs."""
     now = _CLOCK.now()
     with ExitStack() as stack:
-        found = book.list_takedowns(open_takedown_stores(stack, collection, database_url).decisions)
+        found = book.list_takedowns(open_takedown_stores(stack, stores).decisions)
     shown = [each for each in found if with_past or each.holds(now)]
     if url is not None:
         subject = normalize_target(TakedownKind.URL, url)
@@ -172,14 +170,13 @@ def lift_command(
     reason: str = option("Reason, for the history.", required=True),
     actor: str | None = option("Who decides.  [default: you]"),
     dry_run: bool = option("Show which would be lifted, without lifting them."),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Lift take-downs, by their numbers or by what they name; they stay in the history."""
     now = _CLOCK.now()
     with ExitStack() as stack:
-        decisions = open_takedown_stores(stack, collection, database_url).decisions
+        decisions = open_takedown_stores(stack, stores).decisions
         standing = [
             each.takedown for each in book.list_takedowns(decisions) if each.lifted_at is None
         ]
@@ -264,15 +261,13 @@ def _counts(
     database: IndexDatabase, made: list[Takedown], now: datetime, *, quiet: bool
 ) -> list[tuple[int, int]]:
     """Count the (pages, captures) that each covers now."""
-    columns = (TextColumn("looking"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     found = []
-    with Progress(*columns, transient=True, disable=quiet or len(made) < _MOST_SHOWN) as progress:
-        task = progress.add_task("", total=len(made))
+    with progress_bar("looking", len(made), quiet=quiet or len(made) < _MOST_SHOWN) as step:
         for each in made:
             coverage = TakedownCoverage(database, each, now)
             pages = sum(1 for _ in coverage.pages())
             found.append((pages, sum(1 for _ in coverage.captures())))
-            progress.advance(task)
+            step(1)
     return found
 
 
@@ -300,12 +295,7 @@ def _say_added(
             for each, (pages, captures) in zip(made, counts, strict=True)
         ]
         embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
-        document = {
-            "added": added,
-            "already": held,
-            "embedded_in": embedded,
-            "dry_run": dry_run,
-        }
+        document = {"added": added, "already": held, "embedded_in": embedded, "dry_run": dry_run}
         click.echo(json.dumps(document, ensure_ascii=False))
         return
     for each, (pages, captures) in list(zip(made, counts, strict=True))[:_MOST_SHOWN]:

@@ -17,10 +17,10 @@ from core.config.settings import Settings
 from core.errors import InputError, UnavailableError, WeboidError
 from core.layout import Layout
 from core.timestamps import parse_warc_date, unix_milliseconds, warc_date
-from crawler.collection import open_collection, read_collection
+from crawler.collection import open_collection
 from playback.access import takedowns as book
 from playback.access.control import AccessControl
-from playback.access.decision_store import DecisionStore, open_decisions
+from playback.access.decision_store import DecisionStore
 from playback.access.takedowns import Takedown, TakedownKind, normalize_target
 from playback.playback_server import serve
 from playback.replay.file_cache import clear_cache
@@ -44,18 +44,13 @@ from warc.erasure import (
     finish_erasure,
     is_interrupted,
 )
-from warc.index.database import IndexDatabase, open_database
+from warc.index.database import IndexDatabase
 from warc.rebuild import rebuild_index
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    OUTPUT,
-    Output,
-    with_database,
-)
+from weboid.cli.support.options import OUTPUT, Output, with_database
 from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.stores import STORES, CollectionStores
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +61,11 @@ class TakedownStores:
     decisions: DecisionStore
 
 
-def open_takedown_stores(stack: ExitStack, collection: Path, database_url: str) -> TakedownStores:
+def open_takedown_stores(stack: ExitStack, stores: CollectionStores) -> TakedownStores:
     """Open index and decisions of a collection."""
-    layout = read_collection(collection)
-    database = stack.enter_context(closing(open_database(layout, database_url)))
-    decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
-    return TakedownStores(database, decisions)
+    return TakedownStores(
+        stack.enter_context(stores.index()), stack.enter_context(stores.decisions())
+    )
 
 
 _CLOCK = SystemClock()
@@ -90,8 +84,7 @@ def erase_command(
     yes: bool = option("Erase. Without it, only show what would be erased."),
     only_finish: bool = option("End an erasing that was interrupted.", "--finish"),
     actor: str | None = option("Who does it.  [default: you]"),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> int:
     """Erase the payloads that take-down NUMBER covers from the WARCs, permanently.
@@ -104,25 +97,21 @@ def erase_command(
     if (number is None) != only_finish:
         raise InputError("Name the take-down: its number, as `weboid takedown list` shows it.")
     said = actor if actor is not None else getpass.getuser()
-    return asyncio.run(_run(collection, database_url, number, said, yes=yes, output=output))
+    return asyncio.run(_run(stores, number, said, yes=yes, output=output))
 
 
 async def _run(
-    collection: Path,
-    database_url: str,
-    number: int | None,
-    actor: str,
-    *,
-    yes: bool,
-    output: Output,
+    stores: CollectionStores, number: int | None, actor: str, *, yes: bool, output: Output
 ) -> int:
-    async with open_collection(collection, clock=_CLOCK) as held:
+    async with open_collection(stores.root, clock=_CLOCK) as held:
         with ExitStack() as stack:
-            at = open_takedown_stores(stack, collection, database_url)
+            at = open_takedown_stores(stack, stores)
             if number is None:
                 if not is_interrupted(held.layout):
                     raise InputError("No erasing was interrupted.")
-                return _finished(held.layout, at.decisions, database_url, actor, output=output)
+                return _finished(
+                    held.layout, at.decisions, stores.database_url, actor, output=output
+                )
             if is_interrupted(held.layout):
                 raise InputError("An erasing was interrupted: end it first, with --finish.")
             takedown = _standing(at.decisions, number)
@@ -139,7 +128,7 @@ async def _run(
                     document, "Nothing was erased. It cannot be undone: use --yes to do it."
                 )
                 return ExitCode.OK
-            erased = _erase(held.layout, at, takedown, (captures, lost), database_url, actor)
+            erased = _erase(held.layout, at, takedown, (captures, lost), stores.database_url, actor)
         _say(erased, output=output)
         return ExitCode.OK
 
@@ -285,8 +274,7 @@ def prove_command(
     show_logins: bool = option(
         "The archive is served with --show-logins: captures made with a login may be shown."
     ),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> int:
     """Request every route for withheld content of URL, and search the responses for it.
@@ -300,9 +288,8 @@ def prove_command(
     """
     if bool(front) != bool(replay):
         raise InputError("An archive has two origins: use both --front and --replay.")
-    layout = read_collection(collection)
     held = None if warm is None else _read_warm(warm)
-    wanted = _ProofOptions(layout, database_url, url, held, keep is not None, show_logins)
+    wanted = _ProofOptions(stores, url, held, keep is not None, show_logins)
     proof = _prove(wanted, front, replay) if front else asyncio.run(_started(wanted))
     if keep is not None:
         keep.write_text(proof.warm.to_json(), encoding="utf-8")
@@ -315,8 +302,7 @@ def prove_command(
 class _ProofOptions(NamedTuple):
     """Options of a proof."""
 
-    layout: Layout
-    database_url: str
+    stores: CollectionStores
     url: str
     warm: HeldValidators | None  # cached state of readers before the take-down; None: unknown
     before: bool  # the take-down is not in force yet, so everything may be shown
@@ -324,9 +310,9 @@ class _ProofOptions(NamedTuple):
 
 
 def _prove(wanted: _ProofOptions, front: str, replay: str) -> AuditReport:
-    now, before, layout = _CLOCK.now(), wanted.before, wanted.layout
+    now, before, layout = _CLOCK.now(), wanted.before, wanted.stores.layout
     with ExitStack() as stack:
-        at = open_takedown_stores(stack, layout.root, wanted.database_url)
+        at = open_takedown_stores(stack, wanted.stores)
         permits = AccessControl(
             at.decisions, at.database.rows, lambda: now, show_logins=wanted.show_logins
         )
@@ -353,10 +339,10 @@ async def _started(wanted: _ProofOptions) -> AuditReport:
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(
             serve(
-                wanted.layout,
+                wanted.stores.layout,
                 replay_port=port,
                 on_ready=ready.set_result,
-                index_url=wanted.database_url,
+                index_url=wanted.stores.database_url,
                 show_logins=wanted.show_logins,
                 access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])),
             )

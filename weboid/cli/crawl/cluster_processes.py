@@ -67,10 +67,7 @@ def worker_command(
     settings = shared_settings(
         # The URLs may have been given by hand: the profile decides about robots.txt.
         collection_settings(
-            profile,
-            collection,
-            unattended=True,
-            robots=load_profile(profile).policy.robots,
+            profile, collection, unattended=True, robots=load_profile(profile).policy.robots
         ),
         frontier_url=frontier_url,
         database_url=database_url,
@@ -164,11 +161,7 @@ def proxy_command(
     say = _ProxyReporter(as_json=output.is_json)
     asyncio.run(
         serve_proxy(
-            order,
-            clock=SystemClock(),
-            ready=say.ready,
-            report=say.event,
-            stopping=say.stopping,
+            order, clock=SystemClock(), ready=say.ready, report=say.event, stopping=say.stopping
         )
     )
 

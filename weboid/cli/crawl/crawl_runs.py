@@ -264,13 +264,7 @@ def crawl_command(
     companion = background_checks(settings, qa=qa)
     with open_stored_levels(Layout(collection), settings.index.url) as level_of:
         run = RunConfig(
-            collection,
-            settings,
-            workers,
-            continuous,
-            logins,
-            companion,
-            stored_level_of=level_of,
+            collection, settings, workers, continuous, logins, companion, stored_level_of=level_of
         )
         return _crawl(job, run, wanted, output)
 
@@ -279,12 +273,7 @@ def _crawl(job: Job, run: RunConfig, wanted: ParsedUrlList, output: Output) -> i
     show = run_reporter(as_json=output.is_json)
     account = asyncio.run(
         run_crawl_job(
-            job,
-            run,
-            clock=_CLOCK,
-            started=show.started,
-            report=show.event,
-            stopping=show.stopping,
+            job, run, clock=_CLOCK, started=show.started, report=show.event, stopping=show.stopping
         )
     )
     show.ended(account)

@@ -26,9 +26,10 @@ from crawler.run.context_builder import make_slot_assigner
 from crawler.run.crawl_run import add_in_batches
 from weboid.app import collection_snapshot as snapshots
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.command_target import TARGET, CommandTarget, search_progress
+from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.progress import search_progress
 from weboid.cli.support.run_output import format_size
 
 _CLOCK = SystemClock()
@@ -119,13 +120,7 @@ def _say(result: AddResult, frontier: Frontier, where: CommandTarget, output: Ou
 
 
 # Unfinished states first: an item that ends meanwhile is written twice rather than not at all.
-_ORDER = (
-    ItemState.QUEUED,
-    ItemState.CLAIMED,
-    ItemState.DONE,
-    ItemState.SKIPPED,
-    ItemState.DEAD,
-)
+_ORDER = (ItemState.QUEUED, ItemState.CLAIMED, ItemState.DONE, ItemState.SKIPPED, ItemState.DEAD)
 
 
 @cli_command("export")

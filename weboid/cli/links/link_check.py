@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Self
 
 import click
@@ -53,17 +52,10 @@ from net.address_policy import is_own
 from net.stop_signals import StopSignals
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    DURATION,
-    OUTPUT,
-    PROFILE,
-    Output,
-    warn_missing_contact,
-)
+from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, Output, warn_missing_contact
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import registry_settings
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
 
@@ -282,8 +274,7 @@ def check_command(
     ),
     dry_run: bool = option("Show what is due, without requests."),
     is_watch: bool = option("Go on for ever, as URLs become due.", "--watch"),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     profile: str = PROFILE,
     output: Output = OUTPUT,
 ) -> int:
@@ -293,13 +284,13 @@ def check_command(
     SIGINT ends it when the checks in progress are stored; the rest stays due. With a database that
     several machines share, give each of their checkers a --part. See docs/checking.md.
     """
-    settings = registry_settings(profile, database_url, collection)
+    settings = registry_settings(profile, stores.database_url, stores.root)
     if urls and (is_watch or dry_run or part != ALL_HOSTS):
         raise InputError("Named URLs are checked once: leave out --watch, --dry-run and --part.")
     if not dry_run:
         settings = fit_to_files(settings, lambda text: click.echo(text, err=True))
     order = _CheckOptions(settings, part, limit, length, is_watch)
-    with open_existing_registry(Layout(collection), settings) as store:
+    with open_existing_registry(Layout(stores.root), settings) as store:
         if dry_run:
             today = day_of(_CLOCK.now())
             with store.reading() as rows:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -11,8 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
 from core.config.settings import Settings
@@ -52,6 +49,7 @@ from weboid.cli.support.options import (
     shared_settings,
 )
 from weboid.cli.support.parameters import cli_command, option
+from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.run_options import open_stored_levels
 
@@ -330,22 +328,14 @@ async def _visit(urls: Sequence[str], crew: _ConfirmOptions, settings: Settings)
             added = frontier.add(items, now=now, again=timedelta(0))
         return RunSummary(added=added, handed_over=True)
     once = replace(settings, frontier=replace(settings.frontier, attempts=1))
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    progress = Progress(
-        *columns,
-        TimeRemainingColumn(),
-        console=console,
-        disable=crew.quiet or not sys.stderr.isatty(),
-    )
     levels = open_stored_levels(Layout(crew.root), settings.index.url)
-    with levels as level_of, progress:
+    progress = progress_bar("Asking the browser", len(urls), quiet=crew.quiet)
+    with levels as level_of, progress as step:
         run = RunConfig(crew.root, once, crew.workers, stored_level_of=level_of)
-        number = progress.add_task("Asking the browser", total=len(urls))
 
         def report(event: Event) -> None:
             if isinstance(event, PageDone | PageSkipped):
-                progress.advance(number)
+                step(1)
 
         return await archive_urls(run, urls, again=timedelta(0), clock=_CLOCK, report=report)
 

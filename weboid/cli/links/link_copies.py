@@ -3,17 +3,13 @@
 import asyncio
 import getpass
 import json
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from core.config.settings import Settings
 from core.errors import InputError
@@ -49,15 +45,11 @@ from weboid.app.copy_sources import (
 )
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    OUTPUT,
-    PROFILE,
-    Output,
-)
+from weboid.cli.support.options import OUTPUT, PROFILE, Output
 from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.registry_access import registry_settings
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _SAYS = {
     SearchStep.KEPT: "remembered",
@@ -106,8 +98,7 @@ def command(
     front: str = option("Where readers find our own copies.", default="", metavar="ORIGIN"),
     dry_run: bool = option("With --find or --verify: show what would be checked."),
     profile: str = PROFILE,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> int:
     """Show, find, choose and verify the copies of links in archives.
@@ -122,8 +113,8 @@ def command(
         )
     if not url and not find and not verify:
         raise click.UsageError("Name a URL, or use --find or --verify.")
-    settings = registry_settings(profile, database_url, collection)
-    layout = read_collection(collection)
+    settings = registry_settings(profile, stores.database_url, stores.root)
+    layout = read_collection(stores.root)
     with closing(open_registry_store(layout, settings.index.url)) as store:
         task = _CopiesOptions(store, layout, settings, url, limit, front, output.is_json, dry_run)
         if verify:
@@ -249,7 +240,7 @@ async def _sought(
     cited = CitationDays(task.store, task.settings, asks_wikis=asks_wikis)
     with (
         open_own_captures(task.layout, task.settings.index.url, task.front) as own,
-        _progress("Asking archives", len(wanted), quiet=task.as_json) as step,
+        progress_bar("Asking archives", len(wanted), quiet=task.as_json) as step,
     ):
         async with open_archives(task.settings, own, origins) as archives:
             found = []
@@ -259,12 +250,7 @@ async def _sought(
                 asked = [accessed, *days] if accessed is not None else list(days)
                 found.append(
                     await search_copies(
-                        task.store,
-                        archives,
-                        each,
-                        now=now,
-                        days=asked,
-                        is_thorough=is_thorough,
+                        task.store, archives, each, now=now, days=asked, is_thorough=is_thorough
                     )
                 )
                 if found[-1].is_wanted:  # who watches its wiki has our own crawler archive it
@@ -324,7 +310,7 @@ def _verify(task: _CopiesOptions) -> int:
 
 async def _visited(task: _CopiesOptions, now: datetime, count: int) -> list[CopyVisit]:
     own = (task.front,) if task.front else ()
-    with _progress("Looking at copies", count, quiet=task.as_json) as step:
+    with progress_bar("Looking at copies", count, quiet=task.as_json) as step:
         async with open_archives(task.settings, origins=own) as archives:
             asker = archives.asker
             return await check_due_copies(
@@ -342,12 +328,3 @@ def _visit_facts(visited: CopyVisit) -> dict[str, Any]:
         "now_at": visited.seen.address,
         "note": visited.seen.note,
     }
-
-
-@contextmanager
-def _progress(title: str, total: int, *, quiet: bool) -> Iterator[Any]:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, disable=quiet or not sys.stderr.isatty()) as progress:
-        number = progress.add_task(title, total=total)
-        yield lambda count: progress.advance(number, count)

@@ -2,16 +2,12 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace as changed
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
@@ -50,26 +46,17 @@ from links.feedback.replacements import (
 )
 from links.feedback.reporter_limits import limits_of
 from links.feedback.reports import ReportResult, WithdrawalResult, add_report, withdraw_reports
+from links.registry.database import RegistryStore
 from links.registry.urls import require_observed
 from links.states import LinkState
 from net.address_policy import is_own
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    OUTPUT,
-    PROFILE,
-    Output,
-    end_moment,
-)
+from weboid.cli.support.options import OUTPUT, PROFILE, Output, end_moment
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
-from weboid.cli.support.registry_access import (
-    RegistrySession,
-    actor_name,
-    open_registry_session,
-    registry_settings,
-)
+from weboid.cli.support.progress import search_progress
+from weboid.cli.support.registry_access import actor_name, registry_settings, reporter_digest
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
 _BECOMES = {
@@ -94,8 +81,7 @@ def mark_group() -> None:
 _SHARED_OPTIONS: dict[str, Any] = {
     "actor": option("Who decides.  [default: you]", default=None, metavar="NAME"),
     "dry_run": option("Show how many links would change.", is_flag=True),
-    "collection": COLLECTION,
-    "database_url": DATABASE,
+    "stores": STORES,
     "output": OUTPUT,
 }
 
@@ -151,8 +137,7 @@ def _make(
     until: str | None,
     actor: str | None,
     dry_run: bool,
-    collection: Path,
-    database_url: str,
+    stores: CollectionStores,
     output: Output,
     setting: str = "",
 ) -> int:
@@ -175,11 +160,11 @@ def _make(
         )
         for pattern in patterns
     ]
-    with open_registry_session(collection, database_url) as registry:
+    with stores.registry() as registry:
         if dry_run:
-            tally = preview_marks(registry.store, made, (), _CLOCK)
+            tally = preview_marks(registry, made, (), _CLOCK)
         else:
-            with registry.store.writing() as rows:
+            with registry.writing() as rows:
                 made = put_marks(rows, made)
             tally = _settled(registry, quiet=output.is_json)
     _print_marked("marked", made, tally, dry_run=dry_run, output=output)
@@ -192,29 +177,26 @@ def lift_command(
     names: tuple[str, ...] = argument("NUMBER|PATTERN...", required=True),
     actor: str | None = _SHARED_OPTIONS["actor"],
     dry_run: bool = _SHARED_OPTIONS["dry_run"],
-    collection: Path = _SHARED_OPTIONS["collection"],
-    database_url: str = _SHARED_OPTIONS["database_url"],
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Lift marks: their links are watched again within a week. They stay in the history."""
-    with open_registry_session(collection, database_url) as registry:
-        with registry.store.reading() as rows:
+    with stores.registry() as registry:
+        with registry.reading() as rows:
             lifted = named_marks(rows, names)
         if dry_run:
-            tally = preview_marks(registry.store, (), [mark.id for mark in lifted], _CLOCK)
+            tally = preview_marks(registry, (), [mark.id for mark in lifted], _CLOCK)
         else:
-            with registry.store.writing() as rows:
+            with registry.writing() as rows:
                 lift_marks(rows, lifted, actor_name(actor), _CLOCK.now())
             tally = _settled(registry, quiet=output.is_json)
     _print_marked("lifted", lifted, tally, dry_run=dry_run, output=output)
 
 
 @cli_command("settle", mark_group)
-def settle_command(
-    *, collection: Path = COLLECTION, database_url: str = DATABASE, output: Output = OUTPUT
-) -> None:
+def settle_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT) -> None:
     """Continue an interrupted change, and lift expired marks."""
-    with open_registry_session(collection, database_url) as registry:
+    with stores.registry() as registry:
         tally = _settled(registry, quiet=output.is_json)
     _print_marked("settled", (), tally, dry_run=False, output=output)
 
@@ -224,16 +206,12 @@ def list_command(
     *,
     url: str | None = option("The one that decides on the URL.", "--for", metavar="URL"),
     with_all: bool = option("Also those that are over.", "--all"),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Show the marks."""
     now = _CLOCK.now()
-    with (
-        open_registry_session(collection, database_url) as registry,
-        registry.store.reading() as rows,
-    ):
+    with stores.registry() as registry, registry.reading() as rows:
         marks = read_marks(rows, with_lifted=with_all)
         waiting = {mark.id for mark in pending_marks(rows, now)}
         if url is not None:
@@ -253,14 +231,11 @@ def list_command(
         )
 
 
-def _settled(registry: RegistrySession, *, quiet: bool) -> MarkTally:
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} links"), TimeElapsedColumn())
-    console = Console(stderr=True)
-    hidden = quiet or not sys.stderr.isatty()
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+def _settled(registry: RegistryStore, *, quiet: bool) -> MarkTally:
+    with search_progress("links", quiet=quiet) as progress:
         task = progress.add_task("", total=None)
         return apply_marks(
-            registry.store, _CLOCK, told=lambda count: progress.update(task, completed=count)
+            registry, _CLOCK, told=lambda count: progress.update(task, completed=count)
         )
 
 
@@ -347,8 +322,7 @@ def replace_command(
         "With --test: at most so many.", type=click.IntRange(min=1), default=500, show_default=True
     ),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     profile: str = PROFILE,
     output: Output = OUTPUT,
 ) -> int:
@@ -363,29 +337,29 @@ def replace_command(
             "Write `replace URL NEW` to propose, `replace URL --remove` to remove,"
             " `replace URL` to see, or `replace --test`."
         )
-    settings = registry_settings(profile, database_url, collection)
-    with open_registry_session(collection, database_url) as registry:
+    settings = registry_settings(profile, stores.database_url, stores.root)
+    with stores.registry() as registry:
         if url is None:
             return _test(registry, settings, limit, output=output)
         if is_removal:
-            with registry.store.writing() as rows:
-                gone = remove_replacement(rows, url, registry.reporter(actor), _CLOCK.now())
+            with registry.writing() as rows:
+                gone = remove_replacement(rows, url, reporter_digest(stores, actor), _CLOCK.now())
             facts = {"removed": gone}
             click.echo(json.dumps(facts) if output.is_json else f"Removed {clean(gone)}.")
         elif address is None:
             _show(registry, url, output=output)
         else:
             around = _surroundings(registry, settings.links)
-            who = registry.reporter(actor)
-            with registry.store.writing() as rows:
+            who = reporter_digest(stores, actor)
+            with registry.writing() as rows:
                 done = propose_replacement(rows, url, address, who, _CLOCK.now(), around)
             _print_proposed(done, output=output)
     return ExitCode.OK
 
 
-def _surroundings(registry: RegistrySession, settings: LinksSettings) -> ProposalContext:
+def _surroundings(registry: RegistryStore, settings: LinksSettings) -> ProposalContext:
     return ProposalContext(
-        refuses=LiveMarks(registry.store, _CLOCK).refuses,
+        refuses=LiveMarks(registry, _CLOCK).refuses,
         archives=ArchiveCopies(),
         limits=limits_of(settings.reports_per_day),
     )
@@ -403,8 +377,8 @@ def _print_proposed(done: ProposalResult, output: Output) -> None:
         click.echo(f"{clean(done.address)} is proposed already.")
 
 
-def _show(registry: RegistrySession, url: str, output: Output) -> None:
-    with registry.store.reading() as rows:
+def _show(registry: RegistryStore, url: str, output: Output) -> None:
+    with registry.reading() as rows:
         observed = require_observed(rows, url)
         found = replacements_of(rows, [observed.id]).get(observed.id)
     if output.is_json:
@@ -424,7 +398,7 @@ def _replacement_facts(found: ReplacementProposal) -> dict[str, object]:
     return {"address": found.address, "stage": found.stage.name.lower(), "tested": tested}
 
 
-def _test(registry: RegistrySession, settings: Settings, limit: int, output: Output) -> int:
+def _test(registry: RegistryStore, settings: Settings, limit: int, output: Output) -> int:
     def told(which: ReplacementProposal, stage: ProposalStage) -> None:
         facts = {"url": which.url, **_replacement_facts(changed(which, stage=stage))}
         output.show(facts, f"{clean(which.address)} {_STAGES[stage]}.")
@@ -435,7 +409,7 @@ def _test(registry: RegistrySession, settings: Settings, limit: int, output: Out
             around = _surroundings(registry, settings.links)
             examiner = ReplacementTester(prober, turns, _CLOCK)
             stages = await check_replacements(
-                registry.store, examiner, limit=limit, around=around, told=told
+                registry, examiner, limit=limit, around=around, told=told
             )
             return stages.total()
 
@@ -464,8 +438,7 @@ def report_command(
         default=LinksSettings().reports_per_day,
         show_default=True,
     ),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Report links as reachable that are shown as dead.
@@ -476,9 +449,9 @@ def report_command(
     it as presumed reachable, and the bot leaves its links alone.
     """
     now = _CLOCK.now()
-    with open_registry_session(collection, database_url) as registry:
-        who = registry.reporter(actor)
-        with registry.store.writing() as rows:
+    with stores.registry() as registry:
+        who = reporter_digest(stores, actor)
+        with registry.writing() as rows:
             done: ReportResult | WithdrawalResult
             if is_withdrawal:
                 done = withdraw_reports(rows, named, who, now, is_pattern=is_pattern)

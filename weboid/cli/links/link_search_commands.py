@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -41,9 +40,10 @@ from links.rules.wiki_rules import (
 )
 from links.url_parts import url_parts_of
 from weboid.app.text_table import clean, fitted, table, width
-from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
-from weboid.cli.support.registry_access import open_registry, wiki_named
+from weboid.cli.support.registry_access import wiki_named
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _STATES = click.Choice([str(state) for state in StateClass])
 _WARNINGS_SHOWN = 3
@@ -61,8 +61,7 @@ def search_command(
     state: str | None = option("Only links in that state.", type=_STATES),
     limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
     after: str = option("Go on where an answer ended.", default="", metavar="PLACE"),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Find links by a pattern, as MediaWiki's LinkSearch does.
@@ -72,7 +71,7 @@ def search_command(
     See docs/link-search.md.
     """
     meant = parse_link_pattern(pattern)
-    with open_registry(collection, database_url) as store:
+    with stores.registry() as store:
         with store.reading() as rows:
             of_wiki = None if wiki is None else wiki_named(rows, wiki)
             # Entries of the exclusion lists of the searched wikis.
@@ -197,8 +196,7 @@ def add_command(
     wiki: str = _WIKI_OPTION,
     word: str = _FORM_OPTION,
     dry_run: bool = _DRY_OPTION,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Exclude the hosts or URL prefixes that the entries name.
@@ -209,7 +207,7 @@ def add_command(
     counted.
     """
     entries = [parse_entry(text, _FORMS[word]) for text in texts]
-    with open_registry(collection, database_url) as store:
+    with stores.registry() as store:
         with store.reading() as rows:
             found = wiki_named(rows, wiki)
         changed: dict[str, int] = {}
@@ -246,13 +244,12 @@ def remove_command(
     wiki: str = _WIKI_OPTION,
     word: str = _FORM_OPTION,
     dry_run: bool = _DRY_OPTION,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Remove entries from the list; searches show such links again at once."""
     marked = 0
-    with open_registry(collection, database_url) as store, store.writing() as rows:
+    with stores.registry() as store, store.writing() as rows:
         found = wiki_named(rows, wiki)
         settings: Any = parse_wiki_settings(found.settings)
         for text in texts:
@@ -279,14 +276,10 @@ def remove_command(
 
 @cli_command("list", exclude_group)
 def list_command(
-    *,
-    wiki: str = _WIKI_OPTION,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
-    output: Output = OUTPUT,
+    *, wiki: str = _WIKI_OPTION, stores: CollectionStores = STORES, output: Output = OUTPUT
 ) -> None:
     """Show the list, with the number of links that each entry excludes."""
-    with open_registry(collection, database_url) as store, store.reading() as rows:
+    with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         settings = parse_wiki_settings(found.settings)
         entries = exclusions_of(settings).entries
@@ -321,8 +314,7 @@ def suggest_command(
         default=50,
         show_default=True,
     ),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Suggest hosts to exclude, with their figures.
@@ -330,7 +322,7 @@ def suggest_command(
     Hosts that very many pages link to, always with the same few links, so that a search for them is
     of no use. Whether they can be trusted is your decision.
     """
-    with open_registry(collection, database_url) as store, store.reading() as rows:
+    with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         excluded = exclusions_of(parse_wiki_settings(found.settings))
         hosts = [

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
@@ -39,9 +38,11 @@ from links.url_parts import key_of
 from net.public_suffix import registrable
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
-from weboid.cli.support.registry_access import farm_named, open_registry, wiki_named
+from weboid.cli.support.progress import search_progress
+from weboid.cli.support.registry_access import farm_named, wiki_named
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
 _PROBLEMS_TOLD = 10
@@ -76,8 +77,7 @@ def load_command(
     ),
     name: str | None = option("What it is called.  [default: the file's name]"),
     dry_run: bool = option("Report unusable lines, without storing the list."),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> int:
     """Load a list in a wiki's format, replacing the one of that name.
@@ -90,7 +90,7 @@ def load_command(
     """
     today = day_of(_CLOCK.now())
     given = _read(file, kind, name or file.name)
-    with open_registry(collection, database_url) as store, store.writing() as rows:
+    with stores.registry() as store, store.writing() as rows:
         farm_id, wiki_id = _owner(store, wiki, farm)
         if dry_run:
             read = SpamLists([given])
@@ -125,11 +125,10 @@ def unload_command(
     name: str = argument(),
     wiki: str | None = _OWNER_OPTIONS["wiki"],
     farm: str | None = _OWNER_OPTIONS["farm"],
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
 ) -> None:
     """Delete a list."""
-    with open_registry(collection, database_url) as store, store.writing() as rows:
+    with stores.registry() as store, store.writing() as rows:
         farm_id, wiki_id = _owner(store, wiki, farm)
         if not remove_list(rows, farm_id, name, wiki_id=wiki_id):
             raise InputError(
@@ -139,11 +138,9 @@ def unload_command(
 
 
 @cli_command("lists", spam_group)
-def lists_command(
-    *, collection: Path = COLLECTION, database_url: str = DATABASE, output: Output = OUTPUT
-) -> None:
+def lists_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT) -> None:
     """Show the stored lists."""
-    with open_registry(collection, database_url) as store, store.reading() as rows:
+    with stores.registry() as store, store.reading() as rows:
         kept = lists_kept(rows)
         names = {farm.id: farm.name for farm in all_farms(rows)}
         wikis = {wiki.id: str(wiki.name) for wiki in all_wikis(rows)}
@@ -173,12 +170,11 @@ def hits_command(
     wiki: str = _WIKI_OPTION,
     limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
     after: str = option("Go on where an answer ended.", metavar="PLACE", default=""),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Show the pages of a wiki that have listed links."""
-    with open_registry(collection, database_url) as store, store.reading() as rows:
+    with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         hits = spam_on(rows, found.id, limit=limit + 1, after=_place(after))
     more = _after(hits[limit - 1]) if len(hits) > limit else ""
@@ -206,12 +202,11 @@ def spam_test_command(
     *,
     urls: tuple[str, ...] = argument("URL...", required=True),
     wiki: str = _WIKI_OPTION,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Test URLs against a wiki's rules: watched, or why not."""
-    with open_registry(collection, database_url) as store, store.reading() as rows:
+    with stores.registry() as store, store.reading() as rows:
         rules = RuleBook().rules_of(rows, wiki_named(rows, wiki).id)
     found = [classify_link(url, rules) for url in urls]
     for each in found:
@@ -233,8 +228,7 @@ def scan_command(
     *,
     wiki: str = _WIKI_OPTION,
     dry_run: bool = option("Name what would be found, and mark nothing."),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Match all known links against the lists, after the lists have changed.
@@ -242,7 +236,7 @@ def scan_command(
     Pages of the wiki that have such a link are marked, so that the wiki sync reads their links
     again and stores each with its line.
     """
-    with open_registry(collection, database_url) as store:
+    with stores.registry() as store:
         with store.reading() as rows:
             found = wiki_named(rows, wiki)
         looked_at, named, marked = _scan(store, found, dry_run=dry_run)
@@ -267,9 +261,7 @@ def _scan(store: RegistryStore, wiki: Wiki, *, dry_run: bool) -> tuple[int, dict
 
     looked_at, marked = 0, 0
     named: dict[str, str] = {}
-    with Progress(
-        SpinnerColumn(), TextColumn("{task.completed:,} links checked"), transient=True
-    ) as progress:
+    with search_progress("links checked", quiet=False) as progress:
         task = progress.add_task("")
         for part in known_urls(reading):
             looked_at += len(part)
@@ -350,8 +342,7 @@ def additions_command(
         show_default=True,
     ),
     limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Show which accounts add links to one domain on several wikis.
@@ -362,7 +353,7 @@ def additions_command(
     """
     since = day_of(_CLOCK.now()) - days + 1
     named = _domain(domain) if domain else ""
-    with open_registry(collection, database_url) as store, store.reading() as rows:
+    with stores.registry() as store, store.reading() as rows:
         if named or account:
             added = additions_of(
                 rows, since_day=since, domain=named, account=account or "", limit=limit

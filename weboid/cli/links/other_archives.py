@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import click
@@ -43,16 +42,10 @@ from weboid.app.copy_sources import CLOCK, open_archives
 from weboid.app.text_table import clean
 from weboid.cli.links.link_confirmation import wait_unless_stopped
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    DURATION,
-    OUTPUT,
-    PROFILE,
-    Output,
-)
+from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, Output
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import registry_settings
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _FAULTS = {
     AddressFault.GONE: "The service was shut down: no copy can be read there.",
@@ -181,8 +174,7 @@ def mirror_command(
     ),
     dry_run: bool = option("Show the links, without querying archives."),
     profile: str = PROFILE,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> int:
     """Submit visited pages to other archives, or find copies of those that failed.
@@ -192,11 +184,11 @@ def mirror_command(
     asked as well, and the archives of [links] archives are queried for copies. See
     docs/archives.md.
     """
-    settings = registry_settings(profile, database_url, collection)
+    settings = registry_settings(profile, stores.database_url, stores.root)
     wanted = MirrorMode(settings.links.mirror)
     if wanted is MirrorMode.NEVER:
         raise InputError('Nothing is mirrored: set mirror = "failed" or "always" under [links].')
-    layout = Layout(collection)
+    layout = Layout(stores.root)
     with (
         closing(open_registry_store(layout, settings.index.url)) as store,
         closing(open_database(layout, settings.index.url)) as database,

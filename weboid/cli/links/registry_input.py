@@ -47,9 +47,9 @@ from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
-from weboid.cli.support.registry_access import open_registry
+from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
 
 _CLOCK = SystemClock()
@@ -71,8 +71,7 @@ def wiki_command(
     farm_address: str | None = option(
         "The farm's first page; its host is one of the farm's own.", metavar="URL"
     ),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> int:
     """Add a wiki or change its settings; without NAME show all.
@@ -81,13 +80,10 @@ def wiki_command(
     together, and readers of one never see pages of another. Without @ the farm is WMF.
     """
     if name is None:
-        return _show_all(collection, database_url, output=output)
+        return _show_all(stores, output=output)
     wanted = parse_wiki(name)
     given = _settings(settings)
-    with (
-        open_registry(collection, database_url, make=True) as store,
-        store.writing() as connection,
-    ):
+    with stores.registry(make=True) as store, store.writing() as connection:
         there = find_farm(connection, wanted.farm)
         if there is None and not new_farm:
             known = ", ".join(farm.name for farm in all_farms(connection))
@@ -108,8 +104,8 @@ def wiki_command(
     return ExitCode.OK
 
 
-def _show_all(collection: Path, database_url: str, output: Output) -> int:
-    with open_registry(collection, database_url) as store, store.reading() as connection:
+def _show_all(stores: CollectionStores, output: Output) -> int:
+    with stores.registry() as store, store.reading() as connection:
         wikis, farms = all_wikis(connection), all_farms(connection)
     if output.is_json:
         document = {
@@ -172,8 +168,7 @@ def add_page_command(
     page_id: int | None = option("The wiki's number for the page.", "--id", type=click.IntRange(1)),
     namespace: int = option("The page's namespace.", default=0, show_default=True),
     keep: bool = option("Add to the links that the page has already.", "--add"),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Set the links of a page of a wiki.
@@ -185,7 +180,7 @@ def add_page_command(
     given = [url for url in urls if url != "-"]
     if not urls or "-" in urls:
         given += [line.strip() for line in sys.stdin if line.strip()]
-    with open_registry(collection, database_url, make=True) as store:
+    with stores.registry(make=True) as store:
         links = _put(store, wiki, PageName(page_id or 0, page, namespace), given, keep=keep)
     if output.is_json:
         facts = [{"url": text, "sort": sort, "note": note} for text, sort, note in links]
@@ -232,8 +227,7 @@ def import_command(
     wiki_name: str | None = option("Whose links these are: dewiki@WMF.", "--wiki", metavar="NAME"),
     restart: bool = option("From the first page, although a run was interrupted."),
     dry_run: bool = option("Show the content of the file, without writing it."),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> int:
     """Import the links of wikis from FILE, or from standard input.
@@ -250,7 +244,7 @@ def import_command(
     """  # noqa: D301 a sign for click
     wiki = None if wiki_name is None else parse_wiki(wiki_name)
     with ExitStack() as stack:
-        store = stack.enter_context(open_registry(collection, database_url, make=not dry_run))
+        store = stack.enter_context(stores.registry(make=not dry_run))
         stream = _opened(stack, file)
         spool = stack.enter_context(closing(PageSpool()))
         columns = (
@@ -308,9 +302,7 @@ def _read(
     bad = number = 0
     task = progress.add_task("reading", total=size)
     rows = read_links(
-        stream,
-        one_wiki=wiki is not None,
-        progress=lambda more: progress.advance(task, more),
+        stream, one_wiki=wiki is not None, progress=lambda more: progress.advance(task, more)
     )
     for row in rows:
         number += 1

@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,25 +13,15 @@ from core.timestamps import format_duration, warc_date
 from crawler.profiles import load_profile
 from links.check_history import day_of
 from links.checker import due_urls
-from links.checker.check_schedule import (
-    CheckRunRow,
-    latest_runs,
-    longest_due,
-    run_forecast,
-)
+from links.checker.check_schedule import CheckRunRow, latest_runs, longest_due, run_forecast
 from links.registry.retention import PurgeSummary, purge, to_purge
 from weboid.app.copy_sources import count_without_copy, no_archives_notice
 from weboid.app.text_table import table, width
 from weboid.cli.links.link_check import open_existing_registry
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    OUTPUT,
-    PROFILE,
-    Output,
-)
+from weboid.cli.support.options import OUTPUT, PROFILE, Output
 from weboid.cli.support.parameters import cli_command, option
-from weboid.cli.support.registry_access import open_registry, registry_settings
+from weboid.cli.support.registry_access import registry_settings
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
 
@@ -41,8 +30,7 @@ _CLOCK = SystemClock()
 def passes_command(
     *,
     limit: int = option(type=click.IntRange(1, 1000), default=20, show_default=True),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     profile: str = PROFILE,
     output: Output = OUTPUT,
 ) -> None:
@@ -51,9 +39,9 @@ def passes_command(
     A pass over all URLs should not take longer than [links] pass_days. This counts all URLs, which
     takes a while when there are many millions.
     """
-    settings = registry_settings(profile, database_url, collection)
+    settings = registry_settings(profile, stores.database_url, stores.root)
     now = _CLOCK.now()
-    layout = Layout(collection)
+    layout = Layout(stores.root)
     with open_existing_registry(layout, settings) as store:
         with store.reading() as rows:
             found = latest_runs(rows, limit=limit)
@@ -124,8 +112,7 @@ def purge_command(
     *,
     dry_run: bool = option("Show the amount, without deleting."),
     profile: str = PROFILE,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Delete old check results, and URLs, links and pages not seen for `[links] keep_days`.
@@ -135,7 +122,7 @@ def purge_command(
     """
     keep_days = load_profile(profile).links.keep_days
     today = day_of(_CLOCK.now())
-    with open_registry(collection, database_url) as store:
+    with stores.registry() as store:
         if dry_run:
             gone = to_purge(store, day=today, keep_days=keep_days)
         else:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -39,9 +38,9 @@ from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
 from weboid.app.copy_sources import own_copy
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output, host_name
+from weboid.cli.support.options import OUTPUT, Output, host_name
 from weboid.cli.support.parameters import argument, cli_command, option
-from weboid.cli.support.registry_access import open_registry
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _STATES = click.Choice([state.name.lower() for state in LinkState])
 
@@ -70,8 +69,7 @@ def list_command(
     as_pages: bool = option("The wiki's pages instead of links.", "--pages"),
     limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
     after: str = option("Go on where an earlier answer ended.", metavar="PLACE", default=""),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """List URLs, a wiki's links, or its pages.
@@ -82,7 +80,7 @@ def list_command(
         raise InputError("Name the wiki of the pages: --wiki NAME.")
     if as_pages and (host is not None or states):
         raise InputError("Pages have neither hosts nor states: leave out --pages, or the others.")
-    with open_registry(collection, database_url) as store, store.snapshot() as reader:
+    with stores.registry() as store, store.snapshot() as reader:
         asked = _ListingQuery(
             wiki=known_wiki(reader, parse_wiki(wiki_name)) if wiki_name else None,
             host=host_name(host) if host else "",
@@ -221,8 +219,7 @@ def show_command(
     limit: int = option(
         "Pages to name at most.", "--pages", type=click.IntRange(0, 100_000), default=50
     ),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """Show what is known of a URL: its state, its history, where it is cited, copies, quirks.
@@ -232,7 +229,7 @@ def show_command(
     """
     identity, fault = _identity(url)
     today = day_of(_CLOCK.now())
-    with open_registry(collection, database_url) as store, store.snapshot() as reader:
+    with stores.registry() as store, store.snapshot() as reader:
         found = find_urls(reader, [identity]).get(identity) if identity else None
         refused = [] if found is not None else refused_uses(reader, url, limit=max(limit, 1))
         if refused:
@@ -251,7 +248,7 @@ def show_command(
         looks = latest_observations(reader, found.id)
         names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
     document = {**_document(facts, uses, names), "looks": list(map(_look, looks))}
-    own = own_copy(Layout(collection), database_url, "", identity)
+    own = own_copy(Layout(stores.root), stores.database_url, "", identity)
     if own is not None:
         about = {"service": own.service, "address": own.address, "timestamp": own.timestamp}
         document["copies"].insert(0, {**about, "checked": None, "locked": False})

@@ -4,13 +4,10 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from core.clock import SystemClock
 from core.errors import InputError
@@ -19,7 +16,6 @@ from core.playback_check import QaVerdict, picture_name
 from core.timestamps import warc_date
 from crawler.collection import read_collection
 from crawler.profiles import load_profile
-from links.registry.database import open_registry_store
 from playback.access.levels import DEFAULT_LEVEL, Level
 from qa.baseline import (
     AFTER,
@@ -42,7 +38,6 @@ from qa.sample import (
     StratifiedSample,
     read_candidates,
 )
-from warc.index.database import open_database
 from weboid.app.baseline_run import (
     BaselineOptions,
     playback_fingerprint,
@@ -52,14 +47,10 @@ from weboid.app.baseline_run import (
 from weboid.app.standalone_page import baseline_report_page
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    OUTPUT,
-    PROFILE,
-    Output,
-)
+from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, Output
 from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.progress import progress_bar
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
@@ -94,8 +85,7 @@ def save(
     dry_run: bool = option("List the pages, without checking them."),
     jobs: int = _JOBS_OPTION,
     profile: str = PROFILE,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> int:
     """Save how playback shows a sample of pages, under NAME.
@@ -104,22 +94,23 @@ def save(
     stored in the collection's folder reports/quality/NAME. Ctrl-C finishes the pages in progress;
     the same command continues where it stopped.
     """
-    layout = read_collection(collection)
+    layout = read_collection(stores.root)
     baseline = open_baseline(layout.quality_baselines, name)
     if dry_run:
-        _list(_drawn(layout, database_url, sample, seed, level), output=output)
+        _list(_drawn(stores, sample, seed, level), output=output)
         return ExitCode.OK
     header = _begun(baseline, name)
     if header is None:
-        pages = tuple(_drawn(layout, database_url, sample, seed, level))
+        pages = tuple(_drawn(stores, sample, seed, level))
         header = BaselineHeader(
             name, level, playback_fingerprint(), warc_date(_CLOCK.now()), seed, pages
         )
         baseline.create(header)
-    with _BaselineProgress(
-        len(header.pages) - len(baseline.checks(BEFORE)), quiet=output.is_json
-    ) as bar:
-        looking = _looking(layout, database_url, profile, header, jobs, bar.told)
+    left = max(len(header.pages) - len(baseline.checks(BEFORE)), 0)
+    with progress_bar("looking", left, quiet=output.is_json) as step:
+        looking = _looking(
+            layout, stores.database_url, profile, header, jobs, lambda _checked: step(1)
+        )
         whole = asyncio.run(record_before(looking, baseline, header.pages))
     verdicts = [each.verdict for each in baseline.checks(BEFORE).values()]
     facts = {
@@ -143,8 +134,7 @@ def check(
     dry_run: bool = option("Show the number of pages, without checking them."),
     jobs: int = _JOBS_OPTION,
     profile: str = PROFILE,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> int:
     """Check the pages of NAME again, and report what got better or worse.
@@ -154,7 +144,7 @@ def check(
     last one with the counts. Ctrl-C finishes the pages in progress; the same command continues
     where it stopped. Exit code 1: something got worse.
     """
-    layout = read_collection(collection)
+    layout = read_collection(stores.root)
     baseline = open_baseline(layout.quality_baselines, name)
     header, engine = baseline.header(), playback_fingerprint()
     before = baseline.checks(BEFORE)
@@ -166,8 +156,11 @@ def check(
         )
         return ExitCode.OK
     baseline.begin_after(engine, again=again)
-    with _BaselineProgress(len(pages) - len(baseline.checks(AFTER)), quiet=output.is_json) as bar:
-        looking = _looking(layout, database_url, profile, header, jobs, bar.told)
+    left = max(len(pages) - len(baseline.checks(AFTER)), 0)
+    with progress_bar("looking", left, quiet=output.is_json) as step:
+        looking = _looking(
+            layout, stores.database_url, profile, header, jobs, lambda _checked: step(1)
+        )
         whole, looked = asyncio.run(record_after(looking, baseline, pages))
     found = sort_worst_first(looked)
     baseline.report.write_text(
@@ -207,33 +200,6 @@ def rm(*, name: str = argument(), collection: Path = COLLECTION) -> None:
     click.echo(f"{name} is removed.")
 
 
-class _BaselineProgress:
-    """Progress bar on a terminal. A context manager."""
-
-    def __init__(self, total: int, *, quiet: bool) -> None:
-        console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("looking"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=quiet or not console.is_terminal,
-        )
-        self._task = self._progress.add_task("", total=max(total, 0))
-
-    def __enter__(self) -> "_BaselineProgress":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def told(self, _checked: CheckOutcome) -> None:
-        self._progress.advance(self._task)
-
-
 def _begun(baseline: BaselineFolder, name: str) -> BaselineHeader | None:
     """Return the header of an unfinished baseline; None when there is none of that name."""
     if not any(each.name == name for each in list_baselines(baseline.folder.parent)):
@@ -245,15 +211,10 @@ def _begun(baseline: BaselineFolder, name: str) -> BaselineHeader | None:
     return header
 
 
-def _drawn(
-    layout: Layout, database_url: str, sample: int, seed: int, level: str
-) -> list[SampleCandidate]:
+def _drawn(stores: CollectionStores, sample: int, seed: int, level: str) -> list[SampleCandidate]:
     strata = StratifiedSample(sample, seed)
     wanted = CandidateFilter(level, "", again=True)
-    with (
-        closing(open_database(layout, database_url)) as database,
-        closing(open_registry_store(layout, database_url)) as store,
-    ):
+    with stores.index() as database, stores.registry() as store:
         strata.add_all(filter(_has_plain_id, read_candidates(database, store, wanted)))
     return strata.drawn()
 

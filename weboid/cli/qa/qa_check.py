@@ -4,9 +4,7 @@ import asyncio
 import os
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import click
 
@@ -16,10 +14,8 @@ from core.playback_check import QaVerdict
 from crawler.collection import read_collection
 from crawler.frontier.backend import open_frontier
 from crawler.profiles import load_profile
-from links.registry.database import RegistryStore, open_registry_store
+from links.registry.database import RegistryStore
 from net.stop_signals import StopSignals
-from playback.access.decision_store import open_decisions
-from playback.access.level_store import LevelStore
 from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
 from proxy.control.frames import ClusterSecret
 from qa.check_records import RecordsSummary, write_checks
@@ -42,7 +38,7 @@ from qa.sample import (
     visits_without_manifest,
     weigh_candidate,
 )
-from warc.index.database import IndexDatabase, open_database
+from warc.index.database import IndexDatabase
 from warc.index.page_choice import OFFERED
 from weboid.app.qa_progress import NOTHING_TO_CHECK, QaProgress, left_out_lines, plan_lines
 from weboid.cli.qa.qa_repair import (
@@ -54,8 +50,6 @@ from weboid.cli.qa.qa_repair import (
 from weboid.cli.support.command_base import ExitCode, LazyGroupWithDefault
 from weboid.cli.support.options import (
     CLUSTER_SECRET,
-    COLLECTION,
-    DATABASE,
     DEDUP,
     FRONTIER,
     OUTPUT,
@@ -66,6 +60,7 @@ from weboid.cli.support.options import (
     start_moment,
 )
 from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.stores import STORES, CollectionStores
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +123,7 @@ def check_command(
     no_repair: bool = option("Capture nothing again."),
     no_record: bool = option("Write nothing into WARCs: no records, no repairs."),
     dry_run: bool = option("Show what would be checked, and why."),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     frontier_url: str = FRONTIER,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
@@ -145,15 +139,15 @@ def check_command(
     Exit code 1: a copy is broken, and there is no better one.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
-    layout = read_collection(collection)
+    layout = read_collection(stores.root)
     settings = shared_settings(
         load_profile(profile),
         frontier_url=frontier_url,
-        database_url=database_url,
+        database_url=stores.database_url,
         dedup_url=dedup_url,
     )
-    with closing(open_decisions(layout, database_url)) as decisions:
-        rules = LevelStore(decisions).now()
+    with stores.levels() as book:
+        rules = book.now()
     if full or (not levels and any(rule.level is Level.FULL for rule in rules.rules)):
         levels = (*(levels or (str(DEFAULT_LEVEL),)), str(Level.FULL))
     chosen_levels = tuple(dict.fromkeys(map(Level, levels))) or (DEFAULT_LEVEL,)
@@ -182,12 +176,9 @@ def check_command(
         repairs=not (no_repair or no_record),
         rules=rules,
     )
-    with (
-        closing(open_database(layout, database_url)) as database,
-        closing(open_registry_store(layout, database_url)) as store,
-    ):
+    with stores.index() as database, stores.registry() as store:
         home = RepairRunOptions(layout, settings, asked.jobs, OPEN_REPAIRS_LIMIT, secret)
-        run = _QaRun(home, database_url, database, store, asked)
+        run = _QaRun(home, stores.database_url, database, store, asked)
         if dry_run:
             return run.plan(output=output)
         return asyncio.run(run.perform(output=output))

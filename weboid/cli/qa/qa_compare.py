@@ -3,7 +3,6 @@
 import asyncio
 import heapq
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
@@ -13,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from core.clock import SystemClock
 from core.config.settings import Settings
@@ -42,18 +39,11 @@ from warc.index.queries import captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    DEDUP,
-    DURATION,
-    OUTPUT,
-    PROFILE,
-    Output,
-    shared_settings,
-)
+from weboid.cli.support.options import DEDUP, DURATION, OUTPUT, PROFILE, Output, shared_settings
 from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import open_stored_levels
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
 _ROWS_SHOWN = 40  # paragraphs, for people
@@ -93,8 +83,7 @@ def compare_command(
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE.png",
     ),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
     output: Output = OUTPUT,
@@ -108,18 +97,16 @@ def compare_command(
     """
     if live and second:
         raise InputError("--live is the newer one: leave --to out.")
-    layout = read_collection(collection)
+    layout = read_collection(stores.root)
     settings = shared_settings(
-        load_profile(profile),
-        database_url=database_url,
-        dedup_url=dedup_url,
+        load_profile(profile), database_url=stores.database_url, dedup_url=dedup_url
     )
     url = fetch_key(url)
-    with open_snapshots(layout, database_url) as sights:
+    with open_snapshots(layout, stores.database_url) as sights:
         then = _older(sights, url, first)
         now = sights.at(url, second) if second else sights.newest(url)
         if live:
-            _capture(url, collection, settings)
+            _capture(url, stores.root, settings)
             now = sights.latest(url)
         if now is None or now.page_id == then.page_id:
             raise UnavailableError(
@@ -272,11 +259,7 @@ _TOLD = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
 
 
 def _row(row: DiffRow) -> dict[str, str]:
-    return {
-        "kind": str(row.kind),
-        "before": _plain(row.before),
-        "after": _plain(row.after),
-    }
+    return {"kind": str(row.kind), "before": _plain(row.before), "after": _plain(row.after)}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -300,8 +283,7 @@ def drift_command(
         "Show so many.", type=click.IntRange(1, 100_000), default=100, show_default=True
     ),
     jobs: int = option("At once.", type=click.IntRange(1, 64), default=2, show_default=True),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """List the pages that changed most between their first good capture and their newest.
@@ -309,9 +291,9 @@ def drift_command(
     Covers pages with two or more captures, and classifies each as `weboid qa compare` does. Memory
     does not grow with the collection. With --json one line per page.
     """
-    layout = read_collection(collection)
+    layout = read_collection(stores.root)
     start = None if since is None else _CLOCK.now() - since
-    with open_snapshots(layout, database_url) as sights:
+    with open_snapshots(layout, stores.database_url) as sights:
         urls: Iterable[str] = recaptured_urls(sights.database, start)
         if sample is not None:
             urls = sample_urls(urls, sample, seed)
@@ -354,15 +336,10 @@ def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
 def _drifted(
     sights: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int, quiet: bool
 ) -> list[DriftedPage]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    progress = Progress(
-        *columns, console=Console(stderr=True), disable=quiet or not sys.stderr.isatty()
-    )
     most: list[DriftedPage] = []
-    with progress, ThreadPoolExecutor(jobs) as threads:
-        task = progress.add_task("Comparing", total=None)
+    with progress_bar("Comparing", None, quiet=quiet) as step, ThreadPoolExecutor(jobs) as threads:
         for found in _done(threads, sights, urls, jobs):
-            progress.advance(task)
+            step(1)
             if found is None:
                 continue
             if len(most) < limit:

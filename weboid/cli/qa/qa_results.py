@@ -18,13 +18,11 @@ import click
 
 from core.clock import SystemClock
 from core.errors import ConfigError, InputError, UnavailableError
-from core.layout import Layout
 from core.page_classes import PageClass
 from core.playback_check import PlaybackFault, QaVerdict
 from crawler.collection import read_collection
 from links.registry.statements import Reader
 from playback.access.control import AccessControl
-from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level
@@ -41,12 +39,11 @@ from qa.web.check_pages import check_fields
 from qa.web.check_query import UNCHECKED, VisibleChecks, parse_check_filter, verdict_name
 from qa.web.review import ReviewAction, ReviewActions
 from qa.web.static_report import CheckReport, CheckReportWriter
-from warc.index.database import open_database
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import COLLECTION, DATABASE, OUTPUT, Output
+from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
-from weboid.cli.support.registry_access import open_registry
+from weboid.cli.support.stores import STORES, CollectionStores
 
 _FILTER_OPTIONS: dict[str, Any] = {
     "verdict": option(
@@ -91,8 +88,7 @@ def ls_command(
     given: dict[str, Any] = option_dict(_FILTER_OPTIONS),
     limit: int = option("At most.", type=click.IntRange(1), default=100, show_default=True),
     as_csv: bool = option("CSV for spreadsheets.", "--csv"),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:
     """List the results of checks, worst first.
@@ -103,7 +99,7 @@ def ls_command(
     if as_csv and output.is_json:
         raise InputError("Either --json or --csv.")
     wanted = filter_from_options(given)
-    with open_registry(collection, database_url) as store, store.snapshot() as reader:
+    with stores.registry() as store, store.snapshot() as reader:
         rows = islice(_rows(reader, wanted), limit)
         if output.is_json:
             for row in rows:
@@ -201,8 +197,7 @@ def report_command(
     origin: str = option("Of the pages of `weboid serve`, for links to copies.", default=""),
     language: str = option("The report's language.", default=SOURCE, show_default=True),
     given: dict[str, Any] = option_dict(_FILTER_OPTIONS),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
 ) -> None:
     """Write the results of checks into one HTML file, worst first.
 
@@ -212,10 +207,10 @@ def report_command(
     """
     wanted = filter_from_options(given)
     page_language.set(PageLanguage(check_language(language)))
-    layout = read_collection(collection)
+    layout = read_collection(stores.root)
     name = title or layout.root.absolute().name
     report = CheckReport(name, _CLOCK.now(), _origin(origin), limit_pictures)
-    with open_report_source(layout, database_url) as opened, _replacing(out) as partial:
+    with open_report_source(stores) as opened, _replacing(out) as partial:
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             count = opened.writer.write(report, opened.results.every(wanted), file)
         size = partial.stat().st_size / 1e6
@@ -223,12 +218,13 @@ def report_command(
 
 
 @contextmanager
-def open_report_source(layout: Layout, database_url: str) -> Iterator[ReportSource]:
+def open_report_source(stores: CollectionStores) -> Iterator[ReportSource]:
     """Yield a collection's publishable check results."""
     with ExitStack() as stack:
-        database = stack.enter_context(closing(open_database(layout, database_url)))
-        decisions = stack.enter_context(closing(open_decisions(layout, database_url)))
-        source = stack.enter_context(closing(LazyRegistrySource(layout, database_url)))
+        database = stack.enter_context(stores.index())
+        decisions = stack.enter_context(stores.decisions())
+        layout = stores.layout
+        source = stack.enter_context(closing(LazyRegistrySource(layout, stores.database_url)))
         if not source.is_there():
             raise UnavailableError(_NOTHING)
         holds = HoldIndex(decisions, lists_folder(layout.decisions_db))
@@ -296,8 +292,7 @@ def marks_command(
     *,
     file: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path)),
     by: str = option("Author of the marks; else as named in the file.", default="", metavar="NAME"),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
 ) -> int:
     """Import marks that were downloaded from a report.
 
@@ -306,7 +301,7 @@ def marks_command(
     """
     said, marks = read_marks(file)
     counts: Counter[str] = Counter()
-    with open_registry(collection, database_url) as store:
+    with stores.registry() as store:
         acts = ReviewActions(lambda: store, _CLOCK)
         for mark in marks:
             # Each is kept by itself: who stops here finds what was read so far.

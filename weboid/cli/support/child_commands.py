@@ -166,10 +166,7 @@ def _read(line: str) -> dict[str, object]:
 
 def child_environment(home: ChildCommandOptions) -> dict[str, str]:
     """Return the environment with the shared stores; command lines expose passwords."""
-    named = {
-        "WEBOID_FRONTIER": home.frontier_url,
-        "WEBOID_DATABASE": home.database_url,
-    }
+    named = {"WEBOID_FRONTIER": home.frontier_url, "WEBOID_DATABASE": home.database_url}
     return {name: value for name, value in named.items() if value}
 
 
@@ -209,11 +206,7 @@ def scan_once(collection: Path, database_url: str) -> None:
     if clamd:
         command = _scan_command(collection, clamd)
         subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=2,
-            env=_environment(database_url),
-            check=False,
+            command, stdin=subprocess.DEVNULL, stdout=2, env=_environment(database_url), check=False
         )
 
 

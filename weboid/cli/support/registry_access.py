@@ -1,36 +1,17 @@
-"""Access to the link registry for commands: opening, settings, wikis and farms by name."""
+"""Settings, actors, wikis and farms of the link registry, by name."""
 
-import asyncio
 import getpass
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection
 
-from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import InputError
-from core.layout import Layout
-from crawler.collection import open_collection, read_collection
 from links.feedback.reporter_limits import open_reporter_digests
-from links.registry.database import RegistryStore, open_registry_store
 from links.registry.wikis import Wiki, WikiFarm, all_farms, find_farm, known_wiki, parse_wiki
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.options import with_database
-
-
-@contextmanager
-def open_registry(
-    collection: Path, database_url: str, *, make: bool = False
-) -> Iterator[RegistryStore]:
-    """Yield the registry of a collection, or of the index's database; `make` a missing collection."""
-    if make and not database_url and not Layout(collection).marker.exists():
-        asyncio.run(_make_collection(collection))
-    layout = Layout(collection) if database_url else read_collection(collection)
-    with closing(open_registry_store(layout, database_url)) as store:
-        yield store
+from weboid.cli.support.stores import CollectionStores
 
 
 def registry_settings(
@@ -41,29 +22,9 @@ def registry_settings(
     return with_database(settings, database_url)
 
 
-async def _make_collection(root: Path) -> None:
-    async with open_collection(root, clock=SystemClock()):
-        pass
-
-
-@dataclass(frozen=True, slots=True)
-class RegistrySession:
-    """Open registry of a collection."""
-
-    store: RegistryStore
-    layout: Layout
-
-    def reporter(self, actor: str | None) -> bytes:
-        """Return the digest of the actor; the logged-in user when no name is given."""
-        return open_reporter_digests(self.layout).of_name(actor_name(actor))
-
-
-@contextmanager
-def open_registry_session(collection: Path, database_url: str) -> Iterator[RegistrySession]:
-    """Yield the registry session of a collection."""
-    layout = read_collection(collection)
-    with closing(open_registry_store(layout, database_url)) as store:
-        yield RegistrySession(store, layout)
+def reporter_digest(stores: CollectionStores, actor: str | None) -> bytes:
+    """Return the digest of the actor as a reporter; the logged-in user when no name is given."""
+    return open_reporter_digests(stores.layout).of_name(actor_name(actor))
 
 
 def actor_name(actor: str | None) -> str:

@@ -25,7 +25,7 @@ from weboid.app.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
-from weboid.cli.support.registry_access import actor_name, open_registry
+from weboid.cli.support.registry_access import actor_name
 from weboid.cli.wiki.bot_run import edit_facts
 from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, source_warnings
 from wiki.bot.edit_settlement import RevertReview, edits_to_review, review_revert
@@ -44,7 +44,7 @@ def status_command(
     output: Output = OUTPUT,
 ) -> None:
     """Show whether the bot is on, its account, and the outcomes of its edits."""
-    with open_registry(where.layout.root, where.settings.index.url) as store:
+    with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         bot = settings_of_wiki(wiki).bot
         with store.reading() as rows:
@@ -95,7 +95,7 @@ def edits_command(
 ) -> None:
     """List the bot's edits, newest first."""
     wanted = [EditState[each.upper()] for each in states] or list(EditState)
-    with open_registry(where.layout.root, where.settings.index.url) as store:
+    with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         with store.reading() as rows:
             found = newest_edits(rows, wiki.id, wanted, limit=limit)
@@ -128,7 +128,7 @@ def review_command(
     """
     if both := set(accept) & set(decline):
         raise click.UsageError(f"{min(both)} cannot be accepted and declined.")
-    with open_registry(where.layout.root, where.settings.index.url) as store:
+    with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         done = [
             review_revert(

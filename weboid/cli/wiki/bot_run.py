@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
-from weboid.cli.support.registry_access import open_registry
+from weboid.cli.support.progress import terminal_progress
 from weboid.cli.wiki.bot_setup import (
     CLOCK,
     bot_api,
@@ -107,7 +106,7 @@ def command(
         raise click.UsageError("--all is about every wiki: leave out NAME and --page.")
     show = _BotRunReporter(as_json=output.is_json, is_dry=dry_run)
     wish = BotOptions(titles, limit, dry_run)
-    with open_registry(where.layout.root, where.settings.index.url) as store:
+    with where.stores.registry() as store:
         if is_all:
             # One wiki after the other; the trouble of one is not the others'.
             worst: int = ExitCode.OK
@@ -224,9 +223,7 @@ class _BotRunReporter:
             *(SpinnerColumn(), TextColumn("{task.description}"), BarColumn()),
             *(TextColumn("{task.completed} pages"), TimeElapsedColumn()),
         )
-        is_quiet = self._as_json or not sys.stderr.isatty()
-        console = Console(stderr=True)
-        self._progress = Progress(*columns, console=console, transient=True, disable=is_quiet)
+        self._progress = terminal_progress(*columns, quiet=self._as_json)
         self._task = self._progress.add_task("looking", total=None)
         return self._progress
 

@@ -23,7 +23,6 @@ from weboid.app.wiki_clients import open_api, settings_of_wiki, wiki_credentials
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
-from weboid.cli.support.registry_access import open_registry
 from wiki.api.client import WikiApi
 from wiki.api.credentials import read_account
 from wiki.api.edit_request import BotAccount, clear_messages, read_bot_account
@@ -184,7 +183,7 @@ def on_command(
         "password_file": password_file,
         "front": front_origin(front),
     }
-    with open_registry(where.layout.root, where.settings.index.url) as store:
+    with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         said = settings_of_wiki(wiki)
         bot = replace_settings(said.bot, "bot", enabled=True, **given)
@@ -217,7 +216,7 @@ def off_command(
     output: Output = OUTPUT,
 ) -> None:
     """Switch off the bot for a wiki; a run in progress stops at its next batch of pages."""
-    with open_registry(where.layout.root, where.settings.index.url) as store:
+    with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         said = settings_of_wiki(wiki)
         _write(store, wiki, said, replace_settings(said.bot, "bot", enabled=False))

@@ -28,17 +28,11 @@ from weboid.app.operator_identity import (
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import open_api, open_items, settings_of_wiki, wiki_credentials
 from weboid.app.wiki_intake import stored_level_of_wiki
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    OUTPUT,
-    WIKI_PROFILE,
-    Output,
-    warn_missing_contact,
-)
+from weboid.cli.support.options import OUTPUT, WIKI_PROFILE, Output, warn_missing_contact
 from weboid.cli.support.parameters import argument, cli_command, option
-from weboid.cli.support.registry_access import open_registry, registry_settings
+from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.run_options import STORED_LEVELS
+from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.api.client import WikiApi
 from wiki.api.credentials import WikiCredentials, split_basic
 from wiki.api.errors import WikiAwayError, WikiMovedError
@@ -124,8 +118,7 @@ def command(
         " at a terminal.",
         metavar="LENGTH",
     ),
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
+    stores: CollectionStores = STORES,
     profile: str = WIKI_PROFILE,
     output: Output = OUTPUT,
 ) -> None:
@@ -135,8 +128,8 @@ def command(
     options change and the rest stays; - in place of a list empties it. Without --namespace the
     articles are observed.
     """
-    operator = _operator(collection, profile, contact, recrawl, as_json=output.is_json)
-    settings = registry_settings(profile, database_url, collection)
+    operator = _operator(stores.root, profile, contact, recrawl, as_json=output.is_json)
+    settings = registry_settings(profile, stores.database_url, stores.root)
     if operator.contact:
         settings = replace(settings, links=replace(settings.links, contact=operator.contact))
     if split_basic(url)[1]:
@@ -159,11 +152,11 @@ def command(
         "password_file": _place(password_file),
         "basic_file": _place(basic_file),
     }
-    if operator.recrawl != read_operator(collection).recrawl:
+    if operator.recrawl != read_operator(stores.root).recrawl:
         _check_recrawl(operator.recrawl, FeedSettings().archived_days)
-    with open_registry(collection, database_url, make=True) as registry:
-        if operator != read_operator(collection):
-            write_operator(collection, operator)
+    with stores.registry(make=True) as registry:
+        if operator != read_operator(stores.root):
+            write_operator(stores.root, operator)
         before = _known_feed(registry, url, name)
         feed = replace_settings(before, "feed", **given)
         seen = asyncio.run(_look(url, feed, settings))
@@ -173,8 +166,8 @@ def command(
         with registry.writing() as connection:
             wiki = put_wiki(connection, wanted, day=day_of(_CLOCK.now()))
     stored = stored_level_of_wiki(
-        Layout(collection),
-        database_url,
+        Layout(stores.root),
+        stores.database_url,
         wiki.name.in_levels,
         None if store is None else StoredLevel(store),
         _CLOCK,

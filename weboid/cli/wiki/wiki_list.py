@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -21,7 +20,6 @@ from links.registry.link_search import STATES
 from links.registry.sync_state import LEASE, FeedCursor, feeds_of
 from links.registry.wikis import Wiki, all_wikis
 from playback.access.control import AccessControl
-from playback.access.decision_store import open_decisions
 from playback.web.cached_links.cached_answer import AnswerOrigins, CopyState, answer_link
 from playback.web.cached_links.cached_lookup import LinkEvidenceReader
 from playback.web.cached_links.cached_request import CachedQuestion, asked_url
@@ -29,20 +27,12 @@ from playback.web.copy_lookup import CopyLookup
 from playback.web.page_store import PageStore
 from playback.web.registry.registry_service import LazyRegistrySource
 from playback.web.registry.registry_values import Group
-from warc.index.database import open_database
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki_clients import settings_of_wiki
-from weboid.cli.support.options import (
-    COLLECTION,
-    DATABASE,
-    FRONTIER,
-    OUTPUT,
-    Output,
-    with_frontier,
-)
+from weboid.cli.support.options import FRONTIER, OUTPUT, Output, with_frontier
 from weboid.cli.support.parameters import cli_command
-from weboid.cli.support.registry_access import open_registry
+from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
 from wiki.sync.feed_context import CHANGES, SWEEP
 from wiki.sync.sweep import SweepCursor, late_warning
@@ -82,11 +72,7 @@ class WikiOverview:
 
 @cli_command("ls")
 def command(
-    *,
-    collection: Path = COLLECTION,
-    database_url: str = DATABASE,
-    frontier_url: str = FRONTIER,
-    output: Output = OUTPUT,
+    *, stores: CollectionStores = STORES, frontier_url: str = FRONTIER, output: Output = OUTPUT
 ) -> None:
     """List the wikis: number of pages and links, the links' states, and the bot.
 
@@ -94,8 +80,8 @@ def command(
     """
     now = _CLOCK.now()
     with (
-        open_registry(collection, database_url) as store,
-        _finder(Layout(collection), database_url, frontier_url) as finder,
+        stores.registry() as store,
+        _finder(stores, frontier_url) as finder,
         store.reading() as connection,
     ):
         lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
@@ -125,17 +111,16 @@ def command(
 
 
 @contextmanager
-def _finder(
-    layout: Layout, database_url: str, frontier_url: str
-) -> Iterator[LinkEvidenceReader | None]:
+def _finder(stores: CollectionStores, frontier_url: str) -> Iterator[LinkEvidenceReader | None]:
     """Yield the front's link evidence reader; None while nothing is archived."""
-    if not database_url and not layout.captures_db.exists():
+    layout = Layout(stores.root)
+    if not stores.database_url and not layout.captures_db.exists():
         yield None
         return
     with (
-        closing(open_database(layout, database_url)) as database,
-        closing(open_decisions(layout, database_url)) as decisions,
-        closing(LazyRegistrySource(layout, database_url)) as source,
+        stores.index() as database,
+        stores.decisions() as decisions,
+        closing(LazyRegistrySource(layout, stores.database_url)) as source,
         closing(
             ReaderQueueStatus(layout, with_frontier(Settings(), frontier_url), clock=_CLOCK)
         ) as status,

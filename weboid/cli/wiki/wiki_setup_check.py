@@ -19,8 +19,6 @@ from core.errors import ConfigError, WeboidError
 from links.registry.database import RegistryStore
 from links.registry.sync_state import LEASE, feeds_of
 from links.registry.wikis import Wiki
-from playback.access.decision_store import open_decisions
-from playback.access.level_store import LevelStore
 from weboid.app.copy_sources import open_archives
 from weboid.app.setup_check import SetupFinding, SetupHealth
 from weboid.app.wiki_clients import open_wiki_api, settings_of_wiki
@@ -30,7 +28,6 @@ from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
-from weboid.cli.support.registry_access import open_registry
 from weboid.cli.wiki.bot_setup import bot_api, choose_wiki
 from wiki.api.client import WikiApi
 from wiki.api.credentials import read_secret
@@ -67,7 +64,7 @@ def command(
     `weboid wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
     """
     note = read_note(where.layout).changed(front, replay, bell, secret_file)
-    with open_registry(where.layout.root, where.settings.index.url) as store:
+    with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         check = _WikiSetupCheck(wiki, note, where, store)
         findings = asyncio.run(check.run())
@@ -324,11 +321,8 @@ class _WikiSetupCheck:
             yield SetupFinding("archives", SetupHealth.BAD, "cannot be opened", str(error))
 
     def _rights(self) -> SetupFinding:
-        store = open_decisions(self._where.layout, self._settings.index.url)
-        try:
-            rights = LevelStore(store).now().rights
-        finally:
-            store.close()
+        with self._where.stores.levels() as book:
+            rights = book.now().rights
         own = [each for each in rights if each.wiki == self._wiki.name.in_levels]
         if own:
             text = ", ".join(f"{each.editor or 'editors'}: {each.most}" for each in own[:5])

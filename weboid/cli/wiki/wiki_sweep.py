@@ -28,7 +28,6 @@ from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
 from weboid.cli.support.options import OUTPUT, Output
 from weboid.cli.support.parameters import argument, cli_command, option
-from weboid.cli.support.registry_access import open_registry
 from weboid.cli.wiki.wiki_watch import has_holder_ended, lease_holder_name, wiki_opener
 from wiki.settings import WikiSettings
 from wiki.sync.feed_context import SyncServices, citation_readers, order_lists
@@ -76,9 +75,7 @@ def command(
             "--namespace and --category are for one wiki that is named, without --now and --dry-run."
         )
     with ExitStack() as stack:
-        store = stack.enter_context(
-            open_registry(where.layout.root, where.settings.index.url, make=not dry_run)
-        )
+        store = stack.enter_context(where.stores.registry(make=not dry_run))
         wikis = select_wikis(store, wanted)
         columns = (
             *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),

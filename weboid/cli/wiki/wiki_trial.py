@@ -33,7 +33,7 @@ from links.registry.wikis import Wiki, change_wiki
 from links.states import preset_of
 from links.url_parts import bucket_of
 from net.address_policy import is_own
-from playback.access.decision_store import copy_decisions, open_decisions
+from playback.access.decision_store import copy_decisions
 from warc.index.database import INDEX_URL
 from weboid.app.collection_snapshot import make_trial_copy
 from weboid.app.text_table import clean
@@ -98,7 +98,7 @@ def command(
         url = where.settings.index.url
         copy = make_trial_copy(where.layout, root, url)
         if url:
-            with closing(open_decisions(where.layout, url)) as decisions:
+            with where.stores.decisions() as decisions:
                 copy_decisions(decisions, copy.decisions_db)
         store = stack.enter_context(closing(open_registry_store(copy, "")))
         wiki = _released(store, choose_wiki(store, name), read_note(where.layout).front)
@@ -246,16 +246,7 @@ def _lines(told: Sequence[_LinkForecast], days: int) -> list[str]:
 
 
 def _bot(root: Path, wiki: Wiki, days: int, profile: str) -> int:
-    line = [
-        sys.executable,
-        "-m",
-        "weboid",
-        "wiki",
-        "bot",
-        "run",
-        str(wiki.name),
-        "--dry-run",
-    ]
+    line = [sys.executable, "-m", "weboid", "wiki", "bot", "run", str(wiki.name), "--dry-run"]
     options = [f"--collection={root}", f"--profile={profile}"]
     env = {name: value for name, value in os.environ.items() if name not in _SHARED}
     ran = subprocess.run([*line, *options], env={**env, CLOCK_OFFSET: f"{days}d"}, check=False)

@@ -46,7 +46,6 @@ from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
 from weboid.cli.support.options import OUTPUT, WORKERS, Output, warn_missing_contact
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
-from weboid.cli.support.registry_access import open_registry
 from weboid.cli.support.run_options import QA
 from wiki.api.credentials import read_secret
 from wiki.api.transport import ApiTransport
@@ -152,9 +151,7 @@ def command(
     )
     warn_missing_contact(where.settings.links.contact or where.settings.visit.contact)
     with ExitStack() as stack:
-        store = stack.enter_context(
-            open_registry(where.layout.root, where.settings.index.url, make=True)
-        )
+        store = stack.enter_context(where.stores.registry(make=True))
         frontier = stack.enter_context(where.frontier(make=True))
         archive = FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout)
         shared = SyncServices(

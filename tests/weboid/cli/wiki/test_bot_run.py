@@ -21,7 +21,7 @@ from tests.support.playback_fixtures import CollectionBuilder, serving
 from tests.support.wiki_writer import BOT, BOT_SECRET, Writer
 from weboid.cli.main import weboid
 from weboid.cli.support.command_base import exit_code_for
-from weboid.cli.support.registry_access import open_registry
+from weboid.cli.support.stores import CollectionStores
 
 pytestmark = pytest.mark.slow
 URL = "https://gone.example.org/a"
@@ -76,7 +76,7 @@ def desk(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Desk]:
     password = tmp_path / "password"
     password.write_text(BOT_SECRET)
     password.chmod(0o600)
-    with open_registry(collection, "", make=True) as store:
+    with CollectionStores(collection, "").registry(make=True) as store:
         shop = open_shop(store, writer, bot_name)
         shop.set(enabled=False, account="", password_file="", edits_per_minute=6.0)
         with (
