@@ -128,8 +128,7 @@ class WikiSettings:
     def parse(cls, text: str) -> Self:
         """Parse the settings in the registry's JSON.
 
-        Raises:
-            ConfigError: a key is unknown, or a value is of the wrong type or out of range.
+        Raises ConfigError: a key is unknown, or a value is of the wrong type or out of range.
         """
         found = _object(text)
         templates = found.get("templates")
@@ -142,13 +141,7 @@ class WikiSettings:
         )
 
     def merged_into(self, text: str) -> dict[str, Any]:
-        """Merge these settings into the registry's JSON; other keys are kept.
-
-        Default values are left out, so that later changes of a default apply.
-
-        Raises:
-            ConfigError: the text is not an object.
-        """
+        """Merge these settings into the registry's JSON; other keys are kept, default values left out."""
         found = dict(_object(text))
         for name, said in (("feed", to_json(self.feed)), ("bot", to_json(self.bot))):
             if said:
@@ -176,8 +169,7 @@ def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
 def replace_settings(group: _Group, name: str, **values: Any) -> _Group:
     """Return the group with other values, validated; None keeps a value.
 
-    Raises:
-        ConfigError: a value is of the wrong type or out of range.
+    Raises ConfigError: a value is of the wrong type or out of range.
     """
     given = {key: value for key, value in values.items() if value is not None}
     checked = _group(type(group), given, name)

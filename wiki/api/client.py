@@ -79,8 +79,7 @@ class ApiTiming:
 def user_agent(contact: str = "", purpose_page: str = "") -> str:
     """Return the User-Agent: product, purpose page and contact.
 
-    Raises:
-        ConfigError: an address holds characters that a header must not contain.
+    Raises ConfigError: an address holds characters that a header must not contain.
     """
     for name, text in (("contact", contact), ("purpose page", purpose_page)):
         if len(text) > CONTACT_CHARS or not text.isascii() or not text.isprintable():
@@ -135,12 +134,9 @@ class WikiApi:
         route: ServerRoute = DIRECT,
         timing: ApiTiming | None = None,
     ) -> None:
-        """Store address, credentials and limits; no request is sent yet.
+        """Store address, credentials and limits; user and password in `address` are for the web server.
 
-        `address`: of api.php. User and password in it are for the web server in front of the wiki.
-
-        Raises:
-            ConfigError: the address is invalid.
+        Raises ConfigError: the address is invalid.
         """
         address, basic = split_basic(address)
         account, manners, timing = (
@@ -197,17 +193,11 @@ class WikiApi:
         return self._wire.is_public
 
     async def keep_public(self) -> None:
-        """Refuse private networks: the address was supplied by a public server.
-
-        Raises:
-            WikiAwayError: the server is on a private network, or its name does not resolve.
-        """
+        """Refuse private networks, since a public server supplied the address; raises WikiAwayError."""
         await self._wire.keep_public(self.address)
 
     async def get(self, **params: ParamValue) -> ApiAnswer:
-        """Return the answer to a read-only request.
-
-        `params`: named as in the API; None and False are left out, lists are joined.
+        """Return the answer to a read-only request; parameters are named as in the API (`encode_params`).
 
         Raises:
             WikiAwayError: no answer after all attempts.
@@ -230,9 +220,8 @@ class WikiApi:
 
         Repeated after a new login, with a fresh token, or when the wiki reports that nothing was done;
         never when the outcome is unknown.
-
-        Raises:
-            as `get`; after a `WikiAwayError` the write may have been executed (`is_unsent`: it was not).
+        Raises as `get`; after a `WikiAwayError` the write may have been executed (`is_unsent`: it
+        was not).
         """
         for is_last in (False, True):
             await self._ensure_login()
@@ -256,13 +245,9 @@ class WikiApi:
     async def query(
         self, parts_most: int = PARTS_LIMIT, /, **params: ParamValue
     ) -> AsyncIterator[ApiAnswer]:
-        """Yield the answers to ``action=query`` until continuation ends.
+        """Yield the answers to ``action=query`` until continuation ends; they are not merged.
 
-        Answers are not merged: the properties of a page may be spread over several of them
-        (`wiki.api.page_query.read_pages` merges them).
-
-        Raises:
-            as `get`; WikiRefusedError ``endless`` after `parts_most` answers or on a repeated continuation.
+        Raises as `get`; WikiRefusedError ``endless`` after `parts_most` answers or on a repeated one.
         """
         params = {"action": "query", **params}
         further: dict[str, str] = {}
@@ -299,17 +284,12 @@ class WikiApi:
     async def log_in(self) -> None:
         """Log in now, so that a wrong password is reported early.
 
-        Raises:
-            LoggedOutError: the wiki rejects the account.
+        Raises LoggedOutError: the wiki rejects the account.
         """
         await self._ensure_login()
 
     async def raw(self, url: str) -> ApiResponse:
-        """Fetch a page of the wiki's server and follow redirects, for API discovery.
-
-        Raises:
-            WikiAwayError, WikiMovedError: as `get`.
-        """
+        """Fetch a page of the wiki's server and follow redirects, for API discovery; raises as `get`."""
         for _ in range(REDIRECT_HOPS + 1):
             reply = await self._one(ApiRequest("GET", url, {}, self._secrets_for(url)))
             if reply.status not in REDIRECTS:

@@ -37,11 +37,6 @@ class WikiCredentials:
     basic: str = field(default="", repr=False)  # ``user:password`` of the web server (RFC 7617)
 
     def __post_init__(self) -> None:
-        """Refuse invalid combinations.
-
-        Raises:
-            ConfigError: a password without a name, or two secrets for one header.
-        """
         if self.password and (not self.name.strip() or len(self.name) > _NAME_LIMIT):
             raise ConfigError("A bot password needs its account's name, such as Repairer@weboid.")
         if self.token and self.basic:
@@ -75,8 +70,7 @@ def read_account(
 ) -> WikiCredentials:
     """Read the credentials of an account from its secret files.
 
-    Raises:
-        ConfigError: a file is missing, readable by others, or holds no valid secret.
+    Raises ConfigError: a file is missing, readable by others, or holds no valid secret.
     """
     basic = read_secret(basic_file) if basic_file is not None else ""
     if basic and ":" not in basic:
@@ -94,8 +88,7 @@ def read_account(
 def read_secret(path: Path) -> str:
     """Read a one-line secret from a file that only its owner can read.
 
-    Raises:
-        ConfigError: the file is missing, readable by others, empty, or has several lines.
+    Raises ConfigError: the file is missing, readable by others, empty, or has several lines.
     """
     try:
         with path.expanduser().open("rb") as file:

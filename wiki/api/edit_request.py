@@ -49,12 +49,7 @@ class PageDeletedError(PermanentError):
 
 
 class PageRefusedError(PermanentError):
-    """Refusal to edit this page; others may still be editable.
-
-    Attributes:
-        reason: the refusal.
-        code: the API's error code.
-    """
+    """Refusal to edit this page; others may still be editable."""
 
     def __init__(self, reason: EditRefusal, code: str, said: str) -> None:
         super().__init__(f"The page cannot be edited ({reason}): {said}")
@@ -156,11 +151,7 @@ async def add_section(
 
 
 async def read_bot_account(api: WikiApi) -> BotAccount:
-    """Return the account that is logged in.
-
-    Raises:
-        EditingStoppedError: none is.
-    """
+    """Return the account that is logged in. Raises EditingStoppedError: none is."""
     told = await api.get(action="query", meta="userinfo", uiprop="rights|hasmsg|blockinfo")
     found = object_field(query_result(told), "userinfo")
     if bool_field(found, "anon") or not count_field(found, "id"):

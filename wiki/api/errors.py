@@ -4,17 +4,12 @@ from core.errors import InputError, TransientError
 
 
 class WikiAwayError(TransientError):
-    """No usable answer from the wiki: retry later.
-
-    Attributes:
-        retry_s: requested pause in seconds (Retry-After); 0: none given.
-        is_unsent: the request was not sent, so that nothing can have been executed.
-    """
+    """No usable answer from the wiki: retry later."""
 
     def __init__(self, said: str, *, retry_s: float = 0.0, is_unsent: bool = False) -> None:
         super().__init__(said)
-        self.retry_s = retry_s
-        self.is_unsent = is_unsent
+        self.retry_s = retry_s  # requested pause (Retry-After); 0: none given
+        self.is_unsent = is_unsent  # nothing can have been executed
 
 
 class ReadOnlyError(WikiAwayError):
@@ -30,11 +25,7 @@ class LoggedOutError(InputError):
 
 
 class PermissionDeniedError(InputError):
-    """Action denied to the account: block, protection, missing right, abuse filter, captcha.
-
-    Attributes:
-        code: the API's error code; empty when the web server in front refused.
-    """
+    """Action denied to the account: block, protection, missing right, abuse filter, captcha."""
 
     def __init__(self, said: str, *, code: str = "") -> None:
         super().__init__(said)
@@ -42,11 +33,7 @@ class PermissionDeniedError(InputError):
 
 
 class WikiRefusedError(InputError):
-    """Request refused by the API for another reason.
-
-    Attributes:
-        code: the API's error code.
-    """
+    """Request refused by the API for another reason."""
 
     def __init__(self, code: str, said: str) -> None:
         super().__init__(f"The wiki says {code}: {said}")
@@ -54,11 +41,7 @@ class WikiRefusedError(InputError):
 
 
 class WikiMovedError(InputError):
-    """Redirect of the wiki to another address; secrets are not sent there without confirmation.
-
-    Attributes:
-        address: the new one.
-    """
+    """Redirect of the wiki to another address; secrets are not sent there without confirmation."""
 
     def __init__(self, address: str) -> None:
         super().__init__(

@@ -1,6 +1,6 @@
 """Server-sent change events of wiki farms (Wikimedia's EventStreams, RCFeed).
 
-    async for notice in listen_to_stream(transport, RECENT, wikis={"dewiki"}, last_id=stored):
+    async for notice in listen_to_stream(transport, RECENT, watched=names, last_id=stored):
         notice.change, notice.links   # one of them, or neither: only a position in the stream
         notice.last_id                # to be stored: the position to resume from
 
@@ -11,7 +11,7 @@ long; after a longer outage every page is read again.
 import codecs
 import json
 import math
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -94,11 +94,7 @@ class EventReader:
         self._kind = ""
 
     def feed(self, piece: bytes) -> list[StreamEvent]:
-        """Return the events completed by this chunk.
-
-        Raises:
-            WikiAwayError: an event exceeds the size limit.
-        """
+        """Return the events completed by this chunk. Raises WikiAwayError: an event is too large."""
         text = self._decoder.decode(piece)
         if not text:
             return []
@@ -147,11 +143,11 @@ async def listen_to_stream(
     wire: ApiTransport,
     url: str,
     *,
-    wikis: Collection[str],
+    watched: Callable[[], Collection[str]],
     last_id: str = "",
     timing: ApiTiming | None = None,
 ) -> AsyncGenerator[StreamNotice, None]:
-    """Yield the stream's events of these wikis without end; reconnect after disconnections.
+    """Yield the stream's events of watched wikis (databases); reconnect after disconnections.
 
     `last_id`: position to resume from; empty: now.
 
@@ -172,7 +168,7 @@ async def listen_to_stream(
             async for piece in wire.pieces(url, headers, idle_s=IDLE_S):
                 for event in reader.feed(piece):
                     last_id, failures = event.last_id, 0
-                    told = parse_event(event, wikis)
+                    told = parse_event(event, watched())
                     now = timing.clock.monotonic()
                     if told is None and now - marked >= MARKER_S:
                         told = StreamNotice(last_id=last_id)
@@ -219,8 +215,7 @@ def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | No
 def parse_rc_change(found: Mapping[str, Any]) -> PageChange | None:
     """Parse a JSON object of MediaWiki's RCFeed; None for kinds that accompany another entry.
 
-    Raises:
-        WikiAwayError: its timestamp is missing.
+    Raises WikiAwayError: its timestamp is missing.
     """
     type_ = text_field(found, "type")
     if type_ not in _PROMISED:
@@ -247,11 +242,7 @@ def parse_rc_change(found: Mapping[str, Any]) -> PageChange | None:
 
 
 def parse_link_change(found: Mapping[str, Any]) -> LinkChange:
-    """Parse an event of ``mediawiki.page-links-change``.
-
-    Raises:
-        WikiAwayError: it has another form.
-    """
+    """Parse an event of ``mediawiki.page-links-change``. Raises WikiAwayError: it has another form."""
 
     def external(name: str) -> tuple[str, ...]:
         rows = json_rows(found, name)[:LINKS_LIMIT]

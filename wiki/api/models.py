@@ -140,11 +140,7 @@ _T = TypeVar("_T")
 
 
 def query_result(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the ``query`` object; empty when missing, as in an answer without results.
-
-    Raises:
-        WikiAwayError: it is not an object.
-    """
+    """Return the ``query`` object, empty when missing. Raises WikiAwayError: it is not an object."""
     found = told.get("query", {})
     if isinstance(found, dict):
         return found
@@ -156,8 +152,7 @@ def query_result(told: Mapping[str, Any]) -> Mapping[str, Any]:
 def json_rows(found: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """Return the objects of a list, or of an object with numeric keys (format version 1).
 
-    Raises:
-        WikiAwayError: the field has another form.
+    Raises WikiAwayError: the field has another form.
     """
     rows = found.get(name, [])
     if isinstance(rows, dict):
@@ -225,11 +220,7 @@ def continuation(told: Mapping[str, Any]) -> dict[str, str]:
 
 
 def token_field(told: Mapping[str, Any], kind: str) -> str:
-    """Return the token of that kind.
-
-    Raises:
-        WikiAwayError: it is missing.
-    """
+    """Return the token of that kind. Raises WikiAwayError: it is missing."""
     found = text_field(object_field(object_field(told, "query"), "tokens"), f"{kind}token")
     if not found:
         raise WikiAwayError(f"The wiki gives no {kind} token.")

@@ -95,16 +95,10 @@ async def read_pages(  # noqa: PLR0913 what is read of them
     with_templates: bool = False,
     with_item: bool = False,
 ) -> list[WikiPage]:
-    """Return the current state of pages, by page id or by title.
+    """Return the current state of pages, by page id or by title, in that order.
 
-    `page_ids`: of the pages; a deleted page is returned as missing, with its id.
-
-    Returns:
-        One page for each argument, in that order.
-
-    Raises:
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
-        BodyTooLargeError: one page exceeds the answer's size limit.
+    A deleted page is returned as missing, with its id.
+    Raises the errors of `WikiApi.get`; BodyTooLargeError: one page exceeds the answer's size limit.
     """
     assert not (page_ids and titles), "either numbers or titles"
     props = ["info", "revisions", "extlinks", "iwlinks"]
@@ -139,13 +133,7 @@ async def read_pages(  # noqa: PLR0913 what is read of them
 
 
 async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
-    """Return those of the titles that have no page, as given.
-
-    Files of a shared repository and interwiki titles count as existing.
-
-    Raises:
-        as `read_pages`.
-    """
+    """Return titles that have no page, as given; files of a shared repository and interwikis have one."""
     found: set[str] = set()
     for some in split_batches(dict.fromkeys(titles)):
         query = query_result(await api.get(action="query", titles=some))

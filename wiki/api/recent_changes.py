@@ -82,11 +82,7 @@ class ChangesCursor:
 
     @classmethod
     def parse(cls, text: str) -> "ChangesCursor":
-        """Parse a stored cursor.
-
-        Raises:
-            ConfigError: it is invalid.
-        """
+        """Parse a stored cursor. Raises ConfigError: it is invalid."""
         try:
             found = json.loads(text)
             return cls(
@@ -120,10 +116,7 @@ async def changes_since(
     """Return the changes since the cursor; without one, no changes and a cursor for now.
 
     `recent_days`: assumed retention in days when the wiki does not report it.
-
-    Raises:
-        ConfigError: the cursor is invalid.
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
+    Raises ConfigError: the cursor is invalid; the errors of `WikiApi.get`.
     """
     if not cursor:
         now = await wiki_now(api)
@@ -225,11 +218,7 @@ def _trim_seen(seen: Iterable[tuple[int, int]], end: datetime) -> frozenset[tupl
 
 
 def parse_change(row: Mapping[str, Any]) -> PageChange:
-    """Parse an entry of the list.
-
-    Raises:
-        WikiAwayError: it is malformed.
-    """
+    """Parse an entry of the list. Raises WikiAwayError: it is malformed."""
     kind = kind_of(
         text_field(row, "type"), text_field(row, "logtype"), text_field(row, "logaction")
     )
@@ -259,10 +248,7 @@ def kind_of(type_: str, log_type: str, log_action: str) -> ChangeKind:
 
 
 async def _resolved(api: WikiApi, changes: list[PageChange]) -> list[PageChange]:
-    """Add page ids that the list left out: moved, restored or imported pages.
-
-    A deleted page keeps 0; the registry identifies it by title.
-    """
+    """Add page ids that the list left out (moved, restored, imported); a deleted page keeps 0."""
     wanted = {_title_now(each) for each in changes if _lacks_id(each)}
     ids: dict[str, int] = {}
     for titles in split_batches(sorted(wanted)):

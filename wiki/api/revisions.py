@@ -100,10 +100,7 @@ async def read_text(api: WikiApi, title: str) -> str | None:
 
 
 async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]:
-    """Return those of the titles, as given, that have a page.
-
-    Redirects count: a template that redirects to another one works.
-    """
+    """Return those of the titles, as given, that have a page, if only a redirect."""
     found: set[str] = set()
     for batch in split_batches(dict.fromkeys(titles)):
         query = query_result(await api.get(action="query", titles=batch, prop="info"))
@@ -134,10 +131,7 @@ async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, PageHea
 async def history_after(
     api: WikiApi, page_id: int, rev_id: int, *, limit: int = HISTORY_LIMIT
 ) -> tuple[Revision, ...]:
-    """Return the revision and its successors, oldest first, without texts; () when unavailable.
-
-    Unavailable: the revision was deleted, or the page was imported over.
-    """
+    """Return the revision and its successors, oldest first, without texts; () if deleted or replaced."""
     found: list[Revision] = []
     with suppress(WikiRefusedError):
         async for told in api.query(
@@ -203,11 +197,7 @@ async def read_revisions(
     with_text: bool = False,
     start: int = 0,
 ) -> AsyncIterator[Revision]:
-    """Yield the page's revisions, newest first; none for a missing page.
-
-    Raises:
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
-    """
+    """Yield the page's revisions, newest first; none for a missing page."""
     at_once = min(most, 50) if with_text else "max"
     left = most
     async for told in api.query(
@@ -226,11 +216,7 @@ async def read_revisions(
 
 
 def parse_revision(row: Mapping[str, Any]) -> Revision:
-    """Parse a revision; hidden fields are empty.
-
-    Raises:
-        WikiAwayError: its timestamp is missing.
-    """
+    """Parse a revision; hidden fields are empty. Raises WikiAwayError: its timestamp is missing."""
     tags = row.get("tags")
     return Revision(
         rev_id=count_field(row, "revid"),
@@ -270,10 +256,8 @@ async def first_revision_with(
     """Find the revision that added a URL to the page in its current run (B06).
 
     A URL that was removed and added again counts from its return, as far as the sampled revisions show
-    it. In a history longer than `REVISIONS_LIMIT` the result is at the latest the oldest of these.
-
-    Returns:
-        The revision; None when the newest text does not contain the URL: it comes from a template.
+    it. In a history longer than `REVISIONS_LIMIT` the result is at the latest the oldest of these. None
+    when the newest text does not contain the URL: it comes from a template.
     """
     known = [each async for each in read_revisions(api, page_id)]
     test = has or (lambda text: has_url(text, url))

@@ -42,9 +42,7 @@ OpenApi = Callable[[str], WikiApi]
 async def read_site_facts(api: WikiApi) -> SiteFacts:
     """Read the wiki's site information.
 
-    Raises:
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`; ``no-mediawiki`` for other
-            software.
+    Raises the errors of `WikiApi.get`; ``no-mediawiki`` for other software.
     """
     told = await api.get(
         action="query",

@@ -84,11 +84,7 @@ DIRECT: Final = ServerRoute()
 
 
 class ApiTransport:
-    """HTTP transport to a wiki; owns its connections and cookies and belongs to one event loop.
-
-    Attributes:
-        is_public: the first answer came from the public network; None: no answer yet, or a proxy.
-    """
+    """HTTP transport to a wiki; owns its connections and cookies and belongs to one event loop."""
 
     def __init__(
         self,
@@ -101,7 +97,7 @@ class ApiTransport:
         self._has_proxy = bool(route.proxy)
         self._limit_s = limit_s
         self._limit_bytes = limit_bytes
-        self.is_public: bool | None = None  # of who answered first
+        self.is_public: bool | None = None  # of the first answer; None: no answer yet, or a proxy
         self._client = httpx.AsyncClient(
             headers={"User-Agent": user_agent, "Accept-Encoding": "gzip"},
             timeout=httpx.Timeout(limit_s, connect=CONNECT_S),
@@ -123,11 +119,7 @@ class ApiTransport:
         await self._client.aclose()
 
     async def keep_public(self, url: str) -> None:
-        """Refuse private networks, from the first answer on.
-
-        Raises:
-            WikiAwayError: the server is on a private network, or its name does not resolve.
-        """
+        """Refuse private networks from the first answer on; raises WikiAwayError."""
         host = host_of(url)
         if self._has_proxy and _is_public(host) is None:  # a proxy finds the server by itself
             return
@@ -183,9 +175,7 @@ class ApiTransport:
     async def pieces(
         self, url: str, headers: Mapping[str, str], *, idle_s: float
     ) -> AsyncIterator[bytes]:
-        """Yield the chunks of an event stream until the server ends it.
-
-        `idle_s`: maximum silence in seconds before the server counts as lost.
+        """Yield the chunks of an event stream until the server ends it or is silent for `idle_s`.
 
         Raises:
             WikiAwayError: the server does not answer, breaks off, or fails.
@@ -253,9 +243,8 @@ class ApiTransport:
     async def target_of(self, reply: ApiResponse) -> str:
         """Return the target of a redirect.
 
-        Raises:
-            WikiAwayError: it is missing, on another domain, or leads from the public network into a
-                private one.
+        Raises WikiAwayError: it is missing, on another domain, or leads from the public network
+        into a private one.
         """
         here = host_of(reply.url)
         given = reply.headers.get("location", "")
@@ -278,9 +267,7 @@ class ApiTransport:
 def check_stream(status: int, headers: Mapping[str, str], host: str) -> None:
     """Check that the response is an event stream.
 
-    Raises:
-        WikiAwayError: it is not, but may be later.
-        WikiRefusedError: it is not.
+    Raises WikiAwayError: it is not, but may be later; WikiRefusedError: it is not.
     """
     if status == 429 or status >= 500:
         raise WikiAwayError(f"The stream of {host} answers {status}.", retry_s=retry_after(headers))
@@ -380,11 +367,7 @@ def parse_response(reply: ApiResponse) -> dict[str, Any] | None:
 
 
 def check_status(reply: ApiResponse) -> None:
-    """Raise the error for the status of a response without an API error.
-
-    Raises:
-        WikiAwayError, LoggedOutError, PermissionDeniedError, WikiRefusedError: it is not 200.
-    """
+    """Raise the error for the status of a response without an API error."""
     status, host = reply.status, host_of(reply.url)
     if status == 429:
         raise ThrottledError(
@@ -408,11 +391,7 @@ def check_status(reply: ApiResponse) -> None:
 
 
 def check_answer(told: Mapping[str, Any], reply: ApiResponse, *, host: str) -> None:
-    """Raise the API error that the answer reports, if any.
-
-    Raises:
-        WikiAwayError, LoggedOutError, PermissionDeniedError, WikiRefusedError: by its code.
-    """
+    """Raise the API error that the answer reports, if any."""
     found = error_in(told)
     if found is None:
         return
@@ -451,10 +430,7 @@ def error_in(told: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """Return the requested pause in seconds (RFC 9110 10.2.3); 0 without one.
-
-    A date is compared with the server's clock (Date header).
-    """
+    """Return the requested pause in seconds, by the server's clock (RFC 9110 10.2.3); 0 without one."""
     wait = parse_retry_after(
         headers.get("retry-after", ""),
         now=parse_http_date(headers.get("date", "")),

@@ -47,9 +47,7 @@ Statements = frozenset[str]
 async def repository_address(api: WikiApi) -> str:
     """Return the API address of the wiki's Wikibase repository.
 
-    Raises:
-        ConfigError: it is not given or invalid.
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
+    Raises ConfigError: it is not given or invalid; the errors of `WikiApi.get`.
     """
     found: Mapping[str, Any] = await api.get(action="query", meta="wikibase", wbprop="url")
     for name in ("query", "wikibase", "repo", "url"):
@@ -67,15 +65,11 @@ async def repository_address(api: WikiApi) -> str:
 async def read_statements(
     repository: WikiApi, items: Sequence[str]
 ) -> dict[str, Statements | None]:
-    """Return the statements of items, in the form of `wiki.settings.parse_statement`.
+    """Return the statements of items by requested id, in the form of `wiki.settings.parse_statement`.
 
-    Returns:
-        For each item, of every statement that is not deprecated: the property, and again with its value
-        if that is an entity or a string. Empty for a missing item; None for one that the repository
-        leaves out even when requested alone.
-
-    Raises:
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`.
+    Of every statement that is not deprecated: the property, and again with its value if that is an
+    entity or a string. Empty for a missing item; None for one that the repository leaves out even when
+    requested alone.
     """
     found: dict[str, Statements | None] = {}
     for some in split_batches(dict.fromkeys(items)):
@@ -86,9 +80,7 @@ async def read_statements(
 async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[str]:
     """Return properties and items in entries that the repository does not have: likely misspelt.
 
-    Raises:
-        WikiAwayError, LoggedOutError, WikiRefusedError: as `WikiApi.get`; ``no-such-entity`` for a number
-            beyond the valid range.
+    Raises the errors of `WikiApi.get`; ``no-such-entity`` for a number beyond the valid range.
     """
     parts = (part.strip() for each in entries for part in each.split("=", 1))
     named = dict.fromkeys(part for part in parts if ENTITY.fullmatch(part))
@@ -145,8 +137,7 @@ def _statements(told: Mapping[str, Any], asked: Sequence[str]) -> Iterator[tuple
 def parse_claims(claims: Any) -> Statements:
     """Parse claims: of each statement that is not deprecated the property, and it with its value.
 
-    Raises:
-        WikiAwayError: they have another form.
+    Raises WikiAwayError: they have another form.
     """
     if claims == []:  # PHP's empty array
         return frozenset()
@@ -193,10 +184,6 @@ class WikibaseRepository:
     """Client of a wiki's Wikibase repository; owns its connections."""
 
     def __init__(self, api: WikiApi, open_api: OpenApi) -> None:
-        """Store the wiki's API and the factory for others; no request is sent yet.
-
-        `api`: the wiki's, closed by its owner.
-        """
         self._api = api
         self._open = open_api
         self._said = ""
@@ -222,21 +209,14 @@ class WikibaseRepository:
         """Return the statements of items, as `wiki.api.wikidata.read_statements`.
 
         `said`: address of the repository's api.php; empty: the one that the wiki names.
-
-        Raises:
-            ConfigError: no address is configured or given, or there is no repository.
-            WikiAwayError, LoggedOutError: the wiki or the repository is unavailable.
+        Raises ConfigError: there is no repository; WikiAwayError, LoggedOutError: it is unavailable.
         """
         repository = await self._at(said)
         with _repository_errors(repository):
             return await read_statements(repository, items)
 
     async def unknown(self, entries: Sequence[str], said: str) -> list[str]:
-        """Return the entries that the repository does not have, as `wiki.api.wikidata.unknown_entities`.
-
-        Raises:
-            as `statements`.
-        """
+        """Return the entries that the repository does not have, as `unknown_entities`."""
         repository = await self._at(said)
         with _repository_errors(repository):
             return await unknown_entities(repository, entries)

@@ -43,10 +43,7 @@ def may_edit(text: str, bot: str) -> bool:
 
 
 def may_message(text: str, bot: str, kinds: Iterable[str] = OPT_OUTS) -> bool:
-    """Return True if the talk page allows messages about links.
-
-    `kinds`: names of such messages in ``optout=``.
-    """
+    """Return True if the talk page allows messages about links (`kinds` in ``optout=``)."""
     return _permits(text, bot, frozenset(kinds))
 
 
@@ -111,11 +108,7 @@ class GuardTiming:
 
 
 class EditGuard:
-    """Rate limit and permission checks before each edit.
-
-    Attributes:
-        me: the account, as last fetched.
-    """
+    """Rate limit and permission checks before each edit."""
 
     def __init__(
         self, api: WikiApi, settings: BotSettings, timing: GuardTiming, *, since_last_s: float
@@ -177,8 +170,7 @@ class EditGuard:
 def check_account(me: BotAccount, settings: BotSettings) -> None:
     """Check that the account may edit.
 
-    Raises:
-        EditingStoppedError: it is blocked, lacks the right, or has unread messages.
+    Raises EditingStoppedError: it is blocked, lacks the right, or has unread messages.
     """
     if me.blocked:
         raise EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")

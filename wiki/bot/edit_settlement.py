@@ -40,8 +40,7 @@ async def recover_edits(
 ) -> tuple[list[BotEdit], frozenset[int]]:
     """Settle open edits; return the settled ones and the pages to be skipped for now.
 
-    Raises:
-        WikiAwayError: the wiki does not answer.
+    Raises WikiAwayError: the wiki does not answer.
     """
     with store.reading() as rows:
         there = edits_in(rows, wiki_id, [EditState.INTENDED])
@@ -96,8 +95,7 @@ def review_revert(
 ) -> BotEdit:
     """Store a review of a revert; return the updated edit.
 
-    Raises:
-        InputError: there is no such edit on that wiki, or it was not reverted.
+    Raises InputError: there is no such edit on that wiki, or it was not reverted.
     """
     with store.writing() as rows:
         edit = edits_by_id(rows, [edit_id]).get(edit_id)

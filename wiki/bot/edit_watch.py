@@ -216,9 +216,7 @@ async def check_edits(
     """Check the edits that are due; return those whose state changed.
 
     `is_eager`: check all edits of the month, even recently checked ones.
-
-    Raises:
-        WikiAwayError: the wiki does not answer.
+    Raises WikiAwayError: the wiki does not answer.
     """
     before = watching.moment + 1 if is_eager else watching.moment - RECHECK_S
     since = watching.moment - WATCHED_DAYS * _DAY_S
@@ -260,8 +258,7 @@ def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[Bo
 async def check_edit(watching: EditWatch, edit: BotEdit, head: PageHead | None) -> BotEdit:
     """Check the outcome of one edit; return the updated edit.
 
-    Raises:
-        WikiAwayError: the wiki does not answer.
+    Raises WikiAwayError: the wiki does not answer.
     """
     is_standing = edit.state in STANDING
     if head is None or not head.rev_id:

@@ -158,11 +158,8 @@ class EditContext:
 async def edit_page(bench: EditContext, task: EditTask, *, is_dry: bool = False) -> PageEditResult:
     """Repair a page, or return the proposal in a dry run.
 
-    Raises:
-        EditingStoppedError: all editing must stop.
-        WikiAwayError: the wiki does not answer, is read-only, or requests a pause.
-        LoggedOutError: the account is rejected.
-        TransientError: the registry's database does not answer.
+    Raises EditingStoppedError: all editing must stop; WikiAwayError, LoggedOutError, TransientError:
+    the wiki, the account or the registry is unavailable.
     """
     looks = PageCopyChecks(bench.looks)
     for _ in range(EDIT_ATTEMPTS):

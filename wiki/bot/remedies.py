@@ -156,10 +156,7 @@ def choose_copy(
     choosing: CopyPreferences,
     unshown: Collection[str] = (),
 ) -> ArchiveMemento | None:
-    """Choose the copy for a lost link; None without one.
-
-    `accessed`: end of the access date, when the page gives one.
-    """
+    """Choose the copy for a lost link, by the end of its access date; None without one."""
     added = _end_of(known.first_day)
     at = citation_day(accessed, added, choosing.now)
     last = _last_moment(known, at)

@@ -216,9 +216,7 @@ class WikiBot:
         *,
         told: Callable[[PageEditResult | BotEdit], None] = lambda _each: None,
     ) -> BotRunSummary:
-        """Run the bot and return its summary.
-
-        `told`: callback for each processed page and each edit found undone.
+        """Run the bot and return its summary; each page and each edit found undone is `told`.
 
         Raises:
             InputError: the bot is disabled, or lacks an account.
@@ -341,11 +339,7 @@ class WikiBot:
         wish: BotOptions,
         tally: BotRunSummary,
     ) -> PageEditResult:
-        """Process one page; an internal error does not affect other pages.
-
-        Raises:
-            EditingStoppedError: several pages in a row failed so; or as `edit_page`.
-        """
+        """Process one page; an internal error does not affect others, unless several in a row fail so."""
         try:
             if not wish.is_dry:
                 task = await self._looked_after(bench, task, head, tally)
@@ -458,8 +452,7 @@ _UNDONE: Final = (EditState.REVERTED, EditState.ACCEPTED, EditState.SWEPT)
 def check_settings(settings: BotSettings, name: str) -> None:
     """Check that the bot is enabled and has an account.
 
-    Raises:
-        InputError: it is not; the text describes the setting.
+    Raises InputError: it is not; the text describes the setting.
     """
     if not settings.enabled:
         raise InputError(

@@ -163,8 +163,7 @@ def verify_repair(
 ) -> None:
     """Verify a repair against its record.
 
-    Raises:
-        UnsafeRepairError: it has unrecorded changes, loses a link or adds an unrelated one.
+    Raises UnsafeRepairError: it has unrecorded changes, loses a link or adds an unrelated one.
     """
     pieces = sorted(
         (piece for change in repaired.changes for piece in change.replacements),
@@ -203,12 +202,9 @@ def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> li
 
 
 def verify_idempotent(again: RepairedText, *, waits: bool) -> None:
-    """Verify that a second repair changes nothing.
+    """Verify that a second repair changes nothing, unless the first one postponed a change.
 
-    `waits`: the first repair postponed a change.
-
-    Raises:
-        UnsafeRepairError: repeated runs would keep editing the page.
+    Raises UnsafeRepairError: repeated runs would keep editing the page.
     """
     if again.changes and not waits:
         raise UnsafeRepairError("A repair is not done with one edit.")

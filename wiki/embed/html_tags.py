@@ -70,12 +70,7 @@ class HtmlAttribute(NamedTuple):
 
 
 class TagFilter:
-    """Selection of tags that a reader needs in addition to links; may change at each tag.
-
-    Attributes:
-        names: of elements.
-        only_citing: links to a path on the page's own host, which are most links, may be skipped.
-    """
+    """Selection of tags that a reader needs in addition to links; may change at each tag."""
 
     def __init__(self, places: Sequence[int] = (), *, only_citing: bool = False) -> None:
         """Store ordered offsets: tags that contain one are returned, with any name."""
@@ -97,10 +92,7 @@ class TagFilter:
 
 
 def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
-    """Iterate over the tags that a browser parses as elements: all selected ones, and possibly others.
-
-    `data`: the page, in an encoding that contains ASCII.
-    """
+    """Iterate over the tags that a browser parses as elements: all selected ones, and possibly others."""
     watch = watch or TagFilter()
     place, templates, in_select = 0, 0, False
     while True:
@@ -191,10 +183,7 @@ def tag_at(data: bytes, place: int) -> HtmlTag | None:
 
 
 def after_markup(data: bytes, place: int) -> int:
-    """Return the end of the comment or declaration that begins there; -1 when the page ends before.
-
-    -1 also for a tag that never ends.
-    """
+    """Return the end of the comment or declaration that begins there; -1 when it never ends."""
     if data.startswith(b"<!--", place):
         if data.startswith((b">", b"->"), place + 4):
             return data.index(b">", place) + 1
@@ -236,8 +225,8 @@ _POINTS = {
     b"svg": frozenset((b"foreignobject", b"desc", b"title")),
     b"math": frozenset((b"mi", b"mo", b"mn", b"ms", b"mtext")),
 }
-_VOID = frozenset(
-    b"area base br col embed hr img input link meta source track wbr param keygen image".split()
+_VOID_ELEMENTS = frozenset(
+    b"area base br col embed hr img input link meta source track wbr param".split()
 )
 _BREAKING_OUT = frozenset(
     b"b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li "
@@ -319,7 +308,7 @@ def _opened(data: bytes, tag: HtmlTag, stack: list[_OpenElement]) -> int:
     if tag.name in _FOREIGN:
         if not is_closed_itself(data, tag):
             stack.append(_OpenElement(tag.name, tag.name, holds_html=False))
-    elif tag.name not in _VOID:
+    elif tag.name not in _VOID_ELEMENTS and tag.name not in (b"keygen", b"image"):
         stack.append(_OpenElement(tag.name, b"html", holds_html=True))
     return tag.end
 
@@ -408,9 +397,6 @@ _ENDED_BY: dict[bytes, tuple[frozenset[bytes], frozenset[bytes]]] = {
     b"tr": (_ROWS, frozenset((b"table",))),
     b"tbody": (_ROWS - {b"tr"}, frozenset((b"table",))),
 }
-_VOID_ELEMENTS = frozenset(
-    b"area base br col embed hr img input link meta source track wbr param".split()
-)
 
 
 def selector_positions(selectors: Sequence[ElementSelector], lowered: bytes) -> list[int]:

@@ -22,7 +22,6 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 from html import unescape
 from html.entities import html5
-from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import urljoin
 
@@ -83,11 +82,7 @@ class PageLocation:
 
     @cached_property
     def hosts(self) -> HostPatterns[bool]:
-        """Return all hosts excluded from marking.
-
-        Raises:
-            ConfigError: a pattern is invalid.
-        """
+        """Return all hosts excluded from marking. Raises ConfigError: a pattern is invalid."""
         named = [*self.own]
         try:
             named += [host_of(url) for url in (self.url, *self.fronts) if url]
@@ -157,8 +152,7 @@ def with_escaped_query(text: str, charset: str) -> str:
 def all_origins(urls: Iterable[str]) -> tuple[str, ...]:
     """Return the distinct origins of addresses.
 
-    Raises:
-        ConfigError: one is not an http(s) address.
+    Raises ConfigError: one is not an http(s) address.
     """
     found: dict[str, None] = {}
     for url in urls:
@@ -210,10 +204,7 @@ class LinkAnswer:
 def read_answers(
     document: Any, urls: Sequence[str], fronts: Iterable[str]
 ) -> tuple[dict[str, LinkAnswer], float]:
-    """Validate the answers; return them by requested URL, with their lifetime in seconds.
-
-    `fronts`: allowed origins of copies.
-    """
+    """Validate answers for the allowed origins; return them by URL, and their lifetime in seconds."""
     links = document.get("links") if isinstance(document, dict) else None
     if not isinstance(links, list):
         return {}, _FRESH_DEFAULT_S
@@ -367,20 +358,18 @@ class HttpLinkLookup:
 
         `front`: its origin, with a path if it is below one: ``https://wiki.example/archive``.
         `origins`: allowed for copies, in addition to the front's own origin.
-
-        Raises:
-            ConfigError: an address is invalid.
+        Raises ConfigError: an address is invalid.
         """
         self._address = front.rstrip("/") + LOOKUP_PATH
         self._origins = all_origins((front, *origins))
         self._clock = clock
         self._manner = manner or LookupOptions()
         self._timeout_s = timeout_s
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if self._manner.token:
+            headers["Authorization"] = f"Bearer {self._manner.token}"
         self._client = httpx.AsyncClient(
-            timeout=timeout_s,
-            follow_redirects=False,
-            trust_env=False,
-            headers=self._head(),
+            timeout=timeout_s, follow_redirects=False, trust_env=False, headers=headers
         )
         self._rests_until = float("-inf")
         self._kept: OrderedDict[tuple[str, str], tuple[float, LinkAnswer]] = OrderedDict()
@@ -389,12 +378,7 @@ class HttpLinkLookup:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -407,9 +391,9 @@ class HttpLinkLookup:
         found: dict[str, LinkAnswer] = {}
         missing = []
         for url in dict.fromkeys(urls):
-            until, answer = self._kept.get((wiki, url), (now, None))
-            if answer is not None and until > now:
-                found[url] = answer
+            until, kept = self._kept.get((wiki, url), (now, None))
+            if kept is not None and until > now:
+                found[url] = kept
             else:
                 missing.append(url)
         for batch in url_batches(missing):
@@ -423,22 +407,21 @@ class HttpLinkLookup:
                 break
             self.failure = ""
             found |= told
-            self._keep(wiki, told, self._clock.monotonic() + fresh_s)
+            until = self._clock.monotonic() + fresh_s
+            for url, answer in told.items():
+                self._kept[wiki, url] = (until, answer)
+                self._kept.move_to_end((wiki, url))
+            while len(self._kept) > ANSWERS_KEPT:
+                self._kept.popitem(last=False)
         return found
-
-    def _head(self) -> dict[str, str]:
-        head = {"Accept": "application/json", "Content-Type": "application/json"}
-        token = self._manner.token
-        return head | ({"Authorization": f"Bearer {token}"} if token else {})
 
     async def _asked(self, wiki: str, urls: list[str]) -> tuple[dict[str, LinkAnswer], float]:
         question = {"wiki": wiki, "urls": urls, "lang": self._manner.language or None}
         body = json.dumps(question, ensure_ascii=False).encode("utf-8", "replace")
         for _ in range(_PATIENCE if self._manner.is_patient else 1):
             try:
-                async with asyncio.timeout(
-                    self._timeout_s
-                ):  # httpx bounds each step, not their sum
+                # httpx bounds each step, not their sum.
+                async with asyncio.timeout(self._timeout_s):
                     document = json.loads(await self._body(body))
             except _RetryLaterError as error:
                 if self._manner.is_patient:
@@ -465,10 +448,3 @@ class HttpLinkLookup:
                 if len(body) > ANSWER_LIMIT_BYTES:
                     raise LookupFailedError("its answer is too large")
         return bytes(body)
-
-    def _keep(self, wiki: str, told: Mapping[str, LinkAnswer], until: float) -> None:
-        for url, answer in told.items():
-            self._kept[wiki, url] = (until, answer)
-            self._kept.move_to_end((wiki, url))
-        while len(self._kept) > ANSWERS_KEPT:
-            self._kept.popitem(last=False)

@@ -110,9 +110,9 @@ _NAMED = 200  # characters of an address that a link's name for screen readers h
 _MARKS = frozenset((b"data-originalurl", b"data-versionurl", b"data-versiondate"))
 _SPACE_AND_SUP = re.compile(rb"\s*<sup\b[^>]*?\bweboid-cached\b", re.IGNORECASE)
 # Never marked: excluded by the page's author, editable content (marks would be saved), our own marks.
-_ALWAYS_SKIPPED = tuple(
-    map(parse_selector, (".weboid-ignore", ".weboid-cached", "[contenteditable]"))
-)
+_ALWAYS_SKIPPED = [
+    parse_selector(each) for each in (".weboid-ignore", ".weboid-cached", "[contenteditable]")
+]
 # Content areas of engines named in the page's generator; around them are menus and notices.
 _CONTENT = {
     b"mediawiki": (parse_selector("#mw-content-text"),),
@@ -177,10 +177,7 @@ class MarkablePage:
 def read_page(
     data: bytes, around: PageLocation, *, rules: MarkRules | None = None, charset: str = ""
 ) -> MarkablePage:
-    """Find the links of a page.
-
-    `rules`: selection of links; None: all.
-    """
+    """Find the links of a page that the rules select."""
     codec = detect_codec(data, charset)
     if codec is None:
         return MarkablePage(data)
@@ -239,15 +236,10 @@ class _LinkReader:
                         self._cited.clear()  # relative links after it mean something else
                         self._want()
         has_copy = _beside_copies(found)
-        yield from (
-            link
-            for place, link in enumerate(found)
-            if not (
-                link.is_copy
-                or place in has_copy
-                or (link.end >= 0 and _SPACE_AND_SUP.match(self._data, link.end) is not None)
-            )
-        )
+        for place, link in enumerate(found):
+            is_marked = link.end >= 0 and _SPACE_AND_SUP.match(self._data, link.end)
+            if not (link.is_copy or place in has_copy or is_marked):
+                yield link
 
     def _is_within(self) -> bool:
         return (not self._has_only or bool(self._only)) and not self._skip
@@ -308,10 +300,7 @@ def insert_marks(
     show: CopyDisplay = CopyDisplay.ALWAYS,
     labels: CopyLabels | None = None,
 ) -> bytes:
-    """Insert marks for the answers; without any the bytes are unchanged.
-
-    `answers`: by URL; links without an answer, or with an empty one, stay unchanged.
-    """
+    """Insert marks for the answers (by URL); links without an answer stay unchanged."""
     insertions: list[tuple[int, bytes]] = []
     for link in page.links:
         answer = answers.get(link.url)

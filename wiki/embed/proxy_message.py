@@ -104,10 +104,8 @@ def request_head(
     if address:
         made = [each for each in made if each[0] != b"x-forwarded-for"]
         made.append((b"x-forwarded-for", before + b", " + address if before else address))
-    for key, text in (
-        (b"x-forwarded-host", host),
-        (b"x-forwarded-proto", reader_scheme(head, caller).encode()),
-    ):
+    scheme = reader_scheme(head, caller).encode()
+    for key, text in ((b"x-forwarded-host", host), (b"x-forwarded-proto", scheme)):
         if not header_values(made, key):
             made.append((key, text))
     return made
@@ -166,15 +164,13 @@ def unmarked_reason(
     """Return the reason for passing an answer on unchanged; empty for a page to be marked."""
     caching = _words(header_value(answer, b"cache-control"))
     is_private = header_values(request, b"authorization") or header_values(answer, b"set-cookie")
+    disposition = header_value(answer, b"content-disposition").lower()
     reasons = (
         (not is_html(answer), "no-html"),
         (status < 200 or status in (204, 205, 206, 304), "no-page"),
         (header_value(answer, b"content-encoding").lower() not in CODINGS, "coding"),
         (b"no-transform" in caching, "no-transform"),  # RFC 9111, 5.2.2.6
-        (
-            header_value(answer, b"content-disposition").lower().startswith(b"attachment"),
-            "download",
-        ),
+        (disposition.startswith(b"attachment"), "download"),
         (private is PrivatePages.SKIP and bool(is_private), "private"),
     )
     return next((reason for holds, reason in reasons if holds), "")
@@ -186,10 +182,7 @@ def page_tag(body: bytes) -> bytes:
 
 
 def marked_head(answer: HeaderList, *, length: int | None, tag: bytes, coding: bytes) -> HeaderList:
-    """Return the head of a marked page.
-
-    `length`: in bytes; None for HEAD, where it is unknown.
-    """
+    """Return the head of a marked page; its length is None for HEAD."""
     made = [each for each in end_to_end_headers(answer) if each[0] not in _BODY_HEADERS]
     if tag:
         made.append((b"etag", tag))
@@ -225,14 +218,10 @@ def mapped_location(answer: HeaderList, *, upstream: str, seen: str) -> HeaderLi
     start = upstream.encode()
     made = []
     for key, text in answer:
-        is_own = text.lower().startswith(start.lower()) and text[len(start) :][:1] in (
-            b"",
-            b"/",
-            b"?",
-            b"#",
-        )
+        rest = text[len(start) :]
+        is_own = text.lower().startswith(start.lower()) and rest[:1] in (b"", b"/", b"?", b"#")
         is_mapped = key in (b"location", b"content-location") and is_own and upstream != seen
-        made.append((key, seen.encode() + text[len(start) :] if is_mapped else text))
+        made.append((key, seen.encode() + rest if is_mapped else text))
     return made
 
 
@@ -249,9 +238,8 @@ def request_fault(method: str, target: bytes, head: HeaderList) -> tuple[int, st
         or len(header_values(head, b"host")) > 1
     ):
         return 400, "The request contradicts itself."
-    if b"upgrade" in _words(header_value(head, b"connection")) and _words(
-        header_value(head, b"upgrade")
-    ) - {b"h2c"}:
+    upgrades = _words(header_value(head, b"upgrade")) - {b"h2c"}
+    if b"upgrade" in _words(header_value(head, b"connection")) and upgrades:
         return 501, "Other protocols, such as WebSocket, are not passed on here."
     return None
 
@@ -289,7 +277,7 @@ class BufferedBody:
 
     parts: list[bytes]  # received so far
     is_whole: bool  # the body is complete
-    pending: "asyncio.Future[bytes] | None" = None  # the read unfinished at the time-out
+    pending: "asyncio.Future[bytes | None] | None" = None  # the read unfinished at the time-out
     size: int = 0  # of the parts, in bytes
     is_crowded: bool = False  # the shared memory limit was reached
 
@@ -301,10 +289,10 @@ class BufferedBody:
         if self.is_whole:
             return
         if self.pending is not None:
-            try:
-                yield await self.pending
-            except _EndOfBody:
+            last = await self.pending
+            if last is None:
                 return
+            yield last
         async for part in body:
             yield part
 
@@ -315,55 +303,33 @@ async def buffer_body(
 ) -> AsyncIterator[BufferedBody]:
     """Read a body to its end, or up to a limit; its memory is reserved while the block runs."""
     held = BufferedBody([], is_whole=False)
+    until = clock.monotonic() + patience_s
     try:
-        await _fill(held, body, limit, clock.monotonic() + patience_s, clock, room)
+        while held.size <= limit:
+            if room.used > room.limit:
+                held.is_crowded = True
+                break
+            pending = asyncio.ensure_future(anext(body, None))
+            try:
+                done, _ = await asyncio.wait({pending}, timeout=max(0.0, until - clock.monotonic()))
+            except asyncio.CancelledError:
+                pending.cancel()
+                raise
+            if not done:
+                held.pending = pending
+                break
+            part = pending.result()
+            if part is None:
+                held.is_whole = True
+                break
+            held.parts.append(part)
+            held.size += len(part)
+            room.used += len(part)
         yield held
     finally:
         room.used -= held.size
         if held.pending is not None:
             held.pending.cancel()
-
-
-async def _fill(
-    held: BufferedBody,
-    body: AsyncIterator[bytes],
-    limit: int,
-    until: float,
-    clock: Clock,
-    room: BodyMemory,
-) -> None:
-    while held.size <= limit:
-        if room.used > room.limit:
-            held.is_crowded = True
-            return
-        pending = asyncio.ensure_future(_next_chunk(body))
-        try:
-            done, _ = await asyncio.wait({pending}, timeout=max(0.0, until - clock.monotonic()))
-        except asyncio.CancelledError:
-            pending.cancel()
-            raise
-        if not done:
-            held.pending = pending
-            return
-        try:
-            part = pending.result()
-        except _EndOfBody:
-            held.is_whole = True
-            return
-        held.parts.append(part)
-        held.size += len(part)
-        room.used += len(part)
-
-
-class _EndOfBody(Exception):  # noqa: N818 a future cannot carry StopAsyncIteration
-    pass
-
-
-async def _next_chunk(body: AsyncIterator[bytes]) -> bytes:
-    try:
-        return await anext(body)
-    except StopAsyncIteration as error:
-        raise _EndOfBody from error
 
 
 def decode_body(body: bytes, coding: bytes, *, limit: int) -> bytes | None:

@@ -23,7 +23,6 @@ from core.clock import Clock
 from core.errors import BadUrlError, ConfigError
 from core.urls import host_of
 from net.http_server import ConnectionLimits, HttpServer, connection_limit
-from wiki.embed import proxy_message
 from wiki.embed.link_lookup import URLS_AT_ONCE, HttpLinkLookup, LinkLookup, PageLocation
 from wiki.embed.page_marker import MarkablePage, insert_marks, read_page, remove_marks
 from wiki.embed.proxy_message import (
@@ -33,9 +32,28 @@ from wiki.embed.proxy_message import (
     Network,
     PrivatePages,
     ProxyCaller,
+    accepts_gzip,
     buffer_body,
+    declared_charset,
     decode_body,
+    end_to_end_headers,
     gzip_body,
+    header_value,
+    header_values,
+    host_header,
+    is_html,
+    is_in_networks,
+    is_unchanged,
+    mapped_location,
+    marked_head,
+    may_be_page,
+    page_request_head,
+    page_tag,
+    reader_scheme,
+    request_fault,
+    request_head,
+    unchanged_head,
+    unmarked_reason,
 )
 from wiki.embed.static_site import MarkOptions
 
@@ -72,15 +90,13 @@ class EmbedExchange:
         self._target = self._path + (b"?" + query if query else b"")
         address = (scope.get("client") or ("",))[0]
         behind = proxy.settings.behind
-        self._caller = ProxyCaller(
-            address, scope["scheme"], proxy_message.is_in_networks(address, behind)
-        )
+        self._caller = ProxyCaller(address, scope["scheme"], is_in_networks(address, behind))
         self._is_started = False
         self._body_read = asyncio.Event()
 
     async def run(self) -> None:
         """Answer the request; stop when the client disconnects."""
-        fault = proxy_message.request_fault(self._method, self._target, self._head)
+        fault = request_fault(self._method, self._target, self._head)
         if fault is not None:
             await self._say(*fault)
             return
@@ -133,24 +149,24 @@ class EmbedExchange:
 
     async def _answer(self) -> None:
         settings = self._proxy.settings
-        upstream = proxy_message.host_header(self._proxy.upstream)
-        head = proxy_message.request_head(
+        upstream = host_header(self._proxy.upstream)
+        head = request_head(
             self._head, self._caller, upstream=upstream, keeps_host=settings.keeps_host
         )
         path = self._path.decode("latin-1")
-        is_page = proxy_message.may_be_page(self._method, self._head)
+        is_page = may_be_page(self._method, self._head)
         is_page = is_page and not path.startswith(settings.skip_paths)
         has_body = bool(
-            proxy_message.header_values(self._head, b"content-length")
-            or proxy_message.header_values(self._head, b"transfer-encoding")
+            header_values(self._head, b"content-length")
+            or header_values(self._head, b"transfer-encoding")
         )
         body = self._body() if has_body else None
         if not has_body:
             self._body_read.set()
         if is_page and not has_body:
-            head = proxy_message.page_request_head(head)
+            head = page_request_head(head)
         async with self._proxy.asked(self._method, self._target, head, body) as answer:
-            if is_page and answer.status == 206 and proxy_message.is_html(_lowered(answer)):
+            if is_page and answer.status == 206 and is_html(_lowered(answer)):
                 head = [each for each in head if each[0] != b"range"]
             else:
                 await self._pass(answer, is_page=is_page and not has_body)
@@ -159,32 +175,27 @@ class EmbedExchange:
             await self._pass(answer, is_page=True)
 
     async def _pass(self, answer: httpcore.Response, *, is_page: bool) -> None:
-        head = proxy_message.end_to_end_headers(_lowered(answer))
-        head = proxy_message.mapped_location(
-            head, upstream=self._proxy.settings.upstream, seen=self._origin()
-        )
+        head = end_to_end_headers(_lowered(answer))
+        head = mapped_location(head, upstream=self._proxy.settings.upstream, seen=self._origin())
         if not is_page:
             await self._stream(answer.status, head, _parts(answer))
             return
         private = self._proxy.settings.private
-        why = proxy_message.unmarked_reason(self._head, answer.status, head, private)
+        why = unmarked_reason(self._head, answer.status, head, private)
         if not why:
             await self._page(answer, head)
             return
-        if proxy_message.is_html(head):
+        if is_html(head):
             head = [*head, (_PSEUDONYM, f"passed; why={why}".encode())]
-        if answer.status == 200 and proxy_message.is_unchanged(self._head, head):
-            await self._whole(304, proxy_message.unchanged_head(head), b"")
+        if answer.status == 200 and is_unchanged(self._head, head):
+            await self._whole(304, unchanged_head(head), b"")
         else:
             await self._stream(answer.status, head, _parts(answer))
 
     async def _page(self, answer: httpcore.Response, head: HeaderList) -> None:
         if self._method == "HEAD":
-            await self._whole(
-                answer.status,
-                proxy_message.marked_head(head, length=None, tag=b"", coding=b""),
-                b"",
-            )
+            new = marked_head(head, length=None, tag=b"", coding=b"")
+            await self._whole(answer.status, new, b"")
             return
         settings = self._proxy.settings
         body = _parts(answer)
@@ -197,7 +208,7 @@ class EmbedExchange:
         ) as held:
             data = None
             if held.is_whole:
-                coding = proxy_message.header_value(head, b"content-encoding")
+                coding = header_value(head, b"content-encoding")
                 data = decode_body(b"".join(held.parts), coding, limit=settings.page_limit)
             if data is None:
                 told = (_PSEUDONYM, b"passed; why=" + _release_reason(held))
@@ -205,25 +216,21 @@ class EmbedExchange:
                 return
             around = self._proxy.around(self._origin() + self._target.decode("latin-1"))
             try:
-                made, said = await self._proxy.marked(
-                    data, around, proxy_message.declared_charset(head)
-                )
+                made, said = await self._proxy.marked(data, around, declared_charset(head))
             except Exception:  # noqa: BLE001 a mistake of ours; the page is still the wiki's
                 _LOG.exception("A page could not be marked.")
                 made, said = data, "passed; why=mistake"
             await self._send_page(answer.status, head, made, said)
 
     async def _send_page(self, status: int, head: HeaderList, made: bytes, told: str) -> None:
-        tag = proxy_message.page_tag(made) if status == 200 else b""
-        is_packed = bool(
-            proxy_message.header_value(head, b"content-encoding")
-        ) and proxy_message.accepts_gzip(self._head)
+        tag = page_tag(made) if status == 200 else b""
+        is_packed = bool(header_value(head, b"content-encoding")) and accepts_gzip(self._head)
         body = gzip_body(made) if is_packed else made
         coding = b"gzip" if is_packed else b""
-        new = proxy_message.marked_head(head, length=len(body), tag=tag, coding=coding)
+        new = marked_head(head, length=len(body), tag=tag, coding=coding)
         new.append((_PSEUDONYM, told.encode()))
-        if tag and proxy_message.is_unchanged(self._head, new):
-            await self._whole(304, proxy_message.unchanged_head(new), b"")
+        if tag and is_unchanged(self._head, new):
+            await self._whole(304, unchanged_head(new), b"")
         else:
             await self._whole(status, new, body)
 
@@ -250,15 +257,10 @@ class EmbedExchange:
         await self._whole(status, head, b"" if self._method == "HEAD" else text)
 
     def _origin(self) -> str:
-        host = proxy_message.header_value(self._head, b"host") or proxy_message.host_header(
-            self._proxy.upstream
-        )
+        host = header_value(self._head, b"host") or host_header(self._proxy.upstream)
         if self._caller.is_proxy:
-            host = (
-                proxy_message.header_value(self._head, b"x-forwarded-host").split(b",")[0].strip()
-                or host
-            )
-        return f"{proxy_message.reader_scheme(self._head, self._caller)}://{host.decode('latin-1')}"
+            host = header_value(self._head, b"x-forwarded-host").split(b",")[0].strip() or host
+        return f"{reader_scheme(self._head, self._caller)}://{host.decode('latin-1')}"
 
 
 def _release_reason(held: BufferedBody) -> bytes:
@@ -314,11 +316,6 @@ class EmbeddingProxy:
         *,
         clock: Clock,
     ) -> None:
-        """Store settings, marking options and the lookup.
-
-        Raises:
-            ConfigError: the wiki's address is not an origin.
-        """
         self.settings = settings
         self._marking = marking
         self._lookup = lookup
@@ -351,11 +348,7 @@ class EmbeddingProxy:
     async def asked(
         self, method: str, target: bytes, head: HeaderList, body: AsyncIterator[bytes] | None
     ) -> AsyncIterator[httpcore.Response]:
-        """Send a request to the wiki; the answer's body is read within the block.
-
-        Raises:
-            httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError: there is no answer.
-        """
+        """Send a request to the wiki; the answer's body is read within the block."""
         origin = self.upstream
         url = httpcore.URL(scheme=origin.scheme, host=origin.host, port=origin.port, target=target)
         limits = {"connect": 10.0, "pool": 30.0}
@@ -400,11 +393,7 @@ class EmbeddingProxy:
 
 
 def parse_upstream(text: str) -> httpcore.URL:
-    """Parse the wiki's origin.
-
-    Raises:
-        ConfigError: it is invalid.
-    """
+    """Parse the wiki's origin. Raises ConfigError: it is invalid."""
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -433,8 +422,7 @@ async def serve_proxy(
 ) -> None:
     """Serve until the process receives a stop signal.
 
-    Raises:
-        ConfigError: the wiki's address is invalid.
+    Raises ConfigError: the wiki's address is invalid.
     """
     proxy = EmbeddingProxy(settings, marking, lookup, clock=clock)
     # A page being passed on takes a second descriptor, to the wiki.

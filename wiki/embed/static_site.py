@@ -113,11 +113,7 @@ class StaticSite:
     """Folder of HTML files."""
 
     def __init__(self, root: Path, marking: MarkOptions) -> None:
-        """Open the folder, or one file.
-
-        Raises:
-            InputError: it does not exist.
-        """
+        """Open the folder, or one file. Raises InputError: it does not exist."""
         if not root.exists():
             raise InputError(f"{root} is not there.")
         self._root = root if root.is_dir() else root.resolve()
@@ -137,10 +133,7 @@ class StaticSite:
     async def mark(
         self, names: list[str], lookup: LinkLookup, *, target: Path | None, write: bool
     ) -> AsyncIterator[SiteMarkResult]:
-        """Mark the pages among the files; yield the result so far after each batch.
-
-        `target`: folder for a marked copy of all files; None: change the files themselves.
-        """
+        """Mark the pages among the files, in place or in a `target` folder; yield results per batch."""
         done = SiteMarkResult()
         for batch in self._batches(names, done, target if write else None):
             urls = list(dict.fromkeys(url for each in batch for url in _urls(each.page)))
@@ -150,9 +143,8 @@ class StaticSite:
                 done.links += len(each.page.links)
                 data = each.data
                 if all(url in answers for url in _urls(each.page)):
-                    data = insert_marks(
-                        each.page, answers, self._marking.show, self._marking.labels
-                    )
+                    marking = self._marking
+                    data = insert_marks(each.page, answers, marking.show, marking.labels)
                 else:
                     done.unanswered += 1
                 self._put(each, data, target, done, write=write)
@@ -205,9 +197,8 @@ class StaticSite:
             return None
         plain = remove_marks(data) if self._marking.anew else data
         around = self._marking.around(name or path.name)
-        return _SiteFile(
-            name, path, facts, data, read_page(plain, around, rules=self._marking.rules)
-        )
+        page = read_page(plain, around, rules=self._marking.rules)
+        return _SiteFile(name, path, facts, data, page)
 
     def _put(
         self,
@@ -219,8 +210,11 @@ class StaticSite:
         write: bool,
     ) -> None:
         path = each.path if target is None else target / (each.name or each.path.name)
-        if data == (each.data if target is None else _stat_or_none(path)):
-            return
+        try:
+            if data == (each.data if target is None else path.read_bytes()):
+                return
+        except OSError:
+            pass  # it is not there yet
         try:
             if write and target is None and _moment(each.path.stat()) != _moment(each.facts):
                 done.passed_over[each.name] = "somebody else wrote it meanwhile; run this again"
@@ -245,13 +239,6 @@ def page_number(name: str) -> int:
 
 def _urls(page: MarkablePage) -> tuple[str, ...]:
     return page.urls(len(page.links))
-
-
-def _stat_or_none(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
 
 
 def _moment(facts: os.stat_result) -> tuple[int, int, int]:

@@ -70,9 +70,7 @@ class LinkArchiver(Protocol):
         """Queue the links durably before returning.
 
         Links already queued or excluded from archiving are accepted and ignored.
-
-        Raises:
-            WeboidError: nothing is certainly queued; the same links are handed over again later.
+        Raises WeboidError: nothing is certainly queued; the same links are handed over again later.
         """
         ...
 
@@ -92,8 +90,6 @@ def archivable_url(url: str, rules: WikiRules, own: Collection[str] = ()) -> str
     """Return the URL to archive for a link: itself, or the original of a copy; empty for our own pages.
 
     A copy whose address does not contain its original is archived like any other page.
-
-    `rules`: of its wiki; applied to a copy's original, too.
     """
     found = recognise(url, own=own)
     if found is None or not found.is_known:
@@ -136,14 +132,10 @@ class HandOver:
         days: int,
         own: Collection[str] = (),
     ) -> HandOverResult:
-        """Hand over links after their second check.
+        """Hand over links (of `due`) after their second check.
 
         A link that fails with an internal error is postponed; the others are handed over.
-
-        `rows`: the result of `due` after the second check.
-
-        Raises:
-            TransientError: the registry does not answer; the links are returned again later.
+        Raises TransientError: the registry does not answer; the links are returned again later.
         """
         try:
             return await self._hand_on(rows, now, days, own)
@@ -179,12 +171,9 @@ class HandOver:
     async def offer_again(
         self, page_ids: Sequence[int], now: datetime, own: Collection[str]
     ) -> int:
-        """Queue links of swept pages without a good copy again; return their number.
+        """Queue living links of swept pages without a good copy again; return their number.
 
-        Dead links are left out, as they cannot be archived.
-
-        Raises:
-            WeboidError: the registry or the archive is unavailable.
+        Raises WeboidError: the registry or the archive is unavailable.
         """
         links = await asyncio.to_thread(self._living, page_ids, day_of(now), own)
         if not links:
@@ -203,10 +192,7 @@ class HandOver:
     def _living(
         self, page_ids: Sequence[int], day: int, own: Collection[str]
     ) -> dict[LinkRef, str]:
-        """Return the pages' archivable links, and the URL to archive for each.
-
-        Links added today are left out, as they are already in the queue.
-        """
+        """Return the pages' archivable links and the URL for each, except those queued today."""
         numbers = [
             number_of(self._wiki_id, page_id) for page_id in page_ids if 0 < page_id <= MAX_PAGE_ID
         ]

@@ -90,13 +90,7 @@ class SyncServices:
 
 
 class FeedContext:
-    """State of one wiki's sync; used by one task at a time.
-
-    Attributes:
-        wiki: the registry's row.
-        source: client of the wiki.
-        shared: shared services.
-    """
+    """State of one wiki's sync; used by one task at a time."""
 
     def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
         self.wiki = wiki
@@ -313,8 +307,7 @@ def order_lists(
 ) -> None:
     """Request that the wiki's feed reads the pages of these lists (kind, title) soon.
 
-    Raises:
-        InputError: they are too many.
+    Raises InputError: they are too many.
     """
     if len(lists) > LISTS_MOST:
         raise InputError(
@@ -354,12 +347,7 @@ class SpamListFetcher:
         self._desk = desk
 
     async def refresh(self) -> int:
-        """Fetch the lists when due; return the number of changed ones.
-
-        Raises:
-            FeedHeldError: another process feeds the wiki.
-            TransientError: the registry does not answer.
-        """
+        """Fetch the lists when due; return the number of changed ones. Raises as `FeedContext.note`."""
         desk = self._desk
         now = desk.now()
         fetched_at = 0.0

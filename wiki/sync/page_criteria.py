@@ -121,10 +121,7 @@ def compile_criteria(
     inside: frozenset[str] | None = None,
     outside: frozenset[str] = frozenset(),
 ) -> PageCriteria:
-    """Compile the criteria in the settings.
-
-    `inside`: all configured categories and those below; None: none configured.
-    """
+    """Compile the criteria in the settings, with the categories below the configured ones."""
     using = _template_titles(settings.templates, facts)
     return PageCriteria(
         namespaces=frozenset(settings.namespaces),
@@ -226,8 +223,7 @@ async def read_trees(
 ) -> CategoryTrees:
     """Read the current trees.
 
-    Raises:
-        WeboidError: the wiki is unavailable; the known trees stay.
+    Raises WeboidError: the wiki is unavailable; the known trees stay.
     """
     inside, is_whole = await categories_below(source, settings.categories, settings, facts)
     outside, is_other_whole = await categories_below(
@@ -330,10 +326,7 @@ def next_task(tasks: Iterable[ListTask], *, now: datetime) -> ListTask | None:
 def advance_task(
     tasks: Iterable[ListTask], task: ListTask, resume: str, more: int
 ) -> tuple[ListTask, ...]:
-    """Return the tasks after a part of one list was read.
-
-    `resume`: next position in its list; empty: at its end.
-    """
+    """Return the tasks after a part of one list was read; `resume` is empty at its end."""
     others = [each for each in tasks if (each.kind, each.title) != (task.kind, task.title)]
     found = task.found + more
     if resume and (task.kind != "template" or found < USERS_LIMIT):

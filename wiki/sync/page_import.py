@@ -124,12 +124,7 @@ class ImportResult:
 
 
 class PageImporter:
-    """Writer of one wiki's pages; used from one thread at a time.
-
-    Attributes:
-        wiki_id: the registry's id.
-        store: the registry.
-    """
+    """Writer of one wiki's pages; used from one thread at a time."""
 
     def __init__(self, store: RegistryStore, wiki_id: int, *, holder: str, rules: RuleBook) -> None:
         self.store = store
@@ -161,11 +156,7 @@ class PageImporter:
     def note(
         self, cursors: Mapping[str, str], *, now: datetime, stale: Collection[int] = ()
     ) -> None:
-        """Write feed cursors, and the pages that must be read because of them.
-
-        Raises:
-            as `write`.
-        """
+        """Write feed cursors, and the pages that must be read because of them; raises as `write`."""
         with self.store.writing() as connection:
             hold_feed_lease(connection, self.wiki_id, self._holder)
             mark_stale(connection, self.wiki_id, stale)
@@ -285,8 +276,7 @@ def _split_observed(
 ) -> tuple[list[WikiPage], list[tuple[WikiPage, ExclusionReason]]]:
     """Split pages into observed ones, and others with the reason; malformed ones are dropped.
 
-    `known`: pages in the registry. One that has become a redirect is written, so that its links are
-    removed.
+    A known page that has become a redirect is written, so that its links are removed.
     """
     observed: dict[int, WikiPage] = {}
     refused = []
@@ -360,9 +350,7 @@ async def read_page_batch(
     """Read pages from the wiki, at most `PAGES_AT_ONCE`, with what the criteria need of them.
 
     An oversized batch is read page by page; an oversized page is skipped until the next sweep.
-
-    Raises:
-        WeboidError: the wiki, or the repository of its items, is unavailable.
+    Raises WeboidError: the wiki, or the repository of its items, is unavailable.
     """
     try:
         pages = await source.pages(
@@ -429,8 +417,7 @@ async def find_cited_day(
 ) -> CitedDay | None:
     """Find the day on which the link was cited; None when the page never had it.
 
-    Raises:
-        WeboidError: the wiki or the registry is unavailable.
+    Raises WeboidError: the wiki or the registry is unavailable.
     """
     found = await asyncio.to_thread(_registered_day, store, link)
     if found is None or found[0].how is CitedDaySource.WRITTEN:

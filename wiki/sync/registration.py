@@ -82,9 +82,8 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
 def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | None:
     """Find the registered wiki with this address (even under another dbname) or name.
 
-    Raises:
-        InputError: the name is invalid, or the wiki is registered under another one: its pages would be
-            observed twice.
+    Raises InputError: the name is invalid, or the wiki is registered under another one: its pages
+    would be observed twice.
     """
     given = list(wikis)
     at = comparable_address(wanted.address)
@@ -103,11 +102,7 @@ def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | N
 
 
 def name_for(wanted: WikiRegistration, farms: Iterable[WikiFarm]) -> WikiName:
-    """Return the name of a new wiki.
-
-    Raises:
-        InputError: it is invalid.
-    """
+    """Return the name of a new wiki. Raises InputError: it is invalid."""
     dbname, at, farm = (wanted.name or wanted.facts.dbname).partition("@")
     host = host_of(wanted.facts.server)
     found = farm if at else wanted.farm or farm_for(host, farms)
@@ -151,8 +146,7 @@ def comparable_address(url: str) -> str:
 def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> tuple[int, ...]:
     """Resolve namespaces given by number, or by name in the wiki's language or English.
 
-    Raises:
-        InputError: the wiki has none of that name; the text lists those it has.
+    Raises InputError: the wiki has none of that name; the text lists those it has.
     """
     names = {"main": 0, "(main)": 0, "article": 0}
     for each in sorted(known.values(), key=lambda each: -each.id):
@@ -182,8 +176,7 @@ def normalized_name(name: str) -> str:
 def check_feed(feed: FeedSettings) -> None:
     """Check that the feed settings are consistent.
 
-    Raises:
-        ConfigError: an account without its password: it would never log in.
+    Raises ConfigError: an account without its password: it would never log in.
     """
     if feed.account and not feed.password_file:
         raise ConfigError(f"The account {feed.account} needs its password: --password-file FILE.")

@@ -202,8 +202,7 @@ class PageSweeper:
     async def go_on(self) -> ImportResult:
         """Sweep a part, when a sweep is running or due.
 
-        Raises:
-            WeboidError: the wiki or the registry is unavailable; the part is repeated later.
+        Raises WeboidError: the wiki or the registry is unavailable; the part is repeated later.
         """
         desk = self._desk
         sweep = SweepCursor.parse(desk.cursor(SWEEP))
@@ -293,11 +292,7 @@ class PageSweeper:
 
 
 async def list_part(source: WikiSource, at: SweepList, resume: str) -> ListingPart:
-    """Read a part of one of a sweep's lists.
-
-    Raises:
-        WeboidError: the wiki is unavailable.
-    """
+    """Read a part of one of a sweep's lists. Raises WeboidError: the wiki is unavailable."""
     if at.kind == NAMESPACE:
         return await source.listed(int(at.name), resume)
     if at.kind == TEMPLATE:

@@ -120,11 +120,7 @@ class WebhookOptions:
 
 
 def check_secret(text: str) -> bytes:
-    """Validate the secret in a file's text.
-
-    Raises:
-        InputError: it is too short or too long.
-    """
+    """Validate the secret in a file's text. Raises InputError: it is too short or too long."""
     text = text.strip()
     if not SECRET_LEAST_CHARS <= len(text) <= SECRET_MOST_CHARS:
         raise InputError(
@@ -179,8 +175,7 @@ def parse_datagram(datagram: bytes) -> str:
 def parse_changes(document: Any) -> tuple[WikiName, tuple[int, ...]]:
     """Return the wiki and the page ids of ``POST /changes``.
 
-    Raises:
-        InputError: they are missing or invalid.
+    Raises InputError: they are missing or invalid.
     """
     if not isinstance(document, dict) or not isinstance(document.get("wiki"), str):
         raise InputError("wiki is missing: the name of the wiki, such as dewiki@WMF.")
@@ -201,8 +196,7 @@ def _page_id(given: Any) -> int:
 def parse_level(document: Any) -> LevelRequest:
     """Parse the body of ``POST /level``.
 
-    Raises:
-        InputError: a field is missing or of the wrong type.
+    Raises InputError: a field is missing or of the wrong type.
     """
     if not isinstance(document, dict):
         raise InputError("An object is needed.")
@@ -220,8 +214,7 @@ def parse_level(document: Any) -> LevelRequest:
 def parse_wiki_levels(document: Any, wiki: WikiName) -> WikiLevelsRequest | None:
     """Return the wiki's levels in ``POST /changes``; None when it contains none.
 
-    Raises:
-        InputError: they are not strings.
+    Raises InputError: they are not strings.
     """
     levels = document.get("wiki_levels")
     if levels is None:
@@ -334,9 +327,7 @@ async def serve_webhook(
 
     Yields:
         Host and port.
-
-    Raises:
-        UnavailableError: the address cannot be bound.
+    Raises UnavailableError: the address cannot be bound.
     """
     listener, datagrams = _sockets(host, port)
     loop = asyncio.get_running_loop()

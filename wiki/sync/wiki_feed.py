@@ -126,8 +126,7 @@ class FollowResult:
 async def follow_changes(desk: FeedContext, hinted: Collection[int] = ()) -> FollowResult:
     """Process the changes since the cursor, and pages named in notifications.
 
-    Raises:
-        WeboidError: the wiki or the registry is unavailable; unwritten changes are repeated.
+    Raises WeboidError: the wiki or the registry is unavailable; unwritten changes are repeated.
     """
     count, outcome, is_gap = 0, ImportResult(), False
     for _ in range(BATCHES):
@@ -156,11 +155,7 @@ async def read_settling_pages(desk: FeedContext) -> ImportResult:
 
 
 async def read_stale_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
-    """Read marked pages: on request (W34), or after a template change.
-
-    Returns:
-        Counts of what was written, and whether there may be more.
-    """
+    """Read pages marked on request (W34) or after a template change; return counts, and if more are due."""
 
     def stale() -> list[WikiPageRow]:
         with desk.store.snapshot() as reader:
@@ -174,11 +169,7 @@ async def read_stale_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
 
 
 async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
-    """Read requested pages that are not observed; adopt those that should be (W10, W34).
-
-    Returns:
-        Counts of what was written, and whether there may be more.
-    """
+    """Read requested pages that are not observed; adopt those that should be (W10, W34)."""
 
     def requested() -> list[RequestedPage]:
         with desk.store.reading() as connection:
@@ -198,11 +189,7 @@ async def read_requested_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
 
 
 async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
-    """Continue the page lists of changed templates and categories.
-
-    Returns:
-        Counts of what was written, and whether more is due.
-    """
+    """Continue the page lists of changed templates and categories; return counts, and if more are due."""
     outcome = ImportResult()
     for _ in range(TASKS):
         task = page_criteria.next_task(desk.tasks(), now=desk.now())
@@ -308,12 +295,7 @@ class FeedRound:
 
 
 class WikiFeed:
-    """Feed of one wiki.
-
-    Attributes:
-        desk: its context.
-        sweeper: its sweeper.
-    """
+    """Feed of one wiki."""
 
     def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
         self.desk = FeedContext(wiki, source, shared)
@@ -336,15 +318,9 @@ class WikiFeed:
                 self._hints.add(page_id)
 
     async def round(self, *, is_rung: bool = False, sweeps: bool = True) -> FeedRound:
-        """Do a bounded amount of work.
+        """Do a bounded amount of work; `is_rung`: poll even if the last poll was recent.
 
-        `is_rung`: poll for changes even if the last poll was recent.
-
-        Raises:
-            FeedHeldError: another process feeds the wiki.
-            ConfigError: the settings are invalid.
-            WikiRenamedError: another wiki is at this address.
-            WeboidError: the wiki or the registry is unavailable; unwritten work is repeated.
+        Raises as `FeedContext.refresh`; unwritten work is repeated.
         """
         await self.desk.refresh()
         await self._spam_lists.refresh()
@@ -366,10 +342,7 @@ class WikiFeed:
         )
 
     async def rest_s(self) -> float:
-        """Return the time in seconds until there is work, without notifications.
-
-        Always shorter than the lease, even after the clock was set back.
-        """
+        """Return the seconds until there is work, always less than the lease."""
         now = self.desk.now()
         poll = timedelta(seconds=max(self.desk.feed.poll_s, 1.0))
         moments = [(self._polled_at or now - poll) + poll]

@@ -88,10 +88,7 @@ class WikiSource(Protocol):
         ...
 
     async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
-        """Return those of the titles that have no page, as given.
-
-        `address`: the api.php of another wiki of the farm; empty: this one's.
-        """
+        """Return titles without a page, as given, in this wiki or the one with that api.php."""
         ...
 
     async def size(self, namespaces: Collection[int]) -> int:
@@ -267,10 +264,7 @@ class FarmPages:
 async def missing_targets(
     source: WikiSource, pages: Sequence[WikiPage], interwikis: InterwikiMap, farm: FarmPages
 ) -> frozenset[str]:
-    """Return the pages' links to missing pages of the farm.
-
-    Links to a wiki that does not answer are left out.
-    """
+    """Return the pages' links to missing pages of the farm, as far as its wikis answer."""
     urls = dict.fromkeys(
         url for page in pages for url in (*interwikis.local_urls(page.interwiki_links), *page.links)
     )

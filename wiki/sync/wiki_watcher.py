@@ -15,8 +15,8 @@ resumes at its cursor. A wiki that another process feeds is left to it until tha
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -50,54 +50,33 @@ async def notify_from_stream(
     timing: ApiTiming | None = None,
 ) -> None:
     """Notify feeds of the stream's events until `stop` is set."""
-    timing = timing or ApiTiming()
-    hearing = asyncio.create_task(_notify_until_stopped(wire, url, ring, watched, timing))
-    stopping = asyncio.create_task(stop.wait())
+    pauses = timing or ApiTiming()
+
+    async def listen() -> None:
+        last_id = ""
+        while True:
+            try:
+                async for told in listen_to_stream(
+                    wire, url, watched=watched, last_id=last_id, timing=pauses
+                ):
+                    last_id = told.last_id
+                    if told.links is not None and told.links.page_id > 0:
+                        ring(told.wiki, None, (told.links.page_id,))
+                    elif told.wiki:
+                        ring(told.wiki, None, ())
+            except WeboidError as error:
+                log.warning(
+                    "the stream %s: %s It is tried again in %s s.", url, error, STREAM_RETRY_S
+                )
+            await pauses.sleep(STREAM_RETRY_S)
+
+    tasks = [asyncio.create_task(listen()), asyncio.create_task(stop.wait())]
     try:
-        await asyncio.wait([hearing, stopping], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        hearing.cancel()
-        stopping.cancel()
-        await asyncio.gather(hearing, stopping, return_exceptions=True)
-
-
-async def _notify_until_stopped(
-    wire: ApiTransport,
-    url: str,
-    ring: NotifyWiki,
-    watched: Callable[[], Collection[str]],
-    timing: ApiTiming,
-) -> None:
-    last_id = ""
-    while True:
-        try:
-            async for told in listen_to_stream(
-                wire, url, wikis=_WatchedDatabases(watched), last_id=last_id, timing=timing
-            ):
-                last_id = told.last_id
-                if told.links is not None and told.links.page_id > 0:
-                    ring(told.wiki, None, (told.links.page_id,))
-                elif told.wiki:
-                    ring(told.wiki, None, ())
-        except WeboidError as error:
-            log.warning("the stream %s: %s It is tried again in %s s.", url, error, STREAM_RETRY_S)
-        await timing.sleep(STREAM_RETRY_S)
-
-
-class _WatchedDatabases(Collection[str]):
-    """Live set of the databases of watched wikis."""
-
-    def __init__(self, watched: Callable[[], Collection[str]]) -> None:
-        self._watched = watched
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._watched()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._watched())
-
-    def __len__(self) -> int:
-        return len(self._watched())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 LEAST_PAUSE_S = 1.0  # between two rounds of one wiki that is rung for all the time
@@ -153,10 +132,7 @@ class WikiWatcher:
         tell: OnReport = lambda _said: None,
         chance: random.Random | None = None,
     ) -> None:
-        """Store the shared services and the factory of sources.
-
-        `names`: of the wikis; none: all that have an address, also those that are added later.
-        """
+        """Watch the named wikis; without names all that have an address, also those added later."""
         self._shared = shared
         self._open = opener
         self._names = tuple(names)
@@ -166,10 +142,7 @@ class WikiWatcher:
         self._wikis: dict[int, Wiki] = {}
 
     def ring(self, dbname: str, farm: str | None, pages: tuple[int, ...] = ()) -> bool:
-        """Poll a wiki at once; return False if it is not watched.
-
-        `farm`: its farm; None: every wiki of that name.
-        """
+        """Poll a wiki (of any farm for None) at once; return False if it is not watched."""
         found = [
             number
             for number, wiki in self._wikis.items()
@@ -219,32 +192,18 @@ class WikiWatcher:
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
     async def once(self, *, sweeps: bool = True) -> bool:
-        """Do all available work, wiki after wiki; return True if none failed.
-
-        Raises:
-            as `run`.
-        """
+        """Do all available work, wiki after wiki; return True if none failed. Raises as `run`."""
         is_well = True
         for wiki in await asyncio.to_thread(select_wikis, self._shared.store, self._names):
             try:
-                async with self._open(wiki) as source:
-                    feed = WikiFeed(wiki, source, self._shared)
-                    try:
-                        done = await feed.round(is_rung=True, sweeps=sweeps)
+                async with _open_feed(wiki, self._open, self._shared) as feed:
+                    async for done in _all_rounds(feed, sweeps=sweeps):
                         self._tell(WatcherReport(wiki.name, done))
-                        while done.is_busy:
-                            done = await feed.round(sweeps=sweeps)
-                            self._tell(WatcherReport(wiki.name, done))
-                    finally:
-                        await asyncio.to_thread(feed.desk.give_back)
-            except WeboidError as error:
-                is_well = False
-                await self._note(wiki, error)
             except Exception as error:  # noqa: BLE001 one wiki must not end the others' turns
                 is_well = False
-                await self._note(wiki, _internal(wiki, error))
+                await self._note(wiki, error)
             else:
-                await self._clear(wiki)
+                await self._put_trouble(wiki, "")
         return is_well
 
     async def _begin(self, tasks: dict[int, asyncio.Task[None]], stop: asyncio.Event) -> None:
@@ -259,23 +218,14 @@ class WikiWatcher:
         while not stop.is_set():
             try:
                 wiki = await asyncio.to_thread(_reload_wiki, self._shared.store, wiki)
-                async with self._open(wiki) as source:
-                    feed = WikiFeed(wiki, source, self._shared)
-                    try:
-                        async for _ in self._rounds(feed, stop):
-                            if failures:
-                                await self._clear(wiki)
-                            failures = 0
-                    finally:
-                        await asyncio.to_thread(feed.desk.give_back)
-            except WeboidError as error:
-                failures += 1
-                await self._note(wiki, error)
-                await self._wait(stop, failures, error)
+                async with _open_feed(wiki, self._open, self._shared) as feed:
+                    async for _ in self._rounds(feed, stop):
+                        if failures:
+                            await self._put_trouble(wiki, "")
+                        failures = 0
             except Exception as error:  # noqa: BLE001 the other wikis go on, and this one later
                 failures += 1
-                why = _internal(wiki, error)
-                await self._note(wiki, why)
+                why = await self._note(wiki, error)
                 await self._wait(stop, failures, why)
 
     async def _rounds(self, feed: WikiFeed, stop: asyncio.Event) -> AsyncIterator[FeedRound]:
@@ -299,20 +249,28 @@ class WikiWatcher:
             if bell.event.is_set() and self._shared.clock.monotonic() - began < LEAST_PAUSE_S:
                 await _wait_for_event(stop, LEAST_PAUSE_S)
 
-    async def _note(self, wiki: Wiki, error: WeboidError) -> None:
+    async def _note(self, wiki: Wiki, error: Exception) -> WeboidError:
+        """Report an error of a wiki, with its traceback if it is internal; return it as reported."""
+        if not isinstance(error, WeboidError):
+            log.error("%s: the round failed", wiki.name, exc_info=error)
+            error = TransientError(
+                f"Internal error of Weboid ({type(error).__name__}); the log has its traceback. The "
+                "wiki is asked again later."
+            )
         why = str(error)
         log.warning("%s: %s", wiki.name, why)
         self._tell(WatcherReport(wiki.name, trouble=why))
         if not isinstance(error, FeedHeldError):  # then the feed goes on
-            await asyncio.to_thread(self._put_trouble, wiki, why)
+            await self._put_trouble(wiki, why)
+        return error
 
-    async def _clear(self, wiki: Wiki) -> None:
-        await asyncio.to_thread(self._put_trouble, wiki, "")
-
-    def _put_trouble(self, wiki: Wiki, why: str) -> None:
-        try:
+    async def _put_trouble(self, wiki: Wiki, why: str) -> None:
+        def put() -> None:
             with self._shared.store.writing() as connection:
                 put_trouble(connection, wiki.id, [CHANGES], why, now=self._shared.clock.now())
+
+        try:
+            await asyncio.to_thread(put)
         except TransientError as error:
             log.warning("%s", error)
 
@@ -328,13 +286,23 @@ class WikiWatcher:
         await _wait_for_event(stop, pause)
 
 
-def _internal(wiki: Wiki, error: Exception) -> TransientError:
-    """Convert an internal error to a reportable one, and log its traceback."""
-    log.error("%s: the round failed", wiki.name, exc_info=error)
-    return TransientError(
-        f"Internal error of Weboid ({type(error).__name__}); the log has its traceback. The wiki is asked "
-        "again later."
-    )
+@asynccontextmanager
+async def _open_feed(wiki: Wiki, opener: Opener, shared: SyncServices) -> AsyncIterator[WikiFeed]:
+    async with opener(wiki) as source:
+        feed = WikiFeed(wiki, source, shared)
+        try:
+            yield feed
+        finally:
+            await asyncio.to_thread(feed.desk.give_back)
+
+
+async def _all_rounds(feed: WikiFeed, *, sweeps: bool) -> AsyncIterator[FeedRound]:
+    """Yield rounds until there is nothing more to do at once."""
+    done = await feed.round(is_rung=True, sweeps=sweeps)
+    yield done
+    while done.is_busy:
+        done = await feed.round(sweeps=sweeps)
+        yield done
 
 
 async def sweep_wiki(
@@ -354,19 +322,13 @@ async def sweep_wiki(
         FeedHeldError: another process feeds the wiki; `order_sweep` requests the sweep there.
         WeboidError: the wiki or the registry is unavailable; the next run continues.
     """
-    async with opener(wiki) as source:
-        feed = WikiFeed(wiki, source, shared)
-        try:
-            if is_now:
-                await feed.desk.refresh()
-                await feed.sweeper.begin()
-            done = await feed.round(is_rung=True, sweeps=sweeps)
+    done = FeedRound()
+    async with _open_feed(wiki, opener, shared) as feed:
+        if is_now:
+            await feed.desk.refresh()
+            await feed.sweeper.begin()
+        async for done in _all_rounds(feed, sweeps=sweeps):
             progress(done)
-            while done.is_busy:
-                done = await feed.round(sweeps=sweeps)
-                progress(done)
-        finally:
-            await asyncio.to_thread(feed.desk.give_back)
     return done
 
 

@@ -130,11 +130,7 @@ _SHORT = re.compile(r"[A-Za-z0-9]{4,6}", re.ASCII)  # archive.today's own names 
 
 @dataclass(slots=True)
 class CitationDraft:
-    """Link found on the page, before completion; attributes as in `Citation` where the names agree.
-
-    Attributes:
-        tags: adjacent templates.
-    """
+    """Link found on the page, before completion; attributes as in `Citation` where the names agree."""
 
     way: CitationForm
     span: TextSpan

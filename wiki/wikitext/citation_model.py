@@ -249,11 +249,7 @@ class RepairDraft:
 
 
 class CannotRepairError(Exception):
-    """Signal within a repair: this citation is left unchanged.
-
-    Attributes:
-        reason: the reason.
-    """
+    """Signal within a repair: this citation is left unchanged."""
 
     def __init__(self, reason: NoRepairReason) -> None:
         super().__init__(reason.value)

@@ -250,10 +250,7 @@ DEEPEST: Final = 100  # templates within templates; MediaWiki expands no more
 def read_citations(
     text: str, rules: TemplateRules, *, today: date, own: Sequence[str] = ()
 ) -> tuple[Citation, ...]:
-    """Read the citations of a page.
-
-    `own`: origins of this archive, whose addresses are recognised as copies.
-    """
+    """Read the citations of a page; `own` are the origins of this archive, recognised as copies."""
     walk = _PageWalk(text, CitationBuilder(rules, today, tuple(own)))
     walk.all()
     finished = [walk.reader.finished(draft) for draft in walk.drafts]

@@ -61,10 +61,7 @@ def edit_summary(changes: Sequence[CitationRepair], language: str, sender: Messa
 def talk_message(
     changes: Sequence[CitationRepair], language: str, sender: MessageSender, *, is_done: bool
 ) -> TalkMessage:
-    """Return the talk page message (B16).
-
-    `is_done`: the page was edited; otherwise the edit is proposed.
-    """
+    """Return the talk page message about an edit, or a proposal (B16)."""
     words = _language_words(language)
     lines = [words["intro"] if is_done else words["intro_wanted"], ""]
     for each in changes[:LISTED_LIMIT]:

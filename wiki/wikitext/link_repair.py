@@ -52,12 +52,9 @@ def repair_link(
     draft: RepairDraft,
     fits: TakesTemplate,
 ) -> None:
-    """Add the edits for a bracketed or bare link to the draft.
+    """Add the edits for a bracketed or bare link; `fits`: a template may be inserted at an offset.
 
-    `fits`: predicate on an offset: a template may be inserted there.
-
-    Raises:
-        CannotRepairError: the link is left unchanged.
+    Raises CannotRepairError: the link is left unchanged.
     """
     if citation.dead_tag is not None and citation.dead_tag.span == citation.span:
         _repair_lone_tag(page, citation, remedy, draft)
@@ -109,11 +106,7 @@ def _repair_lone_tag(
 def repair_archive_template(
     page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
 ) -> None:
-    """Replace an archive template that stands for its link when it shows no copy (B13).
-
-    Raises:
-        CannotRepairError: it is left unchanged.
-    """
+    """Replace an archive template that stands for its link when it shows no copy (B13)."""
     if remedy.condition is LinkCondition.ALIVE:
         return
     there = assess_copy(citation.archive_url, citation.url, remedy, page.options.own)
@@ -152,8 +145,7 @@ def tag_dead(
 ) -> None:
     """Insert a dead-link tag after the link or citation, once.
 
-    Raises:
-        CannotRepairError: the wiki has none, tagging is disabled, or no tag fits there.
+    Raises CannotRepairError: the wiki has none, tagging is disabled, or no tag fits there.
     """
     if citation.is_said_dead:
         return
@@ -191,10 +183,7 @@ def remove_own_tag(
 
 
 def remove_tag(text: str, tag: CitationTag, *, is_bare: bool) -> SpanEdit:
-    """Return the edit that removes a tag, with preceding spaces that would be left over.
-
-    `is_bare`: it follows a bare URL, whose end must not change.
-    """
+    """Return the edit that removes a tag and spaces left over; a bare URL's end must not change."""
     start, end = tag.span.start, tag.span.end
     if is_bare and not _URL_ENDS.match(text, end):
         return SpanEdit(start, end, "" if text[start - 1 : start].isspace() else " ")
@@ -295,10 +284,7 @@ def _put_beside(
     draft: RepairDraft,
     fits: TakesTemplate,
 ) -> None:
-    """Insert the copy after the link, in place of a dead-link tag.
-
-    On a wiki without an archive template it replaces the link.
-    """
+    """Insert the copy after the link, or replace the link on a wiki without an archive template."""
     new = archive_tag(page, citation.url, copy)
     if not new:
         _put_in_place(citation, copy, draft)

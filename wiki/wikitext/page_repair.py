@@ -135,11 +135,7 @@ def repair_page(
     rules: TemplateRules,
     options: RepairOptions,
 ) -> RepairedText:
-    """Repair every citation whose URL has a remedy.
-
-    `citations`: read from this text, in order.
-    `rules`: the wiki's template map, without templates that it does not have (`limit_rules`).
-    """
+    """Repair every citation whose URL has a remedy, with rules limited by `limit_rules`."""
     asked = [each for each in citations if each.url in remedies]
     if not asked:
         return RepairedText(text)

@@ -203,8 +203,7 @@ def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]
 def usable_copy(copy: ArchivedCopy | None, url: str, own: tuple[str, ...]) -> ArchivedCopy | None:
     """Return the copy with an address that can be written; None when there is none.
 
-    Raises:
-        CannotRepairError: it shows another page, is at no known archive, or cannot be written.
+    Raises CannotRepairError: it shows another page, is at no known archive, or cannot be written.
     """
     if copy is None:
         return None
@@ -321,9 +320,7 @@ def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> st
     """Format the wiki's dead-link tag; empty when it has none.
 
     `is_sought`: copies were searched for: only then the tag states that a repair was attempted.
-
-    Raises:
-        CannotRepairError: the URL cannot be written in it.
+    Raises CannotRepairError: the URL cannot be written in it.
     """
     form = page.rules.writing.dead_tag
     if "{url}" in form and not is_url_safe(escape_url(url)):
@@ -338,9 +335,7 @@ def archive_tag(page: PageRepairContext, url: str, copy: ArchivedCopy, title: st
     """Format the wiki's archive template for a copy; empty when it has none for it.
 
     `title`: label where the template is the link itself; escaped.
-
-    Raises:
-        CannotRepairError: it cannot be written.
+    Raises CannotRepairError: it cannot be written.
     """
     day = day_of_stamp(copy.timestamp)
     original = escape_url(url)

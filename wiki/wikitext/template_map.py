@@ -69,8 +69,7 @@ _MAP_FORM: Final[Mapping[str, Any]] = {
 def check_map(given: Any, place: str) -> Mapping[str, Any]:
     """Validate a map and return it.
 
-    Raises:
-        ConfigError: a key is unknown, a value of the wrong type, or an entry has no name.
+    Raises ConfigError: a key is unknown, a value of the wrong type, or an entry has no name.
     """
     if not isinstance(given, Mapping):
         raise ConfigError(f"{place} must be a table.")
@@ -261,8 +260,7 @@ def fold_name(name: str) -> str:
 def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRules:
     """Compile the rules of a wiki.
 
-    Raises:
-        ConfigError: `own` has unknown keys, or values of the wrong type.
+    Raises ConfigError: `own` has unknown keys, or values of the wrong type.
     """
     if not own:
         return _check_language(_map_of(language))

@@ -59,8 +59,7 @@ class _TemplateWriter:
     def field_of(self, role: ParameterRole) -> TemplateField | None:
         """Return the effective parameter of a role: the one with a value, else the last.
 
-        Raises:
-            CannotRepairError: two have values.
+        Raises CannotRepairError: two have values.
         """
         names = (name for name, each in self.known.roles.items() if each is role)
         found = self.template.named(names)
@@ -73,8 +72,7 @@ class _TemplateWriter:
     def value_of(self, role: ParameterRole) -> str:
         """Return the value of the role's parameter; empty without one.
 
-        Raises:
-            CannotRepairError: it occurs twice, or holds more than text.
+        Raises CannotRepairError: it occurs twice, or holds more than text.
         """
         there = self.field_of(role)
         if there is not None and not there.is_plain:
@@ -159,8 +157,7 @@ def repair_template(
 ) -> None:
     """Add the edits for a citation template to the draft.
 
-    Raises:
-        CannotRepairError: it is left unchanged.
+    Raises CannotRepairError: it is left unchanged.
     """
     writer = _writer(page, citation)
     if remedy.condition is LinkCondition.ALIVE:

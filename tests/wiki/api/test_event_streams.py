@@ -115,7 +115,7 @@ async def _listened(stream: Stream, pauses: Pauses, count: int, **more: Any) -> 
     async with ApiTransport(user_agent="test") as wire:
         timing = ApiTiming(sleep=pauses)
         async with aclosing(
-            listen_to_stream(wire, stream.url, wikis={"dewiki"}, timing=timing, **more)
+            listen_to_stream(wire, stream.url, watched=lambda: {"dewiki"}, timing=timing, **more)
         ) as telling:
             async for told in telling:
                 found.append(told)
