@@ -197,15 +197,13 @@ def _nearest(parts: Sequence[TimeMapSegment], at: datetime | None) -> Sequence[T
         parts,
         key=lambda part: (
             not (bool(part.begins) and part.begins <= stamp <= (part.ends or stamp)),
-            _apart(part, stamp),
+            min(
+                (abs(int(each) - int(stamp)) for each in (part.begins, part.ends) if each),
+                default=10**15,
+            ),
         ),
     )
     return ordered[:PARTS_READ]
-
-
-def _apart(part: TimeMapSegment, stamp: str) -> int:
-    ends = [abs(int(each) - int(stamp)) for each in (part.begins, part.ends) if each]
-    return min(ends, default=10**15)
 
 
 AT_ONCE: Final = 50  # URLs in one question

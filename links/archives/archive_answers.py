@@ -334,7 +334,8 @@ class AnswerFilter:
             # What does not say what it is of was listed by the archive that knows.
             if not found.is_usable or is_copy_of(found, url) is False:
                 return None
-            stamp = found.timestamp if len(_whole(found.timestamp)) == 14 else entry.timestamp
+            is_padded = len(found.timestamp) < 14 or found.timestamp.endswith("0000000000")
+            stamp = entry.timestamp if is_padded else found.timestamp
             return ArchiveMemento(found.service, found.address, stamp, entry.status, entry.mime)
         if not self.is_at_home(entry.address):
             return None
@@ -347,12 +348,9 @@ class AnswerFilter:
 
 def expect_status(service: str, reply: ArchiveResponse, statuses: tuple[int, ...]) -> None:
     """Raise ArchiveUnavailableError unless the answer has one of these statuses."""
-    if reply.status in statuses:
-        return
-    said = f"it answered {reply.status}"
-    raise ArchiveUnavailableError(
-        service, ArchiveFailure.REFUSED if is_refusal(reply) else ArchiveFailure.NONSENSE, said
-    )
+    if reply.status not in statuses:
+        trouble = ArchiveFailure.REFUSED if is_refusal(reply) else ArchiveFailure.NONSENSE
+        raise ArchiveUnavailableError(service, trouble, f"it answered {reply.status}")
 
 
 def parse_answer(service: str, reply: ArchiveResponse, read: Callable[[str], T]) -> T:
@@ -371,8 +369,3 @@ def malformed_answer_error(service: str, said: str) -> ArchiveUnavailableError:
 def escape_for_path(url: str) -> str:
     """Escape a URL for use in an archive's path, so that no fragment is cut off."""
     return quote(url, safe="!$&'()*+,/:;=?@[]~%-._")
-
-
-def _whole(timestamp: str) -> str:
-    """Return the timestamp when it is precise to the second; empty when it was padded."""
-    return "" if timestamp.endswith("0000000000") else timestamp

@@ -119,9 +119,7 @@ _SERVICES: tuple[ArchiveService, ...] = (
         ),
     ),
     ArchiveService(
-        "webcite",
-        "WebCite",
-        ("webcitation.org",),
+        *("webcite", "WebCite", ("webcitation.org",)),
         "https://www.webcitation.org/{id}?url={url}",
         (
             AddressForm(r"/query(?:\.php)?\?.+", is_kept=True),
@@ -135,9 +133,7 @@ _SERVICES: tuple[ArchiveService, ...] = (
         is_made=False,
     ),
     ArchiveService(
-        "google-cache",
-        "Google's cache",
-        ("webcache.googleusercontent.com", "google.com"),
+        *("google-cache", "Google's cache", ("webcache.googleusercontent.com", "google.com")),
         "",
         (
             AddressForm(
@@ -150,18 +146,14 @@ _SERVICES: tuple[ArchiveService, ...] = (
         is_made=False,
     ),
     ArchiveService(
-        "bing-cache",
-        "Bing's cache",
-        ("cc.bingj.com",),
+        *("bing-cache", "Bing's cache", ("cc.bingj.com",)),
         "",
         (AddressForm(r"/cache\.aspx\?.+", is_kept=True),),
         fault=AddressFault.GONE,
         is_made=False,
     ),
     ArchiveService(
-        "archive-it",
-        "Archive-It",
-        ("wayback.archive-it.org", "archive-it.org"),
+        *("archive-it", "Archive-It", ("wayback.archive-it.org", "archive-it.org")),
         "https://wayback.archive-it.org/{coll}/{ts}/{url}",
         (
             # Both have moved here, with what they held.
@@ -190,16 +182,12 @@ _SERVICES: tuple[ArchiveService, ...] = (
         is_made=False,
     ),
     ArchiveService(
-        "arquivo",
-        "Arquivo.pt",
-        ("arquivo.pt",),
+        *("arquivo", "Arquivo.pt", ("arquivo.pt",)),
         "https://arquivo.pt/wayback/{ts}/{url}",
         _plain(r"/(?:wayback(?:/wayback)?|noFrame/replay)"),
     ),
     ArchiveService(
-        "loc",
-        "Library of Congress",
-        ("webarchive.loc.gov",),
+        *("loc", "Library of Congress", ("webarchive.loc.gov",)),
         "https://webarchive.loc.gov/all/{ts}/{url}",
         _plain(r"/(?:all|legacy|lcwa[A-Z]?\d{4})"),
     ),
@@ -238,23 +226,17 @@ _SERVICES: tuple[ArchiveService, ...] = (
         _plain(r"/(?:wayback|web|archivesweb|webarchives)"),
     ),
     ArchiveService(
-        "veebiarhiiv",
-        "Estonian Web Archive",
-        ("veebiarhiiv.digar.ee",),
+        *("veebiarhiiv", "Estonian Web Archive", ("veebiarhiiv.digar.ee",)),
         "https://veebiarhiiv.digar.ee/a/{ts}/{url}",
         _plain("/a"),
     ),
     ArchiveService(
-        "vefsafn",
-        "Vefsafn, Iceland",
-        ("wayback.vefsafn.is", "vefsafn.is"),
+        *("vefsafn", "Vefsafn, Iceland", ("wayback.vefsafn.is", "vefsafn.is")),
         "https://wayback.vefsafn.is/wayback/{ts}/{url}",
         _plain("(?:/is|/en)?(?:/wayback)?"),
     ),
     ArchiveService(
-        "uni-lj",
-        "Spletni arhiv, Slovenia",
-        ("nukrobi2.nuk.uni-lj.si",),
+        *("uni-lj", "Spletni arhiv, Slovenia", ("nukrobi2.nuk.uni-lj.si",)),
         "http://nukrobi2.nuk.uni-lj.si:8080/wayback/{ts}/{url}",
         _plain("/wayback"),
     ),
@@ -282,23 +264,17 @@ _SERVICES: tuple[ArchiveService, ...] = (
         ),
     ),
     ArchiveService(
-        "uk-parliament",
-        "UK Parliament Web Archive",
-        ("webarchive.parliament.uk",),
+        *("uk-parliament", "UK Parliament Web Archive", ("webarchive.parliament.uk",)),
         "https://webarchive.parliament.uk/{ts}/{url}",
         _plain("(?:/ukpwa)?"),
     ),
     ArchiveService(
-        "nlb-singapore",
-        "Web Archive Singapore",
-        ("eresources.nlb.gov.sg",),
+        *("nlb-singapore", "Web Archive Singapore", ("eresources.nlb.gov.sg",)),
         "https://eresources.nlb.gov.sg/webarchives/wayback/{ts}/{url}",
         _plain("/webarchives/wayback"),
     ),
     ArchiveService(
-        "perma",
-        "Perma.cc",
-        ("perma.cc", "perma-archives.org"),
+        *("perma", "Perma.cc", ("perma.cc", "perma-archives.org")),
         "https://perma-archives.org/warc/{ts}/{url}",
         (
             AddressForm(rf"/warc/{_AT}"),
@@ -341,9 +317,7 @@ _SERVICES: tuple[ArchiveService, ...] = (
         ),
     ),
     ArchiveService(
-        "wikiwix",
-        "Wikiwix",
-        ("archive.wikiwix.com", "wikiwix.com"),
+        *("wikiwix", "Wikiwix", ("archive.wikiwix.com", "wikiwix.com")),
         "https://archive.wikiwix.com/cache/{ts}/{url}",
         (
             AddressForm(rf"/cache/{_AT}"),
@@ -355,17 +329,13 @@ _SERVICES: tuple[ArchiveService, ...] = (
         ),
     ),
     ArchiveService(
-        "freezepage",
-        "FreezePage",
-        ("freezepage.com",),
+        *("freezepage", "FreezePage", ("freezepage.com",)),
         "https://www.freezepage.com/{id}",
         (AddressForm(r"/(?P<id>\d{10}[A-Z]{10})(?:[/?].*)?"),),
         is_made=False,
     ),
     ArchiveService(
-        "conifer",
-        "Conifer, once Webrecorder.io",
-        ("conifer.rhizome.org", "webrecorder.io"),
+        *("conifer", "Conifer, once Webrecorder.io", ("conifer.rhizome.org", "webrecorder.io")),
         "",
         (
             AddressForm(
@@ -376,9 +346,7 @@ _SERVICES: tuple[ArchiveService, ...] = (
         is_made=False,
     ),
     ArchiveService(
-        "ukwa",
-        "UK Web Archive",
-        ("webarchive.org.uk",),
+        *("ukwa", "UK Web Archive", ("webarchive.org.uk",)),
         "https://www.webarchive.org.uk/wayback/archive/{ts}/{url}",
         (
             *_plain(r"/wayback(?:/[a-z]{2})?/archive"),
@@ -386,9 +354,7 @@ _SERVICES: tuple[ArchiveService, ...] = (
         ),
     ),
     ArchiveService(
-        "ghostarchive",
-        "Ghost Archive",
-        ("ghostarchive.org",),
+        *("ghostarchive", "Ghost Archive", ("ghostarchive.org",)),
         "https://ghostarchive.org/archive/{ts}/{url}",
         (
             AddressForm(rf"/archive/{_AT}"),
@@ -410,9 +376,7 @@ _SERVICES: tuple[ArchiveService, ...] = (
         is_made=False,
     ),
     ArchiveService(
-        "memento",
-        "Memento Time Travel",
-        ("timetravel.mementoweb.org", "mementoweb.org"),
+        *("memento", "Memento Time Travel", ("timetravel.mementoweb.org", "mementoweb.org")),
         "https://timetravel.mementoweb.org/memento/{ts}/{url}",
         (
             AddressForm(rf"/(?:memento|reconstruct|api/json)/{_AT}"),
@@ -424,23 +388,17 @@ _SERVICES: tuple[ArchiveService, ...] = (
         ),
     ),
     ArchiveService(
-        "yorku",
-        "York University Libraries",
-        ("digital.library.yorku.ca",),
+        *("yorku", "York University Libraries", ("digital.library.yorku.ca",)),
         "https://digital.library.yorku.ca/wayback/{ts}/{url}",
         _plain("/wayback"),
     ),
     ArchiveService(
-        "padicat",
-        "Padicat, Catalonia",
-        ("padi.cat",),
+        *("padicat", "Padicat, Catalonia", ("padi.cat",)),
         "http://padi.cat:8080/wayback/{ts}/{url}",
         _plain("/wayback"),
     ),
     ArchiveService(
-        "megalodon",
-        "Megalodon, Japan",
-        ("megalodon.jp", "gyo.tc"),
+        *("megalodon", "Megalodon, Japan", ("megalodon.jp", "gyo.tc")),
         "https://megalodon.jp/{ts}/{url}",
         (
             AddressForm(
@@ -451,9 +409,7 @@ _SERVICES: tuple[ArchiveService, ...] = (
         is_made=False,
     ),
     ArchiveService(
-        "webarchiv-cz",
-        "Webarchiv, Czech Republic",
-        ("wayback.webarchiv.cz",),
+        *("webarchiv-cz", "Webarchiv, Czech Republic", ("wayback.webarchiv.cz",)),
         "https://wayback.webarchiv.cz/wayback/{ts}/{url}",
         _plain("/wayback"),
     ),

@@ -86,9 +86,9 @@ async def check_copy(
     asked = address
     try:
         for _ in range(HOPS):
-            reply = await asker.ask(
-                _door(service, asked), ArchiveRequest(asked, is_head_enough=True)
-            )
+            # Unknown hosts do not wait for each other.
+            queue = authority_of(asked) if service == OTHER else service
+            reply = await asker.ask(queue, ArchiveRequest(asked, is_head_enough=True))
             target = reply.headers.get("location", "")
             if reply.status not in REDIRECTS or not target:
                 seen = _judged(service, reply, asked, url)
@@ -103,11 +103,6 @@ async def check_copy(
     except (BadUrlError, ValueError):
         return CopyCheckResult(CopyVerdict.UNCLEAR, note="it leads to what is no address")
     return CopyCheckResult(CopyVerdict.UNCLEAR, note="it leads on and on")
-
-
-def _door(service: str, address: str) -> str:
-    """Return the queue name of a request; unknown hosts do not wait for each other."""
-    return authority_of(address) if service == OTHER else service
 
 
 def _strayed(

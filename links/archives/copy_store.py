@@ -26,14 +26,10 @@ UNCLEAR_DAYS: Final = 7  # until a copy is looked at again about which nothing c
 
 
 DEAD: Final = frozenset((LinkState.DEAD, LinkState.PERMADEAD, LinkState.USURPED))
-
-
 # As the index `link_urls_lost` has it: a condition whose values are given later could not use it.
 _DEAD: Final = "link_urls.state IN (3, 5, 8)"
 _DYING: Final = "link_urls.state = 2"
 _LIVING: Final = "link_urls.state = 1"
-
-
 _AT_ONCE: Final = 500  # rows of one query
 
 
@@ -181,8 +177,13 @@ def choose_copy(
         )
     if choice.address:
         copy = parse_chosen_copy(choice.address, url.url, own=own)
+    elif choice.service in {kept.service for kept in there}:
+        copy = ArchiveMemento(choice.service, "", "")
     else:
-        copy = ArchiveMemento(_named(choice.service, there), "", "")
+        known = ", ".join(kept.service for kept in there) or "none"
+        raise InputError(
+            f"Name the archive in which no version is to be chosen; it has copies in: {known}."
+        )
     if choice.service and copy.service != choice.service:
         raise InputError(
             f"That address is of the archive {copy.service}, and not of {choice.service[:80]}."
@@ -357,17 +358,11 @@ def put_versions(
 ) -> None:
     """Store further versions for citations of other days (B06), except where a person chose one."""
     by_person = {each.service for each in copies_of_url(connection, url_id) if each.chosen_by}
-    rows = [
-        {
-            "url_id": url_id,
-            "service": copy.service,
-            "address": copy.address,
-            "timestamp": copy.timestamp,
-            "found_day": day,
-        }
-        for copy in {each.address: each for each in found}.values()
-        if copy.service not in by_person
-    ]
+    rows = []
+    for copy in {each.address: each for each in found}.values():
+        if copy.service not in by_person:
+            row = {"url_id": url_id, "service": copy.service, "address": copy.address}
+            rows.append(row | {"timestamp": copy.timestamp, "found_day": day})
     upsert(connection, copy_versions, ("url_id", "service", "address"), rows)
 
 
@@ -413,15 +408,6 @@ class ArchiveCopies:
         if copy.service not in there or not there[copy.service].address:
             put_copies(connection, url.id, [copy], day_of(now))
         return copy.service
-
-
-def _named(service: str, there: Sequence[StoredCopy]) -> str:
-    if service in {kept.service for kept in there}:
-        return service
-    known = ", ".join(kept.service for kept in there) or "none"
-    raise InputError(
-        f"Name the archive in which no version is to be chosen; it has copies in: {known}."
-    )
 
 
 def _row(

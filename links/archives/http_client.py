@@ -90,7 +90,11 @@ class HttpFetch:
             target = reply.headers.get("location", "")
             if reply.status not in REDIRECTS or not target or not question.hops:
                 return reply
-            following = _joined(url, target)
+            try:
+                following = fetch_key(urljoin(url, target), allow_single_label=True)
+            except (BadUrlError, ValueError) as error:
+                said = "it leads to what is no address"
+                raise NoReplyError(ArchiveFailure.NONSENSE, said) from error
             if authority_of(following) != authority_of(url):
                 headers = {k: v for k, v in headers.items() if k.lower() not in _PRIVATE}
             if reply.status in (301, 302, 303) and method == "POST":
@@ -142,14 +146,6 @@ async def _read(content: aiohttp.StreamReader, limit: int, *, cut: bool) -> byte
     return bytes(kept)
 
 
-def _joined(url: str, target: str) -> str:
-    """Resolve a redirect target; NoReplyError when it is no URL."""
-    try:
-        return fetch_key(urljoin(url, target), allow_single_label=True)
-    except (BadUrlError, ValueError) as error:
-        raise NoReplyError(ArchiveFailure.NONSENSE, "it leads to what is no address") from error
-
-
 class _CheckedResolver(AbstractResolver):
     """Resolver that returns only permitted addresses."""
 
@@ -198,7 +194,17 @@ class _CheckedResolver(AbstractResolver):
             why = "" if is_trusted else self._rules.policy.against(host, address)
             said = said or why
             if not why and family in (socket.AF_UNSPEC, _family(address)):
-                fine.append(_result(host, unmap_ipv4(address), port))
+                plain = unmap_ipv4(address)
+                fine.append(
+                    ResolveResult(
+                        hostname=host,
+                        host=str(plain),
+                        port=port,
+                        family=_family(plain),
+                        proto=socket.IPPROTO_TCP,
+                        flags=socket.AI_NUMERICHOST,
+                    )
+                )
         if not fine:
             raise OSError(said or f"{host} has no address that can be asked.")
         return fine
@@ -218,14 +224,3 @@ def _endpoint(origin: str) -> tuple[str, int] | None:
 
 def _family(address: Address) -> socket.AddressFamily:
     return socket.AF_INET if unmap_ipv4(address).version == 4 else socket.AF_INET6
-
-
-def _result(host: str, address: Address, port: int) -> ResolveResult:
-    return ResolveResult(
-        hostname=host,
-        host=str(address),
-        port=port,
-        family=_family(address),
-        proto=socket.IPPROTO_TCP,
-        flags=socket.AI_NUMERICHOST,
-    )

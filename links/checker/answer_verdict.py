@@ -87,7 +87,12 @@ def read_status(status: int, mime: str, length: int | None, body: bytes) -> Stat
     if kind:
         verdict = CheckVerdict.OK if kind == mime and body else CheckVerdict.SUSPECT
         return StatusReading(StatusCode.CORRECTED, verdict, f"false status: {status} with {kind}")
-    if _is_too_long(status, mime, size):
+    is_too_long = (
+        size > _ERROR_PAGE_BYTES
+        if status in _FAULTS
+        else mime == "text/plain" and size > _ERROR_TEXT_BYTES
+    )
+    if is_too_long:
         return StatusReading(
             StatusCode.CORRECTED, CheckVerdict.SUSPECT, f"false status: {status} with {size} bytes"
         )
@@ -107,12 +112,6 @@ def _is_document(mime: str) -> bool:
     if not mime or mime == "application/octet-stream" or mime.startswith(_PLACEHOLDERS):
         return False
     return not is_textual(mime)
-
-
-def _is_too_long(status: int, mime: str, size: int) -> bool:
-    if status in _FAULTS:
-        return size > _ERROR_PAGE_BYTES
-    return mime == "text/plain" and size > _ERROR_TEXT_BYTES
 
 
 RETRY_LIMIT_S = 604_800.0  # what a host asks for beyond a week is a week
@@ -168,13 +167,11 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
         verdict = says.verdict
         if trace.hops and verdict is CheckVerdict.INVALID:
             verdict = CheckVerdict.SUSPECT
-        return replace(
-            finding,
-            code=says.code,
-            verdict=verdict,
-            note=note,
-            whole_host=says.whole_host and not trace.hops and _is_all_of_host(trouble, trace.url),
-        )
+        # A DNS failure is of the whole host, one on an unusual port may not be.
+        target = request_target(trace.url)
+        is_all = trouble.startswith("dns") or target.authority == target.host
+        whole_host = says.whole_host and not trace.hops and is_all
+        return replace(finding, code=says.code, verdict=verdict, note=note, whole_host=whole_host)
     assert answer is not None
     return _of_answer(finding, trace, answer, now)
 
@@ -214,12 +211,6 @@ def refresh_target(trace: ProbeTrace) -> str:
     if said or b"refresh" not in answer.body[:32_768].lower():
         return said
     return page_refresh_target(parse_page_excerpt(answer.body, answer.head.first("content-type")))
-
-
-def _is_all_of_host(trouble: FetchFailure, url: str) -> bool:
-    """Return True when a failure affects the whole host: a DNS failure does, one on an unusual port may not."""
-    target = request_target(url)
-    return trouble.startswith("dns") or target.authority == target.host
 
 
 def _of_answer(

@@ -26,8 +26,8 @@ from links.checker.check_leases import ALL_HOSTS, HostShare
 from links.checker.due_urls import DueUrl
 from links.checker.fetch_errors import FetchFailure
 from links.checker.host_turns import HostTurns
+from links.checker.http_probe import LinkProber
 from links.checker.outage_guard import ControlChecks, OutageGuard
-from links.checker.probe_protocol import LinkProber
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult
 from links.checker.result_writer import LeaseHolder, ResultBatch, ResultWriter
 from links.checker.timetable import CheckTurn, Timetable, TurnAction
@@ -107,16 +107,12 @@ class CheckRun:
     ) -> None:
         """Create a run; `on_kept` is called with stored results."""
         self.tally = CheckTally()
-        self._desk = means.desk
-        self._looks = means.looks
-        self._turns = means.turns
-        self._tenure = means.tenure
+        self._means = means
         self._plan = plan
         self._connections = plan.connections
         self._rules = replace(
             plan.rules, settings=lambda url, key: means.marks.current().setting(url, key)
         )
-        self._clock = means.clock
         self._on_kept = on_kept
         self._polled_at = -math.inf
         room = min(max(plan.connections * 20, 2 * plan.host_room), _ROOM)
@@ -156,29 +152,31 @@ class CheckRun:
 
         Raises LeaseLostError when another checker has our hosts, TransientError after too long an outage.
         """
-        now = self._clock.now()
+        now = self._means.clock.now()
         today = day_of(now)
         self._is_named = named is not None
         await self._learn_gaps(today)
         if named is None:
-            made = await self._desk.write(
+            made = await self._means.desk.write(
                 lambda rows: check_schedule.begin_run(rows, self._plan.part, horizon=today, now=now)
             )
             self._feed.begin(today)
         else:
-            made = await self._desk.write(
+            made = await self._means.desk.write(
                 lambda rows: check_schedule.begin_named_run(rows, len(named), now=now)
             )
             self._feed.begin_named(named)
         self.tally.due = made.due - made.done
         self._keeper = ResultWriter(
-            *(self._desk, self._rules, self._tenure, made), horizon=today, on_kept=self._kept
+            *(self._means.desk, self._rules, self._means.tenure, made),
+            horizon=today,
+            on_kept=self._kept,
         )
         # Feed, look, keep and hold the leases side by side; the first that fails ends all.
         helpers = [
             asyncio.create_task(self._keeper.run(), name="keeper"),
             asyncio.create_task(self._feeding(), name="feed"),
-            asyncio.create_task(self._tenure.run(), name="tenure"),
+            asyncio.create_task(self._means.tenure.run(), name="tenure"),
             asyncio.create_task(self._watch(stop), name="stop"),
         ]
         looking = asyncio.create_task(self._looking(self._keeper), name="looks")
@@ -188,7 +186,7 @@ class CheckRun:
             _raise_first(everything)
             self._keeper.close()
             if self._stopping:
-                self._desk.patience_s = min(self._desk.patience_s, _GIVE_UP_S)
+                self._means.desk.patience_s = min(self._means.desk.patience_s, _GIVE_UP_S)
             await asyncio.wait([helpers[0], helpers[2]], return_when=asyncio.FIRST_COMPLETED)
             _raise_first(everything)
         finally:
@@ -197,17 +195,17 @@ class CheckRun:
             await asyncio.gather(*everything, *self._active, return_exceptions=True)
         self.tally.active = self.tally.waiting = 0
         if self.tally.is_complete:
-            await self._desk.write(
-                lambda rows: check_schedule.end_run(rows, made.id, now=self._clock.now())
+            await self._means.desk.write(
+                lambda rows: check_schedule.end_run(rows, made.id, now=self._means.clock.now())
             )
         return self.tally
 
     async def _learn_gaps(self, today: int) -> None:
         """Set longer gaps for hosts with earlier rate limits; read once a day."""
-        gaps = self._turns.gaps
+        gaps = self._means.turns.gaps
         if gaps.learned_day == today:
             return
-        for host in await self._desk.read_aside(
+        for host in await self._means.desk.read_aside(
             lambda rows: hosts_that_limit(rows, day=today, limit=_LIMITED_HOSTS)
         ):
             gaps.begin_slowly(host)
@@ -216,7 +214,7 @@ class CheckRun:
     async def _watch(self, stop: asyncio.Event) -> None:
         await stop.wait()
         self._stopping = True
-        self._turns.close()
+        self._means.turns.close()
         self._changed.set()
 
     async def _feeding(self) -> None:
@@ -239,13 +237,13 @@ class CheckRun:
         """Read some due URLs; return False when there was nothing to read."""
         if self._stopping:
             return False
-        now = self._clock.monotonic()
+        now = self._means.clock.monotonic()
         if not self._is_named and now - self._polled_at >= _POLL_S:
             self._polled_at = now
             await self._feed.fill_urgent()
         if not self._feed.has_work:
             return False
-        await self._feed.fill(day_of(self._clock.now()))
+        await self._feed.fill(day_of(self._means.clock.now()))
         return True
 
     async def _looking(self, keeper: ResultWriter) -> None:
@@ -261,7 +259,7 @@ class CheckRun:
             if self._is_only_held:
                 self._keep_held(keeper)
                 continue
-            left = wake - self._clock.monotonic()
+            left = wake - self._means.clock.monotonic()
             try:
                 async with asyncio.timeout(None if math.isinf(left) else max(left, 0.0)):
                     await self._changed.wait()
@@ -274,7 +272,7 @@ class CheckRun:
 
     @property
     def _doubts(self) -> bool:
-        return self._guard.doubts and self._clock.monotonic() >= self._trusted_until
+        return self._guard.doubts and self._means.clock.monotonic() >= self._trusted_until
 
     @property
     def _is_only_held(self) -> bool:
@@ -297,13 +295,13 @@ class CheckRun:
     def _has_room(self) -> bool:
         """Return True when one more check may start: those that wait for their hosts hold no connection."""
         looks = len(self._active)
-        asking = looks - self._turns.parked
+        asking = looks - self._means.turns.parked
         return asking < self._connections and looks < self._connections * _LOOKS_EACH
 
     def _begin_looks(self, keeper: ResultWriter) -> float:
         """Start all checks that may start now; return the time of the next attempt."""
-        now = self._clock.monotonic()
-        if not self._tenure.is_valid:
+        now = self._means.clock.monotonic()
+        if not self._means.tenure.is_valid:
             return now + 1.0
         if self._doubts:
             return math.inf
@@ -328,8 +326,8 @@ class CheckRun:
                 assert turn.finding is not None
                 self._found(turn.payload, turn.finding, keeper)
             case TurnAction.LATER:
-                wait_s = min(max(turn.until - self._clock.monotonic(), 0.0), 366 * 86_400)
-                now = self._clock.now()
+                wait_s = min(max(turn.until - self._means.clock.monotonic(), 0.0), 366 * 86_400)
+                now = self._means.clock.now()
                 due_day = max(day_of(now + timedelta(seconds=wait_s)), day_of(now) + 1)
                 self._feed.forget_host(url.host_id)
                 keeper.put_later(url, due_day)
@@ -347,7 +345,7 @@ class CheckRun:
         finally:
             try:
                 # Note what a look has found, if anything.
-                counts = self._table.done(turn, self._clock.monotonic(), finding)
+                counts = self._table.done(turn, self._means.clock.monotonic(), finding)
                 url = turn.payload.url
                 if finding is None:
                     self._feed.release(url)
@@ -363,11 +361,11 @@ class CheckRun:
 
     def _ask_fewer(self) -> None:
         """Limit concurrency after this process ran out of file descriptors."""
-        now = self._clock.monotonic()
+        now = self._means.clock.monotonic()
         if now - self._fewer_at < _FEWER_EACH_S:
             return  # of the same burst
         self._fewer_at = now
-        self._connections = self._turns.ask_fewer()
+        self._connections = self._means.turns.ask_fewer()
         if now - self._files_told_at >= _TELL_FILES_S:
             self._files_told_at = now
             _LOG.error(
@@ -379,7 +377,7 @@ class CheckRun:
     def _found(self, candidate: CheckCandidate, finding: CheckResult, keeper: ResultWriter) -> None:
         """Store a result and those held back, unless an own outage is suspected."""
         url = candidate.url
-        now = self._clock.now()
+        now = self._means.clock.now()
         result = UrlCheckResult(url.id, finding, now)
         for each in self._guard.take(url, result):
             keeper.put(*each)
@@ -389,13 +387,13 @@ class CheckRun:
     async def _settle_doubt(self, keeper: ResultWriter) -> None:
         """Wait until control hosts show that the network works."""
         if await self._controls.somebody_answers():
-            self._trusted_until = self._clock.monotonic() + _TRUST_S
+            self._trusted_until = self._means.clock.monotonic() + _TRUST_S
             self._keep_held(keeper)
             return
         _LOG.warning("Nobody answers, not even hosts that did lately: our network may be down.")
-        began = self._clock.monotonic()
+        began = self._means.clock.monotonic()
         while not self._stopping and not await self._controls.somebody_answers():
-            if self._clock.monotonic() - began > self._desk.patience_s:
+            if self._means.clock.monotonic() - began > self._means.desk.patience_s:
                 raise TransientError(
                     "Nobody answers any more, not even hosts that did lately: mend this machine's "
                     "network, then run the same command again; what was due still is."
@@ -425,9 +423,9 @@ class CheckRun:
         """Run a check; return None when it got no turn before the end of the run."""
         url = candidate.url
         try:
-            with self._turns.look() as look:
+            with self._means.turns.look() as look:
                 try:
-                    return await self._looks.probe(
+                    return await self._means.looks.probe(
                         url.url,
                         get_only=candidate.get_only,
                         compare=partial(wants_sibling, url, is_beside=candidate.is_beside),

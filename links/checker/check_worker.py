@@ -24,8 +24,7 @@ from links.checker.check_leases import HostShare, LeaseHeldError
 from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnKept
 from links.checker.due_urls import next_due_day
 from links.checker.host_turns import HostTurns
-from links.checker.http_probe import HttpProber
-from links.checker.probe_protocol import LinkProber
+from links.checker.http_probe import HttpProber, LinkProber
 from links.checker.result_store import CheckRules
 from links.checker.result_writer import LEASE_S, LeaseHolder
 from links.feedback.marks import LiveMarks, apply_marks

@@ -268,7 +268,11 @@ class ConnectionOpener:
         return tuple(first), port
 
     async def _connected(self, addresses: Addresses, port: int, limit_s: float) -> socket.socket:
-        infos = [_info(address, port) for address in addresses]
+        stream = (socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+        infos = [
+            (socket.AF_INET if each.version == 4 else socket.AF_INET6, *stream, (str(each), port))
+            for each in addresses
+        ]
         try:
             async with asyncio.timeout(max(limit_s, 0)):
                 return await aiohappyeyeballs.start_connection(
@@ -313,13 +317,6 @@ class _StrictError(Exception):
     def __init__(self, fault: str) -> None:
         super().__init__(fault)
         self.fault = fault
-
-
-def _info(
-    address: Address, port: int
-) -> tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int]]:
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    return family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (str(address), port)
 
 
 def _failure_of(error: OSError) -> FetchFailure:

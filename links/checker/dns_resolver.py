@@ -112,19 +112,16 @@ class DnsResolver:
         try:
             async with self._room:
                 found = await self._believed(await self._both(host))
-            self._remember(host, found)
+            # What ran out of files says nothing of the host.
+            if not isinstance(found, NoAnswerError) or found.trouble is not FetchFailure.NO_FILES:
+                lifetime = NOT_FOUND_S if isinstance(found, NoAnswerError) else FOUND_S
+                self._known.pop(host, None)  # so that it goes to the end, as the newest
+                if len(self._known) >= CACHE_SIZE:
+                    del self._known[next(iter(self._known))]
+                self._known[host] = (self._monotonic() + lifetime, found)
             return found
         finally:
             del self._asked[host]
-
-    def _remember(self, host: str, found: LookupResult) -> None:
-        if isinstance(found, NoAnswerError) and found.trouble is FetchFailure.NO_FILES:
-            return  # it says nothing of the host
-        lifetime = NOT_FOUND_S if isinstance(found, NoAnswerError) else FOUND_S
-        self._known.pop(host, None)  # so that it goes to the end, as the newest
-        if len(self._known) >= CACHE_SIZE:
-            del self._known[next(iter(self._known))]
-        self._known[host] = (self._monotonic() + lifetime, found)
 
     async def _believed(self, found: LookupResult) -> LookupResult:
         """Return the answer, unless our own name server is at fault."""

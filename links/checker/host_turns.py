@@ -43,7 +43,7 @@ _LOOK: ContextVar[ActiveCheck] = ContextVar("look")
 
 
 class HostTurns:
-    """The `links.checker.probe_protocol.RequestLimiter` of one checker. Bound to one event loop.
+    """The `links.checker.http_probe.RequestLimiter` of one checker. Bound to one event loop.
 
     `gaps` are between requests to one host, `parked` counts checks that wait for their host, and
     `on_parked` is called when such a wait begins.
@@ -86,8 +86,14 @@ class HostTurns:
         """Wait until a request to the host is allowed. Only within `look`."""
         look = _LOOK.get()
         self._let_go(look)
-        there = self._host(host)
-        if self._closed or self._wait_for(host, there) > self._longest_wait_s:
+        there = self._hosts.get(host)
+        if there is None:
+            if len(self._hosts) >= _FORGET_AT:
+                self._forget()
+            there = self._hosts[host] = _HostQueue()
+        ahead = len(there.waiting) + there.is_taken
+        wait_s = max(there.free_at - self._monotonic(), 0.0) + ahead * self.gaps.of(host)
+        if self._closed or wait_s > self._longest_wait_s:
             self._end(look)
             await asyncio.sleep(0)  # it is cancelled here
         self._waiting.add(look)
@@ -125,18 +131,6 @@ class HostTurns:
         self._closed = True
         for look in list(self._waiting):
             self._end(look)
-
-    def _wait_for(self, host: str, there: _HostQueue) -> float:
-        ahead = len(there.waiting) + there.is_taken
-        return max(there.free_at - self._monotonic(), 0.0) + ahead * self.gaps.of(host)
-
-    def _host(self, host: str) -> _HostQueue:
-        there = self._hosts.get(host)
-        if there is None:
-            if len(self._hosts) >= _FORGET_AT:
-                self._forget()
-            there = self._hosts[host] = _HostQueue()
-        return there
 
     async def _connect(self, look: ActiveCheck) -> None:
         """Wait until the check may have a connection."""

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 from links.check_result import CheckMethod, CheckResult, CheckVerdict
 from links.checker.due_urls import DueUrl
 from links.checker.host_turns import HostTurns
-from links.checker.probe_protocol import LinkProber
+from links.checker.http_probe import LinkProber
 from links.checker.result_store import UrlCheckResult
 from links.registry.schema import hosts, urls
 from links.registry.thread import RegistryThread

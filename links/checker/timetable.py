@@ -362,7 +362,8 @@ class Timetable(Generic[P]):
 
     def _learn(self, host: _TimetableHost[P], url_id: int, finding: CheckResult) -> None:
         """Mark the host as failed when its URLs fail alike; clear it when it answers."""
-        if not _is_host_wide(finding):
+        is_failure = finding.verdict in (CheckVerdict.FAILING, CheckVerdict.GONE)
+        if not is_failure or not (finding.whole_host or finding.code == StatusCode.BAD_GATEWAY):
             if host.alike:
                 host.code = -1
                 host.alike.clear()
@@ -388,10 +389,3 @@ class Timetable(Generic[P]):
             turn._replace(move=TurnAction.LATER, until=host.ready) for _, turn in host.queue
         )
         host.queue.clear()
-
-
-def _is_host_wide(finding: CheckResult) -> bool:
-    """Return True when the result may apply to all URLs of its host."""
-    if finding.verdict is not CheckVerdict.FAILING and finding.verdict is not CheckVerdict.GONE:
-        return False
-    return finding.whole_host or finding.code == StatusCode.BAD_GATEWAY

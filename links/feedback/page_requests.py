@@ -103,7 +103,9 @@ def find_page_requests(
             reader, {"wiki": wiki_id, **asked}
         ):
             state = RequestState.DONE if is_done else RequestState.QUEUED
-            keys = _parted(bytes(links or b""))
+            packed = bytes(links or b"")
+            starts = range(0, len(packed), KEY_BYTES)
+            keys = tuple(packed[at : at + KEY_BYTES] for at in starts)
             found[RequestedPage(page_id, title)] = PageRequestFacts(
                 state, day if is_done else None, keys
             )
@@ -191,10 +193,6 @@ def _states(connection: Connection, wiki_id: int) -> dict[RequestedPage, tuple[i
     """Return (day, read) of each requested page of the wiki."""
     rows = OF_WIKI.rows(connection, {"wiki": wiki_id})
     return {RequestedPage(page_id, title): (day, bool(done)) for page_id, title, day, done in rows}
-
-
-def _parted(keys: bytes) -> tuple[bytes, ...]:
-    return tuple(keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES))
 
 
 def _is_over(asked_day: int, is_done: bool, day: int) -> bool:  # noqa: FBT001 a row's columns

@@ -190,7 +190,8 @@ def search_links(
                 break
             if candidate[1].id in good:
                 found.append(candidate)
-            place = _place_at(candidate)
+            host, row = candidate
+            place = SearchPosition(host.order, host.id, row.head, row.id)
         looked_at += len(part.links) + len(part.hosts)
         if is_over and part.is_whole:
             place = SearchPosition(part.hosts[-1].order, part.hosts[-1].id, LAST_CHARACTER, 1)
@@ -200,7 +201,9 @@ def search_links(
     citing = _citing(rows, wanted, [row.id for _, row in found if row.id not in hidden.citing])
     citing |= hidden.citing
     links = tuple(_link(host, row, citing.get(row.id, [])) for host, row in found)
-    return LinkSearchResult(links, "" if is_over else _cursor(place), looked_at)
+    text = json.dumps(place, ensure_ascii=False, separators=(",", ":"))
+    cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return LinkSearchResult(links, "" if is_over else cursor, looked_at)
 
 
 def _wanted_of(
@@ -316,16 +319,6 @@ def _link(host: SearchHost, row: SearchRow, citing: Sequence[CitingPage]) -> Fou
     shown = tuple(citing[:PAGES_SHOWN])
     more = len(citing) > PAGES_SHOWN
     return FoundLink(row.id, url, LinkState(row.state), row.code, row.checked_day, shown, more)
-
-
-def _place_at(candidate: tuple[SearchHost, SearchRow]) -> SearchPosition:
-    host, row = candidate
-    return SearchPosition(host.order, host.id, row.head, row.id)
-
-
-def _cursor(place: SearchPosition) -> str:
-    text = json.dumps(place, ensure_ascii=False, separators=(",", ":"))
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def _place_of(after: str) -> SearchPosition:

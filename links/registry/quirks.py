@@ -12,11 +12,11 @@ all its subdomains as well; a subdomain may have its own.
 A check confirms a host's quirk, refutes it, or does neither; a refuted one is deleted at once.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, delete, select, tuple_
+from sqlalchemy import Connection, Table, delete, select, tuple_
 
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectHop, StatusCode
 from links.registry.schema import host_quirks, hosts, url_quirks, urls
@@ -200,12 +200,9 @@ def write_host_quirks(
     connection: Connection, seen: Mapping[tuple[int, HostQuirk], bool], *, day: int
 ) -> None:
     """Store observed host quirks, by host id and kind."""
-    there = {
-        (row.host_id, row.kind): QuirkRow(row.first_day, row.last_day)
-        for row in _rows(connection, host_quirks, host_quirks.c.host_id, seen)
-    }
-    settled = settle_quirks(
-        there,
+    _write(
+        connection,
+        host_quirks,
         {
             (host_id, int(kind)): "" if is_there else None
             for (host_id, kind), is_there in seen.items()
@@ -213,47 +210,46 @@ def write_host_quirks(
         day=day,
         over=lambda key, row: is_over(HostQuirk(key[1]), row.first_day, row.last_day, day),
     )
-    _remove(connection, host_quirks, settled.gone)
-    rows = [
-        {"host_id": host_id, "kind": kind, "first_day": row.first_day, "last_day": row.last_day}
-        for (host_id, kind), row in settled.written.items()
-    ]
-    upsert(connection, host_quirks, ("host_id", "kind"), rows)
 
 
 def write_url_quirks(
     connection: Connection, seen: Mapping[tuple[int, UrlQuirk], str], *, day: int
 ) -> None:
     """Store observed URL quirks, by URL id and kind; an empty text deletes the quirk."""
-    there = {
-        (row.url_id, row.kind): QuirkRow(row.first_day, row.last_day, row.value)
-        for row in _rows(connection, url_quirks, url_quirks.c.url_id, seen)
-    }
-    settled = settle_quirks(
-        there,
+    _write(
+        connection,
+        url_quirks,
         {(url_id, int(kind)): value or None for (url_id, kind), value in seen.items()},
         day=day,
         over=lambda _key, row: is_url_quirk_over(row.last_day, day),
     )
-    _remove(connection, url_quirks, settled.gone)
+
+
+def _write(
+    connection: Connection,
+    table: Table,
+    seen: Mapping[_Key, str | None],
+    *,
+    day: int,
+    over: Callable[[_Key, QuirkRow], bool],
+) -> None:
+    owner, kind = table.primary_key.columns
+    columns = [name for name in QuirkRow._fields if name in table.c]
+    asked = select(owner, kind, *(table.c[name] for name in columns))
+    held = {
+        (row[0], row[1]): QuirkRow(*row[2:])
+        for some in batches(sorted({number for number, _ in seen}))
+        for row in connection.execute(asked.where(owner.in_(some)))
+    }
+    settled = settle_quirks(held, seen, day=day, over=over)
+    for keys in batches(settled.gone):
+        connection.execute(delete(table).where(tuple_(owner, kind).in_(keys)))
+    names = (owner.name, kind.name)
     rows = [
-        {"url_id": url_id, "kind": kind, **row._asdict()}
-        for (url_id, kind), row in settled.written.items()
+        dict(zip((*names, *columns), (*key, *row), strict=False))
+        for key, row in settled.written.items()
     ]
-    upsert(connection, url_quirks, ("url_id", "kind"), rows)
-
-
-def _rows(
-    connection: Connection, table: Table, column: ColumnElement[int], seen: Iterable[_Key]
-) -> Iterator[Row[Any]]:
-    for some in batches(sorted({number for number, _ in seen})):
-        yield from connection.execute(select(table).where(column.in_(some)))
-
-
-def _remove(connection: Connection, table: Table, keys: Sequence[_Key]) -> None:
-    first, second = table.primary_key.columns
-    for some in batches(keys):
-        connection.execute(delete(table).where(tuple_(first, second).in_(some)))
+    upsert(connection, table, names, rows)
 
 
 _PERMANENT = (301, 308)

@@ -26,7 +26,7 @@ from classify.redirect_target import (
 )
 from links.checker.answer_verdict import RETRY_LIMIT_S, retry_after_s
 from links.checker.http_exchange import PLAIN_BYTES, dechunked, decoded
-from links.checker.redirect_chain import COOKIES, ChainCookies
+from links.checker.http_probe import COOKIES, ChainCookies
 from net.http_head import LenientHead, end_of_head, may_begin, parse_head
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

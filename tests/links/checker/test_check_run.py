@@ -13,7 +13,7 @@ from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCod
 from links.checker import check_worker, result_writer
 from links.checker.check_run import CheckRun, CheckTally
 from links.checker.due_urls import DueUrl
-from links.checker.probe_protocol import LinkProber
+from links.checker.http_probe import LinkProber
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
 from links.checker.timetable import Timetable
 from links.checker.timetable_feed import TimetableFeed, checks_sibling, uses_get
