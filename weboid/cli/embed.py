@@ -282,18 +282,17 @@ def _add(total: SiteMarkResult, done: SiteMarkResult, root: Path | None) -> None
 
 
 def _say(total: SiteMarkResult, lookup: LinkLookup, *, check: bool, output: Output) -> None:
-    if output.is_json:
-        facts = {
-            "pages": total.pages,
-            "links": total.links,
-            "changed": total.changed,
-            "copied": total.copied,
-            "unanswered": total.unanswered,
-            "passed_over": total.passed_over,
-            "front": lookup.failure or None,
-            "check": check,
-        }
-        click.echo(json.dumps(facts))
+    facts = {
+        "pages": total.pages,
+        "links": total.links,
+        "changed": total.changed,
+        "copied": total.copied,
+        "unanswered": total.unanswered,
+        "passed_over": total.passed_over,
+        "front": lookup.failure or None,
+        "check": check,
+    }
+    if output.json(facts):
         return
     for name in total.changed[:_SHOWN] if check else ():
         click.echo(f"would change  {clean(name)}")

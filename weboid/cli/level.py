@@ -1,7 +1,6 @@
 """`weboid level`: playback and storage levels, and the rights of editors to change them."""
 
 import getpass
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -260,17 +259,16 @@ def _decide(
             check(targets, level, actor=by)
         else:
             decide(targets, level, actor=by, now=_CLOCK.now(), reason=reason)
-    if output.is_json:
-        changes = [
-            {
-                **_target_facts(target),
-                "kind": _kind(is_stored=is_stored),
-                "level": level,
-                "before": None if held is None else held.level,
-            }
-            for target, held in before.items()
-        ]
-        click.echo(json.dumps({"changes": changes, "actor": str(by), "dry_run": dry_run}))
+    changes = [
+        {
+            **_target_facts(target),
+            "kind": _kind(is_stored=is_stored),
+            "level": level,
+            "before": None if held is None else held.level,
+        }
+        for target, held in before.items()
+    ]
+    if output.json({"changes": changes, "actor": str(by), "dry_run": dry_run}):
         return ExitCode.OK
     of = "stored " if is_stored else ""
     for target, held in before.items():
@@ -308,14 +306,13 @@ def show_command(
         rules = book.now()
     ruling, speaking = rules.ruling(identity, wiki), rules.speaking(identity, wiki)
     stored, storing = rules.stored.ruling(identity, wiki), rules.stored.speaking(identity, wiki)
-    if output.is_json:
-        document = {
-            "url": identity,
-            "wiki": wiki,
-            **_ruling_facts(ruling, speaking),
-            "stored": _ruling_facts(stored, storing),
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
+    document = {
+        "url": identity,
+        "wiki": wiki,
+        **_ruling_facts(ruling, speaking),
+        "stored": _ruling_facts(stored, storing),
+    }
+    if output.json(document):
         return
     where = f" to readers of {wiki}" if wiki else ""
     click.echo(f"{clean(identity)} is shown{where} at the level {ruling.level}.")

@@ -408,16 +408,15 @@ def _shown(run: Callable[..., ScanProgress], *, quiet: bool) -> ScanProgress:
 
 
 def _print_scan(found: ScanProgress, output: Output) -> None:
-    if output.is_json:
-        facts = {
-            "scanner": found.scanner,
-            "scanned": found.scanned,
-            "clean": found.clean,
-            "skipped": found.skipped,
-            "bytes": found.read_bytes,
-            "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in found.threats],
-        }
-        click.echo(json.dumps(facts))
+    facts = {
+        "scanner": found.scanner,
+        "scanned": found.scanned,
+        "clean": found.clean,
+        "skipped": found.skipped,
+        "bytes": found.read_bytes,
+        "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in found.threats],
+    }
+    if output.json(facts):
         return
     for verdict, url in found.threats:
         click.echo(f"{clean(verdict.threat)}  {clean(url)}  {verdict.digest}")

@@ -93,14 +93,13 @@ def profile_show(
     sheets: list[dict[str, Any]] = [
         {"prefix": sheet.prefix, **sheet.changes()} for sheet in settings.sheets
     ]
-    if output.is_json:
-        facts = {
-            "profile": chain[0].source,
-            "extends": [layer.source for layer in chain[1:]],
-            "settings": rows,
-            "sheets": sheets,
-        }
-        click.echo(json.dumps(facts, ensure_ascii=False))
+    facts = {
+        "profile": chain[0].source,
+        "extends": [layer.source for layer in chain[1:]],
+        "settings": rows,
+        "sheets": sheets,
+    }
+    if output.json(facts):
         return
     for line in _lines(rows):
         click.echo(line)

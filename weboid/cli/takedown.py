@@ -1,7 +1,6 @@
 """`weboid takedown`: add, list and lift take-downs."""
 
 import getpass
-import json
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -192,8 +191,7 @@ def lift_command(
         if not dry_run:
             said = actor if actor is not None else getpass.getuser()
             book.lift_takedowns(decisions, chosen, actor=said, reason=reason, now=now)
-    if output.is_json:
-        click.echo(json.dumps({"lifted": list(chosen), "dry_run": dry_run}))
+    if output.json({"lifted": list(chosen), "dry_run": dry_run}):
         return
     for number, each in chosen.items():
         done = "Would lift" if dry_run else "Lifted"
@@ -281,22 +279,21 @@ def _say_added(
     dry_run: bool,
     output: Output,
 ) -> None:
-    if output.is_json:
-        added = [
-            {
-                "number": numbers.get(_same(each)),
-                "kind": str(each.kind),
-                "what": each.what,
-                "timestamp": each.timestamp,
-                "effect": str(each.effect),
-                "pages": pages,
-                "captures": captures,
-            }
-            for each, (pages, captures) in zip(made, counts, strict=True)
-        ]
-        embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
-        document = {"added": added, "already": held, "embedded_in": embedded, "dry_run": dry_run}
-        click.echo(json.dumps(document, ensure_ascii=False))
+    added = [
+        {
+            "number": numbers.get(_same(each)),
+            "kind": str(each.kind),
+            "what": each.what,
+            "timestamp": each.timestamp,
+            "effect": str(each.effect),
+            "pages": pages,
+            "captures": captures,
+        }
+        for each, (pages, captures) in zip(made, counts, strict=True)
+    ]
+    embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
+    document = {"added": added, "already": held, "embedded_in": embedded, "dry_run": dry_run}
+    if output.json(document):
         return
     for each, (pages, captures) in list(zip(made, counts, strict=True))[:_MOST_SHOWN]:
         number = numbers.get(_same(each))

@@ -2,7 +2,6 @@
 
 import asyncio
 import getpass
-import json
 import socket
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -374,27 +373,26 @@ def _read_warm(path: Path) -> HeldValidators:
 
 def _print_proof(proof: AuditReport, output: Output) -> None:
     rows = list(proof.by_route())
-    if output.is_json:
-        names = ("server", "route", "answers", "verdict")
-        document: dict[str, Any] = {
-            "sound": proof.is_sound,
-            "captures": len(proof.cases),
-            "requests": len(proof.findings),
-            "routes": [dict(zip(names, row, strict=True)) for row in rows],
-            "leaks": [
-                {
-                    "server": each.probe.server,
-                    "method": each.probe.method,
-                    "target": each.probe.target,
-                    "headers": dict(each.probe.headers),
-                    "status": each.status,
-                    "leak": each.leak,
-                }
-                for each in proof.leaks
-            ],
-            "unproved": proof.unproved,
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
+    names = ("server", "route", "answers", "verdict")
+    document: dict[str, Any] = {
+        "sound": proof.is_sound,
+        "captures": len(proof.cases),
+        "requests": len(proof.findings),
+        "routes": [dict(zip(names, row, strict=True)) for row in rows],
+        "leaks": [
+            {
+                "server": each.probe.server,
+                "method": each.probe.method,
+                "target": each.probe.target,
+                "headers": dict(each.probe.headers),
+                "status": each.status,
+                "leak": each.leak,
+            }
+            for each in proof.leaks
+        ],
+        "unproved": proof.unproved,
+    }
+    if output.json(document):
         return
     for line in table(("server", "route", "answers", "verdict"), rows, columns=width()):
         click.echo(line)

@@ -171,8 +171,7 @@ def hosts(
             reports = [report for report in found if report is not None]
         else:
             reports = list(frontier.hosts(HostOrder(order), now=now, limit=limit))
-    if output.is_json:
-        click.echo(json.dumps([json_value(asdict(each)) for each in reports], ensure_ascii=False))
+    if output.json([json_value(asdict(each)) for each in reports]):
         return
     lines = (
         host_details(reports[0], now)
@@ -213,8 +212,7 @@ def pause_host_command(
     with where.frontier() as frontier:
         frontier.block_until(host, moment, reason, now=now)
         report = _known(frontier, host, now)
-    if output.is_json:
-        click.echo(json.dumps(json_value(asdict(report)), ensure_ascii=False))
+    if output.json(json_value(asdict(report))):
         return
     click.echo(f"{host} is left alone {_until(report.blocked_until, now)}.")
     if report.active:
@@ -234,8 +232,7 @@ def resume_host_command(
         before = _known(frontier, host, now)
         frontier.block_until(host, _OVER, "", now=now)
         report = _known(frontier, host, now)
-    if output.is_json:
-        click.echo(json.dumps(json_value(asdict(report)), ensure_ascii=False))
+    if output.json(json_value(asdict(report))):
         return
     if before.blocked_until is None and before.down_until is None:
         click.echo(f"{host} was not blocked.")

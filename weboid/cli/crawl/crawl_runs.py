@@ -1,7 +1,6 @@
 """`weboid archive` and `weboid crawl`: runs over a list of URLs, or from seeds along links."""
 
 import asyncio
-import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -345,8 +344,7 @@ def _preview(job: Job, collection: Path, output: Output) -> None:
         "robots": job.settings.policy.robots,
         "lane": job.lane.name.lower(),
     }
-    if output.is_json:
-        click.echo(json.dumps(facts, ensure_ascii=False))
+    if output.json(facts):
         return
     where = "the shared frontier" if job.settings.frontier.url else facts["collection"]
     click.echo(f"The crawl {job.name} would go into {where}.")

@@ -185,12 +185,11 @@ def show_command(
         record = find_item(frontier, url)
         chain = via_chain(frontier, record)
         host = frontier.host(record.item.host, now=now)
-    if output.is_json:
-        facts = record_facts(record) | {
-            "via_chain": chain,
-            "slot": json_value(asdict(host)) if host else None,
-        }
-        click.echo(json.dumps(facts, ensure_ascii=False))
+    facts = record_facts(record) | {
+        "via_chain": chain,
+        "slot": json_value(asdict(host)) if host else None,
+    }
+    if output.json(facts):
         return
     for name, text in item_details(record, chain, now):
         click.echo(f"{name:<10}  {clean(text)}".rstrip())

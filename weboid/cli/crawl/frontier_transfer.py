@@ -95,16 +95,15 @@ def _require_job(frontier: Frontier, job: str) -> None:
 def _say(result: AddResult, frontier: Frontier, where: CommandTarget, output: Output) -> None:
     now = _CLOCK.now()
     stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
-    if output.is_json:
-        facts = {
-            "added": result.added,
-            "duplicates": result.duplicates,
-            "requeued": result.requeued,
-            "queued": stats.queued,
-            "paused": stats.paused,
-            "worked_on": worked_on,
-        }
-        click.echo(json.dumps(facts, ensure_ascii=False))
+    facts = {
+        "added": result.added,
+        "duplicates": result.duplicates,
+        "requeued": result.requeued,
+        "queued": stats.queued,
+        "paused": stats.paused,
+        "worked_on": worked_on,
+    }
+    if output.json(facts):
         return
     parts = [f"{result.added} added"]
     if result.duplicates:
@@ -279,13 +278,12 @@ def snapshot(
     if folder is None:
         raise InputError("Name the folder of the copy: `weboid frontier snapshot DIR`.")
     made = snapshots.snapshot_frontier(read_collection(where.layout.root), folder, now=_CLOCK.now())
-    if output.is_json:
-        facts = {
-            "folder": str(made.folder),
-            "bytes": made.size_bytes,
-            "log": str(made.log) if made.log else None,
-        }
-        click.echo(json.dumps(facts, ensure_ascii=False))
+    facts = {
+        "folder": str(made.folder),
+        "bytes": made.size_bytes,
+        "log": str(made.log) if made.log else None,
+    }
+    if output.json(facts):
         return
     click.echo(f"The frontier is copied to {made.folder}, {format_size(made.size_bytes)}.")
     if made.log:

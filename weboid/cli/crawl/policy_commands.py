@@ -220,11 +220,10 @@ def list_command(
         and actor in (None, entry.actor)
         and (expired or entry.holds(now))
     }
-    if output.is_json:
-        facts = {key: {"id": key, **entry.facts} for key, entry in shown.items()}
-        unread = [{"id": key, "reason": why} for key, why in entries.unread.items()]
-        document = {"entries": list(facts.values()), "unreadable": unread}
-        click.echo(json.dumps(document, ensure_ascii=False))
+    facts = {key: {"id": key, **entry.facts} for key, entry in shown.items()}
+    unread = [{"id": key, "reason": why} for key, why in entries.unread.items()]
+    document = {"entries": list(facts.values()), "unreadable": unread}
+    if output.json(document):
         return
     for line in _lines(shown):
         click.echo(line)

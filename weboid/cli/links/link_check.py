@@ -296,13 +296,12 @@ def check_command(
             with store.reading() as rows:
                 count = due_urls.count_due(rows, part, today)
                 hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
-            if output.is_json:
-                facts = {
-                    "due": count,
-                    "part": str(part),
-                    "hosts": [each._asdict() for each in hosts],
-                }
-                click.echo(json.dumps(facts, ensure_ascii=False))
+            facts = {
+                "due": count,
+                "part": str(part),
+                "hosts": [each._asdict() for each in hosts],
+            }
+            if output.json(facts):
                 return ExitCode.OK
             click.echo(f"{count} URLs are due." if count else "Nothing is due.")
             if hosts:

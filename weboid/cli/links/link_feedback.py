@@ -218,9 +218,8 @@ def list_command(
             decides = MarkSet(active_marks(rows), _CLOCK).first(fetch_key(url))
             marks = [mark for mark in marks if decides is not None and mark.id == decides.id]
     shown = [mark for mark in marks if with_all or mark.holds(now) or mark.id in waiting]
-    if output.is_json:
-        found = [{**_mark_facts(mark), "settled": mark.id not in waiting} for mark in shown]
-        click.echo(json.dumps(found, ensure_ascii=False))
+    found = [{**_mark_facts(mark), "settled": mark.id not in waiting} for mark in shown]
+    if output.json(found):
         return
     for line in _mark_lines(shown, now) if shown else ["There is no mark."]:
         click.echo(line)
@@ -243,14 +242,13 @@ def _print_marked(
     done: str, marks: Sequence[LinkMark], tally: MarkTally, *, dry_run: bool, output: Output
 ) -> None:
     counts = {state: tally.changed[state] for state in _BECOMES if tally.changed[state]}
-    if output.is_json:
-        facts = {
-            done: [_mark_facts(mark) for mark in marks],
-            "links": tally.looked,
-            "changed": {state.name.lower(): count for state, count in counts.items()},
-            "dry_run": dry_run,
-        }
-        click.echo(json.dumps(facts, ensure_ascii=False))
+    facts = {
+        done: [_mark_facts(mark) for mark in marks],
+        "links": tally.looked,
+        "changed": {state.name.lower(): count for state, count in counts.items()},
+        "dry_run": dry_run,
+    }
+    if output.json(facts):
         return
     for mark in marks:
         number = "" if dry_run and not mark.id else f"#{mark.id} "
@@ -466,14 +464,13 @@ def report_command(
 
 def _say_reported(done: ReportResult, output: Output) -> None:
     until = date_of(done.until_day).isoformat()
-    if output.is_json:
-        facts = {
-            "reported": done.urls,
-            "until": until,
-            "renewed": done.renewed,
-            "domain_presumed_reachable": done.presumed,
-        }
-        click.echo(json.dumps(facts, ensure_ascii=False))
+    facts = {
+        "reported": done.urls,
+        "until": until,
+        "renewed": done.renewed,
+        "domain_presumed_reachable": done.presumed,
+    }
+    if output.json(facts):
         return
     for url in done.urls[:_MOST_SHOWN]:
         click.echo(clean(url))
@@ -486,9 +483,8 @@ def _say_reported(done: ReportResult, output: Output) -> None:
 
 
 def _say_withdrawn(gone: WithdrawalResult, output: Output) -> None:
-    if output.is_json:
-        facts = {"withdrawn": gone.reports, "domain_no_longer_presumed": gone.presumption}
-        click.echo(json.dumps(facts))
+    facts = {"withdrawn": gone.reports, "domain_no_longer_presumed": gone.presumption}
+    if output.json(facts):
         return
     click.echo(f"{gone.reports:,} reports withdrawn.")
     if gone.presumption:

@@ -1,6 +1,5 @@
 """`weboid links search` and `exclude`: link search, and hosts kept out of it."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -87,14 +86,13 @@ def search_command(
         for part in _parts(store, meant, wanted, limit=limit, after=after):
             found += part.links
             after = part.after
-    if output.is_json:
-        document = {
-            "pattern": meant.text,
-            "links": [link_facts(link) for link in found],
-            "after": after,
-            "warnings": warnings,
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
+    document = {
+        "pattern": meant.text,
+        "links": [link_facts(link) for link in found],
+        "after": after,
+        "warnings": warnings,
+    }
+    if output.json(document):
         return
     for line in _search_lines(found):
         click.echo(line)
@@ -220,13 +218,11 @@ def add_command(
                 change_wiki(rows, found, settings=settings)
         for entry in entries:
             changed[entry.text] = _known_links(store, found, entry, mark=not dry_run)
-    if output.is_json:
-        facts = [
-            {"entry": entry.text, "as": word, "known_links": changed[entry.text]}
-            for entry in entries
-        ]
-        document = {"wiki": str(found.name), "entries": facts, "dry_run": dry_run}
-        click.echo(json.dumps(document, ensure_ascii=False))
+    facts = [
+        {"entry": entry.text, "as": word, "known_links": changed[entry.text]} for entry in entries
+    ]
+    document = {"wiki": str(found.name), "entries": facts, "dry_run": dry_run}
+    if output.json(document):
         return
     would = "Would exclude" if dry_run else "Excluded"
     for entry in entries:
@@ -264,9 +260,8 @@ def remove_command(
             change_wiki(rows, found, settings=settings)
             named = {_spelled(text, _FORMS[word]) for text in texts}
             marked = sum(mark_pages_of_entry(rows, found.id, text) for text in sorted(named))
-    if output.is_json:
-        facts = {"wiki": str(found.name), "removed": list(texts), "pages_marked": marked}
-        click.echo(json.dumps({**facts, "dry_run": dry_run}, ensure_ascii=False))
+    facts = {"wiki": str(found.name), "removed": list(texts), "pages_marked": marked}
+    if output.json({**facts, "dry_run": dry_run}):
         return
     for text in texts:
         click.echo(f"{'Would remove' if dry_run else 'Removed'} {clean(text)} from {found.name}.")
@@ -287,9 +282,8 @@ def list_command(
     facts = [_entry_facts(entry.text, _WORDS[entry.form], counts) for entry in entries]
     named = {entry.text for entry in entries}
     facts += [_entry_facts(text, "", counts) for text in sorted(set(counts) - named)]
-    if output.is_json:
-        document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable(settings)}
-        click.echo(json.dumps(document, ensure_ascii=False))
+    document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable(settings)}
+    if output.json(document):
         return
     for line in _exclusion_lines(facts):
         click.echo(line)
@@ -330,19 +324,18 @@ def suggest_command(
             for each in suggest_exclusions(rows, found.id, least_share=share, most_urls=most_urls)
             if excluded.entry_for(url_parts_of(f"https://{each.host}/")) is None
         ]
-    if output.is_json:
-        facts = [
-            {
-                "host": each.host,
-                "pages": each.pages,
-                "share": round(each.share, 4),
-                "urls": each.urls,
-                "links": each.links,
-                "links_per_url": round(each.links_per_url, 1),
-            }
-            for each in hosts
-        ]
-        click.echo(json.dumps({"wiki": str(found.name), "hosts": facts}, ensure_ascii=False))
+    facts = [
+        {
+            "host": each.host,
+            "pages": each.pages,
+            "share": round(each.share, 4),
+            "urls": each.urls,
+            "links": each.links,
+            "links_per_url": round(each.links_per_url, 1),
+        }
+        for each in hosts
+    ]
+    if output.json({"wiki": str(found.name), "hosts": facts}):
         return
     if not hosts:
         click.echo(f"No host is linked from {share:.1%} of the pages with {most_urls:,} links.")

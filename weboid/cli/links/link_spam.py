@@ -153,8 +153,7 @@ def lists_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT)
         }
         for each in kept
     ]
-    if output.is_json:
-        click.echo(json.dumps({"lists": facts}, ensure_ascii=False))
+    if output.json({"lists": facts}):
         return
     if not facts:
         click.echo("There is no list.")
@@ -179,9 +178,8 @@ def hits_command(
         hits = spam_on(rows, found.id, limit=limit + 1, after=_place(after))
     more = _after(hits[limit - 1]) if len(hits) > limit else ""
     hits = hits[:limit]
-    if output.is_json:
-        document = {"wiki": str(found.name), "hits": list(map(_facts, hits)), "after": more}
-        click.echo(json.dumps(document, ensure_ascii=False))
+    document = {"wiki": str(found.name), "hits": list(map(_facts, hits)), "after": more}
+    if output.json(document):
         return
     if not hits:
         click.echo(f"No page of {found.name} has such a link.")
@@ -240,9 +238,8 @@ def scan_command(
         with store.reading() as rows:
             found = wiki_named(rows, wiki)
         looked_at, named, marked = _scan(store, found, dry_run=dry_run)
-    if output.is_json:
-        document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
-        click.echo(json.dumps({**document, "pages_marked": marked, "dry_run": dry_run}))
+    document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
+    if output.json({**document, "pages_marked": marked, "dry_run": dry_run}):
         return
     click.echo(f"Links checked: {looked_at:,}; on a list: {len(named):,}.")
     for url, line in list(named.items())[:20]:
@@ -362,9 +359,8 @@ def additions_command(
         else:
             found = domain_spreads(rows, since_day=since, least_wikis=least_wikis, limit=limit)
             facts = list(map(_spread_facts, found))
-    if output.is_json:
-        key = "additions" if named or account else "spreads"
-        click.echo(json.dumps({key: facts}, ensure_ascii=False))
+    key = "additions" if named or account else "spreads"
+    if output.json({key: facts}):
         return
     if not facts:
         click.echo("No such addition is known.")

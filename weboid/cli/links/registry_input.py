@@ -107,15 +107,13 @@ def wiki_command(
 def _show_all(stores: CollectionStores, output: Output) -> int:
     with stores.registry() as store, store.reading() as connection:
         wikis, farms = all_wikis(connection), all_farms(connection)
-    if output.is_json:
-        document = {
-            "wikis": [_facts(wiki) for wiki in wikis],
-            "farms": [
-                {"farm": farm.name, "address": farm.address, "hosts": farm.internal}
-                for farm in farms
-            ],
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
+    document = {
+        "wikis": [_facts(wiki) for wiki in wikis],
+        "farms": [
+            {"farm": farm.name, "address": farm.address, "hosts": farm.internal} for farm in farms
+        ],
+    }
+    if output.json(document):
         return ExitCode.OK
     if not wikis:
         click.echo("No wiki is known; `weboid links import` and `weboid links wiki NAME` add one.")
@@ -182,9 +180,8 @@ def add_page_command(
         given += [line.strip() for line in sys.stdin if line.strip()]
     with stores.registry(make=True) as store:
         links = _put(store, wiki, PageName(page_id or 0, page, namespace), given, keep=keep)
-    if output.is_json:
-        facts = [{"url": text, "sort": sort, "note": note} for text, sort, note in links]
-        click.echo(json.dumps({"wiki": wiki, "page": page, "links": facts}, ensure_ascii=False))
+    facts = [{"url": text, "sort": sort, "note": note} for text, sort, note in links]
+    if output.json({"wiki": wiki, "page": page, "links": facts}):
         return
     watched = sum(1 for _, sort, _ in links if sort in WATCHED)
     what = "link that is" if watched == 1 else "links that are"
@@ -326,19 +323,18 @@ def _read(
 
 def _say(done: ImportSummary, bad: int, spool: PageSpool, *, dry_run: bool, output: Output) -> None:
     sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
-    if output.is_json:
-        facts = {
-            "wikis": [str(name) for name in spool.names],
-            "pages": done.pages,
-            "resumed_after": done.resumed,
-            "links": done.links,
-            "sorts": sorts,
-            "added": done.added,
-            "gone": done.gone,
-            "bad_lines": bad,
-            "dry_run": dry_run,
-        }
-        click.echo(json.dumps(facts, ensure_ascii=False))
+    facts = {
+        "wikis": [str(name) for name in spool.names],
+        "pages": done.pages,
+        "resumed_after": done.resumed,
+        "links": done.links,
+        "sorts": sorts,
+        "added": done.added,
+        "gone": done.gone,
+        "bad_lines": bad,
+        "dry_run": dry_run,
+    }
+    if output.json(facts):
         return
     if done.resumed:
         click.echo(f"Went on after {done.resumed:,} pages that were written before.")

@@ -1,6 +1,5 @@
 """`weboid links passes` and `purge`: statistics of check passes, and retention."""
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,17 +48,16 @@ def passes_command(
             late = longest_due(rows, day=day_of(now))
             awaiting = due_urls.count_awaiting(rows)
         lacking = 0 if settings.links.archives else count_without_copy(store, layout, settings)
-    if output.is_json:
-        document = {
-            "passes": [_facts(row) for row in found],
-            "outlook": None
-            if seen is None
-            else {"fits": seen.fits, "load": round(seen.load, 3), "sentence": seen.sentence},
-            "longest_due_days": late,
-            "awaiting_opinion": awaiting,
-            "unasked": lacking,
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
+    document = {
+        "passes": [_facts(row) for row in found],
+        "outlook": None
+        if seen is None
+        else {"fits": seen.fits, "load": round(seen.load, 3), "sentence": seen.sentence},
+        "longest_due_days": late,
+        "awaiting_opinion": awaiting,
+        "unasked": lacking,
+    }
+    if output.json(document):
         return
     for line in _lines(found, int(now.timestamp())):
         click.echo(line)

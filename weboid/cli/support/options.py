@@ -178,16 +178,16 @@ class Output:
 
     def show(self, facts: object, text: str | Iterable[str]) -> None:
         """Print the facts as JSON, or else the text."""
-        if self.is_json:
-            click.echo(json.dumps(facts, ensure_ascii=False))
+        if self.json(facts):
             return
         for line in (text,) if isinstance(text, str) else text:
             click.echo(line)
 
-    def note(self, text: str) -> None:
-        """Print a text that has no equivalent in JSON."""
-        if not self.is_json:
-            click.echo(text)
+    def json(self, facts: object) -> bool:
+        """Print the facts and return True, if the output is JSON."""
+        if self.is_json:
+            click.echo(json.dumps(facts, ensure_ascii=False))
+        return self.is_json
 
 
 def output_format(as_json: bool = option("JSON for machines.", "--json")) -> Output:  # noqa: FBT001

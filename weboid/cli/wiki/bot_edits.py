@@ -56,17 +56,16 @@ def status_command(
         except InputError as error:
             warnings = [str(error)]
     found = {state.name.lower(): count for state, count in sorted(pages.items())}
-    if output.is_json:
-        document = {
-            "wiki": str(wiki.name),
-            "enabled": bot.enabled,
-            "settings": to_json(bot),
-            "edits": found,
-            "messages": {state.name.lower(): count for state, count in sorted(talk.items())},
-            "last": _moment(last) if last else None,
-            "warnings": warnings,
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
+    document = {
+        "wiki": str(wiki.name),
+        "enabled": bot.enabled,
+        "settings": to_json(bot),
+        "edits": found,
+        "messages": {state.name.lower(): count for state, count in sorted(talk.items())},
+        "last": _moment(last) if last else None,
+        "warnings": warnings,
+    }
+    if output.json(document):
         return
     how = f"on, as {bot.account}" if bot.enabled else "off"
     click.echo(clean(f"The bot is {how} on {wiki.name}."))

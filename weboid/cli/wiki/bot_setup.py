@@ -199,8 +199,7 @@ def on_command(
         me, warnings = asyncio.run(_look(tried, bot, where.settings, is_read=messages_read))
         warnings += unsourced
         _write(store, wiki, said, bot)
-    if output.is_json:
-        click.echo(json.dumps({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}))
+    if output.json({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}):
         return
     click.echo(f"The bot may edit {wiki.name} as {me.name}.")
     for warning in warnings:

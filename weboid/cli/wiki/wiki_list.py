@@ -85,8 +85,7 @@ def command(
         store.reading() as connection,
     ):
         lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
-    if output.is_json:
-        click.echo(json.dumps({"wikis": [_facts(line) for line in lines]}, ensure_ascii=False))
+    if output.json({"wikis": [_facts(line) for line in lines]}):
         return
     if not lines:
         click.echo("No wiki is known: `weboid wiki add URL` adds one, by any address of it.")
