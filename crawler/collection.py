@@ -122,7 +122,9 @@ async def open_collection(
         make_collection(layout, clock)
         lock_fd = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise _unusable(root, error) from error
+        if error.errno == 28:  # ENOSPC
+            raise DiskFullError(f"The disk that holds {root} is full: free some space.") from error
+        raise UnavailableError(f"{root} cannot be used: {error.strerror or error}.") from error
     try:
         await _lock(lock_fd, layout, clock, shared=shared)
         _check_version(layout)
@@ -178,7 +180,8 @@ def make_collection(layout: Layout, clock: Clock) -> None:
         with suppress(PermissionError):  # another's folder that we may write
             layout.root.chmod(0o700)  # captures with a login, take-downs and keys are in it
         made = warc_date(clock.now())
-        text = f'version = {COLLECTION_VERSION}\nname = "{_name(layout)}"\nmade = "{made}"\n'
+        name = "".join(char for char in layout.root.name if char.isalnum() or char in "-_.")
+        text = f'version = {COLLECTION_VERSION}\nname = "{name}"\nmade = "{made}"\n'
         partial = layout.marker.with_suffix(f".{secrets.token_hex(4)}{_NEW}")
         partial.write_text(text)
         partial.rename(layout.marker)  # of two that start together either may be the one that stays
@@ -202,10 +205,6 @@ def _is_foreign(path: Path) -> bool:
     return not ours or any(not each.is_dir() for each in path.rglob("*"))
 
 
-def _name(layout: Layout) -> str:
-    return "".join(char for char in layout.root.name if char.isalnum() or char in "-_.")
-
-
 def _check_version(layout: Layout) -> None:
     try:
         marker = tomllib.loads(layout.marker.read_text())
@@ -217,9 +216,3 @@ def _check_version(layout: Layout) -> None:
             f"{layout.root} is a collection of version {found!r}; this program writes version "
             f"{COLLECTION_VERSION}. Use the program that made it, or another folder."
         )
-
-
-def _unusable(root: Path, error: OSError) -> UnavailableError:
-    if error.errno == 28:  # ENOSPC
-        return DiskFullError(f"The disk that holds {root} is full: free some space.")
-    return UnavailableError(f"{root} cannot be used: {error.strerror or error}.")

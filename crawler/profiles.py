@@ -153,17 +153,16 @@ def merge_chain(chain: tuple[ProfileLayer, ...]) -> dict[str, Any]:
 
 def source_of_key(chain: tuple[ProfileLayer, ...], group: str, key: str) -> str:
     """Return the source of the profile that sets the key; empty when none does."""
-    return next((layer.source for layer in chain if _layer_sets(layer, group, key)), "")
+    for layer in chain:
+        table = layer.document.get(group)
+        if isinstance(table, dict) and key in table:
+            return layer.source
+    return ""
 
 
 def profile_sets(name: str, group: str, key: str) -> bool:
     """Return True when the profile, or one that it extends, sets a key; errors as `load_chain`."""
     return bool(source_of_key(load_chain(name), group, key))
-
-
-def _layer_sets(layer: ProfileLayer, group: str, key: str) -> bool:
-    table = layer.document.get(group)
-    return isinstance(table, dict) and key in table
 
 
 @cache

@@ -28,7 +28,6 @@ from core.page_manifest import PlayerMedia
 from core.urls import host_of
 from proxy.control.client import VisitCredentials
 from render.browser_process import NOBODY, privilege_prefix
-from render.network_log import RequestLog
 from render.visit import Visit
 from warc.local_storage import ScratchKind, scratch_folder
 
@@ -110,15 +109,15 @@ def player_of(seen: Visit, media: MediaSettings) -> MediaPlayer | None:
         return MediaPlayer(seen.final_url, seen.final_url)
     answered = [each for each in seen.requests if each.status is not None and each.status < 300]
     frames = (e for e in answered if e.resource_type == "Document" and _on(known, e.url))
-    playlists = (each for each in answered if _is_playlist(each))
+    playlists = (
+        each
+        for each in answered
+        if urlsplit(each.url).path.lower().endswith(_PLAYLISTS)
+        or each.mime.lower() in _PLAYLIST_TYPES
+    )
     # A frame of a known player says more than its playlist, which may be one of several qualities.
     found = next(frames, None) or next(playlists, None)
     return MediaPlayer(found.url, seen.final_url) if found is not None else None
-
-
-def _is_playlist(request: RequestLog) -> bool:
-    path = urlsplit(request.url).path.lower()
-    return path.endswith(_PLAYLISTS) or request.mime.lower() in _PLAYLIST_TYPES
 
 
 async def fetch_media(
@@ -162,7 +161,12 @@ async def fetch_media(
         )
         try:
             async with asyncio.timeout(media.limit_s):
-                said, complaint = await _read_output(process)
+                assert process.stdout is not None
+                assert process.stderr is not None
+                said, complaint = await asyncio.gather(
+                    _read(process.stdout, _OUTPUT_LIMIT_BYTES), _read(process.stderr, 64_000)
+                )
+                await process.wait()
             reason = "" if process.returncode == 0 else _reason(complaint)
         except TimeoutError:
             said, reason = b"", f"deadline: {media.limit_s:g} s"
@@ -218,17 +222,6 @@ def _environment(given: VisitCredentials, folder: Path, authority: Path) -> dict
         "no_proxy": "",
         "NO_PROXY": "",
     }
-
-
-async def _read_output(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """Read stdout and stderr until the process ends, each up to the limit."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    said, complaint = await asyncio.gather(
-        _read(process.stdout, _OUTPUT_LIMIT_BYTES), _read(process.stderr, 64_000)
-    )
-    await process.wait()
-    return said, complaint
 
 
 async def _read(stream: asyncio.StreamReader, limit: int) -> bytes:

@@ -19,7 +19,7 @@ from core.clock import Clock
 from core.config.settings import BehaviourSettings, Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.page_classes import PageClass
-from core.page_manifest import PageInfo, PlayerMedia, VisitOutcome
+from core.page_manifest import PageInfo, VisitOutcome
 from core.web_dates import parse_retry_after
 from crawler.capture.media_download import MediaRoute, fetch_media, player_of
 from crawler.capture.plain_visit import PlainVisits
@@ -28,7 +28,7 @@ from crawler.capture.site_logins import Login
 from crawler.frontier.base import Frontier, FrontierItem
 from crawler.frontier.politeness import RETRY_AFTER_LIMIT
 from crawler.pools.resource_pool import ResourcePool
-from proxy.control.client import NewArtifact, ProxyClient, ProxyVisit
+from proxy.control.client import NewArtifact, ProxyVisit
 from render.behaviours.catalog import load_behaviours
 from render.browser import ProxyEndpoint
 from render.visit import Visit, VisitRequest, visit
@@ -191,7 +191,11 @@ async def capture(
             seen = replace(seen, classification=NOT_JUDGED)
         media = None
         if seen.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
-            media = await _media(proxy, kept, seen, settings, clock)
+            player = player_of(seen, settings.media)
+            if player is not None:
+                status = await proxy.status()
+                through = MediaRoute(kept.credentials, str(status["authority"]))
+                media = await fetch_media(player, through, settings.media, clock=clock)
         page = await _finish_capture(kept, wanted.page_id, seen, settings, clock)
         page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored))
         await before_manifest(page)
@@ -221,18 +225,6 @@ async def _render(
             behaviours=load_behaviours(settings.behaviours),
             clock=clock,
         )
-
-
-async def _media(
-    proxy: ProxyClient, kept: ProxyVisit, seen: Visit, settings: Settings, clock: Clock
-) -> PlayerMedia | None:
-    """Fetch the media of the page's player within the visit; None when no player is found."""
-    player = player_of(seen, settings.media)
-    if player is None:
-        return None
-    status = await proxy.status()
-    through = MediaRoute(kept.credentials, str(status["authority"]))
-    return await fetch_media(player, through, settings.media, clock=clock)
 
 
 async def _finish_capture(
@@ -273,10 +265,9 @@ def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, da
     A first attempt that is PARTIAL because the renderer crashed, a connection broke or an image could
     not be captured is repeated once; the second result is stored as it is.
     """
-    if seen.status in REFUSAL_STATUSES:
-        return True, retry_moment(seen.headers, now=now)
-    if seen.classification.kind is PageClass.CHALLENGE:
-        # A check for robots may let the next visitor pass, or the same one later.
+    # A check for robots may let the next visitor pass, or the same one later.
+    is_challenge = seen.classification.kind is PageClass.CHALLENGE
+    if seen.status in REFUSAL_STATUSES or is_challenge:
         return True, retry_moment(seen.headers, now=now)
     if (
         first

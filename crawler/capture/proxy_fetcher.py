@@ -121,23 +121,19 @@ class ProxyFetcher:
         return run.result()
 
     def _through(self, kept: ProxyVisit) -> httpcore.AsyncConnectionPool:
-        given = kept.credentials
-        host = f"[{given.host}]" if ":" in given.host else given.host
-        return httpcore.AsyncHTTPProxy(
-            f"http://{host}:{given.port}",
-            proxy_auth=(given.username.encode(), given.password.encode()),
-            ssl_context=self._trusting(),
-        )
-
-    def _trusting(self) -> ssl.SSLContext:
-        """Return a TLS context that trusts the proxy's authority alone."""
-        if self._context is None:
+        if self._context is None:  # trust the proxy's authority alone
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             # The proxy answers for the host that CONNECT named: that it is our proxy is what counts.
             context.check_hostname = False
             context.load_verify_locations(cafile=str(self._ca))
             self._context = context
-        return self._context
+        given = kept.credentials
+        host = f"[{given.host}]" if ":" in given.host else given.host
+        return httpcore.AsyncHTTPProxy(
+            f"http://{host}:{given.port}",
+            proxy_auth=(given.username.encode(), given.password.encode()),
+            ssl_context=self._context,
+        )
 
 
 class _FetchAttempt:
@@ -160,10 +156,15 @@ class _FetchAttempt:
             if location is None:
                 return
             try:
-                self._url = _target_of(self._url, location)
+                target = urljoin(self._url, location)
+                is_web = target.lower().startswith(("http://", "https://"))
+                key = fetch_key(target, allow_single_label=True) if is_web else ""
             except (BadUrlError, ValueError):
+                key = ""
+            if not key:
                 self._error = f"redirects: to {location[:200]!r}, which is no URL"
                 return
+            self._url = key
             if left == 0:
                 self._error = f"redirects: more than {redirects}"
 
@@ -171,9 +172,12 @@ class _FetchAttempt:
         """Send one request; return the redirect's target, None without a redirect."""
         self._status, self._headers = 0, {}
         self._body.clear()
-        request = _request(self._url, self._agent)
-        async with _answer(proxy, request) as response:
-            headers = _lower(response)
+        response = await proxy.handle_async_request(_request(self._url, self._agent))
+        try:
+            headers: dict[str, str] = {}
+            for raw_name, raw_value in response.headers:
+                name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+                headers[name] = f"{headers[name]}\n{value}" if name in headers else value
             if ERROR_HEADER in headers:
                 self._error = headers[ERROR_HEADER]
                 return None
@@ -182,6 +186,8 @@ class _FetchAttempt:
                 return headers["location"].partition("\n")[0]
             await self._read(response, headers.get("content-encoding", "").strip().lower())
             return None
+        finally:
+            await response.aclose()
 
     async def _read(self, response: httpcore.Response, encoding: str) -> None:
         """Read the body up to the limit."""
@@ -267,18 +273,6 @@ def user_agent_lookup(
     return found
 
 
-@asynccontextmanager
-async def _answer(
-    proxy: httpcore.AsyncConnectionPool, request: httpcore.Request
-) -> AsyncIterator[httpcore.Response]:
-    """Yield the response with its body unread; the connection is released at the end."""
-    response = await proxy.handle_async_request(request)
-    try:
-        yield response
-    finally:
-        await response.aclose()
-
-
 def _request(url: str, agent: str) -> httpcore.Request:
     """Build a GET request that keeps the fetch key's spelling."""
     scheme, _, rest = url.partition("#")[0].partition("://")
@@ -302,20 +296,3 @@ def _request(url: str, agent: str) -> httpcore.Request:
             "Accept-Encoding": "gzip, identity",
         },
     )
-
-
-def _target_of(url: str, location: str) -> str:
-    """Resolve a redirect's target. Raises BadUrlError, ValueError if it is no web URL."""
-    joined = urljoin(url, location)
-    if not joined.lower().startswith(("http://", "https://")):
-        raise BadUrlError(f"{joined[:200]!r} is no web URL.", reason="scheme")
-    return fetch_key(joined, allow_single_label=True)
-
-
-def _lower(response: httpcore.Response) -> dict[str, str]:
-    """Return the response's headers, names in lower case, repeated ones joined by newlines."""
-    headers: dict[str, str] = {}
-    for raw_name, raw_value in response.headers:
-        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
-        headers[name] = f"{headers[name]}\n{value}" if name in headers else value
-    return headers

@@ -288,7 +288,11 @@ def open_logins(
         data = read_login(folder, name)
         kind = read_login_head(data).key
         if kind not in keys:
-            keys[kind] = _open_key(kind, name, settings, ask)
+            if kind == "file" and not settings.key_file:
+                raise ConfigError(
+                    f"The login {name} was made with a key file: name it as [login] key_file."
+                )
+            keys[kind] = read_key_file(Path(settings.key_file)) if kind == "file" else ask()
         login = unseal_login(data, keys[kind])
         if login.name != name:
             raise InputError(f"The file of the login {name} is that of {login.name}: rename it.")
@@ -300,15 +304,3 @@ def open_logins(
             warn(f"Of the login {login.name} {gone} cookies have expired, {left} are left{advice}.")
         opened.append(replace(login, session=session))
     return SiteLogins(opened)
-
-
-def _open_key(
-    kind: str, name: str, settings: LoginSettings, ask: Callable[[], LoginKey]
-) -> LoginKey:
-    if kind != "file":
-        return ask()
-    if not settings.key_file:
-        raise ConfigError(
-            f"The login {name} was made with a key file: name it as [login] key_file."
-        )
-    return read_key_file(Path(settings.key_file))

@@ -53,10 +53,7 @@ class HostSlot(NamedTuple):
 
     def first_lane(self, order: tuple[Lane, ...] = _LANES) -> Lane | None:
         """Return the first of these lanes that has waiting items."""
-        for lane in order:
-            if self.waiting[lane]:
-                return lane
-        return None
+        return next((lane for lane in order if self.waiting[lane]), None)
 
     def pushed(self, lane: Lane, epoch: int, count: int = 1) -> "HostSlot":
         """Return the slot after `count` items joined the lane, none from before that epoch."""
@@ -118,16 +115,13 @@ class HostSlot(NamedTuple):
         """Return the slot no longer down."""
         return self._replace(down_ms=0)
 
-    @property
-    def _rested_ms(self) -> int:
-        # In random order a new host's moment is below zero, which is "not blocked" otherwise.
-        return max(self.next_ms, self.blocked_ms) if self.blocked_ms else self.next_ms
-
     def settled(self, visits_per_host: int) -> "HostSlot":
         """Return the slot with the derived `lane`, `ready_ms` and `size` recomputed."""
+        # In random order a new host's moment is below zero, which is "not blocked" otherwise.
+        rested_ms = max(self.next_ms, self.blocked_ms) if self.blocked_ms else self.next_ms
         return self._replace(
             lane=self.first_lane() if self.active < max(visits_per_host, 1) else None,
-            ready_ms=self.blocked_ms if self.down_ms else self._rested_ms,
+            ready_ms=self.blocked_ms if self.down_ms else rested_ms,
             size=sum(self.waiting).bit_length(),
         )
 

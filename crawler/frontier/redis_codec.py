@@ -133,22 +133,20 @@ def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
         ended_at=moment(ended),
         outcome=to_text(outcome),
         due_at=moment(due),
-        attempts=tuple(_attempts(attempts, offset)),
+        attempts=tuple(
+            ClaimAttempt(
+                to_text(ending),
+                to_text(reason),
+                to_text(holder),
+                to_moment(began) - offset,
+                to_moment(finished) - offset,
+            )
+            for ending, reason, holder, began, finished in map(unpack, attempts)
+        ),
         worker=to_text(worker),
         lease_until=moment(lease),
         claimed_at=moment(claimed),
     )
-
-
-def _attempts(log: list[bytes], offset: timedelta) -> Iterable[ClaimAttempt]:
-    for ending, reason, worker, claimed, ended in map(unpack, log):
-        yield ClaimAttempt(
-            to_text(ending),
-            to_text(reason),
-            to_text(worker),
-            to_moment(claimed) - offset,
-            to_moment(ended) - offset,
-        )
 
 
 def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostReport:

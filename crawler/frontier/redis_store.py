@@ -187,10 +187,14 @@ def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
     said = server.call("INFO")
     info = said if isinstance(said, dict) else {}
     if not info.get("aof_enabled"):
+        try:
+            has_snapshots = any(_configured(server, "save"))
+        except UnavailableError:
+            has_snapshots = True
         found.append(
             f"The Redis at {address} loses what it was told last when it dies: give it"
             " 'appendonly yes'."
-            if _snapshots(server)
+            if has_snapshots
             else f"The Redis at {address} keeps nothing on disk: give it 'appendonly yes', or a"
             " restart loses the whole frontier."
         )
@@ -201,13 +205,6 @@ def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
             f" {policy}): set it to noeviction."
         )
     return found
-
-
-def _snapshots(server: RedisClient) -> bool:
-    try:
-        return any(_configured(server, "save"))
-    except UnavailableError:
-        return True
 
 
 def _configured(server: RedisClient, key: str) -> list[str]:

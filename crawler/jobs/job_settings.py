@@ -261,12 +261,18 @@ class JobSettings:
         name = job if job in known.jobs else ""
         settled = known.settled.get(name)
         if settled is None:
-            settled = known.settled[name] = self._settle(known, name)
-        sheets = settled.sheets.of(surt(url)) if settled.sheets else ()
-        key = tuple(sheet.prefix for sheet in sheets)
+            owner = known.jobs.get(name)
+            sheets = (self._local if owner is None else owner.settings).sheets
+            settled = known.settled[name] = _EffectiveSettings(
+                self._local if owner is None else overlay_job(self._local, owner.settings),
+                SurtPrefixMap((each.prefix, each) for each in (*sheets, *known.live)),
+                None if owner is None else self._territory(owner, known.moved.get(name, {})),
+            )
+        applied = settled.sheets.of(surt(url)) if settled.sheets else ()
+        key = tuple(sheet.prefix for sheet in applied)
         found = settled.by_sheets.get(key)
         if found is None:
-            settings = with_sheets(settled.base, sheets)
+            settings = with_sheets(settled.base, applied)
             territory = settled.territory or SeedTerritory("any", ())
             found = settled.by_sheets[key] = (settings, Scope(territory, settings.scope))
         return found
@@ -276,20 +282,6 @@ class JobSettings:
             self.look()
         except TransientError as error:
             log.debug("jobs.stale error=%s", error)
-
-    def _settle(self, known: _JobOrders, name: str) -> _EffectiveSettings:
-        if not name:
-            sheets = (*self._local.sheets, *known.live)
-            return _EffectiveSettings(
-                self._local, SurtPrefixMap((each.prefix, each) for each in sheets)
-            )
-        job = known.jobs[name]
-        sheets = (*job.settings.sheets, *known.live)
-        return _EffectiveSettings(
-            overlay_job(self._local, job.settings),
-            SurtPrefixMap((each.prefix, each) for each in sheets),
-            self._territory(job, known.moved.get(name, {})),
-        )
 
     def _territory(self, job: Job, moved: dict[str, str]) -> SeedTerritory:
         """Return the job's territory; the last one is cached, as many seeds make it costly."""

@@ -77,6 +77,9 @@ class FileRecovered:
         return cls(facts["text"], bool(facts["lost_bytes"] or facts["lost_records"]), facts)
 
 
+_PACKAGES = str(Path(__file__).resolve().parents[2])
+
+
 class ProxyProcess:
     """Proxy process; `start` may be called again after it died.
 
@@ -113,6 +116,10 @@ class ProxyProcess:
         Raises ProxyUnavailableError if it does not start.
         """
         self._control.unlink(missing_ok=True)
+        kept = ("PATH", "LANG", "TZ", "TMPDIR")
+        environment = {name: os.environ[name] for name in kept if name in os.environ}
+        environment["PYTHONPATH"] = _PACKAGES
+        environment["HOME"] = os.environ.get("HOME", "/")
         arguments = ("--tally", str(self._tally), "--slot", str(self._slot))
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -127,7 +134,7 @@ class ProxyProcess:
             stdout=asyncio.subprocess.PIPE,
             pass_fds=(self._collection.lock_fd,),
             limit=LIMIT_BYTES,
-            env=_environment(),
+            env=environment,
         )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -247,12 +254,3 @@ class LocalProxyPool:
         self._lost = error
         self._ready[proxy].set()
         proxy.replaced.set()
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment for a proxy, including the path to our packages."""
-    kept = {
-        name: os.environ[name] for name in ("PATH", "LANG", "TZ", "TMPDIR") if name in os.environ
-    }
-    root = str(Path(__file__).resolve().parents[2])
-    return {**kept, "PYTHONPATH": root, "HOME": os.environ.get("HOME", "/")}

@@ -16,6 +16,7 @@ from core.config.settings import ScopeSettings
 from crawler.capture.page_capture import CaptureResult
 from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision
 from crawler.frontier.base import Frontier, FrontierItem, ItemRecord, ItemState, JobCounts
+from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.jobs.job_settings import JobSettings
 from net.backoff import StoreRetry
 
@@ -139,23 +140,14 @@ class BudgetRule:
         """Skip many remaining items together instead of claiming them one by one."""
         if word.of_host:
             host = self._frontier.host(item.host, now=now)
-            if host is not None and host.waiting >= MANY:
-                self._clear_host(item, word.reason, now)
+            more = host is not None and host.waiting >= MANY
+            while more:
+                records = self._frontier.ls(ItemState.QUEUED, limit=DISCARD_BATCH, host=item.host)
+                more = bool(self._discard(records, item.job, word.reason, now))
         elif self._frontier.job_counts(item.job).queued >= MANY:
-            cursor = ""
-            while True:
-                records, cursor = self._frontier.scan(
-                    ItemState.QUEUED, cursor=cursor, limit=DISCARD_BATCH
-                )
-                self._discard(records, item.job, word.reason, now)
-                if not cursor:
-                    break
-
-    def _clear_host(self, item: FrontierItem, reason: str, now: datetime) -> None:
-        while True:
-            records = self._frontier.ls(ItemState.QUEUED, limit=DISCARD_BATCH, host=item.host)
-            if not self._discard(records, item.job, reason, now):
-                break
+            of_job = ItemSelection(job=item.job)
+            for some in select_items(self._frontier, ItemState.QUEUED, of_job):
+                self._discard(some, item.job, word.reason, now)
 
     def _discard(self, records: Sequence[ItemRecord], job: str, reason: str, now: datetime) -> int:
         urls = [record.item.url for record in records if record.item.job == job]

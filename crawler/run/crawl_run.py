@@ -210,17 +210,8 @@ async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None
                 report(WaitEnded("host", clock.monotonic() - since))
             waiting = text if text or stats.claimed else waiting
             per_minute = round(pages_per_minute(minutes, 1, now=now), 1)
-            report(
-                QueueStatus(
-                    stats.queued,
-                    stats.claimed,
-                    stats.done,
-                    stats.skipped,
-                    stats.dead,
-                    per_minute,
-                    stats.paused,
-                )
-            )
+            counts = stats.queued, stats.claimed, stats.done, stats.skipped, stats.dead
+            report(QueueStatus(*counts, per_minute, stats.paused))
         except TransientError:
             continue
         except Exception:

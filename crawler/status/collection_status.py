@@ -105,6 +105,9 @@ def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
     """Read the frontier's overview at `now`. Raises UnavailableError if it does not answer."""
     stats = frontier.stats(now)
     minutes = tuple(frontier.minutes(now))
+    # Plain lists, when there are any, have the empty name.
+    names = ["", *list(frontier.orders(JOB_ORDER))[:JOBS_SHOWN]]
+    jobs = {name: frontier.job_counts(name) for name in names}
     longest = tuple(frontier.hosts(HostOrder.LONGEST, now=now, limit=HOSTS_SHOWN))
     stop = frontier.orders(STOP_ORDER).get("")
     dead = frontier.ls(ItemState.DEAD, limit=ENDED_SAMPLED)
@@ -115,12 +118,17 @@ def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
         per_minute={window: pages_per_minute(minutes, window, now=now) for window in WINDOWS_MIN},
         eta=estimate_remaining(stats, minutes, longest, now=now),
         stopping=None if stop is None else stop or "gently",
-        jobs=_jobs(frontier),
+        jobs={name: each for name, each in jobs.items() if name or each.began_at is not None},
         links=link_counts(frontier, now=now),
         slowest=tuple(frontier.hosts(HostOrder.SLOWEST, now=now, limit=HOSTS_SHOWN)),
         longest=longest,
         blocked=tuple(frontier.blocks(now=now, limit=BLOCKS_COUNTED)),
-        leases=tuple(map(_lease, frontier.ls(ItemState.CLAIMED, limit=LEASES_SHOWN))),
+        leases=tuple(
+            LeaseReport(
+                each.worker, each.item.url, each.item.host, each.claimed_at, each.lease_until
+            )
+            for each in frontier.ls(ItemState.CLAIMED, limit=LEASES_SHOWN)
+        ),
         dead=group_by_reason(dead),
         dead_letters=tuple((each.item.url, each.outcome) for each in dead[:DEAD_LETTERS_SHOWN]),
         skipped=group_by_reason(frontier.ls(ItemState.SKIPPED, limit=ENDED_SAMPLED)),
@@ -201,24 +209,6 @@ def member_number(facts: Mapping[str, Any], key: str) -> float | None:
     """Return a number of an announcement; None when it has none under that key."""
     value = facts.get(key)
     return float(value) if isinstance(value, int | float) and value is not True else None
-
-
-def _jobs(frontier: Frontier) -> dict[str, JobCounts]:
-    """Return the counts of the jobs, and under the empty name those of plain lists, when there are any."""
-    names = ["", *list(frontier.orders(JOB_ORDER))[:JOBS_SHOWN]]
-    counts = {name: frontier.job_counts(name) for name in names}
-    return {name: each for name, each in counts.items() if name or each.began_at is not None}
-
-
-def _lease(record: ItemRecord) -> LeaseReport:
-    item = record.item
-    return LeaseReport(
-        worker=record.worker,
-        url=item.url,
-        host=item.host,
-        since=record.claimed_at,
-        until=record.lease_until,
-    )
 
 
 def json_value(value: Any) -> Any:
@@ -355,21 +345,19 @@ class StatusReader:
                 return self._status
             frontier = self._frontier()
             now = self._clock.now()
+            holdings = self._holdings.read()
+            if self._layout is not None and holdings is not None:
+                holdings = replace(
+                    holdings, in_use=is_in_use(self._layout), free_bytes=_free(self._layout)
+                )
             self._status = CollectionStatus(
                 at=now,
-                holdings=self._current_holdings(),
+                holdings=holdings,
                 frontier=None if frontier is None else read_overview(frontier, now=now),
                 checks=self._checks.read(),
             )
             self._read_at = self._clock.monotonic()
             return self._status
-
-    def _current_holdings(self) -> CollectionHoldings | None:
-        if self._layout is None:
-            return None
-        found = self._holdings.read()
-        assert found is not None
-        return replace(found, in_use=is_in_use(self._layout), free_bytes=_free(self._layout))
 
 
 class _ThrottledValue(Generic[_T]):
@@ -393,7 +381,12 @@ class _ThrottledValue(Generic[_T]):
 
 def read_holdings(layout: Layout, settings: Settings) -> CollectionHoldings:
     """Read the content of the collection; errors as `read_status`."""
-    counts, outcomes, classes = _captured(layout, settings)
+    counts: dict[str, int] = {}
+    outcomes: dict[str, int] = {}
+    classes: dict[str, int] = {}
+    if settings.index.url or layout.captures_db.exists():
+        with closing(open_index(layout, settings.index)) as index:
+            counts, outcomes, classes = index.counts(), index.outcomes(), index.classes()
     sizes = [_size(path) for path in layout.archive.glob("*.warc.gz*")]
     return CollectionHoldings(
         root=str(layout.root),
@@ -445,10 +438,3 @@ def is_in_use(layout: Layout) -> bool:
         return False
     finally:
         os.close(descriptor)
-
-
-def _captured(layout: Layout, settings: Settings) -> tuple[dict[str, int], ...]:
-    if not settings.index.url and not layout.captures_db.exists():
-        return {}, {}, {}
-    with closing(open_index(layout, settings.index)) as index:
-        return index.counts(), index.outcomes(), index.classes()

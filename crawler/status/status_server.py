@@ -15,7 +15,6 @@ import contextlib
 import ipaddress
 import json
 import logging
-import socket
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -38,6 +37,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.errors import ConfigError, WeboidError
+from core.hosts import join_host_port
 from crawler.status.collection_status import (
     CollectionHoldings,
     CollectionStatus,
@@ -328,9 +328,5 @@ async def serve_status(
     listener = open_listener(*parse_listen_address(listen))
     app = create_app(lambda: asyncio.to_thread(reader.status), names=names)
     async with running(HttpServer(app, _LIMITS, timeout_graceful_shutdown=1), listener):
-        yield _address(listener)
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        host, port = listener.getsockname()[:2]
+        yield f"http://{join_host_port(host, port)}"

@@ -202,13 +202,12 @@ class WorkerPool:
             await asyncio.wait({errand, keeping, dropping}, return_when=asyncio.FIRST_COMPLETED)
             if not errand.done():
                 await _cancelled(errand)
-            if errand.cancelled():
-                if keeping.done():
-                    log.warning("claim.lost url=%s", item.url)
-                else:
-                    self._give_back(item)
-                return
-            await self._look_at(errand)
+            if not errand.cancelled():
+                await self._look_at(errand)
+            elif keeping.done():
+                log.warning("claim.lost url=%s", item.url)
+            else:
+                self._give_back(item)
         except asyncio.CancelledError:
             await _cancelled(errand)
             if errand.cancelled():
