@@ -54,6 +54,26 @@ class SetupFinding:
         return asdict(self)
 
 
+def good(subject: str, text: str) -> SetupFinding:
+    """Return a finding without a problem."""
+    return SetupFinding(subject, SetupHealth.GOOD, text)
+
+
+def warn(subject: str, text: str, remedy: str = "") -> SetupFinding:
+    """Return a finding that needs attention."""
+    return SetupFinding(subject, SetupHealth.WARN, text, remedy)
+
+
+def bad(subject: str, text: str, remedy: str) -> SetupFinding:
+    """Return a finding that prevents work."""
+    return SetupFinding(subject, SetupHealth.BAD, text, remedy)
+
+
+def unset(subject: str, text: str, remedy: str = "") -> SetupFinding:
+    """Return a finding for what is not configured."""
+    return SetupFinding(subject, SetupHealth.UNSET, text, remedy)
+
+
 _SPARE_FILES = 512  # of a checker: databases, logs, pipes
 _CLAMD_TIMEOUT_S = 5.0
 _FONTS_TIMEOUT_S = 20.0
@@ -66,7 +86,7 @@ def check_fonts() -> SetupFinding:
     remedy = "Install fonts: `apt-get install fonts-noto-core fonts-noto-cjk`."
     program = shutil.which("fc-list")
     if program is None:
-        return SetupFinding("fonts", SetupHealth.WARN, "fontconfig is missing", remedy)
+        return warn("fonts", "fontconfig is missing", remedy)
     missing = []
     for code, name in _SCRIPTS.items():
         listed = subprocess.run(
@@ -78,8 +98,8 @@ def check_fonts() -> SetupFinding:
         if not listed.stdout.strip():
             missing.append(name)
     if missing:
-        return SetupFinding("fonts", SetupHealth.WARN, f"none for {', '.join(missing)}", remedy)
-    return SetupFinding("fonts", SetupHealth.GOOD, "Latin, Arabic, Devanagari, Japanese")
+        return warn("fonts", f"none for {', '.join(missing)}", remedy)
+    return good("fonts", "Latin, Arabic, Devanagari, Japanese")
 
 
 def check_open_files(
@@ -90,38 +110,35 @@ def check_open_files(
     needed = settings.links.connections + _SPARE_FILES
     text = f"{soft} open files a process ({hard} at most), {needed} are needed"
     if soft == resource.RLIM_INFINITY or soft >= needed:
-        return SetupFinding("limits", SetupHealth.GOOD, text)
+        return good("limits", text)
     remedy = f"`ulimit -n {needed}`, or LimitNOFILE={needed} in the unit of systemd."
-    return SetupFinding("limits", SetupHealth.WARN, text, remedy)
+    return warn("limits", text, remedy)
 
 
 def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
     """Check that the system clock, the source of all dates in the archive, is synchronised."""
     found = (state or _clock_state)()
     if found < 0:
-        return SetupFinding("clock", SetupHealth.UNSET, "the kernel does not report its state")
+        return unset("clock", "the kernel does not report its state")
     if found == _TIME_ERROR:
         remedy = "Set it by NTP: `apt-get install systemd-timesyncd`. In a container: on its host."
-        return SetupFinding("clock", SetupHealth.WARN, "not synchronised", remedy)
-    return SetupFinding("clock", SetupHealth.GOOD, "synchronised")
+        return warn("clock", "not synchronised", remedy)
+    return good("clock", "synchronised")
 
 
 def check_scanner(address: str) -> SetupFinding:
     """Check that clamd answers at the address; it is optional, and an empty address means none."""
     if not address:
-        return SetupFinding(
+        return warn(
             "scanner",
-            SetupHealth.WARN,
             "no clamd: what is archived is not scanned for malware",
             "apt-get install clamav-daemon clamav-freshclam, or name one in WEBOID_CLAMD.",
         )
     try:
         version = ClamdClient(parse_clamd_address(address), timeout_s=_CLAMD_TIMEOUT_S).version()
     except WeboidError as error:
-        return SetupFinding(
-            "scanner", SetupHealth.WARN, f"clamd at {address} does not answer", str(error)
-        )
-    return SetupFinding("scanner", SetupHealth.GOOD, f"{version} at {address}")
+        return warn("scanner", f"clamd at {address} does not answer", str(error))
+    return good("scanner", f"{version} at {address}")
 
 
 def _clock_state() -> int:
@@ -158,7 +175,7 @@ def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
 
 def _python() -> SetupFinding:
     text = f"{platform.python_version()}, weboid {version('weboid')}, {platform.system()}"
-    return SetupFinding("python", SetupHealth.GOOD, text)
+    return good("python", text)
 
 
 async def _browser(settings: Settings) -> list[SetupFinding]:
@@ -166,10 +183,10 @@ async def _browser(settings: Settings) -> list[SetupFinding]:
         executable = find_browser(settings.browser.executable)
         browser = await Browser.launch(settings.browser, executable, clock=SystemClock())
     except WeboidError as error:
-        return [SetupFinding("browser", SetupHealth.BAD, "not usable", str(error))]
+        return [bad("browser", "not usable", str(error))]
     try:
         found = f"{executable.kind} {browser.version} at {executable.path}"
-        return [SetupFinding("browser", SetupHealth.GOOD, found), await _sandbox(browser)]
+        return [good("browser", found), await _sandbox(browser)]
     finally:
         await browser.close()
 
@@ -186,10 +203,9 @@ async def _sandbox(browser: Browser) -> SetupFinding:
                 while not (confined := _confined(browser.pid)):  # noqa: ASYNC110 the kernel has no event for it
                     await asyncio.sleep(0.05)
     if confined:
-        return SetupFinding("sandbox", SetupHealth.GOOD, "on: pages run under seccomp")
-    return SetupFinding(
+        return good("sandbox", "on: pages run under seccomp")
+    return bad(
         "sandbox",
-        SetupHealth.BAD,
         "pages are not confined",
         "Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or, with "
         "AppArmor, kernel.apparmor_restrict_unprivileged_userns=0.",
@@ -209,9 +225,9 @@ def _confined(pid: int) -> bool:
 
 def _proxy() -> SetupFinding:
     try:
-        return SetupFinding("proxy", SetupHealth.GOOD, f"warcprox {version('warcprox')}")
+        return good("proxy", f"warcprox {version('warcprox')}")
     except PackageNotFoundError:
-        return SetupFinding("proxy", SetupHealth.BAD, "warcprox is missing", "Run `make setup`.")
+        return bad("proxy", "warcprox is missing", "Run `make setup`.")
 
 
 def _dedup(settings: Settings) -> list[SetupFinding]:
@@ -222,8 +238,8 @@ def _dedup(settings: Settings) -> list[SetupFinding]:
     try:
         check_shared(address)
     except WeboidError as error:
-        return [SetupFinding("dedup", SetupHealth.BAD, f"{address} cannot be used", str(error))]
-    return [SetupFinding("dedup", SetupHealth.GOOD, f"{address}, index {address.name}")]
+        return [bad("dedup", f"{address} cannot be used", str(error))]
+    return [good("dedup", f"{address}, index {address.name}")]
 
 
 def _index(settings: Settings) -> list[SetupFinding]:
@@ -234,8 +250,8 @@ def _index(settings: Settings) -> list[SetupFinding]:
     try:
         check_index(address)
     except WeboidError as error:
-        return [SetupFinding("index", SetupHealth.BAD, f"{address} cannot be used", str(error))]
-    return [SetupFinding("index", SetupHealth.GOOD, f"{address}, index {address.index}")]
+        return [bad("index", f"{address} cannot be used", str(error))]
+    return [good("index", f"{address}, index {address.index}")]
 
 
 def _frontier(settings: Settings) -> list[SetupFinding]:
@@ -246,11 +262,11 @@ def _frontier(settings: Settings) -> list[SetupFinding]:
     try:
         warnings = durability_warnings(address)
     except WeboidError as error:
-        return [SetupFinding("frontier", SetupHealth.BAD, f"{address} cannot be used", str(error))]
+        return [bad("frontier", f"{address} cannot be used", str(error))]
     text = f"{address}, frontier {address.name}"
     if warnings:
-        return [SetupFinding("frontier", SetupHealth.WARN, text, warning) for warning in warnings]
-    return [SetupFinding("frontier", SetupHealth.GOOD, text)]
+        return [warn("frontier", text, warning) for warning in warnings]
+    return [good("frontier", text)]
 
 
 def _pywb() -> SetupFinding:
@@ -258,16 +274,16 @@ def _pywb() -> SetupFinding:
     try:
         version = pywb_version(find_pywb_python())
     except WeboidError as error:
-        return SetupFinding("level full", SetupHealth.UNSET, "not available", str(error))
-    return SetupFinding("level full", SetupHealth.GOOD, f"pywb {version} in its own environment")
+        return unset("level full", "not available", str(error))
+    return good("level full", f"pywb {version} in its own environment")
 
 
 def _memory() -> SetupFinding:
     free = psutil.virtual_memory().available
     text = f"{free / 1e9:.1f} GB free, {psutil.cpu_count()} cores"
     if free < SPARE_MEMORY_BYTES:
-        return SetupFinding("memory", SetupHealth.WARN, text, "Free some, or use fewer --workers.")
-    return SetupFinding("memory", SetupHealth.GOOD, text)
+        return warn("memory", text, "Free some, or use fewer --workers.")
+    return good("memory", text)
 
 
 def _disk(root: Path, settings: Settings) -> list[SetupFinding]:
@@ -278,16 +294,14 @@ def _disk(root: Path, settings: Settings) -> list[SetupFinding]:
     text = f"{free / 1e9:.1f} GB free for {root}, {reserve / 1e9:.1f} GB of them reserved"
     if free < reserve:
         remedy = "Free some space, or lower [proxy] disk_reserve_bytes in the profile."
-        findings = [SetupFinding("disk", SetupHealth.BAD, text, remedy)]
+        findings = [bad("disk", text, remedy)]
     else:
-        findings = [SetupFinding("disk", SetupHealth.GOOD, text)]
+        findings = [good("disk", text)]
     layout = Layout(root)
     if layout.marker.exists():
         used = "being written by a process" if is_in_use(layout) else "at rest"
-        findings.append(SetupFinding("collection", SetupHealth.GOOD, f"{root}, {used}"))
+        findings.append(good("collection", f"{root}, {used}"))
         if root.stat().st_mode & 0o007:
             text = "every user of this machine can read what was archived, with logins, too"
-            findings.append(
-                SetupFinding("privacy", SetupHealth.WARN, text, f"Run: chmod 700 {root}")
-            )
+            findings.append(warn("privacy", text, f"Run: chmod 700 {root}"))
     return findings

@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Protocol
 
 import click
 from rich.console import Console
@@ -21,6 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from core.errors import InvariantError
 from core.page_classes import GOOD, PageClass
 from core.page_manifest import VisitOutcome
 from core.playback_check import QaVerdict
@@ -73,19 +73,7 @@ def queue_line(event: QueueStatus) -> str:
     return " · ".join(parts)
 
 
-def event_line(
-    event: PageRetried
-    | PageDeferred
-    | PageChecked
-    | PageRepaired
-    | DiskSpaceLow
-    | DiskSpaceRestored
-    | WaitStarted
-    | WaitEnded
-    | FileRecovered
-    | IndexRestored
-    | SnapshotMade,
-) -> str:
+def event_line(event: Event) -> str:
     """Return an event between pages in one line."""
     match event:
         case PageChecked():
@@ -112,8 +100,10 @@ def event_line(
             text = f"going on  after {event.seconds:.0f} s: the {event.reason} is there again"
         case SnapshotMade():
             text = f"snapshot  of {event.at:%Y-%m-%d %H:%M:%S} UTC: a new crawl log begins"
-        case _:
+        case FileRecovered() | IndexRestored():
             text = f"recovered {event.text}"
+        case _:
+            raise InvariantError(f"No event between pages: {event!r}.")
     return text
 
 
@@ -184,34 +174,61 @@ _COLOURS = {
 }
 
 
-class RunReporter(Protocol):
-    """Interface of a run's progress output."""
+class RunReporter:
+    """Progress output of a run: one line per page, then a summary."""
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._todo = 0
 
     def started(self, added: AddResult, todo: int) -> None:
         """Report that the URLs are in the frontier; `todo` is the number of pages to visit."""
-        ...
+        self._todo = todo
+        known = f", {added.duplicates} known already" if added.duplicates else ""
+        self._print(f"{added.added} added{known}; {todo} to archive.")
 
     def event(self, event: Event) -> None:
         """Report an event, e.g. a page that ended or is retried."""
-        ...
+        if isinstance(event, LinksAdded):
+            self._todo += event.count
+        elif isinstance(event, QueueStatus):
+            self._todo = self._done + event.queued + event.claimed
+        elif isinstance(event, PageDone | PageSkipped):
+            self._done += 1
+            # The frontier's counts are a moment old: what came back meanwhile is not in them yet.
+            self._todo = max(self._todo, self._done)
+            self._page(event)
+        elif not (isinstance(event, PageChecked) and event.verdict is QaVerdict.GOOD):
+            self._between(event)  # the summary counts good copies
 
     def stopping(self) -> None:
         """Report the stop request; pages in progress finish."""
-        ...
+        click.echo("Stopping: pages begun are finished; once more to stop at once.", err=True)
 
     def ended(self, account: RunSummary) -> None:
         """Report the end of the run."""
-        ...
+        for line in summary_lines(account):
+            self._print(line)
+
+    def _print(self, text: str) -> None:
+        click.echo(text)
+
+    def _page(self, event: PageDone | PageSkipped) -> None:
+        self._print(f"[{self._done}/{self._todo}] {page_line(event)}")
+
+    def _between(self, event: Event) -> None:
+        lost = isinstance(event, FileRecovered) and event.lost
+        click.echo(f"  {event_line(event)}", err=lost)
 
 
-def run_reporter(*, as_json: bool) -> "RunReporter":
+def run_reporter(*, as_json: bool) -> RunReporter:
     """Return the reporter for JSON, a terminal, or plain output."""
     if as_json:
         return JsonRunReporter()
-    return BarRunReporter() if sys.stdout.isatty() else TextRunReporter()
+    return BarRunReporter() if sys.stdout.isatty() else RunReporter()
 
 
-class JsonRunReporter:
+class JsonRunReporter(RunReporter):
     """Reporter with one JSON object per line on standard output."""
 
     def started(self, added: AddResult, todo: int) -> None:
@@ -292,50 +309,11 @@ class JsonRunReporter:
         click.echo(json.dumps(facts, ensure_ascii=False))
 
 
-class TextRunReporter:
-    """Reporter with one line per page, then a summary."""
-
-    def __init__(self) -> None:
-        self._done = 0
-        self._todo = 0
-
-    def started(self, added: AddResult, todo: int) -> None:
-        """Print the number of pages to visit."""
-        self._todo = todo
-        known = f", {added.duplicates} known already" if added.duplicates else ""
-        click.echo(f"{added.added} added{known}; {todo} to archive.")
-
-    def event(self, event: Event) -> None:
-        """Print one line."""
-        if isinstance(event, LinksAdded):
-            self._todo += event.count
-        elif isinstance(event, QueueStatus):
-            self._todo = self._done + event.queued + event.claimed
-        elif _is_well(event):
-            pass  # the summary counts them
-        elif isinstance(event, PageDone | PageSkipped):
-            self._done += 1
-            # The frontier's counts are a moment old: what came back meanwhile is not in them yet.
-            self._todo = max(self._todo, self._done)
-            click.echo(f"[{self._done}/{self._todo}] {page_line(event)}")
-        else:
-            lost = isinstance(event, FileRecovered) and event.lost
-            click.echo(f"  {event_line(event)}", err=lost)
-
-    def stopping(self) -> None:
-        """Print the stop request."""
-        click.echo("Stopping: pages begun are finished; once more to stop at once.", err=True)
-
-    def ended(self, account: RunSummary) -> None:
-        """Print the summary."""
-        for line in summary_lines(account):
-            click.echo(line)
-
-
-class BarRunReporter:
+class BarRunReporter(RunReporter):
     """Reporter with a progress bar below the lines."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._console = Console(highlight=False)
         self._progress = Progress(
             SpinnerColumn(),
@@ -349,71 +327,55 @@ class BarRunReporter:
             transient=True,
         )
         self._task = self._progress.add_task("archiving", total=None, standing="")
-        self._todo = 0
         self._checked: Counter[QaVerdict] = Counter()
         # Warnings must not tear the bar.
         logging.getLogger().handlers[:] = [_AboveBarHandler(self._console)]
 
     def started(self, added: AddResult, todo: int) -> None:
         """Show the bar."""
-        known = f", {added.duplicates} known already" if added.duplicates else ""
-        self._console.print(f"{added.added} added{known}; {todo} to archive.")
-        self._todo = todo
+        super().started(added, todo)
         self._progress.update(self._task, total=todo)
         if todo:
             self._progress.start()
 
     def event(self, event: Event) -> None:
-        """Print one line above the bar."""
-        if isinstance(event, LinksAdded):
-            self._todo += event.count
-            self._progress.update(self._task, total=self._todo)
-            return
-        if isinstance(event, QueueStatus):
-            done = int(self._progress.tasks[0].completed)
-            self._todo = done + event.queued + event.claimed
-            text = queue_line(event) + "".join(
-                f" · {count} {verdict}" for verdict, count in worst_first(self._checked) if verdict
-            )
-            self._progress.update(self._task, total=self._todo, standing=text)
-            return
+        """Print a line above the bar, and bring its figures up to date."""
         if isinstance(event, PageChecked):
             self._checked[event.verdict] += 1
-        if _is_well(event):
-            return
-        if isinstance(event, PageSkipped):
-            self._console.print(escape(page_line(event)), style="cyan", soft_wrap=True)
-            self._advance()
-            return
-        if not isinstance(event, PageDone):
-            waits = isinstance(event, DiskSpaceLow | WaitStarted)
-            self._progress.update(self._task, description="waiting" if waits else "archiving")
-            style = "bold red" if isinstance(event, FileRecovered) and event.lost else "dim"
-            self._console.print(escape(event_line(event)), style=style, soft_wrap=True)
-            return
-        outcome = event.page.outcome if event.page else VisitOutcome.FAILED
-        colour = "red" if event.error else _COLOURS[outcome]
-        self._console.print(f"[{colour}]{escape(page_line(event))}[/{colour}]", soft_wrap=True)
-        self._advance()
-
-    def _advance(self) -> None:
-        """Count a page; the frontier's counts may be slightly older and lack it."""
-        self._progress.advance(self._task)
-        self._todo = max(self._todo, int(self._progress.tasks[0].completed))
-        self._progress.update(self._task, total=self._todo)
+        super().event(event)
+        if isinstance(event, QueueStatus):
+            checked = worst_first(self._checked)
+            counts = [f"{count} {verdict}" for verdict, count in checked if verdict]
+            text = " · ".join([queue_line(event), *counts])
+            self._progress.update(self._task, standing=text)
+        self._progress.update(self._task, total=self._todo, completed=self._done)
 
     def stopping(self) -> None:
         """Print the stop request."""
         self._progress.update(self._task, description="stopping")
-        self._console.print(
-            "Stopping: pages begun are finished; press Ctrl-C once more to stop at once."
-        )
+        self._print("Stopping: pages begun are finished; press Ctrl-C once more to stop at once.")
 
     def ended(self, account: RunSummary) -> None:
         """Remove the bar and print the summary."""
         self._progress.stop()
-        for line in summary_lines(account):
-            self._console.print(escape(line))
+        super().ended(account)
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        self._console.print(escape(text), style=style, soft_wrap=True)
+
+    def _page(self, event: PageDone | PageSkipped) -> None:
+        if isinstance(event, PageSkipped):
+            style = "cyan"
+        else:
+            outcome = event.page.outcome if event.page else VisitOutcome.FAILED
+            style = "red" if event.error else _COLOURS[outcome]
+        self._print(page_line(event), style)
+
+    def _between(self, event: Event) -> None:
+        waits = isinstance(event, DiskSpaceLow | WaitStarted)
+        self._progress.update(self._task, description="waiting" if waits else "archiving")
+        lost = isinstance(event, FileRecovered) and event.lost
+        self._print(event_line(event), "bold red" if lost else "dim")
 
 
 class _AboveBarHandler(logging.Handler):
@@ -423,7 +385,3 @@ class _AboveBarHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._console.print(f"[dim]{escape(record.getMessage())}[/dim]", soft_wrap=True)
-
-
-def _is_well(event: Event) -> bool:
-    return isinstance(event, PageChecked) and event.verdict is QaVerdict.GOOD

@@ -20,7 +20,7 @@ from links.registry.database import RegistryStore
 from links.registry.sync_state import LEASE, feeds_of
 from links.registry.wikis import Wiki
 from weboid.app.copy_sources import open_archives
-from weboid.app.setup_check import SetupFinding, SetupHealth
+from weboid.app.setup_check import SetupFinding, SetupHealth, bad, good, unset, warn
 from weboid.app.wiki_clients import open_wiki_api, settings_of_wiki
 from weboid.app.wiki_intake import WatchNote, read_note
 from weboid.cli.maintenance import finding_line
@@ -96,7 +96,7 @@ class _WikiSetupCheck:
         try:
             said = settings_of_wiki(self._wiki)
         except ConfigError as error:
-            return [SetupFinding("settings", SetupHealth.BAD, "cannot be used", str(error))]
+            return [bad("settings", "cannot be used", str(error))]
         found = [self._contact(), self._feed()]
         async with httpx.AsyncClient(trust_env=False, timeout=_LIMIT_S) as client:
             found += [await self._front(client), await self._replay(client)]
@@ -109,10 +109,9 @@ class _WikiSetupCheck:
     def _contact(self) -> SetupFinding:
         contact = self._settings.links.contact or self._settings.visit.contact
         if contact:
-            return SetupFinding("contact", SetupHealth.GOOD, contact)
-        return SetupFinding(
+            return good("contact", contact)
+        return bad(
             "contact",
-            SetupHealth.BAD,
             "not set: sites and wikis cannot report a problem to you",
             'Set [links] contact = "https://…" or a mail address in the profile.',
         )
@@ -123,68 +122,56 @@ class _WikiSetupCheck:
         troubles = dict.fromkeys(feed.trouble for feed in feeds.values() if feed.trouble)
         if troubles:
             remedy = "`weboid wiki ls` shows whether it lasts."
-            return SetupFinding("watch", SetupHealth.BAD, " ".join(troubles), remedy)
+            return bad("watch", " ".join(troubles), remedy)
         lease = feeds.get(LEASE)
         if lease is None or lease.moment < _CLOCK.now():
-            return SetupFinding(
-                "watch", SetupHealth.BAD, "the wiki is not watched", "Run `weboid wiki watch`."
-            )
-        return SetupFinding("watch", SetupHealth.GOOD, "a process watches the wiki")
+            return bad("watch", "the wiki is not watched", "Run `weboid wiki watch`.")
+        return good("watch", "a process watches the wiki")
 
     async def _front(self, client: httpx.AsyncClient) -> SetupFinding:
         origin = self._note.front
         if not origin:
             remedy = "Run `weboid wiki watch --serve HOST:PORT`, or use --front ORIGIN."
-            return SetupFinding("front", SetupHealth.UNSET, "no front is known", remedy)
+            return unset("front", "no front is known", remedy)
         question = {"wiki": str(self._wiki.name), "urls": []}
         try:
             answer = await client.post(f"{origin}/links/api/cached", json=question)
         except httpx.HTTPError as error:
             remedy = "Start `weboid wiki watch --serve`, or use --front ORIGIN."
-            return SetupFinding("front", SetupHealth.BAD, f"{origin}: {_why(error)}", remedy)
+            return bad("front", f"{origin}: {_why(error)}", remedy)
         # Judge the front's answer.
         if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
             remedy = "Name the wiki's server with --links-internal."
-            return SetupFinding("front", SetupHealth.WARN, f"{origin} was asked too often", remedy)
+            return warn("front", f"{origin} was asked too often", remedy)
         try:
             told = answer.json()
         except ValueError:
             told = None
         if answer.status_code != httpx.codes.OK or not isinstance(told, dict):
             remedy = "Is that address Weboid's front?"
-            return SetupFinding(
-                "front", SetupHealth.BAD, f"{origin}: status {answer.status_code}", remedy
-            )
+            return bad("front", f"{origin}: status {answer.status_code}", remedy)
         if not told.get("is_whole"):
             remedy = "Look for messages of the part `serve` of `weboid wiki watch`."
-            return SetupFinding(
-                "front", SetupHealth.BAD, f"{origin}: a store cannot be read", remedy
-            )
+            return bad("front", f"{origin}: a store cannot be read", remedy)
         skew = _skew_of(answer.headers.get("date", ""))
         if abs(skew) > _SKEW_WARN_S:
             text = f"{origin}: its clock differs by {skew:.0f} s"
-            return SetupFinding(
-                "front", SetupHealth.BAD, text, "Set the clocks of both machines (NTP)."
-            )
-        return SetupFinding("front", SetupHealth.GOOD, f"{origin} answers")
+            return bad("front", text, "Set the clocks of both machines (NTP).")
+        return good("front", f"{origin} answers")
 
     async def _replay(self, client: httpx.AsyncClient) -> SetupFinding:
         origin = self._note.replay
         if not origin:
-            return SetupFinding(
-                "replay", SetupHealth.UNSET, "no address of copies is known", "See front."
-            )
+            return unset("replay", "no address of copies is known", "See front.")
         try:
             answer = await client.get(f"{origin}/c/20000101000000/http://example.invalid/")
         except httpx.HTTPError as error:
             remedy = "Addresses of copies that were cited lead nowhere: start the front."
-            return SetupFinding("replay", SetupHealth.BAD, f"{origin}: {_why(error)}", remedy)
+            return bad("replay", f"{origin}: {_why(error)}", remedy)
         if "content-security-policy" not in answer.headers or answer.status_code >= 500:
             remedy = "Is that address the one of copies? `weboid serve --replay-port` names it."
-            return SetupFinding(
-                "replay", SetupHealth.BAD, f"{origin}: status {answer.status_code}", remedy
-            )
-        return SetupFinding("replay", SetupHealth.GOOD, f"{origin} answers")
+            return bad("replay", f"{origin}: status {answer.status_code}", remedy)
+        return good("replay", f"{origin} answers")
 
     async def _webhook(self, client: httpx.AsyncClient) -> AsyncIterator[SetupFinding]:
         place = self._note.bell
@@ -192,24 +179,19 @@ class _WikiSetupCheck:
             remedy = (
                 "`weboid wiki watch --bell HOST:PORT --secret-file FILE` receives changes at once."
             )
-            yield SetupFinding("webhook", SetupHealth.UNSET, "changes are found every 10 s", remedy)
+            yield unset("webhook", "changes are found every 10 s", remedy)
             return
         file = self._note.secret_of(str(self._wiki.name))
         try:
             self._secret = check_secret(read_secret(Path(file))) if file else b""
         except WeboidError as error:
-            yield SetupFinding("secret", SetupHealth.BAD, "cannot be used", str(error))
+            yield bad("secret", "cannot be used", str(error))
             return
         if not self._secret:
             remedy = f"`weboid wiki watch --secret-file {self._wiki.name}=FILE`."
-            yield SetupFinding(
-                "secret",
-                SetupHealth.BAD,
-                "the wiki has none: only UDP notifications are accepted",
-                remedy,
-            )
+            yield bad("secret", "the wiki has none: only UDP notifications are accepted", remedy)
             return
-        yield SetupFinding("secret", SetupHealth.GOOD, f"{file}, readable by its owner alone")
+        yield good("secret", f"{file}, readable by its owner alone")
         body = json.dumps({"wiki": str(self._wiki.name), "pages": []}).encode()
         at = int(_CLOCK.now().timestamp())
         signed = sign_request(self._secret, body, at=at, nonce=secrets.token_hex(16), path="/test")
@@ -219,13 +201,13 @@ class _WikiSetupCheck:
             )
         except httpx.HTTPError as error:
             remedy = "Start `weboid wiki watch --bell`, or use --bell HOST:PORT."
-            yield SetupFinding("webhook", SetupHealth.BAD, f"{place}: {_why(error)}", remedy)
+            yield bad("webhook", f"{place}: {_why(error)}", remedy)
             return
         if answer.status_code == httpx.codes.NO_CONTENT:
-            yield SetupFinding("webhook", SetupHealth.GOOD, f"{place} took a signed test")
+            yield good("webhook", f"{place} took a signed test")
             return
         text = f"{place}: status {answer.status_code}"
-        yield SetupFinding("webhook", SetupHealth.BAD, text, answer.text[:300])
+        yield bad("webhook", text, answer.text[:300])
 
     async def _site(self) -> AsyncIterator[SetupFinding]:
         try:
@@ -235,20 +217,16 @@ class _WikiSetupCheck:
             remedy = (
                 "`weboid wiki add URL` renews its address; --account lets a closed wiki be read."
             )
-            yield SetupFinding("wiki", SetupHealth.BAD, str(error), remedy)
+            yield bad("wiki", str(error), remedy)
             return
         query = query_result(told)
         general = query.get("general")
         general = general if isinstance(general, dict) else {}
-        yield SetupFinding(
-            "wiki", SetupHealth.GOOD, f"{text_field(general, 'generator')}, {self._wiki.url}"
-        )
+        yield good("wiki", f"{text_field(general, 'generator')}, {self._wiki.url}")
         skew = (parse_moment(told.get("curtimestamp")) - _CLOCK.now()).total_seconds()
         text = f"the wiki's differs by {abs(skew):.0f} s"
         if abs(skew) > AGE_LIMIT_S / 2:
-            yield SetupFinding(
-                "clock", SetupHealth.BAD, text, "Set the clocks of both machines (NTP)."
-            )
+            yield bad("clock", text, "Set the clocks of both machines (NTP).")
         else:
             health = SetupHealth.GOOD if abs(skew) <= _SKEW_WARN_S else SetupHealth.WARN
             yield SetupFinding("clock", health, text)
@@ -260,13 +238,13 @@ class _WikiSetupCheck:
         if not isinstance(found, dict):
             remedy = "Copy wiki/mediawiki/Weboid into extensions/, or update it: docs/mediawiki.md."
             text = "not installed, or of an older release"
-            return [SetupFinding("extension", SetupHealth.UNSET, text, remedy)]
+            return [unset("extension", text, remedy)]
         findings = []
         named = text_field(found, "wiki")
         if named != str(self._wiki.name):
             remedy = f"$wgWeboidWiki = '{self._wiki.name}';"
             text = f"it calls the wiki {named}, the registry {self._wiki.name}"
-            findings.append(SetupFinding("extension", SetupHealth.BAD, text, remedy))
+            findings.append(bad("extension", text, remedy))
         for key, setting in (("front", "$wgWeboidFront"), ("bell", "$wgWeboidBell")):
             if not found.get(key):
                 text = f"{setting} is not set"
@@ -275,21 +253,19 @@ class _WikiSetupCheck:
                     if key == "front"
                     else "No change is notified."
                 )
-                findings.append(SetupFinding("extension", SetupHealth.WARN, text, remedy))
+                findings.append(warn("extension", text, remedy))
         if not findings:
             text = f"version {text_field(found, 'version')}, {named}"
-            findings.append(SetupFinding("extension", SetupHealth.GOOD, text))
+            findings.append(good("extension", text))
         findings.append(self._origins(found.get("origins")))
         if self._secret and found.get("bell"):
             expected = secret_print(self._secret)
             is_same = hmac.compare_digest(expected, text_field(found, "secret"))
             remedy = "Put the same secret into the file of $wgWeboidSecretFile."
             findings.append(
-                SetupFinding("secret", SetupHealth.GOOD, "the wiki has the same")
+                good("secret", "the wiki has the same")
                 if is_same
-                else SetupFinding(
-                    "secret", SetupHealth.BAD, "the wiki has none, or another", remedy
-                )
+                else bad("secret", "the wiki has none, or another", remedy)
             )
         return findings
 
@@ -304,21 +280,21 @@ class _WikiSetupCheck:
         if missing:
             both = ", ".join(f"'{each}'" for each in needed)
             text = f"links may not point to {' and '.join(missing)}"
-            return SetupFinding("origins", SetupHealth.BAD, text, f"$wgWeboidOrigins = [ {both} ];")
-        return SetupFinding("origins", SetupHealth.GOOD, ", ".join(sorted(known)))
+            return bad("origins", text, f"$wgWeboidOrigins = [ {both} ];")
+        return good("origins", ", ".join(sorted(known)))
 
     async def _archives(self) -> AsyncIterator[SetupFinding]:
         if not self._settings.links.archives:
             remedy = 'Set [links] archives = ["wayback"] in the profile: docs/archives.md.'
             text = "none is asked: a link that is dead already gets no copy"
-            yield SetupFinding("archives", SetupHealth.UNSET, text, remedy)
+            yield unset("archives", text, remedy)
             return
         try:
             async with open_archives(self._settings) as archives:
                 for adapter in archives.adapters:
                     yield await _asked(adapter)
         except WeboidError as error:
-            yield SetupFinding("archives", SetupHealth.BAD, "cannot be opened", str(error))
+            yield bad("archives", "cannot be opened", str(error))
 
     def _rights(self) -> SetupFinding:
         with self._where.stores.levels() as book:
@@ -326,35 +302,33 @@ class _WikiSetupCheck:
         own = [each for each in rights if each.wiki == self._wiki.name.in_levels]
         if own:
             text = ", ".join(f"{each.editor or 'editors'}: {each.most}" for each in own[:5])
-            return SetupFinding("levels", SetupHealth.GOOD, text)
+            return good("levels", text)
         remedy = f"`weboid level rights allow --wiki {self._wiki.name.in_levels} --most images`."
-        return SetupFinding(
-            "levels", SetupHealth.UNSET, "its editors may set no levels of copies", remedy
-        )
+        return unset("levels", "its editors may set no levels of copies", remedy)
 
     async def _bot(self, said: WikiSettings) -> AsyncIterator[SetupFinding]:
         bot = said.bot
         if not bot.enabled:
             remedy = f"`weboid wiki bot run {self._wiki.name} --dry-run` shows what it would do."
-            yield SetupFinding("bot", SetupHealth.UNSET, "off: dead links are not mended", remedy)
+            yield unset("bot", "off: dead links are not mended", remedy)
             return
         try:
             async with bot_api(self._wiki, self._settings) as api:
                 me = await read_bot_account(api)
         except WeboidError as error:
-            yield SetupFinding("bot", SetupHealth.BAD, "cannot log in", str(error))
+            yield bad("bot", "cannot log in", str(error))
             return
         if me.blocked:
             remedy = "Ask the administrator who blocked it; `weboid wiki bot off` until then."
-            yield SetupFinding("bot", SetupHealth.BAD, f"{me.name} is {me.blocked}", remedy)
+            yield bad("bot", f"{me.name} is {me.blocked}", remedy)
             return
         if "edit" not in me.rights:
             remedy = "Grant its bot password “Edit existing pages”."
-            yield SetupFinding("bot", SetupHealth.BAD, f"{me.name} may not edit", remedy)
+            yield bad("bot", f"{me.name} may not edit", remedy)
             return
         if not bot.front and not self._settings.links.archives:
             remedy = f"`weboid wiki bot on {self._wiki.name} --front ORIGIN`, or [links] archives."
-            yield SetupFinding("bot", SetupHealth.BAD, "it knows no copies to cite", remedy)
+            yield bad("bot", "it knows no copies to cite", remedy)
             return
         flag = "" if "bot" in me.rights else ", without the bot flag"
         waits = "; somebody wrote to it" if me.has_messages else ""
@@ -374,10 +348,8 @@ async def _asked(adapter: Any) -> SetupFinding:
             copies = await adapter.find(_KNOWN_URL, None)
     except (WeboidError, TimeoutError) as error:
         remedy = "It is asked again by itself; see [egress] when the way is closed."
-        return SetupFinding("archives", SetupHealth.BAD, f"{adapter.name}: {_why(error)}", remedy)
-    return SetupFinding(
-        "archives", SetupHealth.GOOD, f"{adapter.name} answers ({len(copies)} copies of a test)"
-    )
+        return bad("archives", f"{adapter.name}: {_why(error)}", remedy)
+    return good("archives", f"{adapter.name} answers ({len(copies)} copies of a test)")
 
 
 def secret_print(secret: bytes) -> str:

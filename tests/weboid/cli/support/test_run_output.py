@@ -6,12 +6,12 @@ import pytest
 
 from crawler.frontier.base import AddResult
 from crawler.worker.crawl_events import PageSkipped, QueueStatus
-from weboid.cli.support.run_output import TextRunReporter
+from weboid.cli.support.run_output import RunReporter
 
 
 def test_the_counter_never_passes_its_total(capsys: pytest.CaptureFixture[str]) -> None:
     """An item that came back after the last count of the frontier raises the total."""
-    show = TextRunReporter()
+    show = RunReporter()
     show.started(AddResult(added=2), 2)
     for number in range(2):
         show.event(PageSkipped(f"https://a.example/{number}", "robots"))
