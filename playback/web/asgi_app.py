@@ -63,31 +63,26 @@ def links_addresses(registry: LinkRegistry | None) -> Callable[[], str]:
     )
 
 
-def _reporters(registry: LinkRegistry) -> ReporterDigests:
-    """Return the digest maker for stamps: with the collection's key, else a key of this process."""
-    if registry.layout is not None:
-        try:
-            return open_reporter_digests(registry.layout)
-        except UnavailableError as error:
-            _LOG.warning("front.form_key_unavailable: %s", error)
-    return ReporterDigests(secrets.token_bytes(32))
-
-
 def registry_routes(
     registry: LinkRegistry, database: IndexDatabase, means: WebContext
 ) -> list[BaseRoute]:
     """Return the routes of the link registry."""
     desk = RegistryService(registry.source, OwnCopies(database, means.store), means.clock)
     door = RateLimiter(registry.access, monotonic=means.clock.monotonic)
-    people = RegistryPages(desk, door, FormStamps(_reporters(registry)), means)
+    reporters = ReporterDigests(secrets.token_bytes(32))  # of this process
+    if registry.layout is not None:
+        try:
+            reporters = open_reporter_digests(registry.layout)
+        except UnavailableError as error:
+            _LOG.warning("front.form_key_unavailable: %s", error)
+    people = RegistryPages(desk, door, FormStamps(reporters), means)
     finder = LinkEvidenceReader(
         registry.source, CopyLookup(database, means.store), means.status, means.clock
     )
-    cached = CachedLinks(finder, door, means, desk.note)
     routes = [
         *RegistryApi(desk, door, people, means).routes(),
         *people.routes(),
-        *cached.routes(),
+        *CachedLinks(finder, door, means, desk.note).routes(),
         *GadgetScript().routes(),
     ]
     if registry.voice is not None:
@@ -146,6 +141,8 @@ def create_app(
         decisions, database.rows, clock.now, around.holds, show_logins=around.show_logins
     )
     store = PageStore(database, permits)
+    registry = around.links
+    mounts = [(each, registry) for each in around.mounts] if registry is not None else []
     records = PageRecords(store, around.records)
     offers = LevelOffers(LevelStore(decisions), around.full)
     places = MementoEndpoints(origin or "", replay_origin)
@@ -163,9 +160,11 @@ def create_app(
             shows_pictures=offers.shows_pictures,
             skew_of=machines.skews.of,
             representation_of=RepresentationReader(records).of,
-            say_address=report_addresses(around.links, origin or ""),
-            links_address=links_addresses(around.links),
-            mount_links=_mount_links(around),
+            say_address=report_addresses(registry, origin or ""),
+            links_address=links_addresses(registry),
+            mount_links=lambda: [
+                link for each, links in mounts if (link := each.navigation_link(links))
+            ],
         ),
         offers=offers,
         cautions=CopyWarnings(permits),
@@ -196,8 +195,8 @@ def create_app(
             Route("/changes/{rest:path}", comparing(history.changes)),
             *(full_routes(around.full, means) if around.full else ()),
             *machines.routes(costly),
-            *(registry_routes(around.links, database, means) if around.links else ()),
-            *_mount_routes(around, means),
+            *(registry_routes(registry, database, means) if registry else ()),
+            *(route for each, links in mounts for route in each.routes(links, means)),
             Mount("/static", StaticFiles(directory=HERE / "static"), name="static"),
         ],
         middleware=[
@@ -212,24 +211,6 @@ def create_app(
             Exception: errors.server_error,
         },
     )
-
-
-def _mount_routes(around: WebOptions, means: WebContext) -> list[BaseRoute]:
-    if around.links is None:
-        return []
-    return [route for mount in around.mounts for route in mount.routes(around.links, means)]
-
-
-def _mount_links(around: WebOptions) -> Callable[[], list[tuple[str, str]]]:
-    """Return a function that gives (address, text) of the mounts that have something to show."""
-
-    def links() -> list[tuple[str, str]]:
-        if around.links is None:
-            return []
-        found = (mount.navigation_link(around.links) for mount in around.mounts)
-        return [link for link in found if link is not None]
-
-    return links
 
 
 def _health(database: IndexDatabase) -> Callable[[Request], Response]:

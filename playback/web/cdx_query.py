@@ -10,15 +10,16 @@ import json
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import re2
 
 from core.errors import BadUrlError, InputError
 from core.regexes import re2_error_text, re2_options
-from core.timestamps import unix_milliseconds
+from core.timestamps import parse_timestamp14, unix_milliseconds
 from core.url_keys import replay_key
 from playback.url_paths import LONGEST_URL
 from warc.index.queries import IndexPosition, KeyRange, ListedCapture, TimeRange
@@ -179,35 +180,28 @@ def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
 
 def _between(one: dict[str, str]) -> TimeRange:
     first, last = one.get("from") or one.get("from_ts"), one.get("to")
-    whole = TimeRange()
-    return TimeRange(
-        _first_moment(first, "from") if first else whole.first_ms,
-        _last_moment(last, "to") if last else whole.last_ms,
-    )
+    between = TimeRange()
+    if first:
+        between = replace(between, first_ms=_first_moment(first, "from"))
+    return replace(between, last_ms=_last_moment(last)) if last else between
 
 
 def _first_moment(text: str, name: str) -> int:
-    """Return the first millisecond of a timestamp of 4 to 14 digits."""
     return unix_milliseconds(_moment(text, name, "0101000000"))
 
 
-def _last_moment(text: str, name: str) -> int:
-    """Return the last millisecond of a timestamp of 4 to 14 digits."""
+def _last_moment(text: str) -> int:
     rest = "1231235959"
     if len(text) == 6 and text.isascii() and text.isdigit() and "01" <= text[4:6] <= "12":
         rest = f"12{monthrange(max(int(text[:4]), 1), int(text[4:6]))[1]}235959"
-    return unix_milliseconds(_moment(text, name, rest)) + 999
+    return unix_milliseconds(_moment(text, "to", rest)) + 999
 
 
 def _moment(text: str, name: str, rest: str) -> datetime:
     digits = text + rest[len(text) - 4 :] if 4 <= len(text) < 14 else text
-    if len(digits) == 14 and len(text) % 2 == 0 and digits.isascii() and digits.isdigit():
-        try:
-            year, *parts = (digits[:4], *(digits[at : at + 2] for at in range(4, 14, 2)))
-            month, day, hour, minute, second = map(int, parts)
-            return datetime(int(year), month, day, hour, minute, second, tzinfo=UTC)
-        except ValueError:
-            pass
+    if len(text) % 2 == 0:
+        with suppress(InputError):
+            return parse_timestamp14(digits)
     raise InputError(f"{name}= is a moment of 4 to 14 digits, YYYYMMDDhhmmss; not {text[:40]!r}.")
 
 

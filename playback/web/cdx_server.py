@@ -144,7 +144,6 @@ class CdxWalk:
             raise TransientError("The captures index answers too slowly for all of this.")
 
     def _chunks(self, query: CdxQuery) -> Iterator[list[ListedCapture]]:
-        """Yield index rows in the order of the query until the budget is used up."""
         after = self._after if query.closest is None else None
         while True:
             if self._late():
@@ -331,7 +330,6 @@ class CdxServer:
         return BlockStream((each.encode() for each in body if each), headers)
 
     def _link_format(self, query: CdxQuery) -> Response:
-        """Return the URL's mementos as a TimeMap."""
         if not query.keys.is_one:
             raise InputError("output=link lists the mementos of one URL; leave matchType out.")
         between = query.between

@@ -55,8 +55,12 @@ class CitedSource:
 
 def cite_web(source: CitedSource) -> str:
     """Return MediaWiki's ``{{cite web}}`` on one line."""
+    authors = source.authors[:20]
     parameters = [
-        *_people(source.authors),
+        *(
+            ("author" + (str(n) if len(authors) > 1 else ""), each)
+            for n, each in enumerate(authors, 1)
+        ),
         ("title", source.title),
         ("website", source.site),
         ("date", _iso_day(source.published)),
@@ -96,15 +100,16 @@ def robust_link(source: CitedSource) -> str:
 def bibtex(source: CitedSource) -> str:
     """Return a BibTeX entry of type ``@misc``."""
     published = _ISO_DATE.match(source.published)
+    moment = f"{source.captured_at:%Y-%m-%d %H:%M:%S}"
     fields = [
         ("author", " and ".join(f"{{{bibtex_text(each)}}}" for each in source.authors)),
         ("title", f"{{{bibtex_text(source.title)}}}"),
         ("organization", bibtex_text(source.site)),
         ("year", published[1] if published else ""),
         ("month", str(int(published[2])) if published and published[2] else ""),
-        ("url", bibtex_url(source.archive_url)),
+        ("url", _percent_encoded(source.archive_url)),
         ("urldate", f"{source.accessed_at:%Y-%m-%d}"),
-        ("note", _bibtex_note(source)),
+        ("note", f"Copy archived {moment} UTC of {bibtex_text(_percent_encoded(source.url))}"),
     ]
     lines = [f"  {name} = {{{text}}}," for name, text in fields if text]
     return "\n".join((f"@misc{{copy{source.captured_at:%Y%m%d%H%M%S},", *lines, "}"))
@@ -144,7 +149,8 @@ def wiki_text(text: str) -> str:
                 return found
         return f"&#{ord(found)};"
 
-    return _without_magic(_WIKI_SPECIAL.sub(one, cleaned))
+    escaped = _WIKI_SPECIAL.sub(one, cleaned)
+    return re.sub(r"\b(ISBN|RFC|PMID) (?=\d)", r"\1&#32;", escaped)  # MediaWiki's magic links
 
 
 def wiki_url(url: str) -> str:
@@ -163,24 +169,8 @@ def bibtex_text(text: str) -> str:
     return "".join(_BIBTEX.get(each, each) for each in _clean(text))
 
 
-def bibtex_url(url: str) -> str:
-    """Escape a URL for the field ``url``: braces, backslashes and non-ASCII characters."""
-    return _percent_encoded(url)
-
-
-def _bibtex_note(source: CitedSource) -> str:
-    moment = f"{source.captured_at:%Y-%m-%d %H:%M:%S}"
-    return f"Copy archived {moment} UTC of {bibtex_text(bibtex_url(source.url))}"
-
-
 def _percent_encoded(url: str) -> str:
     return _URL_UNSAFE.sub(lambda m: "".join(f"%{byte:02X}" for byte in _sound(m[0]).encode()), url)
-
-
-def _people(authors: Sequence[str]) -> list[tuple[str, str]]:
-    if len(authors) < 2:
-        return [("author", author) for author in authors]
-    return [(f"author{number}", author) for number, author in enumerate(authors[:20], 1)]
 
 
 def _iso_day(text: str) -> str:
@@ -195,8 +185,3 @@ def _clean(text: str) -> str:
 
 def _sound(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
-
-
-def _without_magic(text: str) -> str:
-    """Escape MediaWiki's magic links: ``ISBN 123``, ``RFC 1``, ``PMID 2``."""
-    return re.sub(r"\b(ISBN|RFC|PMID) (?=\d)", r"\1&#32;", text)

@@ -77,7 +77,9 @@ def reader_prefix(address: Address) -> str:
     >>> reader_prefix(IPv6Address("2001:db8:1:2::3"))
     '2001:db8:1:2::/64'
     """
-    return str(address) if address.version == 4 else _network(address, _HOST_BITS_V6)
+    if address.version == 4:
+        return str(address)
+    return str(IPv6Network((int(address), _HOST_BITS_V6), strict=False))
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
@@ -91,11 +93,6 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
                 f"{text!r} is no network; write an address, or one like 10.0.0.0/8: {error}."
             ) from error
     return tuple(found)
-
-
-def _network(address: Address, bits: int) -> str:
-    kind = IPv4Network if address.version == 4 else IPv6Network
-    return str(kind((int(address), bits), strict=False))
 
 
 def _parsed(text: str) -> Address | None:

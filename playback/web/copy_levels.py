@@ -16,7 +16,7 @@ from starlette.routing import Route
 from core.captures import ArtifactKind
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, lowest_level
-from playback.full_origins import FullOrigins, FullPermission
+from playback.full_origins import FullOrigins
 from playback.media_types import HTML_TYPES
 from playback.url_paths import LEVEL_MODIFIERS, PageAddress, is_web_url, page_path
 from playback.web.i18n import localized_path
@@ -33,16 +33,17 @@ class FullCopyAccess:
     """Copies that may be shown in full, and their origins."""
 
     origins: FullOrigins
-    permission: FullPermission
+    levels: LevelStore
 
     def frame_of(self, page: CapturedPage, wiki: str = "") -> str | None:
         """Return the address of the full copy for readers of that wiki; None when there is none."""
         if not page.has_copy or page.mime not in HTML_TYPES or not is_web_url(page.url):
             return None
-        if not self.permission.allows(page.url, page.final_url, wiki):
+        rules = self.levels.now()
+        if rules.of_page((page.url, page.final_url), wiki) is not Level.FULL:
             return None
         # A wiki without rules of its own is as good as none.
-        wiki = wiki if self.permission.knows(wiki) else ""
+        wiki = wiki if rules.speak_of(wiki) else ""
         origin = self.origins.origin_of(page.page_id, page.timestamp, page.url, wiki)
         if origin is None:
             return None
@@ -63,8 +64,6 @@ def full_routes(copies: FullCopyAccess, means: WebContext) -> Sequence[Route]:
 
 
 class _FullPages:
-    """Pages of the notice and the full copy."""
-
     def __init__(self, copies: FullCopyAccess, means: WebContext) -> None:
         self._copies = copies
         self._means = means

@@ -13,7 +13,8 @@ covers only URLs without a good capture.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -24,7 +25,7 @@ from core.page_classes import rank_sql
 from core.page_manifest import VisitOutcome
 from core.url_keys import replay_key
 from core.urls import fetch_key, has_one_spelling, identity_key
-from playback.access.takedowns import Takedown, TakedownEffect
+from playback.access.takedowns import TakedownEffect
 from playback.web.page_store import COLUMNS, CapturedPage, PageStore
 from warc.index.database import IndexDatabase, LookupRow, lookup_value
 from warc.index.page_choice import USABLE, other_scheme
@@ -158,7 +159,11 @@ class CopyLookup:
         `until_ms` gives time limits by identity key (Unix milliseconds); later captures do not count.
         """
         takedowns = self._store.takedowns_of([each.fetch for each in asked])
-        offers: list[CopyOffer | None] = list(map(_barred, takedowns))
+        bars = {
+            TakedownEffect.HIDE: CopyOffer(bar=CopyObstacle.HIDDEN),
+            TakedownEffect.BLOCK: CopyOffer(bar=CopyObstacle.TAKEN_DOWN),
+        }
+        offers = [None if each is None else bars[each.effect] for each in takedowns]
         until = until_ms or {}
         asking = [
             LookupRow(each.key, each.urls, until.get(each.identity, _NO_END_MS)) for each in asked
@@ -202,16 +207,6 @@ class CopyLookup:
         return found
 
 
-def _barred(takedown: Takedown | None) -> CopyOffer | None:
-    if takedown is None:
-        return None
-    return CopyOffer(
-        bar=CopyObstacle.HIDDEN
-        if takedown.effect is TakedownEffect.HIDE
-        else CopyObstacle.TAKEN_DOWN
-    )
-
-
 def _best(newest_pages: Sequence[CapturedPage]) -> CopyOffer | None:
     """Return the best of a URL's newest pages, or the reason why none is offered."""
     if not newest_pages:
@@ -239,22 +234,16 @@ class OwnCopies:
 
     def newest(self, urls: Sequence[str]) -> dict[str, str]:
         """Return the timestamps of the offered copies by URL; empty when the index cannot be read."""
-        asked = list(_spelled(list(dict.fromkeys(urls))[:_MOST]))
+        asked: dict[str, UrlSpellings] = {}
+        for url in list(dict.fromkeys(urls))[:_MOST]:
+            with suppress(BadUrlError):
+                asked[url] = UrlSpellings.of(url)
         try:
-            offers = self._offering.of([spelled for _, spelled in asked])
+            offers = self._offering.of(list(asked.values()))
         except TransientError:
             return {}
         return {
             url: offer.page.timestamp
-            for (url, _), offer in zip(asked, offers, strict=True)
+            for url, offer in zip(asked, offers, strict=True)
             if offer is not None and offer.page is not None
         }
-
-
-def _spelled(urls: Sequence[str]) -> Iterator[tuple[str, UrlSpellings]]:
-    """Yield each URL that can be fetched, with its normal forms."""
-    for url in urls:
-        try:
-            yield url, UrlSpellings.of(url)
-        except BadUrlError:
-            continue

@@ -167,7 +167,6 @@ def _span(oldest: PageMemento, newest: PageMemento) -> dict[str, str]:
 
 
 def _about(found: TimeMap, places: MementoEndpoints) -> dict[str, object]:
-    """Return the metadata of a TimeMap, under the aggregators' names."""
     return {
         "original_uri": found.url,
         "timegate_uri": places.timegate(found.url),

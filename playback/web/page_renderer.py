@@ -221,7 +221,6 @@ def changes_path(older: CapturedPage, newer: CapturedPage) -> str:
 
 
 def _environment(replay_origin: str) -> Environment:
-    """Create a template environment with autoescaping and the addresses of front and replay."""
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         autoescape=True,

@@ -45,6 +45,7 @@ _Artifact = TypeVar("_Artifact")
 MOST_MOMENTS = 50_000  # of one URL's captures in its calendar, the newest
 _CANDIDATES = 20  # candidates read to find one that can be shown
 _LATEST_MS = 2**53
+_PLACE = 'url, filename, "offset", length, digest'
 _NOT_OFFERED = {VisitOutcome.FAILED, VisitOutcome.SKIPPED}
 _OWN_COLUMNS = (
     *("page_id", "url", "timestamp", "final_url", "outcome", "reason", "status", "mime", "title"),
@@ -214,11 +215,22 @@ class PageStore:
         wanted = BestPageQuery(
             url, _LATEST_MS if at is None else unix_milliseconds(at), timestamp, OFFERED
         )
-        pages = self._candidates(values, wanted)
+        rows, blocked = self._best(values, wanted), None
+        pages: list[CapturedPage] = []
+        while not pages and (part := list(islice(rows, _CANDIDATES))):
+            for page in self.pages_of(part):
+                if page.taken_down is None:
+                    pages.append(page)
+                    continue
+                blocked = blocked or TakenDownError(page.taken_down)
+                if page.timestamp == timestamp and page.url == url:
+                    raise TakenDownError(page.taken_down)
         if not pages:
+            if blocked is not None:
+                raise blocked
             return None
         first = pages[0]
-        if exact and at is not None and first.timestamp == timestamp14(at):
+        if timestamp and first.timestamp == timestamp:
             return first
         equals = [each for each in pages if (each.rank, each.url) == (first.rank, first.url)]
         shown = (each for each in equals if each.has_copy or each.is_download)
@@ -236,23 +248,6 @@ class PageStore:
             pages = [page for page in self.pages_of(part) if page.is_usable]
             threatened = self.threatened(pages)
             yield from (page for page in pages if page.page_id not in threatened)
-
-    def _candidates(self, key: dict[str, str], wanted: BestPageQuery) -> tuple[CapturedPage, ...]:
-        """Return the first pages that may be shown, best first; TakenDownError as for `nearest`."""
-        rows, blocked = self._best(key, wanted), None
-        while part := list(islice(rows, _CANDIDATES)):
-            pages = self.pages_of(part)
-            for page in pages:
-                if page.taken_down is not None:
-                    blocked = blocked or TakenDownError(page.taken_down)
-                    if page.timestamp == wanted.timestamp and page.url == wanted.url:
-                        raise TakenDownError(page.taken_down)
-            shown = tuple(page for page in pages if page.taken_down is None)
-            if shown:
-                return shown
-        if blocked is not None:
-            raise blocked
-        return ()
 
     def _best(self, key: dict[str, str], wanted: BestPageQuery) -> Iterator[Any]:
         """Yield rows of pages, best first; failed or skipped visits come last, unless requested."""
@@ -396,30 +391,23 @@ class PageStore:
     def place(self, page: CapturedPage, kind: ArtifactKind) -> RecordPlace | None:
         """Return the location of the page's artifact of that kind; None when it has none."""
         uri = page.artifacts.get(kind)
-        if uri is None:
-            return None
-        rows = self._database.rows(
-            'SELECT url, filename, "offset", length, digest FROM captures'
-            " WHERE page_id = :page_id AND url = :url LIMIT 1",
-            {"page_id": page.page_id, "url": uri},
-        )
-        if not rows:
-            return None
-        place = RecordPlace(**{name: rows[0][name] for name in RecordPlace.__slots__})
+        place = self._place(page, uri) if uri is not None else None
+        if place is None or self._permits is None:
+            return place
         subject = TakedownSubject(place.url, page.timestamp, place.digest, page.page_id)
-        is_shown = self._permits is None or self._permits.subject(subject) is None
-        return place if is_shown else None
+        return place if self._permits.subject(subject) is None else None
 
     def document(self, page: CapturedPage) -> RecordPlace | None:
         """Return the location of the page's main resource; None when unknown."""
+        return self._place(page, page.final_url, "AND status BETWEEN 200 AND 299")
+
+    def _place(self, page: CapturedPage, url: str, condition: str = "") -> RecordPlace | None:
         rows = self._database.rows(
-            'SELECT url, filename, "offset", length, digest FROM captures'
-            " WHERE page_id = :page_id AND url = :url AND status BETWEEN 200 AND 299 LIMIT 1",
-            {"page_id": page.page_id, "url": page.final_url},
+            f"SELECT {_PLACE} FROM captures"  # noqa: S608 constants of ours
+            f" WHERE page_id = :page_id AND url = :url {condition} LIMIT 1",
+            {"page_id": page.page_id, "url": url},
         )
-        return (
-            RecordPlace(**{name: rows[0][name] for name in RecordPlace.__slots__}) if rows else None
-        )
+        return RecordPlace(**dict(rows[0])) if rows else None
 
     def takedowns_of(self, urls: Sequence[str]) -> list[Takedown | None]:
         """Return the take-downs of URLs regardless of time: URL, host and prefix."""
@@ -550,7 +538,6 @@ def _page(row: Any, artifacts: _PageArtifacts) -> CapturedPage:
 
 
 def _blocked(page: CapturedPage, takedown: Takedown) -> CapturedPage:
-    """Return the page reduced to what a blocked page discloses."""
     return replace(
         page,
         final_url=page.url,
@@ -586,6 +573,5 @@ def _of_url(url: str) -> dict[str, Any] | None:
 
 
 def _is_named(row: Any, facts: dict[str, Any]) -> bool:
-    """Return True when the row is exactly the requested capture."""
     urls = (facts["url"], facts["twin"])
     return bool(row["timestamp"] == facts["timestamp"] and row["url"] in urls)

@@ -22,7 +22,7 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -190,53 +190,54 @@ class RequestThrottle:
 
     def wait_s(self, address: Address, now: float) -> int:
         """Count a request and return 0, or return the whole seconds to wait."""
+        buckets = self._of(address)
         if self._shared is not None:
-            shared_wait = self._shared.wait_s(self._shared_buckets(address))
+            shared_wait = self._shared.wait_s(buckets)
             if shared_wait is not None:
                 return shared_wait
         with self._lock:
-            left = self._all_left(address, now)
-            wait = max((1 - have) / rate.per_s for _, rate, have in left)
-            if wait > _ROUNDING_S:
-                return math.ceil(wait - _ROUNDING_S)
-            self._take(left, 1, now)
+            left = self._left(buckets, now)
+            waits = [(1 - left[name]) / per_s for name, per_s, _ in buckets]
+            if max(waits) > _ROUNDING_S:
+                return math.ceil(max(waits) - _ROUNDING_S)
+            self._take(buckets, left, 1, now)
             return 0
 
     def charge(self, address: Address, now: float, cost: float) -> None:
         """Charge additional tokens for an accepted request; the balance may become negative."""
-        if self._shared is not None and self._shared.charge(self._shared_buckets(address), cost):
+        buckets = self._of(address)
+        if self._shared is not None and self._shared.charge(buckets, cost):
             return
         with self._lock:
-            self._take(self._all_left(address, now), cost, now)
+            self._take(buckets, self._left(buckets, now), cost, now)
 
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def _shared_buckets(self, address: Address) -> list[Bucket]:
-        return [
-            (f"{self._name} {name}", rate.per_s, rate.burst) for name, rate in self._named(address)
-        ]
-
-    def _all_left(self, address: Address, now: float) -> list[tuple[str, TokenRate, float]]:
-        return [(name, rate, self._left(name, rate, now)) for name, rate in self._named(address)]
-
-    def _named(self, address: Address) -> tuple[tuple[str, TokenRate], ...]:
-        return (
-            (reader_prefix(address), self._rates.reader),
-            (f"range {rate_limit_prefix(address)}", self._rates.range),
-            ("", self._rates.everybody),
+    def _of(self, address: Address) -> list[Bucket]:
+        rates = self._rates
+        named = (
+            (reader_prefix(address), rates.reader),
+            (f"range {rate_limit_prefix(address)}", rates.range),
+            ("", rates.everybody),
         )
+        return [(f"{self._name} {name}", rate.per_s, rate.burst) for name, rate in named]
 
-    def _take(self, left: list[tuple[str, TokenRate, float]], cost: float, now: float) -> None:
-        for name, rate, have in left:
-            self._buckets[name] = (max(have - cost, -rate.burst), now)
+    def _left(self, buckets: Sequence[Bucket], now: float) -> dict[str, float]:
+        left = {}
+        for name, per_s, burst in buckets:
+            have, at = self._buckets.get(name, (burst, now))
+            left[name] = min(burst, have + max(now - at, 0.0) * per_s)
+        return left
+
+    def _take(
+        self, buckets: Sequence[Bucket], left: Mapping[str, float], cost: float, now: float
+    ) -> None:
+        for name, _, burst in buckets:
+            self._buckets[name] = (max(left[name] - cost, -burst), now)
             self._buckets.move_to_end(name)
         while len(self._buckets) > self._most:
             self._buckets.popitem(last=False)
-
-    def _left(self, name: str, rate: TokenRate, now: float) -> float:
-        have, at = self._buckets.get(name, (rate.burst, now))
-        return min(rate.burst, have + max(now - at, 0.0) * rate.per_s)
 
 
 _LEAST_TOKEN = 32  # characters
@@ -394,7 +395,6 @@ class LoadLimit:
         return answer
 
     async def _streamed(self, blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the blocks, each produced in one of the threads."""
         while True:
             block = await anyio.to_thread.run_sync(next, blocks, None, limiter=self._limiter)
             if block is None:

@@ -178,7 +178,6 @@ def _shortest(
 
 
 def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int, int, int]]:
-    """Return the common runs along the path in Myers' trace, in order."""
     runs: list[tuple[int, int, int]] = []
     for depth in range(len(trace) - 1, -1, -1):
         reached, diagonal = trace[depth], x - y
@@ -274,7 +273,6 @@ def _folded(rows: list[DiffRow]) -> Iterator[DiffRow]:
 
 
 def _brief(row: DiffRow) -> DiffRow:
-    """Return an unchanged paragraph, truncated if it is long."""
     text = row.before[0].text
     if len(text) <= _LONGEST_CONTEXT:
         return row

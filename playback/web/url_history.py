@@ -243,7 +243,6 @@ class HistoryPages:
         )
 
     def _difference(self, older: CapturedPage, newer: CapturedPage) -> TextDifference | None:
-        """Return the text difference; None when one capture has no readable text."""
         if _is_same(older, newer):
             return compare_texts("", "")
         before, after = map(self._means.records.text, (older, newer))
@@ -280,7 +279,6 @@ def _is_same(older: CapturedPage, newer: CapturedPage) -> bool | None:
 
 
 def _span(period: str) -> TimeSpan | None:
-    """Return the period that the list shows; None: all."""
     if not period:
         return None
     if len(period) == _TO_THE_SECOND:

@@ -9,10 +9,10 @@ All functions work without scripts; `static/quality.js` makes them faster. The J
 and withholds the same checks as the pages.
 """
 
-import functools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -31,7 +31,12 @@ from playback.web.i18n import localized_path, noop, translate, when
 from playback.web.page_renderer import WebContext, scripted_headers
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry.registry_api import REGISTRY_AWAY, TOO_OFTEN, answer_or_problem
-from playback.web.registry.registry_forms import check_sender, read_form_post
+from playback.web.registry.registry_forms import (
+    OTHER_SITE,
+    STALE_FORM,
+    check_sender,
+    read_form_post,
+)
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
 from qa.check_table import CheckedPage
 from qa.web import check_labels
@@ -61,12 +66,13 @@ from qa.web.review import (
 )
 
 QUALITY_PATH = "/quality"
+RESULTS_PATH = f"{QUALITY_PATH}/api/results"
+SUMMARY_PATH = f"{QUALITY_PATH}/api/summary"
+_NO_STORE = {"Cache-Control": "no-store"}
 _NAVIGATION = noop("Quality")
 _LOG = logging.getLogger(__name__)
 _LONGEST_NOTE = 500
 _LONGEST_NAME = 100
-_OTHER_SITE = noop("This came from a page of another site, so nothing was done.")
-_STALE = noop("The form was open for too long, or comes from elsewhere. Press the button again.")
 _NO_RIGHT = noop("Only reviewers may judge copies. Whoever runs this archive can make you one.")
 _PICTURE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
@@ -83,7 +89,7 @@ ACTION_MESSAGES = {
 
 
 class QualityPages:
-    """HTML pages of checks. Synchronous handlers run in threads."""
+    """HTML pages and JSON API of checks. Synchronous handlers run in threads."""
 
     def __init__(
         self,
@@ -104,6 +110,8 @@ class QualityPages:
         one = f"{QUALITY_PATH}/{{page_id}}/{{level}}"
         return [
             Route(QUALITY_PATH, self.listed),
+            Route(RESULTS_PATH, self.results),
+            Route(SUMMARY_PATH, self.summary),
             Route(f"{QUALITY_PATH}/sign-in", self.sign_in),
             Route(one, self.one),
             Route(one, self.act, methods=["POST"]),
@@ -141,7 +149,7 @@ class QualityPages:
         try:
             check_sender(request, self._means.origin)
         except HTTPException:
-            return self._refused(403, translate(_OTHER_SITE))
+            return self._refused(403, translate(OTHER_SITE))
         letter = await read_form_post(request)
         return await run_in_threadpool(self._told, lambda: self._done(request, letter))
 
@@ -173,6 +181,38 @@ class QualityPages:
         if found[0].etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         return Response(found[0].body, headers=headers, media_type=MEDIA_TYPE)
+
+    def results(self, request: Request) -> Response:
+        """Serve a part of the list, the worst first; ``next`` is the URL of the following part."""
+
+        def told() -> Response:
+            self._gate.count(request)
+            question = parse_check_query(request.query_params)
+            found = self._results.listed(question)
+            further = {"after": str(found.after)} if found.after is not None else {}
+            limit = {"limit": request.query_params.get("limit", "")}
+            following = path_with_query(RESULTS_PATH, question.filters, limit, further)
+            answer = {
+                "results": [check_as_json(each) for each in found.results],
+                "after": further.get("after"),
+                "next": following if further else None,
+            }
+            return JSONResponse(answer, headers=_NO_STORE)
+
+        return answer_or_problem(told)
+
+    def summary(self, request: Request) -> Response:
+        """Serve the counts by verdict; null where they are shown to reviewers only."""
+
+        def told() -> Response:
+            self._gate.count(request)
+            wanted = parse_check_filter(request.query_params)
+            is_reviewer = self._gate.name_of(request) is not None
+            totals = self._results.totals(wanted, by_reviewer=is_reviewer)
+            counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
+            return JSONResponse({"totals": counted}, headers=_NO_STORE)
+
+        return answer_or_problem(told)
 
     def _one(
         self, request: Request, given: Mapping[str, str], code: int = 200, error: str = ""
@@ -231,8 +271,8 @@ class QualityPages:
         place = parse_start(letter.get("at", "")) or result.row.place
         if not self._gate.holds(request, letter.get("token", ""), _purpose(result)):
             if _wants_json(request):
-                return JSONResponse({"error": translate(_STALE)}, 403)
-            return self._one(request, letter, 403, translate(_STALE))
+                return JSONResponse({"error": translate(STALE_FORM)}, 403)
+            return self._one(request, letter, 403, translate(STALE_FORM))
         by = name or letter.get("by", "").strip()[:_LONGEST_NAME]
         note = letter.get("note", "").strip()[:_LONGEST_NOTE]
         if not self._acts.do(ReviewAction(act), names["page_id"], names["level"], by=by, note=note):
@@ -247,7 +287,7 @@ class QualityPages:
                     "isJudged": ReviewAction(act) in ACTION_VERDICTS,
                     "verdict": verdict_name(row.verdict),
                 },
-                headers={"Cache-Control": "no-store"},
+                headers=_NO_STORE,
             )
         after = {**wanted, "at": str(place), "done": act}
         if letter.get("onward") and ReviewAction(act) in ACTION_VERDICTS:
@@ -257,32 +297,22 @@ class QualityPages:
                 return RedirectResponse(target, 303)
         return RedirectResponse(self._result_address(result.row, after), 303)
 
-    def _sources(self, result: VisibleCheck) -> dict[str, str]:
-        """Return the picture URLs by kind; the archive's screenshot where the check has none."""
+    def _sources(self, result: VisibleCheck, *, is_small: bool = False) -> dict[str, str]:
+        """Return the picture URLs by kind; the archive's screenshot where the check has none.
+
+        Thumbnails of lists show the archive's own first.
+        """
         check, page = result.row.check, result.page
         if not self._means.offers.shows_pictures(page):
             return {}
+        address = self._result_address(result.row) + ("/small" if is_small else "")
         kinds = self._pictures.kinds(check.page_id, check.level)
-        found = {kind: f"{self._result_address(result.row)}/{kind}" for kind in kinds}
-        if "seen" not in found and page.picture:
-            found["seen"] = self._image(page.timestamp, page.picture)
+        found = {kind: f"{address}/{kind}" for kind in kinds}
+        own = page.thumbnail if is_small else page.picture
+        if own and (is_small or "seen" not in found):
+            image = memento_path(Memento(page.timestamp, MementoModifier.IMAGE, own))
+            found["seen"] = self._means.replay_origin + image
         return found
-
-    def _small(self, result: VisibleCheck) -> dict[str, str]:
-        """Return the thumbnail URLs by kind, for lists."""
-        check, page = result.row.check, result.page
-        if not self._means.offers.shows_pictures(page):
-            return {}
-        kinds = self._pictures.kinds(check.page_id, check.level)
-        found = {kind: f"{self._result_address(result.row)}/small/{kind}" for kind in kinds}
-        if page.thumbnail:
-            found["seen"] = self._image(page.timestamp, page.thumbnail)
-        return found
-
-    def _image(self, timestamp: str, uri: str) -> str:
-        return self._means.replay_origin + memento_path(
-            Memento(timestamp, MementoModifier.IMAGE, uri)
-        )
 
     def _list(self, question: CheckQuery | None, code: int = 200, **values: Any) -> Response:
         nothing: dict[str, Any] = {
@@ -296,13 +326,12 @@ class QualityPages:
             classes=[(str(each), translate(text)) for each, text in check_labels.CLASSES.items()],
             levels=[(str(each), check_labels.level(each)) for each in Level],
             faults=[(str(each), check_labels.fault(each)) for each in PlaybackFault],
-            small=self._small,
+            small=partial(self._sources, is_small=True),
             back=self._address({}),
             **{**nothing, **values},
         )
 
     def _told(self, tell: Callable[[], Response]) -> Response:
-        """Call the handler; convert exceptions to error pages."""
         try:
             return tell()
         except InputError as error:
@@ -370,63 +399,6 @@ def _wants_json(request: Request) -> bool:
     return request.headers.get("accept", "").startswith("application/json")
 
 
-RESULTS_PATH = f"{QUALITY_PATH}/api/results"
-SUMMARY_PATH = f"{QUALITY_PATH}/api/summary"
-_NO_STORE = {"Cache-Control": "no-store"}
-
-
-class QualityApi:
-    """JSON API of checks. Synchronous handlers run in threads."""
-
-    def __init__(self, results: VisibleChecks, gate: ReviewGate) -> None:
-        self._results = results
-        self._gate = gate
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes."""
-        return [Route(RESULTS_PATH, self.results), Route(SUMMARY_PATH, self.summary)]
-
-    def results(self, request: Request) -> Response:
-        """Serve a part of the list, the worst first; ``next`` is the URL of the following part."""
-
-        def told() -> Response:
-            question = parse_check_query(request.query_params)
-            found = self._results.listed(question)
-            after = str(found.after) if found.after is not None else None
-            limit = {"limit": request.query_params.get("limit", "")}
-            return JSONResponse(
-                {
-                    "results": [check_as_json(each) for each in found.results],
-                    "after": after,
-                    "next": None
-                    if after is None
-                    else path_with_query(RESULTS_PATH, question.filters, limit, {"after": after}),
-                },
-                headers=_NO_STORE,
-            )
-
-        return self._answered(request, told)
-
-    def summary(self, request: Request) -> Response:
-        """Serve the counts by verdict; null where they are shown to reviewers only."""
-
-        def told() -> Response:
-            wanted = parse_check_filter(request.query_params)
-            is_reviewer = self._gate.name_of(request) is not None
-            totals = self._results.totals(wanted, by_reviewer=is_reviewer)
-            counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
-            return JSONResponse({"totals": counted}, headers=_NO_STORE)
-
-        return self._answered(request, told)
-
-    def _answered(self, request: Request, tell: Callable[[], Response]) -> Response:
-        def counted() -> Response:
-            self._gate.count(request)
-            return tell()
-
-        return answer_or_problem(counted)
-
-
 def check_as_json(result: VisibleCheck) -> dict[str, object]:
     """Convert a check to a JSON object, with the URL of its HTML page."""
     row, page = result.row, result.page
@@ -489,19 +461,17 @@ class QualityContext:
     def routes(self, registry: LinkRegistry, context: WebContext) -> list[BaseRoute]:
         """Return the routes of the pages and of the JSON API."""
         results = VisibleChecks(registry.source, context.store, context.cautions)
-        reporters = functools.cache(functools.partial(open_reporter_digests, self.layout))
+        reporters = cache(partial(open_reporter_digests, self.layout))
         gate = ReviewGate(
             self.reviewers,
             reporters,
             RateLimiter(registry.access, "quality", context.clock.monotonic),
             context.clock,
         )
-        pages = QualityPages(
+        return QualityPages(
             results,
             CheckPictureFolder(self.layout.quality_pictures),
             ReviewActions(results.registry, context.clock),
             gate,
             context,
-        )
-        programs = QualityApi(results, gate)
-        return [*programs.routes(), *pages.routes()]
+        ).routes()

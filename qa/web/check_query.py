@@ -270,12 +270,10 @@ class VisibleChecks:
         ]
 
     def _is_listed(self, page: CapturedPage) -> bool:
-        """Return whether the page's URL is on a list that holds copies back."""
         hit = self._cautions.of_url(page.url) or self._cautions.of_url(page.final_url)
         return hit is not None and hit.on.effect is ListEffect.HOLD
 
     def _first(self, parts: Iterable[Sequence[CheckedPage]]) -> VisibleCheck | None:
-        """Return the first check that may be shown."""
         return next((shown for part in parts for shown in self._shown(part)), None)
 
     def _parts(

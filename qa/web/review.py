@@ -102,7 +102,6 @@ class ReviewGate:
 
 
 def _basic(said: str) -> tuple[str, str]:
-    """Decode user name and password (RFC 7617); empty ones when they are invalid."""
     try:
         text = base64.b64decode(said, validate=True).decode()
     except (binascii.Error, ValueError):

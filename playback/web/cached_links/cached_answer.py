@@ -5,6 +5,7 @@ for dead links only. The link state is disclosed if the requested page contains 
 internal callers if a page of the farm does (W20, W24).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -112,58 +113,54 @@ class AnswerOrigins:
 
 def answer_link(facts: LinkEvidence, leading: AnswerOrigins, today: int) -> CachedLink:
     """Return the answer in the request's language; `today` is a day of `links.check_history`."""
-    spelled = facts.asked.spelled
+    text, spelled, fragment = facts.asked.text, facts.asked.spelled, facts.asked.fragment
     if spelled is None:
-        return CachedLink(
-            facts.asked.text, CopyState.NONE, words=_capital(_never_words(facts.never))
-        )
-    offer = facts.offer
+        return CachedLink(text, CopyState.NONE, words=_capital(_never_words(facts.never)))
+    offer, elsewhere = facts.offer, facts.elsewhere
+    answer = CopyState.COPY
+    found: dict[str, Any]
     if offer is not None and offer.page is not None:
         page = offer.page
-        words = _copy_words(page_language.get().language, page.captured_at.date())
-        return CachedLink(
-            url=facts.asked.text,
-            answer=CopyState.COPY,
-            href=leading.page(page, facts.asked.fragment),
-            copy=leading.memento(page, facts.asked.fragment),
-            date=page.captured_at,
-            **_liveness(facts),
-            words=_words(facts, words, today),
-        )
-    if (
-        facts.elsewhere is not None
+        words = _copy_words(page.captured_at.date())
+        found = {
+            "href": leading.page(page, fragment),
+            "copy": leading.memento(page, fragment),
+            "date": page.captured_at,
+        }
+    elif (
+        elsewhere is not None
         and facts.is_dead
-        and (offer is None or (offer.bar in (CopyObstacle.FAILED, CopyObstacle.REFUSED)))
+        and (offer is None or offer.bar in (CopyObstacle.FAILED, CopyObstacle.REFUSED))
     ):
-        copy = facts.elsewhere
-        date, name = _moment(copy.timestamp), service_name(copy.service)
+        date, name = _moment(elsewhere.timestamp), service_name(elsewhere.service)
         words = (
             translate("copy in %(archive)s", archive=name)
             if date is None
             else translate("copy of %(day)s in %(archive)s", day=day_words(date), archive=name)
         )
-        return CachedLink(
-            url=facts.asked.text,
-            answer=CopyState.COPY,
-            href=copy.address,
-            copy=copy.address,
-            date=date,
-            **_liveness(facts),
-            words=_words(facts, words, today),
-            service=copy.service,
-        )
-    answer, words = _without_copy(facts)
-    return CachedLink(
-        url=facts.asked.text,
-        answer=answer,
-        href=None if answer is CopyState.NONE else leading.newest(spelled.fetch),
-        **_liveness(facts),
-        words=_words(facts, words, today),
-        is_new=answer is CopyState.NONE
-        and facts.never is None
-        and (offer is None or offer.bar is None),
-        next_at=_next_at(facts) if answer is CopyState.QUEUED else None,
-    )
+        address, service = elsewhere.address, elsewhere.service
+        found = {"href": address, "copy": address, "date": date, "service": service}
+    else:
+        answer, words = _without_copy(facts)
+        found = {}
+        if answer is not CopyState.NONE:
+            found["href"] = leading.newest(spelled.fetch)
+        elif facts.never is None and (offer is None or offer.bar is None):
+            found["is_new"] = True
+        if answer is CopyState.QUEUED and facts.standing is not None and facts.standing.attempts:
+            found["next_at"] = facts.standing.until
+    words = _words(facts, words, today)
+    return CachedLink(text, answer, words=words, **_liveness(facts), **found)
+
+
+def _per_language(make: Callable[..., str]) -> Callable[..., str]:
+    """Cache texts by language and arguments: formatting dates is slow."""
+
+    @lru_cache(maxsize=1_000)
+    def cached(_language: str, *args: Any) -> str:
+        return make(*args)
+
+    return lambda *args: cached(page_language.get().language, *args)
 
 
 _SETTLED_S = 60
@@ -181,11 +178,6 @@ def max_age_s(links: list[CachedLink], now: datetime, *, is_watched: bool) -> in
         elif is_watched and link.is_new:
             soonest = min(soonest, _NEW_S)
     return soonest
-
-
-def _next_at(facts: LinkEvidence) -> datetime | None:
-    standing = facts.standing
-    return standing.until if standing is not None and standing.attempts else None
 
 
 def is_to_offer(copy: ExternalCopy) -> bool:
@@ -246,9 +238,8 @@ _REASONS = {
 }
 
 
-@lru_cache(maxsize=1_000)
-def _copy_words(_language: str, day: date) -> str:
-    """Return the text for a copy of that day; cached, since formatting dates is slow."""
+@_per_language
+def _copy_words(day: date) -> str:
     return translate("copy of %(day)s", day=day_words(day))
 
 
@@ -277,11 +268,11 @@ def _standing_words(standing: UrlQueueStatus) -> str:
 
 
 def _queued_words(since: datetime) -> str:
-    return _queued_since(page_language.get().language, since.replace(second=0, microsecond=0))
+    return _queued_since(since.replace(second=0, microsecond=0))
 
 
-@lru_cache(maxsize=1_000)
-def _queued_since(_language: str, minute: datetime) -> str:
+@_per_language
+def _queued_since(minute: datetime) -> str:
     return translate("queued since %(moment)s", moment=moment_of(minute))
 
 
@@ -320,7 +311,7 @@ def _words(facts: LinkEvidence, what: str, today: int) -> str:
         parts.append(_type_words(link.mime, link.kib))
     if link.group in _TOLD_GROUPS or link.is_unreachable:
         known = replace(link, url="", spelling="", fails=0, checked_day=None, mime="", kib=None)
-        how = _standing(page_language.get().language, known, today)
+        how = _standing(known, today)
         return translate("%(how)s; %(what)s", how=how, what="; ".join(parts)) if parts else how
     return _capital("; ".join(parts))
 
@@ -332,22 +323,13 @@ def _type_words(mime: str, kib: int | None) -> str:
     return translate("the link leads to a file (%(type)s, %(kib)s KiB)", type=mime, kib=size)
 
 
-@lru_cache(maxsize=1_000)
-def _standing(_language: str, link: LinkRecord, today: int) -> str:
-    """Return the text for a link state and day; cached."""
-    return standing_of(link, today)
-
-
+_standing = _per_language(standing_of)
 _TOLD_GROUPS = (Group.UNREACHABLE, Group.DOUBTFUL)
 
 
+@_per_language
 def label_of(answer: CopyState) -> str:
     """Return the label shown next to the link; empty without one."""
-    return _label(page_language.get().language, answer)
-
-
-@lru_cache(maxsize=1_000)
-def _label(_language: str, answer: CopyState) -> str:
     text = _LABELS.get(answer)
     return translate(text) if text else ""
 

@@ -162,7 +162,6 @@ class CachedLinks:
 
 
 def _page_of(page: PageAnswer | None) -> Data | None:
-    """Return the data about the requested page."""
     if page is None:
         return None
     return {

@@ -34,7 +34,7 @@ from playback.web.cached_links.cached_answer import LinkEvidence, is_to_offer
 from playback.web.cached_links.cached_request import AskedUrl, CachedQuestion
 from playback.web.copy_lookup import CopyLookup, CopyOffer, QueueStatusReader, UrlQueueStatus
 from playback.web.registry.registry_reader import RegistryReader, missing_target
-from playback.web.registry.registry_service import RegistrySource
+from playback.web.registry.registry_service import NoRegistryError, RegistrySource, open_registry
 from playback.web.registry.registry_values import Group, LinkRecord, PageAnswer
 
 _LOG = logging.getLogger(__name__)
@@ -97,8 +97,8 @@ class LinkEvidenceReader:
             self._facts(each, offers.get(place), known, standings)
             for place, each in enumerate(question.urls)
         ]
-        facts = self._with_reasons(facts, known)
         is_whole = has_index and has_registry and has_books
+        facts = self._with_reasons(facts, known)
         return LinkFindings(tuple(facts), known.is_watched, is_whole, known.page)
 
     def _with_reasons(self, facts: list[LinkEvidence], known: _RegistryFacts) -> list[LinkEvidence]:
@@ -107,10 +107,7 @@ class LinkEvidenceReader:
         if not unknown or known.wiki_id is None:
             return facts
         try:
-            store = self._source.store()
-            if store is None:
-                return facts
-            with store.reading() as connection:
+            with open_registry(self._source).reading() as connection:
                 rules = self._rules.rules_of(connection, known.wiki_id)
         except TransientError as error:
             _LOG.warning("front.registry_unavailable: %s", error)
@@ -164,12 +161,11 @@ class LinkEvidenceReader:
             return _NOTHING, True
         identities = {each.spelled.identity for each in question.urls if each.spelled}
         try:
-            store = self._source.store()
-            if store is None:
-                return _NOTHING, True
-            with store.snapshot() as reader:
+            with open_registry(self._source).snapshot() as reader:
                 reading = RegistryReader(reader, self.day, is_internal=is_internal)
                 return _read(reading, question, identities, is_internal=is_internal), True
+        except NoRegistryError:
+            return _NOTHING, True
         except TransientError as error:
             _LOG.warning("front.registry_unavailable: %s", error)
             return _NOTHING, False
@@ -200,7 +196,6 @@ def _read(
     *,
     is_internal: bool,
 ) -> _RegistryFacts:
-    """Return the registry's result for the URLs from one snapshot."""
     wiki = reading.wiki(question.wiki) if question.wiki is not None else None
     if wiki is None:
         return _NOTHING

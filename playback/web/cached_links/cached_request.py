@@ -112,7 +112,6 @@ def is_copy(url: str, own: tuple[str, ...] = ()) -> bool:
 
 @lru_cache(maxsize=16)
 def _below(own: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the URL prefixes of these origins."""
     return tuple(f"{origin}/" for origin in own if origin)
 
 

@@ -87,7 +87,6 @@ def _page(page: PageAnswer, today: int, origin: str, fields: Fields) -> Data:
 
 
 def _link(link: LinkRecord, today: int, origin: str) -> Data:
-    """Convert a link to the form shared by all API routes."""
     return {
         "url": link.url,
         "spelling": link.spelling or link.url,

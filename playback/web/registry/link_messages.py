@@ -202,24 +202,29 @@ def hint_of(note: HintNote) -> str:
     return translate(_HINTS[note.hint])
 
 
+_AGO = (
+    noop("today"), noop("yesterday"), noop("more than %(time)s ago"), noop("%(time)s ago"),
+)  # fmt: skip
+_FOR = (
+    noop("since today"), noop("since yesterday"), noop("for more than %(time)s"), noop("for %(time)s"),
+)  # fmt: skip
+
+
 def ago(day: int, today: int) -> str:
     """Format the time since a day, rounded: ``two weeks ago``, ``more than two years ago`` (W60)."""
-    unit, count, is_more = rough_duration(today - day)
-    if unit == "day" and count <= 1:
-        return translate("yesterday") if count else translate("today")
-    if is_more:
-        return translate("more than %(time)s ago", time=_dative(unit, count))
-    return translate("%(time)s ago", time=_dative(unit, count))
+    return _rounded(_AGO, today - day)
 
 
 def for_duration(day: int, today: int) -> str:
     """Format the duration since a day, rounded: ``for six months`` (W60)."""
-    unit, count, is_more = rough_duration(today - day)
+    return _rounded(_FOR, today - day)
+
+
+def _rounded(texts: tuple[str, str, str, str], days: int) -> str:
+    unit, count, is_more = rough_duration(days)
     if unit == "day" and count <= 1:
-        return translate("since yesterday") if count else translate("since today")
-    if is_more:
-        return translate("for more than %(time)s", time=_dative(unit, count))
-    return translate("for %(time)s", time=_dative(unit, count))
+        return translate(texts[count])
+    return translate(texts[2 if is_more else 3], time=_dative(unit, count))
 
 
 def standing_of(link: LinkRecord, today: int) -> str:

@@ -206,7 +206,6 @@ class RegistryApi:
         return Response(as_json(description(self._means.origin)), media_type="application/json")
 
     def _asked(self, request: Request) -> tuple[PageQuestion, RegistryAnswer]:
-        """Parse a query for pages, and answer it in its language."""
         question = self._page_question(request)
         set_language(question.language)
         return question, self._desk.answer(question, is_internal=self._door.is_internal(request))

@@ -41,6 +41,10 @@ from playback.web.registry.registry_values import Group, LinkScope
 MOST_FORM_BYTES = 16_384
 MOST_FORM_FIELDS = 20
 TOKEN_S = 2 * 3600
+OTHER_SITE = noop("This came from a page of another site, so nothing was done.")
+STALE_FORM = noop(
+    "The form was open for too long, or comes from elsewhere. Press the button again."
+)
 _CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
 _FORM = "application/x-www-form-urlencoded"
 _OWN = frozenset({"same-origin", "none"})  # none: the reader's own doing, such as loading it again
@@ -60,13 +64,17 @@ class FormTokens:
     def holds(self, token: str, purpose: str, addresses: str, now: float) -> bool:
         """Return True when the token is valid for purpose and addresses, and not expired."""
         made, _, digest = token.partition(".")
-        if not (made.isascii() and made.isdigit() and len(made) < 12 and digest.isascii()):
+        if not digest.isascii() or not _is_recent(made, now, TOKEN_S):
             return False
-        is_right = hmac.compare_digest(digest, self._digest(purpose, addresses, int(made)))
-        return is_right and 0 <= now - int(made) <= TOKEN_S
+        return hmac.compare_digest(digest, self._digest(purpose, addresses, int(made)))
 
     def _digest(self, purpose: str, addresses: str, made: int) -> str:
         return self.reporters.digest("form", f"{purpose}\n{addresses}\n{made}").hex()
+
+
+def _is_recent(made: str, now: float, most_s: int) -> bool:
+    is_plain = made.isascii() and made.isdigit() and len(made) < 12
+    return is_plain and 0 <= now - int(made) <= most_s
 
 
 def check_sender(request: Request, origin: str) -> None:
@@ -172,11 +180,9 @@ class FormStamps:
         """Verify the stamp and mark it as used; an empty `question` needs a stamp for any query."""
         made, _, rest = stamp.partition(".")
         nonce, _, digest = rest.partition(".")
-        is_plain = made.isascii() and made.isdigit() and len(made) < 12 and rest.isascii()
-        if not is_plain or not 0 <= now - int(made) <= STAMP_S:
+        if not rest.isascii() or not _is_recent(made, now, STAMP_S):
             return False
-        right = self._digest(int(made), nonce, address, question)
-        if not hmac.compare_digest(digest, right):
+        if not hmac.compare_digest(digest, self._digest(int(made), nonce, address, question)):
             return False
         with self._lock:
             if stamp in self._used:

@@ -30,7 +30,6 @@ from playback.web.i18n import noop
 from playback.web.registry.registry_reader import (
     RegistryReader,
     UnknownWikiError,
-    address_of,
     ref_of,
 )
 from playback.web.registry.registry_values import (
@@ -70,17 +69,11 @@ def read_list(
         return None
     only = _below(connection, domain) if domain and kind is not WikiListKind.SPAM else None
     found: list[WikiListEntry] = []
-    name = row.name
     for _ in range(ROUNDS):
         last = connection.scalar(last_of_round(row.id, after))
         query = count_findings(kind, row.id, after, last, only).limit(LIST_SIZE + 1 - len(found))
         found += [
-            WikiListEntry(
-                PageReference(
-                    name, each.page_id, each.title, each.namespace, address_of(row, each.title)
-                ),
-                each.links,
-            )
+            WikiListEntry(ref_of(row, each.page_id, each.title, each.namespace), each.links)
             for each in connection.execute(query)
         ]
         if len(found) > LIST_SIZE:
@@ -103,7 +96,6 @@ def last_of_round(wiki_id: int, after: int) -> Select[Any]:
 
 
 def _below(connection: Connection, domain: str) -> list[int]:
-    """Return the numbers of the watched URLs below the domain."""
     try:
         pattern = parse_pattern(domain)
     except InputError:
@@ -309,7 +301,8 @@ def find_links(reading: RegistryReader, question: WikiQuestion) -> FoundLinks:
         link = replace(links[use.url_id], spelling=use.spelling)
         days = (use.first_day, link.since_day or 0)
         if question.since_day is None or max(days) >= question.since_day:
-            found.append(LinkOfPage(ref_of(wiki, use.page), link, use.first_day))
+            page = ref_of(wiki, use.page.page_id, use.page.title, use.page.namespace)
+            found.append(LinkOfPage(page, link, use.first_day))
     is_end = last is None or (last is uses[-1] and len(uses) < limit)
     after = "" if is_end or last is None else f"{last.page.id}-{last.url_id}"
     return FoundLinks(tuple(found), after, reading.day)

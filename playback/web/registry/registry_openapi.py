@@ -276,7 +276,6 @@ def _parameter(name: str, description: str, schema: _Schema, *, needed: bool = F
 
 
 def _choice(name: str, description: str, *values: str) -> _Schema:
-    """Return an optional parameter with these values."""
     return _parameter(name, description, _text(enum=[*values, ""]))
 
 

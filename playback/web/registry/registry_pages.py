@@ -95,7 +95,7 @@ class RegistryPages:
                 form, 400, error=translate("Give the name or the number of a page.")
             )
         if not asked:
-            return self._told(request, form, self._empty, "page")
+            return self._told(request, form, lambda _, empty: self._rendered(empty), "page")
         return self._told(request, form, asks[asked][1], asked)
 
     def lists(self, request: Request) -> Response:
@@ -124,9 +124,6 @@ class RegistryPages:
         helpers = {**self._helpers(), "url_address": functools.partial(_url_address, form)}
         helpers["say_address"] = lambda _url: ""  # the page with the form leads there
         return self._means.render("registry/fragment.html", answer=answer, **helpers)
-
-    def _empty(self, _request: Request, form: RegistryForm) -> Response:
-        return self._rendered(form)
 
     def _page_asked(self, request: Request, form: RegistryForm) -> Response:
         self._door.count(request)
@@ -266,7 +263,6 @@ class RegistryPages:
         }
 
     def _stamped(self, request: Request, form: RegistryForm) -> RegistryForm:
-        """Return the form with a stamp for its next query."""
         address, now = self._door.address_of(request), self._means.clock.now().timestamp()
         return replace(form, stamp=self._stamps.make(address, now, question_of(form)))
 
@@ -288,7 +284,6 @@ def _filled(form: RegistryForm) -> dict[str, str]:
 
 
 def _url_address(form: str, url: str, wiki: WikiName | None) -> str:
-    """Return the address of the form filled in with the URL."""
     return f"{form}?{urlencode({'url': url, **({'dbname': str(wiki)} if wiki else {})})}"
 
 
@@ -304,7 +299,6 @@ def without_language(address: str) -> str:
 
 
 def _page_address(page: PageReference) -> str:
-    """Return the address of the form's answer for a page."""
     return _address(FORM_PATH, {"dbname": str(page.wiki), "curid": str(page.page_id)})
 
 

@@ -28,7 +28,7 @@ from links.registry.lookups import (
     url_facts,
     uses_of_url,
 )
-from links.registry.pages import WikiPageRow, find_pages, plain_title
+from links.registry.pages import find_pages, plain_title
 from links.registry.quirks import HostQuirk, UrlQuirk, is_consolidated, is_url_quirk_over
 from links.registry.schema import observations, pages, spam_hits, urls
 from links.registry.statements import Reader, SqlStatement, batches, many, one
@@ -195,10 +195,7 @@ class RegistryReader:
         rows = SPAM_BY_KEY.rows(self._reader, asked)
         if not rows:
             return None
-        refs = tuple(
-            PageReference(name, row[2], row[3], row[4], address_of(wiki, row[3]))
-            for row in rows[:MOST_USES]
-        )
+        refs = tuple(ref_of(wiki, *row[2:5]) for row in rows[:MOST_USES])
         hits = (SpamListHit(rows[0][0], rows[0][1]),)
         link = LinkRecord(identity, LinkState.EXCLUDED, spam=hits)
         return link, UrlUses(refs, len(rows) > MOST_USES, is_farm_wide=False)
@@ -215,13 +212,22 @@ class RegistryReader:
         found = uses_of_url(self._reader, url_id, wiki, limit=MOST_USES + 1, in_farm=farm_wide)
         hidden = self.hidden()
         found = [each for each in found if each.page.wiki_id not in hidden]
-        wikis = self._wikis({each.page.wiki_id for each in found} | {wiki.id})
-        refs = tuple(ref_of(wikis[each.page.wiki_id], each.page) for each in found[:MOST_USES])
+        ids = {each.page.wiki_id for each in found}
+        rows = [row for each in ids for row in WIKI_BY_ID.rows(self._reader, {"id": each})]
+        wikis = {row[0]: _wiki(row) for row in rows}
+        pages = [each.page for each in found[:MOST_USES]]
+        refs = tuple(
+            ref_of(wikis[page.wiki_id], page.page_id, page.title, page.namespace) for page in pages
+        )
         return UrlUses(refs, len(found) > MOST_USES, farm_wide)
 
     def wiki(self, name: WikiName) -> Wiki | None:
         """Return the wiki, in any case of the farm's name; None when unknown or not disclosed."""
-        found = self._found_wiki(name)
+        found = self._find_wiki(name.dbname, name.farm)
+        for row in () if found is not None else ALL_FARMS.rows(self._reader, {}):
+            farm = WikiFarm(*row).name
+            if farm.lower() == name.farm.lower() and farm != name.farm:
+                found = self._find_wiki(name.dbname, farm)
         return found if found is None or self._is_internal or found.is_public else None
 
     def hidden(self) -> frozenset[int]:
@@ -239,27 +245,13 @@ class RegistryReader:
         public = {number for number, wiki in wikis_having(self._reader, ids) if wiki not in hidden}
         return [each for each in ids if each in public]
 
-    def _found_wiki(self, name: WikiName) -> Wiki | None:
-        found = self._wiki_of(name.dbname, name.farm)
-        if found is not None:
-            return found
-        for farm in (WikiFarm(*row) for row in ALL_FARMS.rows(self._reader, {})):
-            if farm.name.lower() == name.farm.lower() and farm.name != name.farm:
-                return self._wiki_of(name.dbname, farm.name)
-        return None
-
-    def _wiki_of(self, dbname: str, farm: str) -> Wiki | None:
+    def _find_wiki(self, dbname: str, farm: str) -> Wiki | None:
         rows = FIND_WIKI.rows(self._reader, {"dbname": dbname, "farm": farm})
         return _wiki(rows[0]) if rows else None
-
-    def _wikis(self, ids: Iterable[int]) -> dict[int, Wiki]:
-        rows = [row for each in ids for row in WIKI_BY_ID.rows(self._reader, {"id": each})]
-        return {row[0]: _wiki(row) for row in rows}
 
     def _told(
         self, wiki: Wiki, facts: dict[int, PageFacts], revision: int
     ) -> dict[int, PageAnswer]:
-        """Return the pages' answers by page number; `revision` is the caller's."""
         own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
         links = self._links(own)
         read = revisions_of(self._reader, [page.page.id for page in facts.values()])
@@ -283,8 +275,8 @@ class RegistryReader:
             rows = known_by_key(self._reader, wiki, facts.keys)
             links = self.links(self.told([row.id for row in rows.values()]))
             its = sorted(links.values(), key=lambda link: link_order(link.url))
-            names = (page.page_id,) if page.page_id else _named(page.title, titles)
-            for name in names:
+            named = [each for each in titles if plain_title(each) == page.title]
+            for name in (page.page_id,) if page.page_id else named:
                 told[name] = replace(
                     told[name],
                     listed_day=facts.read_day,
@@ -360,11 +352,9 @@ def since_day(
     return runs[-1].first_day if runs else None
 
 
-def ref_of(wiki: Wiki, page: WikiPageRow) -> PageReference:
+def ref_of(wiki: Wiki, page_id: int, title: str, namespace: int) -> PageReference:
     """Return a reference to a page of the wiki."""
-    return PageReference(
-        wiki.name, page.page_id, page.title, page.namespace, address_of(wiki, page.title)
-    )
+    return PageReference(wiki.name, page_id, title, namespace, address_of(wiki, title))
 
 
 def address_of(wiki: Wiki, title: str) -> str:
@@ -394,7 +384,7 @@ def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
     """Return the answer with unwatched links: not checkable (W48), and spam listed (W52)."""
     page = facts.page
     spam = {hit.url: (SpamListHit(hit.list, hit.line),) for hit in facts.spam}
-    told = [_with_spam(link, spam.get(link.url, ())) for link in links]
+    told = [replace(link, spam=spam[link.url]) if link.url in spam else link for link in links]
     told += [_refused(each, page.listed_day) for each in facts.invalid]
     have = {link.url for link in told}
     told += [
@@ -416,8 +406,7 @@ def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
 
 
 def _refused(link: InvalidLink, listed_day: int | None) -> LinkRecord:
-    """Return the record of a link that is not watched, with the reason."""
-    text = _shown(link.text)
+    text = link.text.encode("utf-8", "replace").decode()
     if link.reason == MISSING_TARGET:
         return missing_target(text, link.first_day, listed_day)
     if link.reason == FTP:
@@ -434,20 +423,6 @@ def missing_target(url: str, first_day: int, listed_day: int | None) -> LinkReco
         evidence=MISSING_TARGET,
         notes=(HintNote(LinkHint.MISSING_TARGET),),
     )
-
-
-def _with_spam(link: LinkRecord, spam: tuple[SpamListHit, ...]) -> LinkRecord:
-    return replace(link, spam=spam) if spam else link
-
-
-def _shown(text: str) -> str:
-    """Return text of a page without characters that are invalid in an answer."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def _named(title: str, titles: Iterable[str]) -> list[str]:
-    """Return those titles that are stored as that one."""
-    return [each for each in titles if plain_title(each) == title]
 
 
 def _known(kinds: type[_Kind], quirk: QuirkFacts) -> _Kind | None:

@@ -325,16 +325,18 @@ def parse_wiki(text: str) -> WikiName:
 
 def parse_page_id(text: str) -> int:
     """Parse a page number."""
+    return _number(text, noop("The number of a page is a whole number above 0, like 9301140."))
+
+
+def _number(text: str, error: str) -> int:
     if not _PAGE_ID.fullmatch(text):
-        raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
+        raise InputError(error)
     return int(text)
 
 
 def parse_revision(text: str) -> int:
     """Parse a revision number; 0 when empty."""
-    if text and not _PAGE_ID.fullmatch(text):
-        raise InputError(noop("The number of a revision is a whole number above 0."))
-    return int(text or 0)
+    return _number(text, noop("The number of a revision is a whole number above 0.")) if text else 0
 
 
 def parse_title(text: str) -> str:
@@ -376,9 +378,7 @@ def parse_after(text: str) -> int:
     """Parse the page number after which a list continues; 0 for its beginning."""
     if text in ("", "0"):
         return 0
-    if not _PAGE_ID.fullmatch(text):
-        raise InputError(noop("after is the number that the part before gave."))
-    return int(text)
+    return _number(text, noop("after is the number that the part before gave."))
 
 
 def parse_language(text: str) -> str:

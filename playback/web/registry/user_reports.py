@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, partial
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -37,7 +38,6 @@ from links.feedback.replacements import (
     replacements_of,
 )
 from links.feedback.reporter_limits import (
-    ReporterDigests,
     TooOftenError,
     forget_acts,
     open_reporter_digests,
@@ -59,7 +59,13 @@ from playback.web.page_renderer import WebContext
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry import link_messages
 from playback.web.registry.link_messages import FAULTS
-from playback.web.registry.registry_forms import FormTokens, check_sender, read_form_post
+from playback.web.registry.registry_forms import (
+    OTHER_SITE,
+    STALE_FORM,
+    FormTokens,
+    check_sender,
+    read_form_post,
+)
 from playback.web.registry.registry_service import (
     LinkRegistry,
     NoRegistryError,
@@ -136,17 +142,10 @@ class ReportService:
         self._clock = clock
         self._lock = threading.Lock()
         self._writers = RegistryWriters(_WRITERS)
-        self._reporters: ReporterDigests | None = None
+        # The key is created on first use.
+        self.reporters = cache(partial(open_reporter_digests, voice.layout))
         self._marks: tuple[RegistryStore, LiveMarks] | None = None
         self._forgot_day = -1
-
-    @property
-    def reporters(self) -> ReporterDigests:
-        """Return the digest maker; its key is created on first use."""
-        with self._lock:
-            if self._reporters is None:
-                self._reporters = open_reporter_digests(self._voice.layout)
-            return self._reporters
 
     def said(self, url: str) -> UrlReports:
         """Return the reports about the URL."""
@@ -171,7 +170,7 @@ class ReportService:
         `address` is the replacement, or the prefix of that reach. The class of an InputError tells
         what is wrong; TransientError: too often, or the registry does not answer.
         """
-        reporter = self.reporters.of_range(addresses)
+        reporter = self.reporters().of_range(addresses)
         now, limits = self._clock.now(), self._voice.limits
         store = open_registry(self._source)
         if reach is ReportReach.PREFIX:
@@ -179,9 +178,19 @@ class ReportService:
         else:
             named = [report_pattern(url, reach) if reach is not ReportReach.URL else url]
         is_pattern = reach is not ReportReach.URL
+        with self._lock:  # once a day
+            is_due, self._forgot_day = self._forgot_day != day_of(now), day_of(now)
+        if is_due:
+            with self._writers.writing(store) as rows:
+                forget_acts(rows, now)
         # Conditions in other tables are read before waiting for the write lock.
-        around = self._surroundings(store) if act is ReportAction.REPLACE else None
-        self._forget(store)
+        around = None
+        if act is ReportAction.REPLACE:
+            with self._lock:
+                if self._marks is None or self._marks[0] is not store:
+                    self._marks = (store, LiveMarks(store, self._clock))
+                marks = self._marks[1].current()
+            around = ProposalContext(marks.refuses, self._voice.archives, limits)
         with self._writers.writing(store) as rows:
             if act is ReportAction.REPORT:
                 add_report(rows, named, reporter, now, is_pattern=is_pattern, limits=limits)
@@ -192,25 +201,8 @@ class ReportService:
             else:
                 remove_replacement(rows, url, reporter, now, limits)
 
-    def _forget(self, store: RegistryStore) -> None:
-        """Delete expired records of readers' actions, once a day."""
-        day = day_of(self._clock.now())
-        with self._lock:
-            is_due, self._forgot_day = self._forgot_day != day, day
-        if is_due:
-            with self._writers.writing(store) as rows:
-                forget_acts(rows, self._clock.now())
-
-    def _surroundings(self, store: RegistryStore) -> ProposalContext:
-        with self._lock:
-            if self._marks is None or self._marks[0] is not store:
-                self._marks = (store, LiveMarks(store, self._clock))
-            marks = self._marks[1].current()
-        return ProposalContext(marks.refuses, self._voice.archives, self._voice.limits)
-
 
 def _prefix_of(url: str, prefix: str) -> str:
-    """Return the entered domain with a path; raise InputError when the URL does not begin with it."""
     pattern = parse_pattern(prefix.strip())
     if pattern.form is PatternForm.REGEX or not matcher(pattern)(identity_key(fetch_key(url))):
         raise InputError("The URL does not begin with what was typed.")
@@ -260,15 +252,11 @@ _BAD_URL = noop("That is no address that can be opened.")
 _BAD_INPUT = noop(
     "That is not possible: it means too much at once, or something else. Choose less."
 )
-_OTHER_SITE = noop("This came from a page of another site, so nothing was done.")
-_STALE = noop("The form was open for too long, or comes from elsewhere. Press the button again.")
 _EVERYBODYS = noop("So much was said today that no more is taken until midnight (UTC).")
 
 
 @dataclass(frozen=True, slots=True)
 class _ReportRequest:
-    """Parsed request."""
-
     act: ReportAction
     url: str  # its target, as entered
     reach: ReportReach = ReportReach.URL
@@ -327,7 +315,7 @@ class ReportPages:
         try:
             check_sender(request, self._means.origin)
         except HTTPException:
-            return self._page(None, 403, error=translate(_OTHER_SITE))
+            return self._page(None, 403, error=translate(OTHER_SITE))
         wanted = _wanted(act, await read_form_post(request))
         return await run_in_threadpool(self._said, request, wanted)
 
@@ -339,9 +327,9 @@ class ReportPages:
                 raise NotObservedError("")
             addresses = self._door.range_of(request)
             now = self._means.clock.now().timestamp()
-            tokens = FormTokens(self._acts.reporters)
+            tokens = FormTokens(self._acts.reporters())
             if not tokens.holds(wanted.token, wanted.purpose, addresses, now):
-                return self._form(request, wanted, said, 403, error=translate(_STALE))
+                return self._form(request, wanted, said, 403, error=translate(STALE_FORM))
             if wanted.act is ReportAction.REPLACE and not wanted.address.strip():
                 raise BadUrlError("", reason=UrlFault.EMPTY)
             self._acts.do(
@@ -373,7 +361,7 @@ class ReportPages:
         addresses = self._door.range_of(request)
         now = self._means.clock.now().timestamp()
         try:
-            tokens = FormTokens(self._acts.reporters)
+            tokens = FormTokens(self._acts.reporters())
         except UnavailableError as failure:
             return self._failed(failure, wanted, None)
         token = tokens.make(wanted.purpose, addresses, now)

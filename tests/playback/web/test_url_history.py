@@ -15,10 +15,11 @@ from core.page_facts import PageFact
 from core.page_manifest import PageScreen, VisitOutcome
 from core.timestamps import timestamp14
 from playback.access import takedowns
+from playback.access.control import PageFacts
 from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from playback.web.page_request import EVERYTHING, CaptureFacets, parse_facets
-from playback.web.page_store import CaptureMoment, _AccessFields
+from playback.web.page_store import CaptureMoment
 from playback.web.url_history import CaptureCalendar, span_of
 from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, fetch, png, serving
@@ -46,7 +47,7 @@ def items_of(text: str) -> list[str]:
 _moments = st.lists(
     st.tuples(st.integers(0, 3_000), st.booleans()).map(
         lambda each: CaptureMoment(
-            timestamp14(NOW + timedelta(days=each[0])), each[1], _AccessFields("", "", "", "", "")
+            timestamp14(NOW + timedelta(days=each[0])), each[1], PageFacts("", "", "", "", "")
         )
     )
 )
