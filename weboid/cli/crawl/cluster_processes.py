@@ -1,7 +1,6 @@
 """`weboid worker` and `weboid proxy`: long-running processes of a cluster."""
 
 import asyncio
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -158,7 +157,7 @@ def proxy_command(
         secret=secret,
         drain_s=drain,
     )
-    say = _ProxyReporter(as_json=output.is_json)
+    say = _ProxyReporter(output)
     asyncio.run(
         serve_proxy(
             order, clock=SystemClock(), ready=say.ready, report=say.event, stopping=say.stopping
@@ -176,8 +175,8 @@ def _place(text: str, option: str) -> tuple[str, int]:
 class _ProxyReporter:
     """Output of a cluster proxy, as text or JSON lines."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
+    def __init__(self, output: Output) -> None:
+        self._say = output.show
 
     def ready(self, about: dict[str, Any]) -> None:
         shown = {name: value for name, value in about.items() if name != "authority"}
@@ -198,6 +197,3 @@ class _ProxyReporter:
 
     def stopping(self) -> None:
         self._say({"event": "stopping"}, "Stopping when the visits under way are over.")
-
-    def _say(self, facts: dict[str, Any], text: str) -> None:
-        click.echo(json.dumps(facts) if self._as_json else text)

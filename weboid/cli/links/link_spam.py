@@ -153,14 +153,9 @@ def lists_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT)
         }
         for each in kept
     ]
-    if output.json({"lists": facts}):
-        return
-    if not facts:
-        click.echo("There is no list.")
-        return
     rows_shown = [(each["of"], each["kind"], each["loaded"], each["name"]) for each in facts]
-    for line in table(("of", "kind", "loaded", "name"), rows_shown, columns=width()):
-        click.echo(line)
+    lines = table(("of", "kind", "loaded", "name"), rows_shown, columns=width())
+    output.show({"lists": facts}, lines if facts else "There is no list.")
 
 
 @cli_command("hits", spam_group)
@@ -218,7 +213,7 @@ def spam_test_command(
         odd = ", ".join(each.warnings)
         why = f" ({clean(each.note)})" if each.note else ""
         said = f"{clean(each.text)}: {each.sort}{why}" + (f"; {odd}" if odd else "")
-        click.echo(json.dumps(facts, ensure_ascii=False) if output.is_json else said)
+        output.show(facts, said)
 
 
 @cli_command("scan", spam_group)
@@ -368,8 +363,7 @@ def additions_command(
     cells = [[clean(f"{each:,}" if isinstance(each, int) else each) for each in fact.values()]
              for fact in facts]  # fmt: skip
     heads = [f"{name}>" if isinstance(value, int) else name for name, value in facts[0].items()]
-    for line in table(heads, cells, columns=width()):
-        click.echo(line)
+    click.echo("\n".join(table(heads, cells, columns=width())))
 
 
 def _domain(text: str) -> str:
