@@ -11,7 +11,7 @@ from crawler.frontier.backend import open_frontier
 from crawler.pools.cluster import SERVICE_KINDS, lives_here
 from crawler.profiles import load_profile
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import COLLECTION, FRONTIER, PROFILE, shared_settings
+from weboid.cli.support.options import COLLECTION, FRONTIER, PROFILE, SharedStores
 from weboid.cli.support.parameters import argument, cli_command
 
 
@@ -27,7 +27,7 @@ def command(
 
     Exit code 0: one does; 1: none does; 3: the frontier does not answer.
     """
-    settings = shared_settings(load_profile(profile), frontier_url=frontier_url)
+    settings = SharedStores(frontier_url=frontier_url).applied_to(load_profile(profile))
     with open_frontier(Layout(collection), settings.frontier, settings.politeness) as frontier:
         alive = lives_here(frontier, kind, socket.gethostname(), SystemClock())
     click.echo("alive" if alive else f"No {kind} of this machine says that it lives.")

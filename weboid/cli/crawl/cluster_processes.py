@@ -22,15 +22,13 @@ from weboid.app.operator_identity import collection_settings
 from weboid.app.proxy_service import ProxyServiceOptions, serve_proxy
 from weboid.cli.support.options import (
     COLLECTION,
-    DATABASE,
-    DEDUP,
-    FRONTIER,
     OUTPUT,
     PROFILE,
     SECRET,
+    SHARED,
     WORKERS,
     Output,
-    shared_settings,
+    SharedStores,
 )
 from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.run_options import open_stored_levels, unlock_logins
@@ -42,9 +40,7 @@ def worker_command(
     *,
     collection: Path = COLLECTION,
     profile: str = PROFILE,
-    frontier_url: str = FRONTIER,
-    database_url: str = DATABASE,
-    dedup_url: str = DEDUP,
+    shared: SharedStores = SHARED,
     secret: ClusterSecret = SECRET,
     workers: int = WORKERS,
     reports: Path | None = option(
@@ -63,14 +59,11 @@ def worker_command(
     the frontier or the index is in it.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
-    settings = shared_settings(
-        # The URLs may have been given by hand: the profile decides about robots.txt.
+    # The URLs may have been given by hand: the profile decides about robots.txt.
+    settings = shared.applied_to(
         collection_settings(
             profile, collection, unattended=True, robots=load_profile(profile).policy.robots
-        ),
-        frontier_url=frontier_url,
-        database_url=database_url,
-        dedup_url=dedup_url,
+        )
     )
     layout = Layout(collection)
     if reports is None and layout.marker.exists():
@@ -105,9 +98,7 @@ def proxy_command(
     *,
     collection: Path = COLLECTION,
     profile: str = PROFILE,
-    frontier_url: str = FRONTIER,
-    database_url: str = DATABASE,
-    dedup_url: str = DEDUP,
+    shared: SharedStores = SHARED,
     secret: ClusterSecret = SECRET,
     listen: str = option(
         "Where browsers come; port 0: a free one.",
@@ -142,12 +133,7 @@ def proxy_command(
     are done.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
-    settings = shared_settings(
-        load_profile(profile),
-        frontier_url=frontier_url,
-        database_url=database_url,
-        dedup_url=dedup_url,
-    )
+    settings = shared.applied_to(load_profile(profile))
     order = ProxyServiceOptions(
         root=collection,
         settings=settings,

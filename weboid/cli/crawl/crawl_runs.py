@@ -25,16 +25,14 @@ from weboid.cli.support.child_commands import SCAN, scan_once
 from weboid.cli.support.command_base import ExitCode, LazyGroupWithDefault
 from weboid.cli.support.options import (
     COLLECTION,
-    DATABASE,
-    DEDUP,
     DURATION,
-    FRONTIER,
     OUTPUT,
     PROFILE,
+    SHARED,
     SIZE,
     WORKERS,
     Output,
-    shared_settings,
+    SharedStores,
     warn_missing_contact,
 )
 from weboid.cli.support.parameters import argument, cli_command, option, option_dict
@@ -62,9 +60,7 @@ def archive_command(
         "One URL a line; - is standard input.", "--list", metavar="FILE"
     ),
     collection: Path = COLLECTION,
-    frontier_url: str = FRONTIER,
-    database_url: str = DATABASE,
-    dedup_url: str = DEDUP,
+    shared: SharedStores = SHARED,
     profile: str = PROFILE,
     workers: int = WORKERS,
     again: bool = option("Archive also what the collection already has."),
@@ -93,13 +89,10 @@ def archive_command(
     """
     if again and older_than is not None:
         raise InputError("Use --again or --older-than, not both.")
-    if stay and frontier_url:
+    if stay and shared.frontier_url:
         raise InputError("Who stays at a shared frontier is `weboid worker`.")
-    settings = shared_settings(
-        collection_settings(profile, collection, unattended=stay, robots=robots),
-        frontier_url=frontier_url,
-        database_url=database_url,
-        dedup_url=dedup_url,
+    settings = shared.applied_to(
+        collection_settings(profile, collection, unattended=stay, robots=robots)
     )
     settings = with_store(settings, store)
     if store is not None and settings.frontier.url:
@@ -215,9 +208,7 @@ def crawl_command(
     ),
     name: str | None = option("The crawl's name.  [default: made from the seeds]", metavar="JOB"),
     collection: Path = COLLECTION,
-    frontier_url: str = FRONTIER,
-    database_url: str = DATABASE,
-    dedup_url: str = DEDUP,
+    shared: SharedStores = SHARED,
     profile: str = PROFILE,
     workers: int = WORKERS,
     continuous: bool = option(
@@ -241,11 +232,8 @@ def crawl_command(
     if not wanted.urls:
         raise InputError("There is nothing to crawl: no line was a URL.")
     options = CrawlOptions(**scope)
-    settings = shared_settings(
-        settings_of(profile, collection, continuous=continuous, options=options),
-        frontier_url=frontier_url,
-        database_url=database_url,
-        dedup_url=dedup_url,
+    settings = shared.applied_to(
+        settings_of(profile, collection, continuous=continuous, options=options)
     )
     settings = with_store(settings, store)
     job = Job(

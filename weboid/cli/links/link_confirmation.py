@@ -38,15 +38,13 @@ from warc.index.database import open_database
 from weboid.app.capture_opinions import CaptureOpinions
 from weboid.cli.support.options import (
     COLLECTION,
-    DATABASE,
-    DEDUP,
     DURATION,
-    FRONTIER,
     OUTPUT,
     PROFILE,
+    SHARED,
     WORKERS,
     Output,
-    shared_settings,
+    SharedStores,
 )
 from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.progress import progress_bar
@@ -79,9 +77,7 @@ def confirm_command(
     ),
     dry_run: bool = option("List the links that wait, and do nothing."),
     collection: Path = COLLECTION,
-    frontier_url: str = FRONTIER,
-    database_url: str = DATABASE,
-    dedup_url: str = DEDUP,
+    shared: SharedStores = SHARED,
     profile: str = PROFILE,
     workers: int = WORKERS,
     output: Output = OUTPUT,
@@ -92,9 +88,9 @@ def confirm_command(
     wait for confirmation, stores the captures in the collection, and records the result: gone,
     refused, back again, another page than the copy, or a changed owner of the domain.
     """
-    settings = registry_settings(profile, database_url, collection)
+    settings = registry_settings(profile, shared.database_url, collection)
     if not (no_visit or dry_run):
-        settings = shared_settings(settings, frontier_url=frontier_url, dedup_url=dedup_url)
+        settings = replace(shared, database_url="").applied_to(settings)
     layout = Layout(collection)
     with (
         closing(open_registry_store(layout, settings.index.url)) as store,

@@ -55,8 +55,8 @@ from weboid.cli.support.options import (
     OUTPUT,
     PROFILE,
     Output,
+    SharedStores,
     host_name,
-    shared_settings,
     start_moment,
 )
 from weboid.cli.support.parameters import argument, cli_command, option
@@ -140,12 +140,9 @@ def check_command(
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(stores.root)
-    settings = shared_settings(
-        load_profile(profile),
-        frontier_url=frontier_url,
-        database_url=stores.database_url,
-        dedup_url=dedup_url,
-    )
+    settings = SharedStores(
+        frontier_url=frontier_url, database_url=stores.database_url, dedup_url=dedup_url
+    ).applied_to(load_profile(profile))
     with stores.levels() as book:
         rules = book.now()
     if full or (not levels and any(rule.level is Level.FULL for rule in rules.rules)):

@@ -39,7 +39,7 @@ from warc.index.queries import captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import DEDUP, DURATION, OUTPUT, PROFILE, Output, shared_settings
+from weboid.cli.support.options import DEDUP, DURATION, OUTPUT, PROFILE, Output, SharedStores
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import open_stored_levels
@@ -98,8 +98,8 @@ def compare_command(
     if live and second:
         raise InputError("--live is the newer one: leave --to out.")
     layout = read_collection(stores.root)
-    settings = shared_settings(
-        load_profile(profile), database_url=stores.database_url, dedup_url=dedup_url
+    settings = SharedStores(database_url=stores.database_url, dedup_url=dedup_url).applied_to(
+        load_profile(profile)
     )
     url = fetch_key(url)
     with open_snapshots(layout, stores.database_url) as sights:

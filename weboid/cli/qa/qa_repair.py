@@ -39,14 +39,12 @@ from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.options import (
     CLUSTER_SECRET,
     COLLECTION,
-    DATABASE,
-    DEDUP,
-    FRONTIER,
     OUTPUT,
     PROFILE,
+    SHARED,
     WORKERS,
     Output,
-    shared_settings,
+    SharedStores,
 )
 from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.run_options import open_stored_levels, unlock_logins
@@ -110,9 +108,7 @@ def command(
     ),
     dry_run: bool = option("List what would be captured again, do nothing."),
     collection: Path = COLLECTION,
-    frontier_url: str = FRONTIER,
-    database_url: str = DATABASE,
-    dedup_url: str = DEDUP,
+    shared: SharedStores = SHARED,
     profile: str = PROFILE,
     workers: int = WORKERS,
     secret: ClusterSecret | None = CLUSTER_SECRET,
@@ -127,12 +123,7 @@ def command(
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     layout = read_collection(collection)
-    settings = shared_settings(
-        load_profile(profile),
-        frontier_url=frontier_url,
-        database_url=database_url,
-        dedup_url=dedup_url,
-    )
+    settings = shared.applied_to(load_profile(profile))
     with closing(open_registry_store(layout, settings.index.url)) as store:
         home = RepairRunOptions(layout, settings, workers, limit, secret)
         if dry_run:

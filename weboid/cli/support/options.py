@@ -226,16 +226,33 @@ CLUSTER_SECRET = _secret_file(
 )
 
 
-def shared_settings(
-    settings: Settings, *, frontier_url: str = "", database_url: str = "", dedup_url: str = ""
-) -> Settings:
-    """Return the profile with the addresses from the options applied."""
-    settings = with_database(with_frontier(settings, frontier_url), database_url)
-    if dedup_url:
-        settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
-    check_trial_stores(settings)
-    check_settings(settings, source="the command line")
-    return settings
+@dataclass(frozen=True, slots=True)
+class SharedStores:
+    """Addresses of stores that several machines share; empty: the collection's own."""
+
+    frontier_url: str = ""
+    database_url: str = ""
+    dedup_url: str = ""
+
+    def applied_to(self, settings: Settings) -> Settings:
+        """Return the profile with these addresses; ConfigError: one is invalid, or they conflict."""
+        settings = with_database(with_frontier(settings, self.frontier_url), self.database_url)
+        if self.dedup_url:
+            proxy = replace(settings.proxy, dedup_url=self.dedup_url)
+            settings = replace(settings, proxy=proxy)
+        check_trial_stores(settings)
+        check_settings(settings, source="the command line")
+        return settings
+
+
+def shared_stores(
+    frontier_url: str = FRONTIER, database_url: str = DATABASE, dedup_url: str = DEDUP
+) -> SharedStores:
+    """Return the shared stores that the options name."""
+    return SharedStores(frontier_url, database_url, dedup_url)
+
+
+SHARED = made_by(shared_stores)
 
 
 def warn_missing_contact(contact: str) -> None:

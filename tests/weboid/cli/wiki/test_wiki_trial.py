@@ -19,7 +19,7 @@ from tests.support.commands import Weboid
 from tests.support.linked_site import LinkedSite
 from tests.support.wiki_town import Town, article, profile_of, running_town
 from weboid.app import collection_snapshot
-from weboid.cli.support.options import shared_settings, with_database
+from weboid.cli.support.options import SharedStores, with_database
 
 FINE, DEAD, GONE = "http://site.org/", "http://site.org/nothing-here", "http://museum.org/hall"
 COPY = "trial"
@@ -145,9 +145,9 @@ def test_no_store_of_several_machines_is_opened_with_a_moved_clock(
     with pytest.raises(ConfigError, match="--database"):
         with_database(settings, "")
     with pytest.raises(ConfigError, match="--frontier"):
-        shared_settings(Settings(), frontier_url="redis://127.0.0.1:9/0?frontier=a")
+        SharedStores(frontier_url="redis://127.0.0.1:9/0?frontier=a").applied_to(Settings())
     with pytest.raises(ConfigError, match="--dedup"):
-        shared_settings(Settings(), dedup_url="redis://127.0.0.1:9/0?index=a")
+        SharedStores(dedup_url="redis://127.0.0.1:9/0?index=a").applied_to(Settings())
 
 
 def test_a_registry_that_is_too_large_is_refused_with_the_way_to_try_it(
