@@ -1,4 +1,4 @@
-"""Origins of the level "full", one per capture, and the permission to open them.
+"""Origins of the level "full", one per capture.
 
 A capture that runs scripts gets a host of its own, ``<mac><page id>.<suffix>``. The page identifier
 selects the capture, so no table is needed. The MAC before it is made with a secret shared by front
@@ -23,8 +23,6 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from core.errors import ConfigError
-from playback.access.level_store import LevelStore
-from playback.access.levels import Level
 
 FULL_SECRET = "WEBOID_FULL_SECRET"  # noqa: S105 the environment variable's name
 
@@ -136,25 +134,3 @@ def full_pattern(host: str, port: int) -> str:
 def host_of(origin: str) -> str:
     """Return the Host header for an origin."""
     return urlsplit(origin).netloc
-
-
-class FullPermission:
-    """Permission to show pages in full, by the level rules. Thread-safe.
-
-    All methods raise TransientError when the decisions cannot be read.
-    """
-
-    def __init__(self, book: LevelStore) -> None:
-        self._book = book
-
-    def allows(self, url: str, final_url: str, wiki: str = "") -> bool:
-        """Return True when readers of that wiki (empty: no wiki) may see the page in full."""
-        return self._book.now().of_page((url, final_url), wiki) is Level.FULL
-
-    def knows(self, wiki: str) -> bool:
-        """Return True when that wiki has rules of its own; else the rules for all wikis apply."""
-        return self._book.now().speak_of(wiki)
-
-    def wikis(self) -> tuple[str, ...]:
-        """Return the empty name followed by the wikis that have rules of their own."""
-        return ("", *sorted(self._book.now().wikis))

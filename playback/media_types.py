@@ -3,6 +3,8 @@
 Shared by replay, the front and the Memento lists.
 """
 
+import re
+
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 TEXT_TYPES = frozenset({"text/plain", "application/json", "text/csv", "text/markdown"})
 # Images that browsers are handed as they are, and those that are drawn as PNG for them.
@@ -23,3 +25,10 @@ DOWNLOAD_TYPES = MEDIA_TYPES | {PDF}
 SHOWN_TYPES = tuple(sorted(READ_TYPES | DOWNLOAD_TYPES))
 
 TOO_LARGE = "This capture is too large to be shown."  # shown in place of captures above a limit
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+
+
+def charset_of(content_type: str) -> str:
+    """Return the charset of a Content-Type, or an empty string."""
+    match = _CHARSET.search(content_type)
+    return match[1] if match else ""

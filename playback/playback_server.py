@@ -28,7 +28,7 @@ from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex, UnscannedPolicy
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
-from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, FullPermission, full_pattern
+from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
 from playback.replay.full.pywb_environment import find_pywb_python
 from playback.url_paths import http_origin
 from playback.web.asgi_app import SiteMount, WebOptions, create_app
@@ -181,8 +181,8 @@ async def serve(  # noqa: PLR0913 independent options
         def app_with(replay_origin: str, copies: str, inside: str = "") -> Starlette:
             full_copies = None
             if copies:
-                permission = FullPermission(LevelStore(decisions))
-                full_copies = FullCopyAccess(FullOrigins(copies, secret.encode()), permission)
+                full_origins = FullOrigins(copies, secret.encode())
+                full_copies = FullCopyAccess(full_origins, LevelStore(decisions))
             around = WebOptions(
                 records=ArtifactReader(layout),
                 status=status,

@@ -34,7 +34,7 @@ from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, url_within
-from playback.full_origins import FullOrigins, FullPermission
+from playback.full_origins import FullOrigins
 from playback.replay.archive import CaptureArchive
 from playback.replay.capture_lookup import CAPTURE_COLUMNS, capture_of
 from playback.takedown_coverage import COVERED_PAGE, CoveredPage, TakedownCoverage
@@ -571,7 +571,6 @@ def embedding_cases(
 
 def every_route(database: IndexDatabase, decisions: DecisionStore, replay: str) -> Starlette:
     """Create a front with all optional parts, for its list of routes only."""
-    full = FullCopyAccess(
-        FullOrigins("http://*.localhost:1", b"\0" * 32), FullPermission(LevelStore(decisions))
-    )
+    origins = FullOrigins("http://*.localhost:1", b"\0" * 32)
+    full = FullCopyAccess(origins, LevelStore(decisions))
     return create_app(database, decisions, replay_origin=replay, around=WebOptions(full=full))

@@ -172,7 +172,8 @@ class AccessControl:
 
     def are_open(self) -> bool:
         """Return True when nothing at all is taken down or hidden."""
-        return not self._takedowns() and not self._hides_logins()
+        query = "SELECT 1 AS one FROM pages WHERE login <> '' LIMIT 1"
+        return not self._takedowns() and (self._show_logins or not self._rows(query, {}))
 
     @property
     def page_condition(self) -> str:
@@ -182,10 +183,6 @@ class AccessControl:
     def login(self, name: str | None) -> Takedown | None:
         """Return why captures made with that login must not be shown; None if they may."""
         return _OF_A_LOGIN if name and not self._show_logins else None
-
-    def _hides_logins(self) -> bool:
-        query = "SELECT 1 AS one FROM pages WHERE login <> '' LIMIT 1"
-        return not self._show_logins and bool(self._rows(query, {}))
 
     def subject(self, subject: TakedownSubject) -> Takedown | None:
         """Return the take-down matching these facts alone; prefer `page` and `capture`."""

@@ -80,21 +80,16 @@ CREATE TABLE IF NOT EXISTS url_lists (
     added_ms BIGINT NOT NULL
 );
 """
-LEVELS_DDL = """
-CREATE TABLE IF NOT EXISTS levels (
-    number BIGINT PRIMARY KEY, scope TEXT NOT NULL, wiki TEXT NOT NULL, what TEXT NOT NULL,
-    level TEXT NOT NULL, actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
-    reason TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS stored_levels (
-    number BIGINT PRIMARY KEY, scope TEXT NOT NULL, wiki TEXT NOT NULL, what TEXT NOT NULL,
-    level TEXT NOT NULL, actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
-    reason TEXT NOT NULL
-);
+_DECIDED = """actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
+    reason TEXT NOT NULL"""
+_RULE = f"""scope TEXT NOT NULL, wiki TEXT NOT NULL, what TEXT NOT NULL, level TEXT NOT NULL,
+    {_DECIDED}"""
+LEVELS_DDL = f"""
+CREATE TABLE IF NOT EXISTS levels (number BIGINT PRIMARY KEY, {_RULE});
+CREATE TABLE IF NOT EXISTS stored_levels (number BIGINT PRIMARY KEY, {_RULE});
 CREATE TABLE IF NOT EXISTS level_rights (
     number BIGINT PRIMARY KEY, wiki TEXT NOT NULL, editor TEXT NOT NULL, scope TEXT NOT NULL,
-    most TEXT NOT NULL, actor TEXT NOT NULL, actor_wiki TEXT NOT NULL, decided_ms BIGINT NOT NULL,
-    reason TEXT NOT NULL
+    most TEXT NOT NULL, {_DECIDED}
 );
 """
 TABLES = "".join((VERSION_DDL, TAKEDOWNS_DDL, VERDICTS_DDL, LISTS_DDL, LEVELS_DDL))

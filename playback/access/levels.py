@@ -19,8 +19,7 @@ import core.page_classes
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import BadUrlError, InputError
 from core.layout import check_name
-from core.url_keys import browser_identity
-from core.urls import fetch_key, host_of, identity_key
+from core.urls import fetch_key, host_of, identity_and_host, identity_key
 
 LONGEST_WIKI = 64  # characters of a wiki's name
 _NEVER_IN_DOMAINS = frozenset("/?#@\\")
@@ -252,7 +251,7 @@ class RuleTable(Generic[_L]):
 
     def speaking(self, url: str, wiki: str = "") -> list[LevelDecision[_L]]:
         """Return every rule that matches the URL, in order of precedence; BadUrlError for no URL."""
-        identity, host = browser_identity(url)
+        identity, host = identity_and_host(url)
         whose = (wiki, "") if wiki else ("",)
         named = [
             (LevelScope.LINK, identity),

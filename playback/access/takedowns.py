@@ -341,7 +341,22 @@ class TakedownEntry:
 
 def add_takedowns(store: DecisionStore, takedowns: Iterable[Takedown]) -> None:
     """Store new take-downs in one transaction; they are numbered in this order."""
-    store.change([(_ADD, _values(each)) for each in takedowns])
+    changes = []
+    for each in takedowns:
+        expires = each.expires_at
+        values = {
+            "kind": str(each.kind),
+            "what": each.what,
+            "timestamp": each.timestamp,
+            "effect": str(each.effect),
+            "reason": each.reason,
+            "ticket": each.ticket,
+            "actor": each.actor,
+            "decided_ms": unix_milliseconds(each.decided_at),
+            "expires_ms": None if expires is None else unix_milliseconds(expires),
+        }
+        changes.append((_ADD, values))
+    store.change(changes)
 
 
 def lift_takedowns(
@@ -395,21 +410,6 @@ class LiveTakedowns:
 
     def _rows(self, query: str, since: int) -> Sequence[Any]:
         return self._store.rows(query, {"since": since} if since else {})
-
-
-def _values(takedown: Takedown) -> dict[str, Any]:
-    expires = takedown.expires_at
-    return {
-        "kind": str(takedown.kind),
-        "what": takedown.what,
-        "timestamp": takedown.timestamp,
-        "effect": str(takedown.effect),
-        "reason": takedown.reason,
-        "ticket": takedown.ticket,
-        "actor": takedown.actor,
-        "decided_ms": unix_milliseconds(takedown.decided_at),
-        "expires_ms": None if expires is None else unix_milliseconds(expires),
-    }
 
 
 def _entry(row: Any) -> TakedownEntry:

@@ -39,7 +39,7 @@ from playback.replay.replay_server import MOST_CONNECTIONS, ReplayServer, call_o
 from playback.replay.sanitizer_pool import MakerPool, rewriter_command, sanitizer_command
 from playback.replay.wsgi_app import Replay
 from playback.url_paths import http_origin
-from warc.index.database import INDEX_URL, PersistentSqliteDatabase, open_database
+from warc.index.database import INDEX_URL, SqliteDatabase, open_database
 from warc.index.outback import CAPTURES_INDEX, OutbackCdx, parse_outback_url
 
 _OTHER_FILES = 100  # the index, WARCs, makers' pipes
@@ -56,7 +56,7 @@ def main() -> None:
     url = os.environ.get(INDEX_URL, "")
     if url.startswith("@"):
         url = Path(url[1:]).read_text(encoding="utf-8").strip()
-    database = open_database(layout, url) if url else PersistentSqliteDatabase(layout.captures_db)
+    database = open_database(layout, url) if url else SqliteDatabase(layout.captures_db)
     # A file answers sooner than another thread could be asked to ask it.
     call = gevent.get_hub().threadpool.apply if database.shared else call_inline
     decisions = PerRequestStore(open_decisions(layout, url), call)

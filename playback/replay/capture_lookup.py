@@ -31,27 +31,27 @@ _BEYOND = 8  # times as many are asked for where the URL's equals cannot be told
 _VISIT_MS = 600_000  # a capture further from a page's moment is not the page's
 _MOST_NEAREST = 4_096  # when those are all taken down
 
-_OF_THE_URL = """
-SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms <= :at
-    AND captured_ms >= :first AND url = :url ORDER BY captured_ms DESC LIMIT :limit) AS before
-UNION ALL
-SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms > :at
-    AND captured_ms <= :last AND url = :url ORDER BY captured_ms LIMIT :limit) AS after
-"""
-# Equals of a URL that was captured very often are looked for near the moment only.
-_OF_EQUALS = """
-SELECT * FROM (SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms <= :at
-    AND captured_ms >= :first ORDER BY captured_ms DESC LIMIT :reach) AS nearer
-    WHERE url <> :url ORDER BY captured_ms DESC LIMIT :limit) AS before
-UNION ALL
-SELECT * FROM (SELECT * FROM (SELECT {columns} FROM {table} WHERE {has_key} AND captured_ms > :at
-    AND captured_ms <= :last ORDER BY captured_ms LIMIT :reach) AS nearer
-    WHERE url <> :url ORDER BY captured_ms LIMIT :limit) AS after
-"""
 CAPTURE_COLUMNS = (
     'url, urlkey, captured_ms, record_type, mime, status, digest, filename, "offset", length,'
     " orig_filename, orig_offset, orig_length, page_id, truncated, login"
 )
+_OF_THE_URL = f"""
+SELECT * FROM (SELECT {CAPTURE_COLUMNS} FROM captures WHERE {{has_key}} AND captured_ms <= :at
+    AND captured_ms >= :first AND url = :url ORDER BY captured_ms DESC LIMIT :limit) AS before
+UNION ALL
+SELECT * FROM (SELECT {CAPTURE_COLUMNS} FROM captures WHERE {{has_key}} AND captured_ms > :at
+    AND captured_ms <= :last AND url = :url ORDER BY captured_ms LIMIT :limit) AS after
+"""  # noqa: S608 constants of ours
+# Equals of a URL that was captured very often are looked for near the moment only.
+_OF_EQUALS = f"""
+SELECT * FROM (SELECT * FROM (SELECT {CAPTURE_COLUMNS} FROM captures WHERE {{has_key}}
+    AND captured_ms <= :at AND captured_ms >= :first ORDER BY captured_ms DESC LIMIT :reach)
+    AS nearer WHERE url <> :url ORDER BY captured_ms DESC LIMIT :limit) AS before
+UNION ALL
+SELECT * FROM (SELECT * FROM (SELECT {CAPTURE_COLUMNS} FROM captures WHERE {{has_key}}
+    AND captured_ms > :at AND captured_ms <= :last ORDER BY captured_ms LIMIT :reach)
+    AS nearer WHERE url <> :url ORDER BY captured_ms LIMIT :limit) AS after
+"""  # noqa: S608 constants of ours
 # Most rows of a payload that came often are revisits: only so many are looked at.
 _OF_DIGEST = (
     f"SELECT {CAPTURE_COLUMNS} FROM"  # noqa: S608 constants of ours
@@ -114,8 +114,9 @@ class CaptureLookup:
         return self._database.has_key
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a query, for other modules (`playback.mementos`)."""
-        return self._query(query, dict(values))
+        """Return the rows of a query, for other modules, too (`playback.mementos`)."""
+        found: list[Any] = self._call(self._database.rows, (query, values))
+        return found
 
     def captures(
         self, url: str, at: datetime, *, window: timedelta | None = None
@@ -128,9 +129,7 @@ class CaptureLookup:
         limit, blocked = _NEAREST, None
         while True:
             seen = shown = refused = 0
-            for row in self._nearest(
-                "captures", CAPTURE_COLUMNS, url, at, window=window, limit=limit
-            ):
+            for row in self._nearest(url, at, window, limit):
                 seen += 1
                 capture = self._adopted(capture_of(row))
                 error = self._refusal(capture)
@@ -150,7 +149,7 @@ class CaptureLookup:
         """Return some captures with that payload digest that may be shown."""
         if not digest:
             return []
-        rows = self._query(_OF_DIGEST, {"digest": digest})
+        rows = self.rows(_OF_DIGEST, {"digest": digest})
         found = (capture_of(row) for row in rows)
         return [each for each in found if each is not None and self._refusal(each) is None]
 
@@ -164,7 +163,7 @@ class CaptureLookup:
         except BadUrlError:
             return capture
         values = {**key, "url": url, "at": at, "first": at - _VISIT_MS, "last": at + _VISIT_MS}
-        for row in self._query(
+        for row in self.rows(
             f"SELECT page_id, login FROM pages WHERE {self._database.has_key}"  # noqa: S608 constants of ours
             " AND captured_ms BETWEEN :first AND :last AND (url = :url OR final_url = :url)"
             " ORDER BY abs(captured_ms - :at) LIMIT 1",
@@ -197,12 +196,10 @@ class CaptureLookup:
             return None  # nothing is ever filed under it
         timestamp, blocked = timestamp14(at), None
         wanted = BestPageQuery(url, unix_milliseconds(at), timestamp, shown)
-        for row in best_pages(self._query, self._database.has_key, key, _PAGE_COLUMNS, wanted):
-            page = FoundPage(*(row[name] for name in FoundPage.__slots__))
-            takedown = None if self._permits is None else self._permits.page(page)
-            if takedown is None:
+        for row in best_pages(self.rows, self._database.has_key, key, _PAGE_COLUMNS, wanted):
+            page, error = self._judged(row)
+            if error is None:
                 return page
-            error = TakenDownError(takedown)
             if error.is_told and (page.timestamp, page.url) == (timestamp, url):
                 raise error  # another one would be no answer to who asks for this one
             blocked = blocked or (error if error.is_told else None)
@@ -212,17 +209,21 @@ class CaptureLookup:
 
     def page_by_id(self, page_id: str) -> FoundPage | None:
         """Return the page of that identifier if it is offered to readers; TakenDownError when taken down."""
-        for row in self._query(
+        for row in self.rows(
             f"SELECT {_PAGE_COLUMNS} FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
             f" AND {OFFERED} AND NOT {WITHHELD}",
             {"page": page_id},
         ):
-            page = FoundPage(*(row[name] for name in FoundPage.__slots__))
-            takedown = None if self._permits is None else self._permits.page(page)
-            if takedown is not None:
-                raise TakenDownError(takedown)
+            page, error = self._judged(row)
+            if error is not None:
+                raise error
             return page
         return None
+
+    def _judged(self, row: Any) -> tuple[FoundPage, TakenDownError | None]:
+        page = FoundPage(*(row[name] for name in FoundPage.__slots__))
+        takedown = None if self._permits is None else self._permits.page(page)
+        return page, None if takedown is None else TakenDownError(takedown)
 
     def documents(self, url: str, at: datetime, *, of_page: str | None = None) -> Iterator[Capture]:
         """Yield captures of `url` that may be a page's copy, good ones before others, then the nearest.
@@ -259,24 +260,20 @@ class CaptureLookup:
             f"SELECT {rank_sql()} AS standing, {OFFERED} AND NOT {WITHHELD} AS shown"  # noqa: S608 constants of ours
             " FROM pages WHERE page_id = :page"
         )
-        for row in self._query(query, {"page": capture.page_id}):
+        for row in self.rows(query, {"page": capture.page_id}):
             return row["standing"] if row["shown"] else None
         return 0
 
     def artifact(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:
         """Return the page's artifact of that kind, under either of the page's URLs."""
         prefix = artifact_uri(kind, "")
-        for row in self._query(
+        for row in self.rows(
             f"SELECT {CAPTURE_COLUMNS} FROM captures"  # noqa: S608 constants of ours
             " WHERE page_id = :page AND substr(url, 1, :length) = :prefix"
             " ORDER BY captured_ms DESC LIMIT 1",
             {"page": page.page_id, "length": len(prefix), "prefix": prefix},
         ):
-            capture = capture_of(row)
-            error = self._refusal(capture)
-            if error is not None and error.is_told:
-                raise error
-            return capture if error is None else None
+            return self._permitted(capture_of(row))
         # The same where no pages are known: by its URL, near the page's moment.
         if self._beyond is None:
             return None
@@ -291,21 +288,18 @@ class CaptureLookup:
             found += [replace(each, page_id=page.page_id) for each in captures if each is not None]
         if not found:
             return None
-        nearest = min(found, key=lambda each: abs(unix_milliseconds(each.captured_at) - at))
-        error = self._refusal(nearest)
+        return self._permitted(
+            min(found, key=lambda each: abs(unix_milliseconds(each.captured_at) - at))
+        )
+
+    def _permitted(self, capture: Capture | None) -> Capture | None:
+        error = self._refusal(capture)
         if error is not None and error.is_told:
             raise error
-        return nearest if error is None else None
+        return capture if error is None else None
 
     def _nearest(
-        self,
-        table: str,
-        columns: str,
-        url: str,
-        at: datetime,
-        *,
-        window: timedelta | None = None,
-        limit: int = _NEAREST,
+        self, url: str, at: datetime, window: timedelta | None, limit: int
     ) -> Iterator[Any]:
         try:
             key = replay_key(url)
@@ -320,31 +314,20 @@ class CaptureLookup:
             "first": at_ms - reach,
             "last": at_ms + reach,
             "limit": limit,
+            "reach": _REACH * limit,
         }
         for form in (_OF_THE_URL, _OF_EQUALS):
-            query = form.format(columns=columns, table=table, has_key=self._database.has_key)
-            if form is _OF_EQUALS:
-                values["reach"] = _REACH * limit
-            found = self._query(query, values)
+            found = self.rows(form.format(has_key=self._database.has_key), values)
             if self._beyond is not None:
-                found = [*found, *self._rows_beyond(values, found, own=form is _OF_THE_URL)]
+                places = {(row["filename"], row["offset"]) for row in found}
+                found = found + [
+                    row
+                    for row in self._beyond(url, at_ms, _BEYOND * limit)
+                    if abs(row["captured_ms"] - at_ms) <= reach
+                    and (row["filename"], row["offset"]) not in places
+                    and (row["url"] == url) is (form is _OF_THE_URL)
+                ]
             yield from sorted(found, key=lambda row: abs(row["captured_ms"] - at_ms))
-
-    def _rows_beyond(
-        self, values: dict[str, Any], found: list[Any], *, own: bool
-    ) -> Iterator[dict[str, Any]]:
-        """Yield rows of captures outside of the database that were not found in it."""
-        assert self._beyond is not None
-        places = {(row["filename"], row["offset"]) for row in found}
-        for row in self._beyond(values["url"], values["at"], _BEYOND * values["limit"]):
-            is_in = values["first"] <= row["captured_ms"] <= values["last"]
-            is_known = (row["filename"], row["offset"]) in places
-            if is_in and not is_known and (row["url"] == values["url"]) is own:
-                yield row
-
-    def _query(self, query: str, values: dict[str, Any]) -> list[Any]:
-        found: list[Any] = self._call(self._database.rows, (query, values))
-        return found
 
 
 def capture_of(row: Any) -> Capture | None:

@@ -120,7 +120,7 @@ _PERMISSIONS = """
     publickey-credentials-get screen-wake-lock serial storage-access usb web-share
     window-management xr-spatial-tracking
 """.split()  # noqa: SIM905 a table in rows can be read and compared
-_PERMISSIONS_POLICY = ", ".join(f"{feature}=()" for feature in _PERMISSIONS)
+PERMISSIONS_POLICY = ", ".join(f"{feature}=()" for feature in _PERMISSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,8 @@ class Policy:
 
 
 @lru_cache(maxsize=256)
-def _fixed(policy: Policy, content_type: str) -> tuple[tuple[str, str], ...]:
+def fixed_headers(policy: Policy, content_type: str) -> tuple[tuple[str, str], ...]:
+    """Return the headers that every response of that type carries, in order."""
     kind = policy.kind(content_type) or TypePolicy()
     fonts = ("font-src 'self' data:",) if policy.has_fonts and content_type == _HTML else ()
     directives = (
@@ -155,7 +156,7 @@ def _fixed(policy: Policy, content_type: str) -> tuple[tuple[str, str], ...]:
         ("Content-Security-Policy", "; ".join(directives)),
         ("X-Content-Type-Options", "nosniff"),
         ("Referrer-Policy", "no-referrer"),
-        ("Permissions-Policy", _PERMISSIONS_POLICY),
+        ("Permissions-Policy", PERMISSIONS_POLICY),
         ("Cross-Origin-Opener-Policy", "same-origin"),
         ("Cross-Origin-Resource-Policy", "cross-origin" if kind.is_part else "same-origin"),
         ("Origin-Agent-Cluster", "?1"),
@@ -163,11 +164,6 @@ def _fixed(policy: Policy, content_type: str) -> tuple[tuple[str, str], ...]:
         ("X-Robots-Tag", "noindex, noarchive"),
         *((("Access-Control-Allow-Origin", "*"),) if kind.is_shared else ()),
     )
-
-
-def fixed_headers(policy: Policy, content_type: str) -> Headers:
-    """Return the headers that every response of that type carries, in order."""
-    return list(_fixed(policy, content_type))
 
 
 class HeaderGate:
@@ -182,13 +178,35 @@ class HeaderGate:
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (PEP 3333)."""
+        body: Any
         refusal = _refusal(environ, self._policy)
         if refusal is not None:
             status, text = refusal
-            headers = [("Allow", ", ".join(_METHODS))] if status.startswith("405") else []
-            return self._send(environ, start_response, status, "", headers, [text.encode()])
-        answer = _ApplicationResponse()
-        body: Any
+            allowed = [("Allow", ", ".join(_METHODS))] if status.startswith("405") else []
+            content_type, body = "", [text.encode()]
+        else:
+            status, headers, body = self._answer(environ)
+            verdict = _allowed(status, headers, self._policy, has_body=_size(body) > 0)
+            if verdict is None:
+                _close(body)
+                status, verdict = "500 Internal Server Error", ("", [])
+                body = [b"This capture cannot be shown.\n"]
+            content_type, allowed = verdict
+        sent = response_headers(self._policy, status, content_type, allowed, _size(body))
+        start_response(status, sent)
+        if environ.get("REQUEST_METHOD") == "HEAD" or int(status[:3]) in _NO_BODY:
+            _close(body)
+            return [b""]
+        return body  # type: ignore[no-any-return]
+
+    def _answer(self, environ: WSGIEnvironment) -> tuple[str, Headers, Any]:
+        """Return status, headers and body of the application; empty ones when it fails."""
+        said: list[Any] = ["", []]
+
+        def start(status: str, headers: Headers, _: Any = None, /) -> Callable[..., Any]:
+            said[:] = [status, headers]  # nothing is sent before the application has returned
+            return _refuse_write
+
         try:
             inner = {key: value for key, value in environ.items() if key.startswith("wsgi.")}
             inner["REQUEST_METHOD"] = "GET"  # the body of a HEAD is dropped at the end
@@ -198,34 +216,12 @@ class HeaderGate:
                     inner[key] = environ[key]
             if "HTTP_IF_RANGE" in environ and "HTTP_IF_RANGE" not in inner:
                 inner.pop("HTTP_RANGE", None)  # a condition that is not understood is not met
-            body = _whole(self._application(inner, answer.start))
+            body = _whole(self._application(inner, start))
         except Exception:  # noqa: BLE001 nothing may pass the gate, a server's own error page neither
             _LOG.exception("replay.request_failed")
-            answer, body = _ApplicationResponse(), [b""]
-        verdict = _allowed(answer, self._policy, has_body=_size(body) > 0)
-        if verdict is None:
-            _close(body)
-            answer.status, verdict = "500 Internal Server Error", ("", [])
-            body = [b"This capture cannot be shown.\n"]
-        content_type, kept = verdict
-        return self._send(environ, start_response, answer.status, content_type, kept, body)
-
-    def _send(
-        self,
-        environ: WSGIEnvironment,
-        start_response: StartResponse,
-        status: str,
-        content_type: str,
-        allowed: Headers,
-        body: Any,
-    ) -> Iterable[bytes]:
-        headers = response_headers(self._policy, status, content_type, allowed, _size(body))
-        start_response(status, headers)
-        if environ.get("REQUEST_METHOD") == "HEAD" or int(status[:3]) in _NO_BODY:
-            _close(body)
-            return [b""]
-        sent: Iterable[bytes] = body
-        return sent
+            return "", [], [b""]
+        status, headers = said
+        return status, headers, body
 
 
 def response_headers(
@@ -239,23 +235,8 @@ def response_headers(
     headers = [("Cache-Control", "private, no-cache" if kept else "no-store"), *allowed]
     if int(status[:3]) not in _NO_BODY:
         headers += [("Content-Type", content_type), ("Content-Length", str(length))]
-    headers += _fixed(policy, content_type)
+    headers += fixed_headers(policy, content_type)
     return headers
-
-
-class _ApplicationResponse:
-    """Response that the application passed to start_response."""
-
-    def __init__(self) -> None:
-        self.status = ""
-        self.headers: Headers = []
-
-    def start(self, status: str, headers: Headers, exc_info: Any = None, /) -> Callable[..., Any]:
-        del (
-            exc_info
-        )  # nothing is sent before the application has returned, so nothing is taken back
-        self.status, self.headers = status, headers
-        return _refuse_write
 
 
 def _refuse_write(data: bytes) -> None:
@@ -315,18 +296,15 @@ def _leads_home(value: str, policy: Policy) -> bool:
 
 
 def _allowed(
-    answer: _ApplicationResponse, policy: Policy, *, has_body: bool
+    status: str, headers: Headers, policy: Policy, *, has_body: bool
 ) -> tuple[str, Headers] | None:
     """Return content type and headers that may be sent; None when the response must not be."""
-    status = answer.status
-    content_type = next(
-        (text for name, text in answer.headers if name.lower() == "content-type"), ""
-    )
+    content_type = next((text for name, text in headers if name.lower() == "content-type"), "")
     kind = policy.kind(content_type)
     is_attached = kind is not None and kind.is_attached
     is_partial = status.startswith(("206", "416"))
     kept, names = [], set[str]()
-    for name, value in answer.headers:
+    for name, value in headers:
         key = name.lower()
         pattern = ALLOWED_HEADERS.get(key)
         if (

@@ -74,7 +74,7 @@ class MadeCache:
             value = self._memory.find(name)
             if value is not None:
                 return value
-            if self._failed_lately(name):
+            if self._failures.get(name, 0.0) > self._monotonic():
                 raise MakingFailedError("It could not be made safe a short while ago.")
             other = self._making.get(name)
             if other is None:
@@ -86,6 +86,7 @@ class MadeCache:
             self._memory.keep(name, value)
             return value
         except MakingFailedError:
+            self._failures.pop(name, None)  # the newest are last
             self._failures[name] = self._monotonic() + FAILURE_S
             while len(self._failures) > _MOST_FAILURES:
                 self._failures.popitem(last=False)
@@ -93,15 +94,6 @@ class MadeCache:
         finally:
             del self._making[name]
             made.set()
-
-    def _failed_lately(self, name: str) -> bool:
-        until = self._failures.get(name)
-        if until is None:
-            return False
-        if self._monotonic() < until:
-            return True
-        del self._failures[name]
-        return False
 
     def _found_or_made(self, name: str, make: Callable[[], bytes]) -> bytes:
         if self._files is None:

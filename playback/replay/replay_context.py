@@ -23,6 +23,7 @@ from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore, Values
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, lowest_level
+from playback.media_types import charset_of
 from playback.replay.archive import CaptureArchive, Payload
 from playback.replay.capture_lookup import CaptureLookup, call_inline
 from playback.replay.memory_cache import MadeCache
@@ -74,7 +75,6 @@ class PerRequestStore:
         self._store.close()
 
 
-CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _META_CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
 )
@@ -170,8 +170,7 @@ def first_playable(captures: Iterable[Capture]) -> Capture | None:
 
 def decode_text(payload: Payload) -> str:
     """Decode by byte order mark, HTTP charset, meta element; else as UTF-8 or windows-1252."""
-    named = CHARSET.search(payload.content_type)
-    label = named[1] if named else ""
+    label = charset_of(payload.content_type)
     if not label and (meta := _META_CHARSET.search(payload.body[:_META_PRESCAN])):
         label = meta[1].decode("ascii")
         if label.lower().startswith("utf-16"):

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from email.utils import formatdate
 from io import BytesIO
@@ -97,9 +97,8 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             self._serve(client, _neighbourhood_of(address))
         except OSError:
             pass  # the client is gone, or too slow
-        except (
-            PermanentError
-        ) as error:  # while it was sent: closing tells that there should be more
+        except PermanentError as error:
+            # While it was sent: closing tells that there should be more.
             _LOG.warning("replay.cut_short: %s", error)
         finally:
             self._idle.pop(id(client), None)
@@ -134,14 +133,12 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             if unread and not begun:
                 begun = time.monotonic()
             piece = self._receive(client, begun + _HEAD_S - time.monotonic() if begun else _IDLE_S)
-            if piece is None:
-                if not unread:
-                    return None, b""
-                raise BadRequestHeadError("408 Request Timeout")
+            if not piece and not unread:
+                return None, b""
             if not piece:
-                if not unread:
-                    return None, b""
-                raise BadRequestHeadError("400 Bad Request")
+                raise BadRequestHeadError(
+                    "408 Request Timeout" if piece is None else "400 Bad Request"
+                )
             unread += piece
 
     def _receive(self, client: Any, seconds: float) -> bytes | None:
@@ -287,17 +284,10 @@ def _linger(client: Any) -> None:
     """Read for a moment before closing: closing with unread input would discard the answer."""
     client.shutdown(socket.SHUT_WR)
     ends = time.monotonic() + _LINGER_S
-    for _ in _pieces(client, ends):
-        pass
-
-
-def _pieces(client: Any, ends: float) -> Iterator[bytes]:
     while (left := ends - time.monotonic()) > 0:
         client.settimeout(left)
-        piece = client.recv(_BLOCK)
-        if not piece:
+        if not client.recv(_BLOCK):
             return
-        yield piece
 
 
 def call_on_eof(descriptor: int, call: Callable[[], None]) -> None:

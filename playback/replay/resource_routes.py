@@ -15,10 +15,9 @@ from urllib.parse import urljoin
 
 from core.captures import ArtifactKind, Capture, parse_artifact_uri
 from core.errors import BodyTooLargeError, PermanentError
-from playback.media_types import PDF
+from playback.media_types import PDF, charset_of
 from playback.replay.archive import Payload
 from playback.replay.replay_context import (
-    CHARSET,
     ReplayContext,
     first_playable,
     loads_part,
@@ -288,8 +287,7 @@ class PartRoutes:
 
         def prepare() -> SheetJob:
             payload = load()
-            named = CHARSET.search(payload.content_type)
-            return SheetJob(payload.body, named[1] if named else None, rewriter)
+            return SheetJob(payload.body, charset_of(payload.content_type) or None, rewriter)
 
         return self._context.made_answer(request, capture, CSS, lambda: self._context.make(prepare))
 

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -246,13 +246,8 @@ def _do(job: dict[str, Any]) -> bytes:
 
 
 def _size_of(job: Job) -> int:
-    if isinstance(job, DocumentJob):
-        return len(job.text)
-    if isinstance(job, PdfJob):
-        return len(job.pdf)
-    if isinstance(job, RewriteJob):
-        return len(job.body)
-    return 0 if isinstance(job, WombatJob) else len(job.data)
+    values = (getattr(job, each.name) for each in fields(job))
+    return max(len(value) for value in values if isinstance(value, str | bytes))
 
 
 def _to_json(job: Job) -> bytes:

@@ -25,7 +25,7 @@ from playback.mementos import MementoIndex, PageMemento, _values
 from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW
 from tests.support.services.postgres import PostgresServer
-from warc.index.database import IndexDatabase, PersistentSqliteDatabase
+from warc.index.database import IndexDatabase, SqliteDatabase
 from warc.index.postgres import PostgresCaptureIndex
 from warc.index.postgres_database import PostgresDatabase
 from warc.index.queries import CaptureQueries, IndexPosition, KeyRange, TimeRange
@@ -98,7 +98,7 @@ class Both:
             PostgresCaptureIndex(address),
         ]
         self.readers: list[IndexDatabase] = [
-            PersistentSqliteDatabase(path),
+            SqliteDatabase(path),
             PostgresDatabase(address),
         ]
         for each in (*self.writers, *self.readers):
@@ -244,7 +244,7 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
     twins = {url, url.replace("https:", "http:"), url.replace("http:", "https:")}
     mine = sorted(each for each in offered if each[1] in twins) or sorted(offered)
     for database in both.readers:
-        mementos = MementoIndex(database, Open())
+        mementos = MementoIndex(database, Open())  # type: ignore[arg-type]
         listed = [(each.timestamp, each.url) for each in mementos.listed(url)]
         assert sorted(listed) == mine
         assert [each[0] for each in listed] == [each[0] for each in mine]
@@ -285,7 +285,7 @@ def test_a_memento_behind_many_hidden_ones_is_found(tmp_path: Path) -> None:
             )
     asked: list[str] = []
 
-    class Counted(PersistentSqliteDatabase):
+    class Counted(SqliteDatabase):
         def rows(self, query: str, values: object) -> list[object]:
             asked.append(query)
             return super().rows(query, values)  # type: ignore[arg-type]
@@ -314,7 +314,7 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
         writer.add_captures([capture(URLS[0], 0, 0)])
     plans: list[str] = []
 
-    class Explained(PersistentSqliteDatabase):
+    class Explained(SqliteDatabase):
         def rows(self, query: str, values: object) -> list[object]:
             with closing(sqlite3.connect(path)) as connection:
                 found = connection.execute(f"EXPLAIN QUERY PLAN {query}", values)  # type: ignore[arg-type]
@@ -322,7 +322,7 @@ def test_questions_read_ranges_of_an_index_and_sort_nothing(tmp_path: Path) -> N
             return super().rows(query, values)  # type: ignore[arg-type]
 
     with closing(Explained(path)) as database:
-        rows, mementos = CaptureQueries(database), MementoIndex(database, Open())
+        rows, mementos = CaptureQueries(database), MementoIndex(database, Open())  # type: ignore[arg-type]
         prefix, one = KeyRange.of_prefix("example,a"), KeyRange.of_key(KEYS[0])
         place = IndexPosition(KEYS[0], 0, 0)
         for descending in (False, True):

@@ -24,7 +24,9 @@ from core.errors import BodyTooLargeError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
 from playback.access.control import TakenDownError
 from playback.access.holds import PayloadHold
-from playback.full_origins import FULL_SECRET, FullOrigins, FullPermission
+from playback.access.levels import Level
+from playback.full_origins import FULL_SECRET, FullOrigins
+from playback.media_types import charset_of
 from playback.replay.archive import Payload
 from playback.replay.capture_lookup import FoundPage
 from playback.replay.full.full_gate import (
@@ -42,7 +44,6 @@ from playback.replay.full.text_rewriter import (
     SCRIPT_TYPES,
     RewriteJob,
     WombatJob,
-    charset_of,
     kind_of,
 )
 from playback.replay.replay_context import ReplayContext, maker_version
@@ -120,6 +121,10 @@ _OUR_SCRIPTS = {"full.js": "full.js", "module.js": "full_module.js", "worker.js"
 _WOMBAT_SCRIPTS = frozenset({"wombat.js", "wombatWorkers.js"})
 
 
+_NEVER = plain_answer(404, "There is nothing at this address.\n")
+_ABSENT = plain_answer(404, "Not captured.\n")
+
+
 @dataclass(frozen=True, slots=True)
 class _PartRequest:
     """Request for a part, with the page it belongs to."""
@@ -154,7 +159,7 @@ def with_full(
         rewrite: makers of the environment with pywb.
     """
     origins = FullOrigins(pattern, os.environ.get(FULL_SECRET, "").encode())
-    full = FullCopyServer(context, origins, FullPermission(context.levels), rewrite)
+    full = FullCopyServer(context, origins, rewrite)
     return dispatch_by_host(FullGate(full, FullPolicy(origins, context.front)), others, origins)
 
 
@@ -167,18 +172,16 @@ class _FullCopyRefusedError(Exception):
 
 
 class FullCopyServer:
-    """Application for all hosts of full copies; `permission` is checked for each request."""
+    """Application for all hosts of full copies; the level rules are checked for each request."""
 
     def __init__(
         self,
         context: ReplayContext,
         origins: FullOrigins,
-        permission: FullPermission,
         rewrite: Make,
     ) -> None:
         self._context = context
         self._origins = origins
-        self._permission = permission
         self._rewrite = rewrite
         self._scripts: dict[str, FullAnswer] = {}
 
@@ -233,7 +236,7 @@ class FullCopyServer:
                 f'<p><a href="{escape(address)}" target="_top">See its own copy</a></p>',
             )
         if found is None or (asked.is_nested and _is_page_itself(asked)):
-            return _absent()  # the page itself could else be framed anywhere, without the banner
+            return _ABSENT  # the page itself could else be framed anywhere, without the banner
         return replace(self._shown(asked, found), nested=asked.is_nested)
 
     def _page_of(self, host: str) -> FoundPage:
@@ -243,13 +246,14 @@ class FullCopyServer:
             raise _FullCopyRefusedError(plain_answer(421, "This host does not answer here.\n"))
         page = self._context.index.page_by_id(named.page_id)
         if page is None:
-            raise _FullCopyRefusedError(_never())
+            raise _FullCopyRefusedError(_NEVER)
         self._context.permits.check_copy(page.page_id)
-        wikis = self._permission.wikis()
+        rules = self._context.levels.now()
+        wikis = ("", *sorted(rules.wikis))
         wiki = self._origins.made_for(named, page.timestamp, page.url, wikis)
         if wiki is None:
-            raise _FullCopyRefusedError(_never())
-        if not self._permission.allows(page.url, page.final_url, wiki):
+            raise _FullCopyRefusedError(_NEVER)
+        if rules.of_page((page.url, page.final_url), wiki) is not Level.FULL:
             text = "This copy may not be shown with its scripts.\n"
             raise _FullCopyRefusedError(plain_answer(403, text))
         return page
@@ -266,7 +270,7 @@ class FullCopyServer:
         )
         is_url = len(url) <= LONGEST_URL and is_web_url(url)
         if not is_url or match[1] != page.timestamp or modifier not in _MODIFIERS:
-            raise _FullCopyRefusedError(_absent())
+            raise _FullCopyRefusedError(_ABSENT)
         if modifier == PAGE_MODIFIER:
             # A relative address keeps the page's modifier, whatever it is for.
             modifier = _PARTS.get(request.destination, modifier)
@@ -334,7 +338,7 @@ class FullCopyServer:
             elif name in _WOMBAT_SCRIPTS:
                 body = self._rewrite(lambda: WombatJob(name))
             else:
-                return _absent()
+                return _ABSENT
             self._scripts[name] = FullAnswer(200, "text/javascript; charset=utf-8", body)
         return self._scripts[name]
 
@@ -347,7 +351,7 @@ def _is_page_itself(asked: _PartRequest) -> bool:
 def _at_home(request: FullRequest, page: FoundPage) -> FullAnswer:
     """Redirect an address that was not rewritten, e.g. ``/logo.png``, to the page's own site."""
     if not request.target.startswith("/") or request.target.startswith(("//", "/.weboid")):
-        return _absent()
+        return _ABSENT
     site = urlsplit(page.final_url)
     modifier = _BY_DESTINATION.get(request.destination, "oe_")
     return _to(page.timestamp, modifier, f"{site.scheme}://{site.netloc}{request.target}")
@@ -356,7 +360,7 @@ def _at_home(request: FullRequest, page: FoundPage) -> FullAnswer:
 def _redirect(asked: _PartRequest, capture: Capture, payload: Payload) -> FullAnswer:
     target = urljoin(capture.url, payload.location)
     if not payload.location or not is_web_url(target):
-        return _absent()
+        return _ABSENT
     return _to(asked.page.timestamp, asked.modifier, target)
 
 
@@ -393,19 +397,11 @@ def _next(captures: Iterator[Capture], best: Capture | None) -> Capture | None:
 
 def _taken_down(error: TakenDownError) -> FullAnswer:
     if not error.is_told:
-        return _never()
+        return _NEVER
     if isinstance(error.takedown, PayloadHold):
         return plain_answer(403, f"Held back. {error.takedown.reason}\n")
     text = f"Taken down. {error.takedown.reason}".strip()
     return plain_answer(451, f"{text}\n")
-
-
-def _never() -> FullAnswer:
-    return plain_answer(404, "There is nothing at this address.\n")
-
-
-def _absent() -> FullAnswer:
-    return plain_answer(404, "Not captured.\n")
 
 
 def _notice(title: str, body: str) -> FullAnswer:

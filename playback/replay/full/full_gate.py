@@ -13,7 +13,7 @@ from http import HTTPStatus
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from playback.full_origins import FullOrigins
-from playback.replay.header_gate import Policy, fixed_headers
+from playback.replay.header_gate import PERMISSIONS_POLICY
 
 Headers = list[tuple[str, str]]
 
@@ -26,7 +26,6 @@ _REFUSED = {"serviceworker", "sharedworker", "worker", "report", "manifest", "we
 _LONGEST_TARGET = 16_384  # characters
 _NO_BODY = {204, 304}
 
-_NOTICE_TYPE = "text/html; charset=utf-8"
 _TYPE = re.compile(
     r"(?:text/(?:html|css|javascript|plain|xml|vtt)|image/(?:png|jpeg|gif|webp|avif|svg\+xml|x-icon|bmp)"
     r"|font/(?:woff2?|ttf|otf)|audio/[a-z0-9.+-]{1,40}|video/[a-z0-9.+-]{1,40}"
@@ -167,16 +166,14 @@ def full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
 
 def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
     """Return the headers that every response carries; notices of our own need fewer permissions."""
-    permissions = dict(fixed_headers(Policy(policy.front_origin, frozenset()), _NOTICE_TYPE))[
-        "Permissions-Policy"
-    ]
+    connected = policy.front_origin if answer.ours else f"{policy.origins.scheme}{host}"
     return [
         ("Content-Security-Policy", content_policy(policy, host, answer)),
         # Where browsers know it, it also holds what no content policy does: WebRTC, connection hints.
-        ("Connection-Allowlist", _connections(policy, host, answer)),
+        ("Connection-Allowlist", f'(response-origin "{connected}/*")'),
         ("X-Content-Type-Options", "nosniff"),
         ("Referrer-Policy", "no-referrer"),
-        ("Permissions-Policy", permissions),
+        ("Permissions-Policy", PERMISSIONS_POLICY),
         ("Cross-Origin-Opener-Policy", "same-origin"),
         # An opaque origin is foreign to every origin, its own address included (research 1.6, the
         # trap); nobody else can know this host's name.
@@ -189,12 +186,6 @@ def fixed_full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Hea
         ("X-DNS-Prefetch-Control", "off"),
         ("X-Robots-Tag", "noindex, noarchive"),
     ]
-
-
-def _connections(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
-    """Return the Connection-Allowlist of a document; that of a notice includes the front."""
-    where = policy.front_origin if answer.ours else f"{policy.origins.scheme}{host}"
-    return f'(response-origin "{where}/*")'
 
 
 def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:

@@ -47,7 +47,6 @@ _REWRITTEN = {
     "application/x-mpegurl": "application/x-mpegURL",
     "application/dash+xml": "application/dash+xml",
 }
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +161,6 @@ def head_insert(job: RewriteJob) -> str:
         f"<script>wbinfo={text};"
         "if(window._WBWombatInit)window._WBWombatInit(wbinfo)</script>"
     )
-
-
-def charset_of(content_type: str) -> str:
-    """Return the charset of a Content-Type, or an empty string."""
-    match = _CHARSET.search(content_type)
-    return match[1] if match else ""
 
 
 @dataclass

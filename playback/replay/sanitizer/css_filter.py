@@ -255,8 +255,6 @@ def filter_style(text: str, rewriter: ReplayUrlRewriter, budget: ParserBudget | 
 def filter_parsed(text: str, rewriter: ReplayUrlRewriter) -> str:
     """Return the result of `filter_style` without the fast path."""
     rules = tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True)
-    if _DEEPEST < 0:
-        return ""
     written = (_write_rule(rule, rewriter, 0) for rule in rules)
     return "\n".join(text for text in written if text)
 
@@ -420,7 +418,9 @@ def _write_declaration(node: Any, rewriter: ReplayUrlRewriter) -> str:
     except TokenNotAllowedError:
         return ""
     # tinycss2 keeps a custom property's name as written, and its case counts.
-    written, text = _serialise_name(node), serialise(value).strip()
+    written, text = node.lower_name, serialise(value).strip()
+    if name.startswith("--"):
+        written = escape_end(tinycss2.serialize([node]).partition(":")[0])
     shown = _as_written(name, written, text, is_important=node.important)
     if twin_text and twin_text != text:
         shown += _as_written(name, mask_twin(written), twin_text, is_important=node.important)
@@ -439,11 +439,6 @@ def _as_written(name: str, written: str, text: str, *, is_important: bool) -> st
     if plain == "cursor" and "url(" in text:
         return ""  # a pointer that points elsewhere
     return f"{written}:{text}{' !important' if is_important else ''};"
-
-
-def _serialise_name(node: Any) -> str:
-    written: str = tinycss2.serialize([node])
-    return escape_end(written.partition(":")[0]) if node.name.startswith("--") else node.lower_name
 
 
 def _rewritten(
@@ -477,17 +472,13 @@ def _rewritten_token(token: Any, rewriter: ReplayUrlRewriter, depth: int, allow_
         allowed = token.lower_name in _FUNCTIONS or (allow_attr and token.lower_name == "attr")
         if not allowed:
             raise TokenNotAllowedError
-        if token.lower_name == "attr" and not _is_plain_attr(token):
-            raise TokenNotAllowedError
+        if token.lower_name == "attr":  # attr(name) is text; a typed one could become an address
+            inside = without_blanks(token.arguments)
+            if len(inside) != 1 or inside[0].type != "ident":
+                raise TokenNotAllowedError
         token = copy(token)
         token.arguments = _rewritten(token.arguments, rewriter, depth + 1, allow_attr=False)
     elif hasattr(token, "content"):  # a block in parentheses, brackets or braces
         token = copy(token)
         token.content = _rewritten(token.content, rewriter, depth + 1, allow_attr)
     return token
-
-
-def _is_plain_attr(token: Any) -> bool:
-    """Return True for ``attr(name)``, which is text; a typed one could become an address."""
-    inside = without_blanks(token.arguments)
-    return len(inside) == 1 and inside[0].type == "ident"

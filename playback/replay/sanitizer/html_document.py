@@ -255,10 +255,13 @@ class _AttributeFilter:
         if name in _JUDGED:
             if self.is_settling:
                 return value if value in self._made else None
-            made = self._judge(name, value) or None
-            if made is not None:
+            if name == "style":
+                made = self._style(value)
+            else:
+                made = (self._link(value) if name == "href" else self._image(value)) or ""
+            if made:
                 self._made.add(made)
-            return made
+            return made or None
         if name == "data-weboid-host":  # by which rules of a shadow tree find it
             return value if value.isdecimal() else None
         if name in _BARE_MARKS:
@@ -266,11 +269,6 @@ class _AttributeFilter:
         if name == _POPOVER:
             return value if value in {"open", "closed"} else None
         return None if name.startswith("data-weboid-") else value
-
-    def _judge(self, name: str, value: str) -> str | None:
-        if name == "style":
-            return self._style(value)
-        return self._link(value) if name == "href" else self._image(value)
 
 
 def _settled(
@@ -379,8 +377,8 @@ def _document(
         body,
         doctype=scan.doctype,
         has_viewport=scan.has_viewport,
-        html=_root_attributes(scan.html_attributes, rewriter),
-        body_attributes=_root_attributes(scan.body_attributes, rewriter),
+        html=_safe_attributes(scan.html_attributes, rewriter),
+        body_attributes=_safe_attributes(scan.body_attributes, rewriter),
     )
 
 
@@ -419,13 +417,10 @@ def _write_sheet(sheet: PageStylesheet, rewriter: ReplayUrlRewriter, budget: Par
     return f'<link rel="stylesheet" href="{escape(address)}"{condition}>'
 
 
-def _root_attributes(attributes: Attributes, rewriter: ReplayUrlRewriter) -> str:
-    return _safe_attributes(attributes, rewriter, _ROOT_ATTRIBUTES)
-
-
 def _safe_attributes(
-    attributes: Attributes, rewriter: ReplayUrlRewriter, names: Collection[str]
+    attributes: Attributes, rewriter: ReplayUrlRewriter, names: Collection[str] = _ROOT_ATTRIBUTES
 ) -> str:
+    """Return the attributes that affect the look, with a leading space."""
     kept: Attributes = {name: attributes[name] for name in names if name in attributes}
     kept |= {
         name: value

@@ -237,14 +237,14 @@ class _DocumentScanner:
         at = 0
         while (tag := _TAG.search(self._text, at)) is not None:
             self._parts.append(self._text[at : tag.start()])
-            at = self._comment(tag) if tag[1] else self._element(tag)
+            if tag[1]:  # a comment
+                end = self._text.find("-->", tag.start() + 2)
+                at = len(self._text) if end < 0 else end + 3
+            else:
+                at = self._element(tag)
         self._parts.append(self._text[at:])
         self._scan.body = "".join(self._parts)
         return self._scan
-
-    def _comment(self, tag: re.Match[str]) -> int:
-        end = self._text.find("-->", tag.start() + 2)
-        return len(self._text) if end < 0 else end + 3
 
     def _element(self, tag: re.Match[str]) -> int:
         name = tag[3].lower()
@@ -353,7 +353,9 @@ class _DocumentScanner:
             return _start_tag(name, attributes)
         if name == "img":
             loaded = attributes.get("data-weboid-src") or attributes.get("src")
-            attributes["src"] = loaded or _first_candidate(attributes.get("srcset", ""))
+            # The first URL of a srcset, for documents that our browser has not loaded.
+            first = attributes.get("srcset", "").split(None, 1)[:1]
+            attributes["src"] = loaded or "".join(first).rstrip(",")
             return self._image(attributes)
         if name in {"iframe", "frame", "object", "embed"}:
             return self._embedded(name, attributes)
@@ -405,11 +407,6 @@ def _url_of(document: str) -> str | None:
     """Return the URL that the artifact records of a framed document, or None."""
     found = _RECORDED_URL.match(document)
     return None if found is None else unescape(found[1])
-
-
-def _first_candidate(srcset: str) -> str:
-    words = srcset.split(None, 1)
-    return words[0].rstrip(",") if words else ""
 
 
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:

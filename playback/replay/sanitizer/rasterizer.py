@@ -32,15 +32,8 @@ def raster(data: bytes, scale: float = 1.0) -> bytes:
         return raster_svg(data, DrawingOptions(scale=scale))
     if kind is None:
         raise PermanentError("This is no picture.")
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(data), formats=[kind.value]) as image:
-            if image.width * image.height > _MOST_RASTER_PIXELS:
-                raise PermanentError("A picture that is too large.")
-            return _png(image)
-    except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
-        raise PermanentError("A picture that is damaged.") from error
+    with _picture(data, (kind.value,), _MOST_RASTER_PIXELS) as image:
+        return _png(image.convert("RGBA"))
 
 
 def mask(data: bytes) -> bytes:
@@ -51,22 +44,28 @@ def mask(data: bytes) -> bytes:
         raise PermanentError("This is no picture.")
     from PIL import Image
 
+    with _picture(data, _MASKS, _MOST_MASK_PIXELS) as image:
+        shape = Image.new("LA", image.size)
+        shape.putalpha(image.convert("RGBA").getchannel("A"))
+        return _png(shape)
+
+
+@contextmanager
+def _picture(data: bytes, formats: tuple[str, ...], most_pixels: int) -> "Iterator[Image]":
+    from PIL import Image
+
     try:
-        with Image.open(io.BytesIO(data), formats=_MASKS) as image:
-            if image.width * image.height > _MOST_MASK_PIXELS:
-                raise PermanentError("A picture that is too large for a mask.")
-            shape = Image.new("LA", image.size)
-            shape.putalpha(image.convert("RGBA").getchannel("A"))
-        with io.BytesIO() as buffer:
-            shape.save(buffer, "PNG")
-            return buffer.getvalue()
+        with Image.open(io.BytesIO(data), formats=formats) as image:
+            if image.width * image.height > most_pixels:
+                raise PermanentError("A picture that is too large.")
+            yield image
     except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
         raise PermanentError("A picture that is damaged.") from error
 
 
 def _png(image: "Image") -> bytes:
     with io.BytesIO() as buffer:
-        image.convert("RGBA").save(buffer, "PNG")
+        image.save(buffer, "PNG")
         return buffer.getvalue()
 
 
