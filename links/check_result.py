@@ -63,14 +63,11 @@ class CheckResult:
     note: str = ""  # the evidence in a few words, a constant first, e.g. ``dns: NXDOMAIN``.
     mime: str = ""  # the bare media type; empty when not given
     length: int | None = None  # bytes of the body; None when not given
-    # reason that the certificate does not verify; empty when it does, or there is none
-    tls_fault: str = ""
+    tls_fault: str = ""  # why the certificate does not verify; empty when it does, or without one
     retry_after_s: float | None = None  # delay requested by the host; None without one
-    # it holds for all URLs of the host: its name does not resolve, no server listens
-    whole_host: bool = False
+    whole_host: bool = False  # it holds for all URLs of the host: no such name, no server
     head_fails: bool = False  # HEAD was answered differently from GET: this host needs GET (W42)
-    # share of the copy's text that is still there, in percent; None when not compared
-    similarity: int | None = None
+    similarity: int | None = None  # share of the copy's text in percent; None: not compared
     seconds: float = 0.0  # duration of the check
 
 

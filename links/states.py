@@ -44,17 +44,13 @@ class CheckPreset:
     apart_days: int  # a failure sooner after the last that counted does not count
     needs_get: bool  # one failure at least must be an own GET, or the browser's
     needs_browser: bool  # where there is a browser, the last failure must be its
-    # a link that a wiki page tags as dead is dead at its first failure, permalive or not
-    trusts_tags: bool = False
+    trusts_tags: bool = False  # a link tagged as dead is dead at its first failure, permalive too
     alive_days: int = 7  # from a good check to the next
-    # from a link's first good check to the next, spread by its key, so that links that were
-    # imported on one day are not due on one day
-    first_days: int = 7
+    first_days: int = 7  # from the first good check to the next; spread by the key after imports
     spread_days: int = 1  # maximum extra delay by its key, after `alive_days` and the seldom ones
     failing_days: int = 3  # from a failure to the next check
     undecided_days: int = 3  # from an inconclusive check to the next, unless the host gave a time
-    # from the failure that made it dead to the next check, growing by `dead_growth` …
-    dead_days: int = 7
+    dead_days: int = 7  # from its last failure to the next check, growing by `dead_growth` …
     dead_growth: int = 1  # … days with each check that finds it dead …
     dead_limit_days: int = 30  # … up to so many
     blocked_days: int = 7  # from a refusal to the next check
@@ -160,8 +156,7 @@ class LinkHealth:
     state: LinkState = LinkState.UNKNOWN  # its state
     fails: int = 0  # failures in a row that count
     first_fail: int | None = None  # the day of the first of them; None without any
-    # the day of the last of them, of a dead link that of the last check; None without any
-    last_fail: int | None = None
+    last_fail: int | None = None  # the day of the last of them, of a dead link's last check
     proofs: FailureProof = FailureProof.NONE  # the methods that saw them
 
 

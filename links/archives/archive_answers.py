@@ -154,24 +154,14 @@ def read_availability(text: str) -> dict[str, ListedCopy | None]:
     found: dict[str, ListedCopy | None] = {}
     for each in results[:ENTRIES_LIMIT]:
         if isinstance(each, dict) and isinstance(each.get("tag"), str):
-            found[each["tag"]] = _closest(each)
+            snapshots = each.get("archived_snapshots")
+            closest = snapshots.get("closest") if isinstance(snapshots, dict) else None
+            copy = closest if isinstance(closest, dict) else {}
+            stamp, status = text_value(copy, "timestamp"), _status(text_value(copy, "status"))
+            is_there = copy.get("available") is True and _STAMP.fullmatch(stamp)
+            listed = ListedCopy(text_value(copy, "url"), stamp, text_value(each, "url"), status)
+            found[each["tag"]] = listed if is_there else None
     return found
-
-
-def _closest(told: Mapping[str, Any]) -> ListedCopy | None:
-    snapshots = told.get("archived_snapshots")
-    closest = snapshots.get("closest") if isinstance(snapshots, dict) else None
-    if not isinstance(closest, dict) or closest.get("available") is not True:
-        return None
-    stamp = text_value(closest, "timestamp")
-    if not _STAMP.fullmatch(stamp):
-        return None
-    return ListedCopy(
-        text_value(closest, "url"),
-        stamp,
-        text_value(told, "url"),
-        _status(text_value(closest, "status")),
-    )
 
 
 def read_cdx(text: str) -> list[ListedCopy]:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from core.errors import TransientError
 from core.web_dates import parse_retry_after
@@ -74,8 +74,7 @@ class ArchiveResponse:
 
     status: int  # its HTTP status
     url: str  # the final URL after redirects
-    # by lower-case names; repeated ones joined by commas
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)  # lower case; repeats joined by ", "
     body: bytes = b""  # decoded
 
     @property
@@ -84,12 +83,7 @@ class ArchiveResponse:
         return self.body.decode("utf-8", "replace")
 
 
-class ArchiveFetch(Protocol):
-    """Interface that sends a request to a checked address."""
-
-    def __call__(self, question: ArchiveRequest) -> Awaitable[ArchiveResponse]:
-        """Send the request and return the response; NoReplyError when there is none."""
-        ...
+ArchiveFetch = Callable[[ArchiveRequest], Awaitable[ArchiveResponse]]  # may raise NoReplyError
 
 
 @dataclass(slots=True)

@@ -53,8 +53,7 @@ class ArchiveService:
     hosts: tuple[str, ...]  # canonical, without ``www.``; the first is the preferred one
     template: str  # the address of a copy: ``{ts}``, ``{url}``, ``{coll}``, ``{id}``
     forms: tuple[AddressForm, ...]  # of its addresses; the first match wins
-    # the default collection when only original and time are known; empty: it has none
-    coll: str = ""
+    coll: str = ""  # the default collection when only original and time are known; empty: none
     zone_h: int = 0  # hours that its dates are ahead of UTC
     fault: AddressFault = AddressFault.NONE  # applies to all its addresses
     is_made: bool = True  # an address can be built from an original and a time

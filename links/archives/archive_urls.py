@@ -145,8 +145,7 @@ class ArchiveUrl:
     address: str  # the same in the form that the archive prefers
     modifier: str = ""  # replay modifier: ``id_``, ``if_`` …; `address` has none
     fault: AddressFault = AddressFault.NONE  # reason that it is no readable copy
-    # nested archives from the outside in, for a copy of a copy
-    chain: tuple["ArchiveUrl", ...] = ()
+    chain: tuple["ArchiveUrl", ...] = ()  # nested archives, for a copy of a copy, outermost first
 
     @property
     def is_usable(self) -> bool:

@@ -185,8 +185,7 @@ class CopySearchResult:
 
     step: SearchStep  # the step taken
     best: ArchiveMemento | None  # the copy to send readers to; None without one
-    # one of each archive; an empty address: it has copies, but no good one
-    copies: tuple[ArchiveMemento, ...] = ()
+    copies: tuple[ArchiveMemento, ...] = ()  # one of each archive; an empty address: no good one
     troubles: tuple[str, ...] = ()  # the archives without an answer, and the reasons
     is_wanted: bool = False  # our own crawler should archive the link
     note: str = ""  # further information, such as why no copy was made
@@ -275,22 +274,18 @@ async def _asked_for(
     """Fetch the versions for several days, with no more requests than needed to cover each day."""
     found: dict[str, ArchiveMemento] = {}
     for number, day in enumerate(days):
-        if number and (not found or _has_both_sides(found.values(), day)):
-            continue
+        if number:
+            if not found or day is None:
+                continue
+            sides = {moment_of(each.timestamp) <= day for each in found.values() if each.timestamp}
+            if len(sides) == 2:  # with copies before and after the day the nearest is known, too
+                continue
         try:
             answer = await adapter.find(url, day)
         except ArchiveUnavailableError as error:
             return list(found.values()), error
         found |= {each.address: each for each in answer}
     return list(found.values()), None
-
-
-def _has_both_sides(copies: Iterable[ArchiveMemento], day: datetime | None) -> bool:
-    """Return True when copies before and after the day are known, so that the nearest is known, too."""
-    if day is None:
-        return True
-    moments = [moment_of(each.timestamp) for each in copies if each.timestamp]
-    return any(each <= day for each in moments) and any(each > day for each in moments)
 
 
 async def _verified(

@@ -383,23 +383,24 @@ def citable_copies(connection: Connection, url_id: int) -> tuple[StoredCopy, ...
     return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
 class ArchiveCopies:
     """Handler for archive addresses that readers propose for a dead URL (W17)."""
 
-    def __init__(self, own: Sequence[str] = ()) -> None:
-        """Store the origins of our own pages."""
-        self._own = tuple(own)
+    own: Sequence[str] = ()  # origins of our own pages
 
-    def keep(self, connection: Connection, url: ObservedUrl, address: str, now: datetime) -> str:
+    def __call__(
+        self, connection: Connection, url: ObservedUrl, address: str, now: datetime
+    ) -> str:
         """Store the address as a copy of the URL when it belongs to a known archive; return that or "".
 
-        An existing choice is kept: proposals are unauthenticated, and only checks and logged-in users change
-        it. Raises RefusedAddressError for a copy of another URL, CopyLockedError when W31 forbids any.
+        An existing choice is kept: proposals are unauthenticated, and only checks and logged-in users
+        change it. Raises RefusedAddressError for a copy of another URL, CopyLockedError for W31.
         """
-        found = recognise(address, own=self._own)
+        found = recognise(address, own=self.own)
         if found is None or not found.is_known:
             return ""
-        copy = parse_chosen_copy(address, url.url, own=self._own)
+        copy = parse_chosen_copy(address, url.url, own=self.own)
         there = {kept.service: kept for kept in copies_of_url(connection, url.id)}
         if any(kept.is_locked for kept in there.values()):
             raise CopyLockedError(

@@ -57,8 +57,7 @@ class SaveResult:
     """Result of a capture request."""
 
     outcome: SaveOutcome  # the outcome
-    # the copy; None without one. Its address may take a while to work.
-    copy: ArchiveMemento | None = None
+    copy: ArchiveMemento | None = None  # its address may take a while to work; None without one
     reason: str = ""  # the service's code and message
 
 

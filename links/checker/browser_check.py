@@ -167,8 +167,7 @@ class DriftEvidence:
 class PageLikeness:
     """Similarity of a page and its copy."""
 
-    # share of the copy's runs of words, from 0 to 1; None when there are too few
-    text: float | None
+    text: float | None  # share of the copy's runs of words, from 0 to 1; None: too few of them
     title: float | None  # share of both titles' words, from 0 to 1; None when one has no title
     usurper: tuple[str, ...] = ()  # listed words that indicate a new owner; empty without any
     evidence: DriftEvidence = DriftEvidence()  # further comparisons

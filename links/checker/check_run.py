@@ -31,13 +31,8 @@ from links.checker.outage_guard import ControlChecks, OutageGuard
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult
 from links.checker.result_writer import LeaseHolder, ResultBatch, ResultWriter
 from links.checker.timetable import CheckTurn, Timetable, TurnAction
-from links.checker.timetable_feed import (
-    CheckCandidate,
-    DecisionSource,
-    Table,
-    TimetableFeed,
-    wants_sibling,
-)
+from links.checker.timetable_feed import CheckCandidate, Table, TimetableFeed, wants_sibling
+from links.feedback.marks import LiveMarks
 from links.registry.quirks import hosts_that_limit
 from links.registry.thread import RegistryThread
 from links.states import LinkState
@@ -52,7 +47,7 @@ class CheckContext:
     turns: HostTurns  # the per-host limiter
     tenure: LeaseHolder  # the leases
     clock: Clock  # the clock
-    marks: DecisionSource  # the operator marks
+    marks: LiveMarks  # the operator marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +60,7 @@ class CheckPlan:
     limit: int | None = None  # maximum number of checks; None: all that are due
     waiting: int = 20_000  # maximum number of results that wait for the database
     host_room: int = 200  # URLs of a host that are loaded at the same time
-    # some checks are randomly made more thorough (`links.checker.timetable_feed`)
-    closer: bool = True
+    closer: bool = True  # make some checks more thorough (`links.checker.timetable_feed`)
 
 
 @dataclass(slots=True)
@@ -222,29 +216,22 @@ class CheckRun:
         while True:
             self._hungry.clear()
             self._is_feeding = True
-            fed = await self._feed_once()
+            now = self._means.clock.monotonic()
+            if not self._stopping and not self._is_named and now - self._polled_at >= _POLL_S:
+                self._polled_at = now
+                await self._feed.fill_urgent()
+            has_work = not self._stopping and self._feed.has_work
+            if has_work:
+                await self._feed.fill(day_of(self._means.clock.now()))
             self._is_feeding = False
             self._changed.set()
-            if fed:
+            if has_work:
                 continue
             try:
                 async with asyncio.timeout(_POLL_S):
                     await self._hungry.wait()
             except TimeoutError:
                 continue
-
-    async def _feed_once(self) -> bool:
-        """Read some due URLs; return False when there was nothing to read."""
-        if self._stopping:
-            return False
-        now = self._means.clock.monotonic()
-        if not self._is_named and now - self._polled_at >= _POLL_S:
-            self._polled_at = now
-            await self._feed.fill_urgent()
-        if not self._feed.has_work:
-            return False
-        await self._feed.fill(day_of(self._means.clock.now()))
-        return True
 
     async def _looking(self, keeper: ResultWriter) -> None:
         """Start checks as turns come, until nothing is left or no more may start."""
@@ -256,7 +243,12 @@ class CheckRun:
             if self._doubts:
                 await self._settle_doubt(keeper)
                 continue
-            if self._is_only_held:
+            # Only held-back results are left: too few to suspect an outage, and no control hosts.
+            if (
+                self._guard.held
+                and not self._active
+                and (self._guard.held == self._feed.count_in_hand)
+            ):
                 self._keep_held(keeper)
                 continue
             left = wake - self._means.clock.monotonic()
@@ -273,12 +265,6 @@ class CheckRun:
     @property
     def _doubts(self) -> bool:
         return self._guard.doubts and self._means.clock.monotonic() >= self._trusted_until
-
-    @property
-    def _is_only_held(self) -> bool:
-        """Return True when only held-back results are left: too few to suspect an outage, and no control hosts."""
-        held = self._guard.held
-        return bool(held) and not self._active and held == self._feed.count_in_hand
 
     def _is_over(self) -> bool:
         if self._stopping or self._is_used_up:

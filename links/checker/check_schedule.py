@@ -98,11 +98,8 @@ def _spread(key: bytes, day: int, days: int) -> int:
 class CheckForecast:
     """Forecast whether all links are checked in time."""
 
-    # duration of one check of every link; infinite when there are links and no progress
-    days: float
-    # checks that fall due a day as part of the capacity; above 1 links wait longer than their
-    # intervals
-    load: float
+    days: float  # of one check of every link; infinite when there are links and no progress
+    load: float  # daily due checks as part of the capacity; above 1 links wait longer
     fits: bool  # `days` is within the maximum of a run
     sentence: str  # the same in English, with a remedy when it does not fit
 

@@ -212,8 +212,7 @@ class CheckWorkerOptions:
     """Options of a checker process."""
 
     name: str  # unique among checkers
-    # tells whether an address is this machine's own (`net.address_policy.is_own`)
-    is_own: Callable[[Address], bool]
+    is_own: Callable[[Address], bool]  # of this machine (`net.address_policy.is_own`)
     patience_s: float = math.inf  # maximum wait for an unavailable database
     lease_s: int = LEASE_S  # lifetime of its leases
 

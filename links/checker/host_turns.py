@@ -27,8 +27,7 @@ class ActiveCheck:
 
     task: "asyncio.Task[object]"  # its task
     host: str = ""  # the host that it holds; empty before the first
-    # it was cancelled because a host has too many waiting, or because the limiter was closed
-    is_crowded: bool = False
+    is_crowded: bool = False  # cancelled: too many wait for a host, or the limiter closed
     is_asking: bool = False  # it has one of the connections
 
 

@@ -79,10 +79,8 @@ class HttpAnswer:
     """Received answer."""
 
     head: LenientHead  # its head; of an answer without one (HTTP/0.9) 200 and no headers
-    # the beginning of the body, decoded; empty for HEAD, and when it cannot be decoded
-    body: bytes = b""
-    # bytes of the body as sent: as announced, else as received; None when unknown
-    length: int | None = None
+    body: bytes = b""  # its beginning, decoded; empty for HEAD, and when it cannot be decoded
+    length: int | None = None  # of the body as announced, else as received; None: unknown
     whole: bool = True  # all announced data was received, or as much as is wanted
     headless: bool = False  # there was no head
 

@@ -11,9 +11,7 @@ yet stored are not read again, though the registry still has them as due.
 
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 from sqlalchemy import Connection
 
@@ -23,7 +21,8 @@ from links.checker import due_urls
 from links.checker.check_leases import HostShare
 from links.checker.due_urls import START, URGENT_DAY, DuePosition, DueUrl
 from links.checker.result_store import SETTLED, set_marked_state
-from links.checker.timetable import AddOutcome, Timetable
+from links.checker.timetable import AddOutcome, Deciding, Timetable
+from links.feedback.marks import LiveMarks
 from links.registry.citations import links_tagged_dead
 from links.registry.quirks import HostQuirk, quirks_of
 from links.registry.thread import RegistryThread
@@ -71,26 +70,6 @@ def wants_sibling(url: DueUrl, finding: CheckResult, *, is_beside: bool = False)
 _MARKED_DAYS = 28  # until a marked URL's mark is looked at again: a mark may end
 
 
-class LinkDecisions(Protocol):
-    """Interface for manual decisions about URLs (B10, B11, A16), as a snapshot."""
-
-    def state_of(self, url: str) -> LinkState | None:
-        """Return PERMALIVE, PERMADEAD or EXCLUDED; None without a decision."""
-
-    def setting(self, url: str, key: str) -> str | None:
-        """Return a setting for the URL (`links.feedback.marks.MARK_SETTINGS`); None without one."""
-
-    def refuses(self, url: str) -> str:
-        """Return the reason that the URL may replace no other; empty when it may."""
-
-
-class DecisionSource(Protocol):
-    """Interface for current decisions."""
-
-    def current(self) -> LinkDecisions:
-        """Return the effective decisions; TransientError when the registry does not answer."""
-
-
 @dataclass(frozen=True, slots=True)
 class CheckCandidate:
     """Due URL in the timetable, with its check method."""
@@ -112,7 +91,7 @@ class TimetableFeed:
         table: Table,
         part: HostShare,
         *,
-        marks: DecisionSource,
+        marks: LiveMarks,
         window: int,
         host_room: int,
         closer: bool,
@@ -255,7 +234,7 @@ class TimetableFeed:
         fresh = [url for url in found if not self._is_held(url)]
         if not fresh:
             return
-        decided = await self._desk.do(lambda: _decided(self._marks, fresh))
+        setting, decided, methods = await self._desk.do(lambda: _decided(self._marks, fresh))
         alive = [number for number, state in decided.items() if state is LinkState.PERMALIVE]
         if alive and self._trusts_tags:
             tagged = await self._desk.read(lambda rows: links_tagged_dead(rows, alive))
@@ -266,9 +245,7 @@ class TimetableFeed:
         if settled:
             again = self._today + _MARKED_DAYS
             await self._desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
-        deciding = await self._desk.do(self._marks.current)
-        self._table.gaps.decide(deciding.setting)
-        methods = await self._desk.do(lambda: _methods(self._marks, fresh))
+        self._table.gaps.decide(setting)
         names = {url.host for url in fresh}
         quirks = await self._desk.read(lambda rows: quirks_of(rows, names, day=self._today))
         for url in fresh:
@@ -294,28 +271,20 @@ class TimetableFeed:
                     self._ready.add(url.host_id)
 
 
-def _decided(marks: DecisionSource, urls: Sequence[DueUrl]) -> dict[int, LinkState | None]:
-    """Return the manual decision about each URL."""
+def _decided(
+    marks: LiveMarks, urls: Sequence[DueUrl]
+) -> tuple[Deciding, dict[int, LinkState | None], dict[int, str | None]]:
+    """Return the current settings, and of each URL the manual decision and the method (head, get)."""
     deciding = marks.current()
-    found: dict[int, LinkState | None] = {}
+    decided: dict[int, LinkState | None] = {}
+    methods: dict[int, str | None] = {}
     for url in urls:
         try:
-            found[url.id] = deciding.state_of(url.url)
+            decided[url.id] = deciding.state_of(url.url)
+            methods[url.id] = deciding.setting(url.url, "method")
         except BadUrlError:  # a rule of URLs that is newer than the row
-            found[url.id] = None
-    return found
-
-
-def _methods(marks: DecisionSource, urls: Sequence[DueUrl]) -> dict[int, str]:
-    """Return the configured methods of URLs: ``head`` or ``get``."""
-    deciding = marks.current()
-    found: dict[int, str] = {}
-    for url in urls:
-        with suppress(BadUrlError):
-            method = deciding.setting(url.url, "method")
-            if method is not None:
-                found[url.id] = method
-    return found
+            decided[url.id] = None
+    return deciding.setting, decided, methods
 
 
 def _settle(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from sqlalchemy import Connection, delete, select, update
 
@@ -163,25 +163,17 @@ class ProposalTakenError(InputError):
     """Refusal because another proposal occupies the slot."""
 
 
-class ArchiveCopySink(Protocol):
-    """Interface that stores archive addresses as copies."""
-
-    def keep(self, connection: Connection, url: ObservedUrl, address: str, now: datetime) -> str:
-        """Store the address as a copy of the URL when it belongs to a known archive; return that or "".
-
-        Raises RefusedAddressError for an archive's address that is of another URL, or unusable.
-        """
-        ...
+# Stores an address as a copy of the URL when it belongs to a known archive, whose name it returns, else
+# "". Raises RefusedAddressError for an archive's address of another URL, or an unusable one.
+ArchiveCopySink = Callable[[Connection, ObservedUrl, str, datetime], str]
 
 
 @dataclass(frozen=True, slots=True)
 class ProposalContext:
     """Policies for proposed addresses."""
 
-    # returns the reason that policy refuses a URL; empty when it does not
-    refuses: Callable[[str], str] = lambda _url: ""
-    # stores addresses of archives; None: they are treated as any other
-    archives: ArchiveCopySink | None = None
+    refuses: Callable[[str], str] = lambda _url: ""  # by policy: the reason; empty: it does not
+    archives: ArchiveCopySink | None = None  # None: archives are treated as any other
     limits: Limits = field(default_factory=limits_of)  # rate limits of user actions
 
 
@@ -236,7 +228,7 @@ def propose_replacement(
         )
     count_act(connection, LimitedAct.REPLACE, reporter, now, around.limits)
     if around.archives is not None:
-        archive = around.archives.keep(connection, observed, wanted, now)
+        archive = around.archives(connection, observed, wanted, now)
         if archive:
             return ProposalResult(wanted, archive)
     lock = select(urls.c.id).where(urls.c.id == observed.id).with_for_update()

@@ -71,8 +71,7 @@ class ReachabilityReports:
     reports: int = 0  # number of readers who can reach it
     last_day: int | None = None  # of the newest report; None without any
     until_day: int | None = None  # expiry of the newest
-    # the last day on which all of its domain is presumed reachable; None: it is not
-    presumed_until: int | None = None
+    presumed_until: int | None = None  # last day of the domain's presumption; None: there is none
 
     def __bool__(self) -> bool:
         return bool(self.reports) or self.presumed_until is not None
@@ -193,23 +192,24 @@ def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) ->
     """Return the matching watched URLs, each once; never empty."""
     found: dict[int, ObservedUrl] = {}
     for what in named:
-        some = _below(connection, what) if is_pattern else [require_observed(connection, what)]
+        if is_pattern:
+            pattern = parse_pattern(what)
+            if pattern.form is PatternForm.REGEX:
+                raise InputError(
+                    "A report names a domain and the beginning of a path, no expression."
+                )
+            some = find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
+            if not some:
+                said = f"Nothing that begins with {shorten_for_message(what)} is watched."
+                raise NotObservedError(said)
+        else:
+            some = [require_observed(connection, what)]
         found |= {each.id: each for each in some}
         if len(found) > MOST_AT_ONCE:
             raise InputError(
                 f"That means more than {MOST_AT_ONCE} watched URLs: name more of the path."
             )
     return list(found.values())
-
-
-def _below(connection: Connection, what: str) -> list[ObservedUrl]:
-    pattern = parse_pattern(what)
-    if pattern.form is PatternForm.REGEX:
-        raise InputError("A report names a domain and the beginning of a path, no expression.")
-    found = find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
-    if not found:
-        raise NotObservedError(f"Nothing that begins with {shorten_for_message(what)} is watched.")
-    return found
 
 
 def _listed(named: Sequence[str]) -> str:

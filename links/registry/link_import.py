@@ -41,8 +41,7 @@ class ImportSummary:
     links: int = 0  # on the pages, each page's counted once
     added: int = 0  # references that are new or restored
     gone: int = 0  # references that were removed
-    # number of links of each class on the pages
-    sorts: Counter[LinkClass] = field(default_factory=Counter)
+    sorts: Counter[LinkClass] = field(default_factory=Counter)  # links by class
 
 
 class _SpooledPage(NamedTuple):

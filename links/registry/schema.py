@@ -1,42 +1,9 @@
 """Tables of the link registry, for SQLite and PostgreSQL.
 
-link_farms        projects whose wikis belong together (W61)
-link_wikis        ``dbname`` of a farm, and its settings
-link_pages        watched pages (W62): `page_id` is the wiki's own, so that it survives a move
-link_hosts        a host once for all its URLs, in two spellings (`links.url_parts`)
-link_urls         watched URLs (W63), with state and history
-link_refs         pages that have a URL (W64): rewritten for each page; a removed reference keeps its
-                  row, with the day of its removal, for a while
-link_additions    accounts that added links, for 90 days (X11)
-link_page_revisions revision of a page that was read last
-link_observations single checks that changed something or failed: the evidence
-link_host_quirks  quirks of a host, with first and last day (W47)
-link_url_quirks   quirks of a URL, valid for six months (W56)
-link_copies       copies in archives: one chosen version in each (W30-W32)
-link_copy_versions  further versions of them, for citations of other days (B06)
-link_copy_searches  last search of archives for a URL, and its outcome
-link_reports      "I can reach it", by readers (W13-W16)
-link_replacements one other URL for a dead one (W17)
-link_acts         number of reader actions, by day and kind (W15)
-link_actors       last action of each reader, a keyed digest; kept for a day (W15)
-link_marks        manual decisions: always alive, always dead, never checked (B10, B11, A16)
-link_spam_lists   spam lists as the farm or the wiki wrote them
-link_spam_hits    URLs on pages that match a spam list (W52)
-link_excluded     counts of links that a wiki's exclusion list names (X01-X10)
-link_invalid      URLs on pages that cannot be requested, as written there (W48, W50)
-link_imports      position of a file's import
-link_passes       passes over all URLs, to verify that four weeks are enough (W38)
-link_leases       checkers' leases of host buckets
-link_feeds        cursors of a wiki's feeds, by kind
-link_webhook_signatures  used signatures of webhook requests, to prevent replays
-link_wanted       links that are to be archived: new ones wait here until their grace period ends, and
-                  are deleted when the frontier has them, so that a crash between the two loses none
-link_citations    citation data of a link in a page's wikitext (B05)
-link_edits        edits that the bot made or intends to make, and their states (B14)
-link_edit_changes changes of each edit to links
-link_edit_turns   edit locks of wikis, so that two bot runs never edit one wiki at once
-link_quality      last quality check of a copy, a person's verdict, and recaptures (U09): a row for each
-                  capture and level
+docs/registry.md lists them by topic. Requirements: farms W61, pages W62, urls W63, refs W64, additions
+X11, host_quirks W47, url_quirks W56, copies W30-W32, copy_versions and citations B05-B06, reports
+W13-W16, replacements W17, acts and actors W15, marks B10, B11 and A16, spam_hits W52, excluded X01-X10,
+invalid W48 and W50, passes W38, edits B14, quality U09.
 
 Days are numbers (`links.check_history`); times are whole seconds since 1970 UTC, those of captures
 and their checks milliseconds (``_ms``). A URL is found by its key (`links.url_parts.key_of`); texts
@@ -191,6 +158,7 @@ urls = _table(
     Index("link_urls_touched", "touched_day"),
 )
 
+# Rewritten for each page; a removed reference keeps its row for a while.
 refs = _table(
     "link_refs",
     Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
@@ -324,6 +292,7 @@ replacements = _table(
     Index("link_replacements_state", "state", "tested_day"),
 )
 
+# Numbers of actions by day and kind; the last of each reader, a keyed digest, is kept for a day.
 acts = _table(
     "link_acts",
     Column("act", SmallInteger, primary_key=True, autoincrement=False),
@@ -452,6 +421,7 @@ feeds = _table(
     rowid=False,
 )
 
+# Links that are to be archived. Rows are deleted when the frontier has them, so that a crash loses none.
 wanted = _table(
     "link_wanted",
     Column("page", BigInteger, primary_key=True, autoincrement=False),  # link_pages.id
@@ -521,6 +491,7 @@ edit_changes = _table(
     rowid=False,
 )
 
+# So that two bot runs never edit one wiki at once.
 edit_turns = _table(
     "link_edit_turns",
     Column("wiki_id", Integer, primary_key=True, autoincrement=False),

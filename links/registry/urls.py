@@ -408,8 +408,7 @@ class UrlObservation(NamedTuple):
     http: int | None  # the HTTP status; None without an answer
     final_url: str  # the target of redirects; empty when there were none
     note: str  # the evidence in a few words; may be empty
-    # share of the copy's text that was there, in percent; None when not compared
-    similarity: int | None
+    similarity: int | None  # share of the copy's text in percent; None: not compared
 
 
 _OBSERVATION_COLUMNS = (

@@ -119,8 +119,7 @@ class ClassifiedLink:
 class WikiRules:
     """URL rules of a wiki and its farm."""
 
-    # the hosts of the farm and of the wiki itself (X02)
-    own: OwnHosts = field(default_factory=OwnHosts)
+    own: OwnHosts = field(default_factory=OwnHosts)  # of the farm and of the wiki itself (X02)
     spam: SpamLists = field(default_factory=SpamLists)  # the farm's spam lists and the wiki's own
     exclusions: ExclusionList = field(default_factory=ExclusionList)  # the wiki's exclusion list
     # the wiki is on a private network, so that private addresses and names, and hosts without a
@@ -170,7 +169,15 @@ def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
             text, LinkClass.PASSED_OVER if passed else LinkClass.INVALID, note=error.reason
         )
     url = split_identity(identity)
-    sort, why = _by_host(url.host, rules)
+    sort, why = LinkClass.WATCHED, ""
+    if is_example(url.host):
+        sort = LinkClass.EXAMPLE
+    elif rules.own.has(url.host):  # before all else: a private farm's own hosts are not public
+        sort = LinkClass.INTERNAL
+    elif not rules.is_private:
+        is_name = "." not in url.host and not url.host.startswith("[")
+        why = UrlFault.SINGLE_LABEL if is_name else unreachable_reason(url.host) or ""
+        sort = LinkClass.INVALID if why else sort
     if sort is LinkClass.INVALID:  # W51: what is invalid has no normal form
         return ClassifiedLink(text, sort, note=why, warnings=warnings_of(text, url))
     if sort is LinkClass.WATCHED:
@@ -188,16 +195,6 @@ def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
             )
         return found
     return ClassifiedLink(text, sort, identity, why, warnings=warnings_of(text, url))
-
-
-def _by_host(host: str, rules: WikiRules) -> tuple[LinkClass, str]:
-    if is_example(host):
-        return LinkClass.EXAMPLE, ""
-    # A farm that is no part of the web has hosts that are not public, and they are its own first.
-    if rules.own.has(host):
-        return LinkClass.INTERNAL, ""
-    closed = "" if rules.is_private else _closed(host)
-    return (LinkClass.INVALID, closed) if closed else (LinkClass.WATCHED, "")
 
 
 def is_example(host: str) -> bool:
@@ -223,13 +220,6 @@ def unreachable_reason(host: str) -> UnreachableReason | None:
             return UnreachableReason.ONION
         return UnreachableReason.NAME if _PRIVATE_NAMES.search(host) else None
     return None if is_public(address) else UnreachableReason.ADDRESS
-
-
-def _closed(host: str) -> str:
-    """Return the reason that a host is not public, including a name without dots."""
-    if "." not in host and not host.startswith("["):
-        return UrlFault.SINGLE_LABEL
-    return unreachable_reason(host) or ""
 
 
 def warnings_of(text: str, url: UrlParts) -> tuple[LinkWarning, ...]:

@@ -260,24 +260,18 @@ class SpamLists:
         """Return the line that matches the URL, as written on the page or as its identity key; else None."""
         if not self.size:
             return None
-        return self._domain_hit(split_identity(identity).host) or next(
-            self._fragment_hits(dict.fromkeys((identity, text.replace("\uff0e", ".")))), None
-        )
-
-    def _domain_hit(self, host: str) -> SpamLine | None:
-        domain = host
+        domain = split_identity(identity).host
         while domain and self._domains:
             if domain in self._domains:
                 return self._domains[domain]
             domain = domain.partition(".")[2]
-        return None
-
-    def _fragment_hits(self, texts: Iterable[str]) -> Iterator[SpamLine]:
-        for text in texts:
-            left = text
-            for number in self._white.search(text):
+        for spelling in dict.fromkeys((identity, text.replace("\uff0e", "."))):
+            left = spelling
+            for number in self._white.search(spelling):
                 left = self._white.pattern(number).sub("", left)
-            yield from (self._lines[number] for number in self._black.search(left))
+            for number in self._black.search(left):
+                return self._lines[number]
+        return None
 
     def _fragments(self, each: SpamList) -> Iterator[tuple[SpamLine, str]]:
         for number, line in enumerate(each.content.split("\n"), start=1):

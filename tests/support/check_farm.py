@@ -22,6 +22,7 @@ from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules
 from links.checker.result_writer import LeaseHolder
+from links.feedback.marks import LiveMarks
 from links.registry.database import RegistryStore
 from links.registry.thread import RegistryThread
 from links.states import DEFAULT, CheckPreset, LinkState
@@ -271,5 +272,6 @@ async def checking(
         tenure = LeaseHolder(desk, [plan.part], holder, clock=days)
         await tenure.take()
         stack.push_async_callback(tenure.give_back)
-        means = CheckContext(desk, prober, turns, tenure, days, marks or Decided())
+        live = cast("LiveMarks", marks or Decided())
+        means = CheckContext(desk, prober, turns, tenure, days, live)
         yield Checker(means, plan, asyncio.Event())

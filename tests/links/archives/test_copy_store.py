@@ -327,15 +327,15 @@ def test_a_proposal_of_an_archives_address_goes_to_the_copies(
     takes = ArchiveCopies(own=["https://front.example"])
     with store.writing() as rows:
         assert (
-            takes.keep(rows, url, "http://archive.is/20120918092600/http://a.test/", NOW)
+            takes(rows, url, "http://archive.is/20120918092600/http://a.test/", NOW)
             == "archive-today"
         )
-        assert takes.keep(rows, url, "http://c.test/", NOW) == ""
+        assert takes(rows, url, "http://c.test/", NOW) == ""
         assert (
-            takes.keep(rows, url, "https://evil.example/20160115102033/http://a.test/", NOW) == ""
+            takes(rows, url, "https://evil.example/20160115102033/http://a.test/", NOW) == ""
         )
         assert (
-            takes.keep(rows, url, "https://front.example/page/20200101000000/http://a.test/", NOW)
+            takes(rows, url, "https://front.example/page/20200101000000/http://a.test/", NOW)
             == "weboid"
         )
 
@@ -348,7 +348,7 @@ def test_a_proposal_changes_no_version_that_is_there(
     """Anybody may propose; so nobody loses a good copy by it."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
-        assert ArchiveCopies().keep(rows, url, NEW.address, NOW) == "wayback"
+        assert ArchiveCopies()(rows, url, NEW.address, NOW) == "wayback"
 
     assert _kept(store, url)[0].copy == OLD
 
@@ -366,7 +366,7 @@ def test_a_proposal_of_a_wrong_copy_is_refused(
 ) -> None:
     """An archive's, but of another page, or none that can be read."""
     with store.writing() as rows, pytest.raises(RefusedAddressError):
-        ArchiveCopies().keep(rows, url, address, NOW)
+        ArchiveCopies()(rows, url, address, NOW)
 
     with store.reading() as rows:
         assert rows.execute(select(copies)).all() == []
@@ -452,7 +452,7 @@ def test_every_statement_runs_on_postgresql(database_url: str, tmp_path: Path) -
                 B,
             ]
             assert lock_copies(rows, url, is_locked=False, is_admin=True) > 0
-            assert ArchiveCopies().keep(rows, url, TODAY.address, NOW) == "archive-today"
+            assert ArchiveCopies()(rows, url, TODAY.address, NOW) == "archive-today"
             assert drop_copy(rows, url.id, "archive-today")
     finally:
         store.close()

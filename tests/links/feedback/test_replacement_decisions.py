@@ -173,7 +173,7 @@ def test_the_same_page_by_https_is_a_replacement(sqlite_store: RegistryStore) ->
 class _Archive:
     """Keeps what is at archive.example.net, of the right URL."""
 
-    def keep(self, _connection: object, url: ObservedUrl, address: str, _now: object) -> str:
+    def __call__(self, _connection: object, url: ObservedUrl, address: str, _now: object) -> str:
         """The archive's name."""
         return "some-archive" if address.endswith(url.url) else ""
 
