@@ -224,11 +224,17 @@ def _single(kind: type[Any], value: Any, where: str, key: str) -> Any:
                 parse_statement(value)
             except ConfigError as error:
                 raise ConfigError(f"{where}: {error}") from error
-        if key in {"item_api", "farm_spam_api"} and value and not _is_api(value):
-            raise ConfigError(
-                f"{where} must be the address of an api.php, such as "
-                "https://www.wikidata.org/w/api.php, without a password."
-            )
+        if key in {"item_api", "farm_spam_api"} and value:
+            try:
+                fetch_key(value, allow_single_label=True)
+                is_api = _API.fullmatch(value) is not None
+            except BadUrlError:
+                is_api = False
+            if not is_api:
+                raise ConfigError(
+                    f"{where} must be the address of an api.php, such as "
+                    "https://www.wikidata.org/w/api.php, without a password."
+                )
         return value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or (kind is int and value != int(value)):
@@ -237,11 +243,3 @@ def _single(kind: type[Any], value: Any, where: str, key: str) -> Any:
     if not least <= value <= most:
         raise ConfigError(f"{where} must be from {least:g} to {most:g}.")
     return int(value) if kind is int else float(value)
-
-
-def _is_api(value: str) -> bool:
-    try:
-        fetch_key(value, allow_single_label=True)
-    except BadUrlError:
-        return False
-    return _API.fullmatch(value) is not None

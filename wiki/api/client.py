@@ -215,7 +215,7 @@ class WikiApi:
         await self._log_in_again(seen)
         return await self._asked(encode_params(params))
 
-    async def post(self, *, token_kind: str = "csrf", **params: ParamValue) -> ApiAnswer:  # noqa: S107 no secret
+    async def post(self, **params: ParamValue) -> ApiAnswer:
         """Return the answer to a write request, sent with a token and as the account.
 
         Repeated after a new login, with a fresh token, or when the wiki reports that nothing was done;
@@ -227,7 +227,7 @@ class WikiApi:
             await self._ensure_login()
             seen = self._logins
             try:
-                given = {**params, "token": await self.token(token_kind)}
+                given = {**params, "token": await self.token()}
                 return await self._asked(encode_params(given), writes=True)
             except LoggedOutError:
                 if is_last or not self.account.password:
@@ -280,13 +280,6 @@ class WikiApi:
     async def has_right(self, name: str) -> bool:
         """Check for a MediaWiki right, such as ``apihighlimits``."""
         return name in await self.rights()
-
-    async def log_in(self) -> None:
-        """Log in now, so that a wrong password is reported early.
-
-        Raises LoggedOutError: the wiki rejects the account.
-        """
-        await self._ensure_login()
 
     async def raw(self, url: str) -> ApiResponse:
         """Fetch a page of the wiki's server and follow redirects, for API discovery; raises as `get`."""
@@ -402,22 +395,14 @@ class WikiApi:
         if told is None or ("error" not in told and "errors" not in told):
             check_status(reply)
         if told is None:
-            raise WikiAwayError(
-                f"{self.host} answers with no JSON: "
-                + (
-                    "a page in its place, for a login or an outage?"
-                    if not reply.is_json
-                    else "cut short?"
-                )
+            why = (
+                "cut short?" if reply.is_json else "a page in its place, for a login or an outage?"
             )
-        self._warn(told.get("warnings"))
+            raise WikiAwayError(f"{self.host} answers with no JSON: {why}")
+        if (warnings := told.get("warnings")) and len(self._warned) < _WARNINGS_KEPT:
+            text = json.dumps(warnings, ensure_ascii=False)[:500]
+            if text not in self._warned:
+                self._warned.add(text)
+                log.warning("%s warns: %s", self.host, text)
         check_answer(told, reply, host=self.host)
         return told
-
-    def _warn(self, warnings: Any) -> None:
-        if not warnings or len(self._warned) >= _WARNINGS_KEPT:
-            return
-        text = json.dumps(warnings, ensure_ascii=False)[:500]
-        if text not in self._warned:
-            self._warned.add(text)
-            log.warning("%s warns: %s", self.host, text)

@@ -1,7 +1,7 @@
 """Server-sent change events of wiki farms (Wikimedia's EventStreams, RCFeed).
 
     async for notice in listen_to_stream(transport, RECENT, watched=names, last_id=stored):
-        notice.change, notice.links   # one of them, or neither: only a position in the stream
+        notice.wiki, notice.page_id   # what has changed, if anything
         notice.last_id                # to be stored: the position to resume from
 
 Events only name pages to read; what is stored comes from the API. A stream's history is about a week
@@ -11,31 +11,17 @@ long; after a longer outage every page is read again.
 import codecs
 import json
 import math
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from wiki.api.client import ApiTiming
 from wiki.api.errors import WikiAwayError
-from wiki.api.models import (
-    PageChange,
-    bool_field,
-    count_field,
-    json_rows,
-    object_field,
-    parse_moment,
-    text_field,
-)
-from wiki.api.recent_changes import kind_of
+from wiki.api.models import count_field, object_field, text_field
 from wiki.api.transport import ApiTransport
-
-RECENT_CHANGES_URL: Final = "https://stream.wikimedia.org/v2/stream/recentchange"
-PAGE_LINKS_URL: Final = "https://stream.wikimedia.org/v2/stream/mediawiki.page-links-change"
 
 EVENT_CHARS: Final = 4_000_000
 ID_CHARS: Final = 20_000
-LINKS_LIMIT: Final = 50_000
 MARKER_S: Final = 30.0
 IDLE_S: Final = 90.0  # EventStreams sends something every few seconds, and be it a comment
 _PAUSE_S: Final = 2.0
@@ -54,28 +40,13 @@ class StreamEvent:
     kind: str = "message"  # the event type; ``message`` by default
 
 
-@dataclass(frozen=True)
-class LinkChange:
-    """External links added to and removed from a page."""
-
-    moment: datetime
-    page_id: int
-    namespace: int
-    title: str
-    rev_id: int
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    user: str = ""
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StreamNotice:
-    """Content of one event or datagram."""
+    """Change of a wiki (by database), or only a position in the stream."""
 
-    wiki: str = ""  # the database name; empty for a position only
-    last_id: str = ""  # the position to resume from; empty for a datagram
-    change: PageChange | None = None  # an entry of recent changes
-    links: LinkChange | None = None  # or exact changes of links
+    last_id: str  # the position to resume from
+    wiki: str = ""
+    page_id: int = 0  # whose links changed; 0: the wiki has recent changes
 
 
 class EventReader:
@@ -198,64 +169,10 @@ def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | No
         return None
     if not isinstance(found, dict) or event.kind != "message":
         return None
-    if object_field(found, "meta").get("domain") == _CANARY:
-        return None
     wiki = text_field(found, "wiki", "database")
-    if wiki not in wikis:
+    if wiki not in wikis or object_field(found, "meta").get("domain") == _CANARY:
         return None
-    try:
-        if "added_links" in found or "removed_links" in found:
-            return StreamNotice(wiki, event.last_id, links=parse_link_change(found))
-        change = parse_rc_change(found)
-    except WikiAwayError:
-        return None  # of another form than we know; the sweep sees what it would have told
-    return StreamNotice(wiki, event.last_id, change) if change is not None else None
-
-
-def parse_rc_change(found: Mapping[str, Any]) -> PageChange | None:
-    """Parse a JSON object of MediaWiki's RCFeed; None for kinds that accompany another entry.
-
-    Raises WikiAwayError: its timestamp is missing.
-    """
-    type_ = text_field(found, "type")
-    if type_ not in _PROMISED:
-        return None
-    revs, params = object_field(found, "revision"), object_field(found, "log_params")
-    at = found.get("timestamp")  # seconds since 1970
-    return PageChange(
-        rc_id=count_field(found, "id"),
-        kind=kind_of(type_, text_field(found, "log_type"), text_field(found, "log_action")),
-        moment=(
-            datetime.fromtimestamp(int(at), UTC)
-            if isinstance(at, int | float) and not isinstance(at, bool) and 0 <= at < 2**36
-            else parse_moment(at)
-        ),
-        page_id=count_field(found, "page_id"),
-        namespace=count_field(found, "namespace"),
-        title=text_field(found, "title"),
-        rev_id=count_field(revs, "new"),
-        old_rev_id=count_field(revs, "old"),
-        user=text_field(found, "user"),
-        is_bot=bool_field(found, "bot"),
-        target_title=text_field(params, "target", "dest").replace("_", " "),
-    )
-
-
-def parse_link_change(found: Mapping[str, Any]) -> LinkChange:
-    """Parse an event of ``mediawiki.page-links-change``. Raises WikiAwayError: it has another form."""
-
-    def external(name: str) -> tuple[str, ...]:
-        rows = json_rows(found, name)[:LINKS_LIMIT]
-        links = (text_field(row, "link") for row in rows if row.get("external") is True)
-        return tuple(dict.fromkeys(link for link in links if link))
-
-    return LinkChange(
-        moment=parse_moment(object_field(found, "meta").get("dt", found.get("dt"))),
-        page_id=count_field(found, "page_id"),
-        namespace=count_field(found, "page_namespace"),
-        title=text_field(found, "page_title").replace("_", " "),
-        rev_id=count_field(found, "rev_id"),
-        added=external("added_links"),
-        removed=external("removed_links"),
-        user=text_field(object_field(found, "performer"), "user_text"),
-    )
+    if "added_links" in found or "removed_links" in found:
+        return StreamNotice(event.last_id, wiki, count_field(found, "page_id"))
+    is_change = text_field(found, "type") in _PROMISED
+    return StreamNotice(event.last_id, wiki) if is_change else None

@@ -18,12 +18,11 @@ from wiki.api.errors import WikiAwayError
 
 @dataclass(frozen=True, slots=True)
 class WikiNamespace:
-    """A namespace: number, local and canonical name, and whether it is a content namespace."""
+    """A namespace: number, local and canonical name."""
 
     id: int
     name: str
     canonical: str
-    is_content: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,8 @@ class SiteFacts:
     pages_url: str  # page URL pattern, with ``$1`` for the title
     namespaces: Mapping[int, WikiNamespace]  # by number
     interwikis: InterwikiMap = field(default_factory=InterwikiMap)  # its interwiki map (W49)
-    extensions: frozenset[str] = frozenset()  # names of those that are installed
     is_read_only: bool = False  # the wiki is in read-only mode
     read_only_reason: str = ""  # the reason, in read-only mode
-    recent_days: int = 90  # retention of recent changes; MediaWiki's default is 90
 
     def title_in(self, name: str, *numbers: int) -> str:
         """Return the full title for a name that is meant to be in one of these namespaces.
@@ -88,10 +85,6 @@ class PageChange:
     page_id: int  # 0 for a deleted page or a source without page ids (UDP)
     namespace: int
     title: str  # with the namespace's name
-    rev_id: int = 0  # the new revision; 0 without one
-    old_rev_id: int = 0
-    user: str = ""
-    is_bot: bool = False
     target_title: str = ""
     target_namespace: int = 0
 

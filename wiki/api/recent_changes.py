@@ -38,7 +38,7 @@ CHANGES_LIMIT: Final = 5_000  # changes of one batch, about
 SEEN_LIMIT: Final = 50_000
 RECENT_DAYS: Final = 90  # MediaWiki's $wgRCMaxAge; a wiki does not tell its own
 _YOUNG: Final = timedelta(hours=12)  # nobody keeps recent changes for less
-_PROPS: Final = "ids|title|timestamp|loginfo|user|flags"
+_PROPS: Final = "ids|title|timestamp|loginfo"
 _TYPES: Final = "edit|new|log"  # never categorize: it follows an edit that is there, too
 
 _LOGS: Final[Mapping[ChangeKind, str]] = {
@@ -111,15 +111,15 @@ class ChangeBatch:
 
 
 async def changes_since(
-    api: WikiApi, cursor: str = "", *, most: int = CHANGES_LIMIT, recent_days: int = RECENT_DAYS
+    api: WikiApi, cursor: str = "", *, most: int = CHANGES_LIMIT
 ) -> ChangeBatch:
     """Return the changes since the cursor; without one, no changes and a cursor for now.
 
-    `recent_days`: assumed retention in days when the wiki does not report it.
     Raises ConfigError: the cursor is invalid; the errors of `WikiApi.get`.
     """
     if not cursor:
-        now = await wiki_now(api)
+        told = await api.get(action="query", meta="siteinfo", curtimestamp=True)
+        now = parse_moment(told.get("curtimestamp"))
         return ChangeBatch((), ChangesCursor(now).text(), is_gap=True, is_end=True, now=now)
     at = ChangesCursor.parse(cursor)
     changes, end, now, is_end = await _read(api, at, most)
@@ -131,18 +131,12 @@ async def changes_since(
             turned = replace(at, moment=now, floor_id=max(at.floor_id, at.last_id))
         if turned is not at:
             changes, end, now, is_end = await _read(api, turned, most)
-        is_gap = await _has_gap(api, turned, now, recent_days)
+        is_gap = await _has_gap(api, turned, now)
     changes = await _resolved(api, changes)
     return ChangeBatch(tuple(changes), end.text(), is_gap, is_end, now)
 
 
-async def wiki_now(api: WikiApi) -> datetime:
-    """Return the wiki's clock."""
-    told = await api.get(action="query", meta="siteinfo", curtimestamp=True)
-    return parse_moment(told.get("curtimestamp"))
-
-
-async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime, recent_days: int) -> bool:
+async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime) -> bool:
     """Return True if changes since the cursor may have expired on the wiki."""
     if now - at.moment < _YOUNG:
         return False
@@ -151,7 +145,7 @@ async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime, recent_days: 
     )
     rows = json_rows(query_result(told), "recentchanges")
     if not rows:
-        return now - at.moment > timedelta(days=recent_days)
+        return now - at.moment > timedelta(days=RECENT_DAYS)
     oldest = rows[0]
     return (
         parse_moment(oldest.get("timestamp")) > at.moment
@@ -219,9 +213,9 @@ def _trim_seen(seen: Iterable[tuple[int, int]], end: datetime) -> frozenset[tupl
 
 def parse_change(row: Mapping[str, Any]) -> PageChange:
     """Parse an entry of the list. Raises WikiAwayError: it is malformed."""
-    kind = kind_of(
-        text_field(row, "type"), text_field(row, "logtype"), text_field(row, "logaction")
-    )
+    type_ = text_field(row, "type")
+    log = f"{text_field(row, 'logtype')}/{text_field(row, 'logaction')}"
+    kind = _KINDS.get(type_ if type_ in {"edit", "new"} else log, ChangeKind.OTHER)
     if bool_field(row, "actionhidden"):
         kind = ChangeKind.OTHER
     params = object_field(row, "logparams")
@@ -232,19 +226,9 @@ def parse_change(row: Mapping[str, Any]) -> PageChange:
         page_id=count_field(row, "pageid"),
         namespace=count_field(row, "ns"),
         title=text_field(row, "title"),
-        rev_id=count_field(row, "revid"),
-        old_rev_id=count_field(row, "old_revid"),
-        user=text_field(row, "user"),
-        is_bot=bool_field(row, "bot"),
         target_title=text_field(params, "target_title") or text_field(params, "dest_title"),
         target_namespace=count_field(params, "target_ns") or count_field(params, "dest_ns"),
     )
-
-
-def kind_of(type_: str, log_type: str, log_action: str) -> ChangeKind:
-    """Map the type of an entry to a change kind."""
-    entry = type_ if type_ in {"edit", "new"} else f"{log_type}/{log_action}"
-    return _KINDS.get(entry, ChangeKind.OTHER)
 
 
 async def _resolved(api: WikiApi, changes: list[PageChange]) -> list[PageChange]:

@@ -251,7 +251,6 @@ async def first_revision_with(
     url: str,
     *,
     has: Callable[[str], bool] | None = None,
-    requests_most: int = REQUESTS_LIMIT,
 ) -> Revision | None:
     """Find the revision that added a URL to the page in its current run (B06).
 
@@ -268,7 +267,7 @@ async def first_revision_with(
         return None
     # Of the revisions with the URL the oldest is at `with_it`; `without` is older (or none is).
     with_it, without = 0, len(known)
-    for _ in range(requests_most):
+    for _ in range(REQUESTS_LIMIT):
         between = spread_evenly(with_it, without)
         if not between:
             break

@@ -47,20 +47,18 @@ async def read_site_facts(api: WikiApi) -> SiteFacts:
     told = await api.get(
         action="query",
         meta="siteinfo",
-        siprop=["general", "namespaces", "interwikimap", "extensions"],
+        siprop=["general", "namespaces", "interwikimap"],
     )
     query = query_result(told)
     general = _general(query, api.host)
     server = _absolute(text_field(general, "server") or api.address, api.address)
     path = text_field(general, "articlepath") or "/index.php?title=$1"
     pages_url = _absolute(path, server)
-    extensions = (text_field(row, "name") for row in json_rows(query, "extensions"))
     namespaces = (
         WikiNamespace(
             count_field(row, "id"),
             text_field(row, "name", "*"),
             text_field(row, "canonical", "name", "*"),
-            bool_field(row, "content"),
         )
         for row in json_rows(query, "namespaces")
     )
@@ -76,7 +74,6 @@ async def read_site_facts(api: WikiApi) -> SiteFacts:
         pages_url=pages_url if "$1" in pages_url else "",
         namespaces={each.id: each for each in namespaces},
         interwikis=interwikis,
-        extensions=frozenset(name for name in extensions if name),
         is_read_only=bool_field(general, "readonly"),
         read_only_reason=text_field(general, "readonlyreason"),
     )
@@ -107,7 +104,13 @@ async def find_api(url: str, open_api: OpenApi) -> str:
         WikiAwayError: the server does not answer.
         LoggedOutError: the wiki requires an account for site information.
     """
-    starts = _start_urls(url)
+    url = url.strip()
+    starts = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
+    try:
+        for each in starts:
+            fetch_key(each, allow_single_label=True)
+    except BadUrlError as error:
+        raise InputError(f"{url[:200]!r} is no address of a wiki: {error}") from error
     for number, start in enumerate(starts, start=1):
         try:
             return await _find_from(start, open_api)
@@ -180,7 +183,12 @@ def api_candidates(url: str, text: str) -> list[str]:
     """List possible API addresses for a page, likeliest first; never on another domain."""
     parts = urlsplit(url)
     root = f"{parts.scheme}://{parts.netloc}"
-    found = [declared_api(url, text), *_by_scripts(url, text)]
+    found = []
+    for _, href in _links(text):  # other entry points that the page names
+        folder, _, script = absolute_address(url, href).partition("?")[0].rpartition("/")
+        if script in {"load.php", "opensearch_desc.php", "rest.php", "index.php"}:
+            found.append(f"{folder}/api.php")
+    found = [declared_api(url, text), *found[:_CANDIDATES_MOST]]
     path = parts.path
     if "/index.php" in path:
         found.append(root + path[: path.index("/index.php")] + "/api.php")
@@ -207,16 +215,6 @@ def declared_api(url: str, text: str) -> str:
     return ""
 
 
-def _by_scripts(url: str, text: str) -> list[str]:
-    found = []
-    for _, href in _links(text):
-        address = absolute_address(url, href).partition("?")[0]
-        folder, _, script = address.rpartition("/")
-        if script in {"load.php", "opensearch_desc.php", "rest.php", "index.php"}:
-            found.append(f"{folder}/api.php")
-    return found[:_CANDIDATES_MOST]
-
-
 class _LinkCollector(HTMLParser):
     """Collector of relation and target of link elements."""
 
@@ -236,17 +234,6 @@ def _links(text: str) -> list[tuple[str, str]]:
     with suppress(AssertionError, ValueError):  # the parser's own, at markup that is none
         parser.feed(text.partition("<body")[0])
     return parser.found
-
-
-def _start_urls(url: str) -> list[str]:
-    url = url.strip()
-    given = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
-    try:
-        for each in given:
-            fetch_key(each, allow_single_label=True)
-    except BadUrlError as error:
-        raise InputError(f"{url[:200]!r} is no address of a wiki: {error}") from error
-    return given
 
 
 def _general(query: Mapping[str, Any], host: str) -> Mapping[str, Any]:

@@ -156,16 +156,13 @@ def _swept_others(edit: BotEdit, history: EditHistory, by: Revision, *, me: str)
         for each in history.after
         if (edit.rev or 0) < each.rev_id < by.rev_id and each.user not in (me, by.user)
     ]
-    if not others or not _goes_back(history, by):
+    if by.sha1 and history.earlier:
+        is_older = by.sha1 in history.earlier
+    else:  # the digests are hidden
+        is_older = bool({"mw-rollback", "mw-manual-revert"} & set(by.tags))
+    if not others or not is_older:
         return False
     return str(edit.rev) not in re.findall(r"\d+", by.comment)  # “Undid revision 123 by …” names us
-
-
-def _goes_back(history: EditHistory, by: Revision) -> bool:
-    """Return True if the revision restores a text from before the edit; by tags if digests are hidden."""
-    if by.sha1 and history.earlier:
-        return by.sha1 in history.earlier
-    return bool({"mw-rollback", "mw-manual-revert"} & set(by.tags))
 
 
 def _shows_change(citation: Citation, kind: RepairKind) -> bool:
@@ -363,15 +360,12 @@ async def _first_without(
 
 
 def _undone_places(watching: EditWatch, edit: BotEdit, text: str) -> frozenset[int]:
+    links = {change.url_id for change in edit.changes}
     with watching.store.reading() as rows:
-        facts = url_facts(
-            rows, {change.url_id for change in edit.changes}, day=day_of(watching.now)
-        )
+        facts = url_facts(rows, links, day=day_of(watching.now))
     names = {number: each.row.url for number, each in facts.items()}
-    citations = watching.craft.read(text)
-    return find_undone(
-        edit.changes, text, citations, lambda number: names.get(number, ""), url_key_or_empty
-    )
+    url_of: Callable[[int], str] = lambda number: names.get(number, "")  # noqa: E731
+    return find_undone(edit.changes, text, watching.craft.read(text), url_of, url_key_or_empty)
 
 
 def _was_swept_before(watching: EditWatch, edit: BotEdit) -> bool:

@@ -288,7 +288,9 @@ class FeedContext:
     async def _refresh_trees(self, now: datetime) -> None:
         if not are_trees_due(self._trees, self.feed, now=now, is_changed=self._tree_is_changed):
             return
-        before = _names_in(self.cursor(TREE))
+        before: frozenset[str] | None = None
+        with suppress(ValueError, TypeError):
+            before = frozenset(json.loads(self.cursor(TREE)))
         trees = await read_trees(self.source, self.feed, self.facts, now=now)
         if not trees.is_whole:
             log.warning("%s: the categories are too many; the rest is not observed", self.wiki.name)
@@ -327,13 +329,6 @@ def read_lists(text: str) -> list[tuple[str, str]]:
         return [(str(kind), str(title)) for kind, title in json.loads(text or "[]")]
     except (ValueError, TypeError):
         return []
-
-
-def _names_in(text: str) -> frozenset[str] | None:
-    try:
-        return frozenset(json.loads(text))
-    except (ValueError, TypeError):
-        return None
 
 
 SPAM_CURSOR = "spam"

@@ -226,33 +226,30 @@ class PageImporter:
         rules: WikiRules,
         day: int,
     ) -> None:
-        rows = [
-            row
-            for page in observed
-            for citation in read.citations.get(page.page_id, ())
-            if (row := self._citing_row(page, citation, written, rules)) is not None
-        ]
+        rows = []
+        for page in observed:
+            for citation in read.citations.get(page.page_id, ()):
+                found = classify_link(citation.url, rules)
+                url_id = written.ids.get(found.identity) if found.is_watched else None
+                if url_id is None:
+                    continue
+                access, archived = citation.access_date, citation.archive_date
+                if access is not None and access.year < FIRST_ACCESS:
+                    access = None
+                rows.append(
+                    CitationRow(
+                        LinkRef(number_of(self.wiki_id, page.page_id), url_id),
+                        str(citation.way),
+                        day_of_date(access) if access is not None else None,
+                        citation.archive_url,
+                        f"{archived:%Y%m%d}" if archived else "",
+                        _citation_fields(citation),
+                    )
+                )
         numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
         # Wikitext may contain URLs that render as text: only links that the page has are cited.
         has = set(current_links(connection, numbers)) if rows else set()
         put_citations(connection, numbers, [row for row in rows if row.link in has], day=day)
-
-    def _citing_row(
-        self, page: WikiPage, citation: Citation, written: WrittenLinks, rules: WikiRules
-    ) -> CitationRow | None:
-        found = classify_link(citation.url, rules)
-        url_id = written.ids.get(found.identity) if found.is_watched else None
-        if url_id is None:
-            return None
-        access = citation.access_date
-        return CitationRow(
-            LinkRef(number_of(self.wiki_id, page.page_id), url_id),
-            str(citation.way),
-            None if access is None or access.year < FIRST_ACCESS else day_of_date(access),
-            citation.archive_url,
-            f"{citation.archive_date:%Y%m%d}" if citation.archive_date else "",
-            _citation_fields(citation),
-        )
 
     def _release(self, connection: Connection, released: Sequence[WikiPage], now: datetime) -> None:
         """Release pages that no longer meet the criteria; their rows are kept for months (W37).
@@ -419,7 +416,19 @@ async def find_cited_day(
 
     Raises WeboidError: the wiki or the registry is unavailable.
     """
-    found = await asyncio.to_thread(_registered_day, store, link)
+
+    def registered() -> tuple[CitedDay, str] | None:
+        with store.reading() as reader:
+            day = days_cited(reader, link.page).get(link.url_id)
+            urls = urls_by_id(reader, [link.url_id])
+            row = citations_of(reader, [link.page]).get(link)
+        if day is None or link.url_id not in urls:
+            return None
+        is_written = row is not None and row.access_day is not None
+        how = CitedDaySource.WRITTEN if is_written else CitedDaySource.SEEN
+        return CitedDay(day, how), urls[link.url_id].url
+
+    found = await asyncio.to_thread(registered)
     if found is None or found[0].how is CitedDaySource.WRITTEN:
         return found and found[0]
     seen, url = found
@@ -428,15 +437,3 @@ async def find_cited_day(
         return seen
     day = day_of(revision.moment)
     return CitedDay(day, CitedDaySource.REVISION) if day <= seen.day else seen
-
-
-def _registered_day(store: RegistryStore, link: LinkRef) -> tuple[CitedDay, str] | None:
-    with store.reading() as reader:
-        day = days_cited(reader, link.page).get(link.url_id)
-        urls = urls_by_id(reader, [link.url_id])
-        row = citations_of(reader, [link.page]).get(link)
-    if day is None or link.url_id not in urls:
-        return None
-    is_written = row is not None and row.access_day is not None
-    how = CitedDaySource.WRITTEN if is_written else CitedDaySource.SEEN
-    return CitedDay(day, how), urls[link.url_id].url

@@ -17,7 +17,6 @@ from links.registry.sync_state import forget_feed
 from links.registry.wikis import (
     Wiki,
     WikiFarm,
-    WikiName,
     all_farms,
     all_wikis,
     change_wiki,
@@ -29,7 +28,7 @@ from links.registry.wikis import (
 )
 from links.rules.link_class import OwnHosts
 from wiki.api.models import SiteFacts, WikiNamespace
-from wiki.settings import FeedSettings, WikiSettings, replace_settings
+from wiki.settings import WikiSettings, replace_settings
 from wiki.sync.feed_context import SITE
 
 FARM_CHARS: Final = 40
@@ -57,13 +56,17 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
     """
     host = host_of(wanted.facts.server)
     known = find_registered(all_wikis(connection), wanted)
-    name = known.name if known is not None else name_for(wanted, all_farms(connection))
+    if known is not None:
+        name = known.name
+    else:
+        dbname, at, farm = (wanted.name or wanted.facts.dbname).partition("@")
+        farm = farm if at else wanted.farm or farm_for(host, all_farms(connection))
+        name = parse_wiki(f"{dbname}@{farm}")
     if find_farm(connection, name.farm) is None:
         put_farm(connection, name.farm, address=wanted.facts.server, internal=host_pattern(host))
     there = known or find_wiki(connection, name)
-    if there is not None and (
-        bool(there.url) and comparable_address(there.url) != comparable_address(wanted.address)
-    ):
+    at_url = comparable_address(there.url) if there is not None else ""
+    if there is not None and at_url not in ("", comparable_address(wanted.address)):
         raise InputError(
             f"{name} is known as the wiki at {there.url}. If this is another one, give it a name: "
             f"--name SOMETHING@{name.farm}. If it has moved, say so first: `weboid links wiki {name} "
@@ -73,7 +76,8 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
     forget_feed(connection, wiki.id, SITE)  # whoever adds a wiki again says that it is the same
     settings = WikiSettings.parse(wiki.settings)
     feed = replace_settings(settings.feed, "feed", **(wanted.feed or {}))
-    check_feed(feed)
+    if feed.account and not feed.password_file:  # it would never log in
+        raise ConfigError(f"The account {feed.account} needs its password: --password-file FILE.")
     merged = WikiSettings(feed, settings.bot, settings.templates).merged_into(wiki.settings)
     pages_url = wanted.facts.pages_url or None
     return change_wiki(connection, wiki, url=wanted.address, pages_url=pages_url, settings=merged)
@@ -99,14 +103,6 @@ def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | N
             "--farm."
         )
     return found
-
-
-def name_for(wanted: WikiRegistration, farms: Iterable[WikiFarm]) -> WikiName:
-    """Return the name of a new wiki. Raises InputError: it is invalid."""
-    dbname, at, farm = (wanted.name or wanted.facts.dbname).partition("@")
-    host = host_of(wanted.facts.server)
-    found = farm if at else wanted.farm or farm_for(host, farms)
-    return parse_wiki(f"{dbname}@{found}")
 
 
 def farm_for(host: str, farms: Iterable[WikiFarm]) -> str:
@@ -171,12 +167,3 @@ def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> t
 def normalized_name(name: str) -> str:
     """Normalize a namespace's name for comparison."""
     return " ".join(name.replace("_", " ").split()).casefold().rstrip(":")
-
-
-def check_feed(feed: FeedSettings) -> None:
-    """Check that the feed settings are consistent.
-
-    Raises ConfigError: an account without its password: it would never log in.
-    """
-    if feed.account and not feed.password_file:
-        raise ConfigError(f"The account {feed.account} needs its password: --password-file FILE.")

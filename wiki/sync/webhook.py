@@ -112,12 +112,6 @@ class WebhookOptions:
     set_level: SetLevel | None = None  # None: levels cannot be set here
     set_wiki_levels: SetWikiLevels | None = None  # likewise
 
-    def may_sign(self, owner: str, wiki: WikiName) -> bool:
-        """Return True if the secret of `owner` is valid for the wiki."""
-        if owner != ANY_WIKI:
-            return owner == str(wiki)
-        return str(wiki) not in self.secrets and self.watched() <= {str(wiki)}
-
 
 def check_secret(text: str) -> bytes:
     """Validate the secret in a file's text. Raises InputError: it is too short or too long."""
@@ -182,15 +176,10 @@ def parse_changes(document: Any) -> tuple[WikiName, tuple[int, ...]]:
     pages = document.get("pages")
     if not isinstance(pages, list) or len(pages) > PAGES_LIMIT:
         raise InputError(f"pages is missing: a list of at most {PAGES_LIMIT} objects.")
-    ids = [id_ for each in pages if (id_ := _page_id(each))]
-    if len(ids) < len(pages):
+    ids: list[Any] = [each.get("page_id") if isinstance(each, dict) else None for each in pages]
+    if not all(type(each) is int and each > 0 for each in ids):
         raise InputError("Each page needs page_id, a number above 0.")
     return parse_wiki(document["wiki"]), tuple(dict.fromkeys(ids))
-
-
-def _page_id(given: Any) -> int:
-    found = given.get("page_id") if isinstance(given, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else 0
 
 
 def parse_level(document: Any) -> LevelRequest:
@@ -231,16 +220,15 @@ def parse_wiki_levels(document: Any, wiki: WikiName) -> WikiLevelsRequest | None
 def create_app(ringing: WebhookOptions) -> Starlette:
     """Create the HTTP application of the webhook."""
     webhook = _WebhookRoutes(ringing)
+    routes = {
+        "/changes": webhook.changes,
+        "/level": webhook.level,
+        _STORED_LEVEL: webhook.level,
+        "/test": webhook.test,
+    }
     return Starlette(
-        routes=[
-            Route(path, _with_error_responses(handler), methods=["POST"])
-            for path, handler in (
-                ("/changes", webhook.changes),
-                ("/level", webhook.level),
-                (_STORED_LEVEL, webhook.level),
-                ("/test", webhook.test),
-            )
-        ]
+        routes=[Route(path, handler, methods=["POST"]) for path, handler in routes.items()],
+        exception_handlers=dict.fromkeys((InputError, TransientError), _error_response),
     )
 
 
@@ -257,23 +245,15 @@ class _WebhookRoutes:
         self._check_signer(owner, wiki)
         if not self._ringing.ring(wiki.dbname, wiki.farm, ids):
             return _error(404, f"Nobody watches {wiki} here.")
-        refused = await self._set_wiki_levels(document, wiki)
-        if refused:  # the pages are heard all the same
-            return JSONResponse({"error": refused}, headers=_CLOSE)
-        return Response(status_code=204, headers=_CLOSE)
-
-    async def _set_wiki_levels(self, document: Any, wiki: WikiName) -> str:
-        """Set the levels of the wiki's LocalSettings.php; return the reason for a refusal, else ""."""
-        if self._ringing.set_wiki_levels is None:
-            return ""
         try:
             asked = parse_wiki_levels(document, wiki)
-            if asked is not None:
+            if asked is not None and self._ringing.set_wiki_levels is not None:
                 await self._ringing.set_wiki_levels(asked)
-        except WeboidError as error:
-            log.warning("%s: its levels do not hold: %s", wiki, error)
-            return str(error)
-        return ""
+        except WeboidError as error:  # the pages are heard all the same
+            if self._ringing.set_wiki_levels is not None:
+                log.warning("%s: its levels do not hold: %s", wiki, error)
+                return JSONResponse({"error": str(error)}, headers=_CLOSE)
+        return Response(status_code=204, headers=_CLOSE)
 
     async def level(self, request: Request) -> Response:
         """Set a level, of the kind given by the path."""
@@ -302,7 +282,18 @@ class _WebhookRoutes:
         owner = find_signer(self._ringing.secrets, header, body, now=now, path=request.url.path)
         found = _SIGNATURE.fullmatch(header)
         if owner is None or found is None:
-            raise RefusedRequestError(_unsigned_reason(header, now))
+            if _OLD_SIGNATURE.match(header):
+                raise RefusedRequestError(
+                    "The signature has the form of an older release: update the wiki's extension."
+                )
+            if found is not None and abs(age := now - int(found["at"])) > AGE_LIMIT_S:
+                raise RefusedRequestError(
+                    f"The signature is {age:.0f} s old: set the clocks of both machines, which may "
+                    f"differ by {AGE_LIMIT_S} s."
+                )
+            raise RefusedRequestError(
+                "The signature is missing or wrong: both sides need the same secret."
+            )
         moment = datetime.fromtimestamp(int(found["at"]), UTC)
         if not await self._ringing.use_signature(bytes.fromhex(found["mac"]), moment):
             raise RefusedRequestError("This request was sent before: each needs its own nonce.")
@@ -312,7 +303,11 @@ class _WebhookRoutes:
             raise InputError("The body is no JSON.") from error
 
     def _check_signer(self, owner: str, wiki: WikiName) -> None:
-        if not self._ringing.may_sign(owner, wiki):
+        is_valid = owner == str(wiki)
+        if owner == ANY_WIKI:
+            has_own = str(wiki) in self._ringing.secrets
+            is_valid = not has_own and self._ringing.watched() <= {str(wiki)}
+        if not is_valid:
             raise RefusedRequestError(
                 f"The secret does not sign for {wiki}: give each wiki its own, "
                 f"--secret-file {wiki}=FILE."
@@ -323,10 +318,8 @@ class _WebhookRoutes:
 async def serve_webhook(
     host: str, port: int, ringing: WebhookOptions
 ) -> AsyncIterator[tuple[str, int]]:
-    """Serve the webhook at that address until the end of the block; port 0 chooses a free one.
+    """Serve the webhook until the end of the block; yield host and port, of which 0 is any free one.
 
-    Yields:
-        Host and port.
     Raises UnavailableError: the address cannot be bound.
     """
     listener, datagrams = _sockets(host, port)
@@ -342,19 +335,6 @@ async def serve_webhook(
             yield listener.getsockname()[:2]
     finally:
         transport.close()
-
-
-def _unsigned_reason(header: str, now: float) -> str:
-    """Return the reason for rejecting a request's signature."""
-    if _OLD_SIGNATURE.match(header):
-        return "The signature has the form of an older release: update the wiki's extension."
-    found = _SIGNATURE.fullmatch(header)
-    if found is not None and abs(now - int(found["at"])) > AGE_LIMIT_S:
-        return (
-            f"The signature is {now - int(found['at']):.0f} s old: set the clocks of both machines, which "
-            f"may differ by {AGE_LIMIT_S} s."
-        )
-    return "The signature is missing or wrong: both sides need the same secret."
 
 
 class _DatagramProtocol(asyncio.DatagramProtocol):
@@ -395,20 +375,10 @@ async def _body(request: Request) -> bytes:
     return bytes(kept)
 
 
-def _with_error_responses(
-    handler: Callable[[Request], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
-    async def handle(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except RefusedRequestError as error:
-            return _error(403, str(error))
-        except InputError as error:
-            return _error(400, str(error))
-        except TransientError as error:
-            return _error(503, str(error))
-
-    return handle
+async def _error_response(_request: Request, error: Exception) -> Response:
+    is_refused = isinstance(error, RefusedRequestError)
+    status = 403 if is_refused else 400 if isinstance(error, InputError) else 503
+    return _error(status, str(error))
 
 
 def _error(status: int, said: str) -> JSONResponse:

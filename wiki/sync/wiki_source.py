@@ -243,10 +243,7 @@ class FarmPages:
         """Return (api.php, title) of the URL's target, with "" for the own wiki; None for other URLs."""
         if not self._apis:
             return None
-        try:
-            address = _without_scheme(identity_key(fetch_key(url, allow_single_label=True)))
-        except BadUrlError:
-            return None
+        address = _address(url)
         for prefix, api in self._apis:
             rest = address.removeprefix(prefix)
             is_query = "?" in prefix
@@ -292,13 +289,12 @@ async def missing_targets(
 def _prefix(pages_url: str) -> str:
     """Return the common prefix of a wiki's page addresses, without a scheme; empty: unknown."""
     start, mark, end = pages_url.partition("$1")
-    if not mark or end:
-        return ""
+    return _address(start) if mark and not end else ""
+
+
+def _address(url: str) -> str:
+    """Return a URL's identity without its scheme; empty for an invalid one."""
     try:
-        return _without_scheme(identity_key(fetch_key(start, allow_single_label=True)))
+        return identity_key(fetch_key(url, allow_single_label=True)).partition("://")[2]
     except BadUrlError:
         return ""
-
-
-def _without_scheme(url: str) -> str:
-    return url.partition("://")[2]

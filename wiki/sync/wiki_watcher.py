@@ -60,10 +60,8 @@ async def notify_from_stream(
                     wire, url, watched=watched, last_id=last_id, timing=pauses
                 ):
                     last_id = told.last_id
-                    if told.links is not None and told.links.page_id > 0:
-                        ring(told.wiki, None, (told.links.page_id,))
-                    elif told.wiki:
-                        ring(told.wiki, None, ())
+                    if told.wiki:
+                        ring(told.wiki, None, (told.page_id,) if told.page_id > 0 else ())
             except WeboidError as error:
                 log.warning(
                     "the stream %s: %s It is tried again in %s s.", url, error, STREAM_RETRY_S

@@ -169,39 +169,35 @@ class CitationBuilder:
         found = None if draft.is_malformed else self.archive(address)
         if found is not None:
             url, archived = found.original or address, draft.archived or address
-        parameters = draft.parameters
-        status = self._status(parameters, draft)
+        status = self._status(draft)
+        is_dead = bool(draft.dead_tag or status in ("dead", "unfit", "usurped"))
+        shows_copy = archived and not status and draft.way is CitationForm.CITATION
+        accessed = _value_of(draft, ParameterRole.ACCESS_DATE) or draft.accessed
+        access = draft.parameters.get(ParameterRole.ACCESS)
+        walled = self.rules.access.get(fold_name(access.name), ()) if access is not None else ()
         return Citation(
             url=url,
             way=draft.way,
             span=draft.span,
             url_span=draft.url_span,
             template=draft.template,
-            parameters=parameters,
+            parameters=draft.parameters,
             title=draft.title,
             reference=draft.reference,
-            access_date=self._access_date(draft),
+            access_date=read_date(accessed, today=self.today),
             archive_url=archived,
             archive_date=self._archive_date(draft, archived, found),
             status=status,
             dead_tag=draft.dead_tag,
             archive_tag=draft.archive_tag,
-            is_paywalled=draft.is_paywalled or self._is_paywalled(parameters),
+            is_paywalled=draft.is_paywalled
+            or (access is not None and access.value.casefold() in walled),
             is_malformed=draft.is_malformed or not is_fetchable(url),
             is_convertible=draft.is_alone and not draft.is_malformed,
             is_held=draft.is_held,
             address=address,
             within=draft.within,
-            is_treated_dead=bool(
-                draft.dead_tag
-                or status in ("dead", "unfit", "usurped")
-                or (
-                    archived
-                    and not status
-                    and draft.way is CitationForm.CITATION
-                    and self.rules.archive_implies_dead
-                )
-            ),
+            is_treated_dead=is_dead or bool(shows_copy and self.rules.archive_implies_dead),
         )
 
     def archive(self, address: str) -> ArchiveUrl | None:
@@ -258,10 +254,8 @@ class CitationBuilder:
         except InputError:
             return ""
 
-    def _status(
-        self, parameters: Mapping[ParameterRole, TemplateParameter], draft: CitationDraft
-    ) -> str:
-        said = parameters.get(ParameterRole.STATUS)
+    def _status(self, draft: CitationDraft) -> str:
+        said = draft.parameters.get(ParameterRole.STATUS)
         if said is not None and said.value:
             values = self.rules.status.get(fold_name(said.name), {})
             found = values.get(said.value.casefold(), values.get("*", ""))
@@ -269,22 +263,10 @@ class CitationBuilder:
                 return found
         return draft.dead_says if draft.dead_says == "usurped" else ""
 
-    def _is_paywalled(self, parameters: Mapping[ParameterRole, TemplateParameter]) -> bool:
-        said = parameters.get(ParameterRole.ACCESS)
-        if said is None or not said.value:
-            return False
-        return said.value.casefold() in self.rules.access.get(fold_name(said.name), ())
-
-    def _access_date(self, draft: CitationDraft) -> date | None:
-        said = draft.parameters.get(ParameterRole.ACCESS_DATE)
-        text = said.value if said is not None and said.value else draft.accessed
-        return read_date(text, today=self.today)
-
     def _archive_date(
         self, draft: CitationDraft, archived: str, found: ArchiveUrl | None
     ) -> date | None:
-        said = draft.parameters.get(ParameterRole.ARCHIVE_DATE)
-        text = said.value if said is not None and said.value else draft.dated
+        text = _value_of(draft, ParameterRole.ARCHIVE_DATE) or draft.dated
         day = read_date(text, today=self.today, first=FIRST_ARCHIVED_DAY)
         if day is not None or not archived:
             return day
@@ -292,6 +274,11 @@ class CitationBuilder:
             found = self.archive(decode_entities(archived))
         moment = found.moment if found is not None else None
         return moment.date() if moment is not None else None
+
+
+def _value_of(draft: CitationDraft, role: ParameterRole) -> str:
+    said = draft.parameters.get(role)
+    return said.value if said is not None else ""
 
 
 def draft_address(draft: CitationDraft) -> str:

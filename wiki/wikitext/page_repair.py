@@ -4,7 +4,6 @@
 
     done = repair_page(text, citations, {url: LinkRemedy(LinkCondition.DEAD, copy)}, rules, options)
     done.text, done.changes, done.refused
-    assert revert_changes(done.text, done.changes) == text
 
 Pure functions. Only citations whose URL has a remedy are considered; a repair that is not certain is
 refused, with a reason. Repair is idempotent. Before saving, the new text is parsed again and compared
@@ -170,20 +169,6 @@ def repair_page(
     new, changes = _apply_drafts(text, kept)
     refused.sort(key=lambda each: each.citation.span.start)
     return RepairedText(new, changes, tuple(refused))
-
-
-def revert_changes(text: str, changes: Iterable[CitationRepair]) -> str:
-    """Return the repaired text without these changes; without all of them it is the original."""
-    pieces = sorted(
-        (piece for each in changes for piece in each.replacements),
-        key=lambda each: each.new_span.start,
-    )
-    parts: list[str] = []
-    at = 0
-    for piece in pieces:
-        parts += [text[at : piece.new_span.start], piece.before]
-        at = piece.new_span.end
-    return "".join([*parts, text[at:]])
 
 
 def _draft(

@@ -55,7 +55,6 @@ async def test_a_wiki_is_known_and_logged_in_to(
     assert ".".join(map(str, facts.version[:2])) == version.number
     assert told["query"]["userinfo"]["name"] == BOT
     assert facts.interwikis.urls([("doi", "10.1/x")])
-    assert facts.recent_days > 0
 
 
 def test_a_page_has_the_same_links_whatever_the_wikis_table_makes_of_them(

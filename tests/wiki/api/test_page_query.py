@@ -186,7 +186,6 @@ async def test_the_first_format_is_read_as_well(
     assert (gone.is_missing, gone.is_redirect) == (True, False)
     assert [each.is_missing for each in again] == [False, True]
     assert facts.namespaces[14].name == "Category"
-    assert (facts.namespaces[0].is_content, facts.namespaces[1].is_content) == (True, False)
     assert len(facts.interwikis) > 20
 
 

@@ -75,7 +75,6 @@ async def test_each_way_in_which_a_page_changes_is_told_once(
     assert (ids[ChangeKind.DELETE], ids[ChangeKind.RESTORE]) == (b, b)
     moved = {each.title: each.page_id for each in batch.changes if each.kind is ChangeKind.MOVE}
     assert moved == {"Chg A": a, "Chg B": b}
-    assert [each.rev_id > 0 for each in batch.changes if each.kind is ChangeKind.EDIT] == [True]
     assert {each.kind for each in batch.changes if each.title == "Chg A2"} <= {ChangeKind.OTHER}
     assert source
     assert again.changes == ()
@@ -131,7 +130,7 @@ async def test_what_is_hidden_is_passed_over(
         batch = await changes_since(api, start)
     hidden = [each for each in batch.changes if not each.title]
     assert [each.kind for each in hidden] == [ChangeKind.OTHER]
-    assert "" in {each.user for each in batch.changes if each.page_id == page}
+    assert page in {each.page_id for each in batch.changes}
 
 
 def _row(number: int, moment: datetime, **more: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from wiki.sync.wiki_source import ListingPage, ListingPart
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPACES = {
-    0: WikiNamespace(0, "", "", is_content=True),
+    0: WikiNamespace(0, "", ""),
     2: WikiNamespace(2, "User", "User"),
     10: WikiNamespace(10, "Template", "Template"),
     14: WikiNamespace(14, "Category", "Category"),
@@ -142,7 +142,6 @@ class ModelWiki:
                 page_id=page_id,
                 namespace=page.namespace,
                 title=page.title,
-                rev_id=self._last_rev,
                 target_title=target,
                 target_namespace=_space(target) if target else 0,
             )

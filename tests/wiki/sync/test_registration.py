@@ -31,7 +31,7 @@ from wiki.settings import WikiSettings
 from wiki.sync.registration import WikiRegistration, farm_for, host_pattern, namespace_ids, put_wiki
 
 SPACES = {
-    0: WikiNamespace(0, "", "", is_content=True),
+    0: WikiNamespace(0, "", ""),
     1: WikiNamespace(1, "Diskussion", "Talk"),
     4: WikiNamespace(4, "Hilfe:Projekt", "Project"),
     12: WikiNamespace(12, "Hilfe", "Help"),

@@ -20,7 +20,7 @@ from wiki.wikitext.citation_model import (
     NoRepairReason,
     RepairedText,
 )
-from wiki.wikitext.page_repair import repair_page, revert_changes
+from wiki.wikitext.page_repair import repair_page
 from wiki.wikitext.template_map import TemplateRules, rules_for
 
 pytestmark = pytest.mark.slow
@@ -178,7 +178,6 @@ def hold(text: str, rules: TemplateRules, drawn: Drawn) -> RepairedText:
     citations = read(text, rules)
     remedies = made(citations, drawn)
     done = repair_page(text, citations, remedies, rules, OPTIONS)
-    assert revert_changes(done.text, done.changes) == text
     pieces = sorted(
         (each for change in done.changes for each in change.replacements),
         key=lambda each: each.span.start,
