@@ -216,7 +216,7 @@ def _note(layout: Layout, address: str, number: int) -> None:
 
 
 def _print_push(count: int, done: str, output: Output) -> None:
-    click.echo(json.dumps({"captures": count}) if output.is_json else f"{count:,} captures {done}.")
+    output.show({"captures": count}, f"{count:,} captures {done}.")
 
 
 @click.group("index")

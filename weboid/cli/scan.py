@@ -263,7 +263,7 @@ def _hashed(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _tell(about: ThreatList, words: str, output: Output) -> None:
-    click.echo(json.dumps(_facts(about)) if output.is_json else words)
+    output.show(_facts(about), words)
 
 
 def _facts(about: ThreatList) -> dict[str, Any]:

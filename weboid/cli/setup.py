@@ -318,7 +318,7 @@ def login_remove(
         read_login(folder, name)
     for name in names:
         login_path(folder, name).unlink(missing_ok=True)
-    click.echo(json.dumps({"removed": names}) if output.is_json else f"Removed {', '.join(names)}.")
+    output.show({"removed": names}, f"Removed {', '.join(names)}.")
 
 
 def login_of_session(

@@ -361,7 +361,7 @@ def sheet_remove(
         if not frontier.take_back(SHEET_ORDER, spelled):
             names = ", ".join(known[:20]) or "none"
             raise InputError(f"There is no sheet {spelled!r}; set are: {names}.")
-    click.echo(json.dumps({"removed": spelled}) if output.is_json else f"{spelled} is removed.")
+    output.show({"removed": spelled}, f"{spelled} is removed.")
 
 
 def _change(text: str) -> tuple[str, str, Any]:

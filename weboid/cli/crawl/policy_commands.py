@@ -2,7 +2,6 @@
 
 import asyncio
 import getpass
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -277,7 +276,7 @@ def add_command(
     for entry in made:
         facts = {"id": entry.id, **entry.facts}
         text = f"{entry.id}  {clean(str(entry))}"
-        click.echo(json.dumps(facts, ensure_ascii=False) if output.is_json else text)
+        output.show(facts, text)
 
 
 @cli_command("remove", policy_group)
@@ -305,10 +304,8 @@ def remove_command(
                     f"No entry has the id or pattern {name[:200]!r}; `weboid policy list` shows them."
                 )
             removed += [key for key in found if frontier.take_back(POLICY_ORDER, key)]
-    if output.is_json:
-        click.echo(json.dumps({"removed": removed}))
-    for key in () if output.is_json else removed:
-        click.echo(f"Removed {key}  {clean(str(entries[key])) if key in entries else ''}".rstrip())
+    named = ((key, clean(str(entries[key])) if key in entries else "") for key in removed)
+    output.show({"removed": removed}, (f"Removed {key}  {what}".rstrip() for key, what in named))
 
 
 async def _make_collection(where: CommandTarget) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import getpass
-import json
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -71,7 +70,7 @@ class _CopiesOptions:
     url: str
     limit: int
     front: str
-    as_json: bool
+    output: Output
     dry_run: bool
 
 
@@ -116,7 +115,7 @@ def command(
     settings = registry_settings(profile, stores.database_url, stores.root)
     layout = read_collection(stores.root)
     with closing(open_registry_store(layout, settings.index.url)) as store:
-        task = _CopiesOptions(store, layout, settings, url, limit, front, output.is_json, dry_run)
+        task = _CopiesOptions(store, layout, settings, url, limit, front, output, dry_run)
         if verify:
             return _verify(task)
         if find:
@@ -141,35 +140,26 @@ def _show(task: _CopiesOptions, url: ObservedUrl) -> None:
     with task.store.reading() as rows:
         kept, search = copies_of_url(rows, url.id), last_search(rows, url.id)
     own = own_copy(task.layout, task.settings.index.url, task.front, url.url)
-    if task.as_json:
-        document = {
-            "url": url.url,
-            "state": url.state.name.lower(),
-            "copies": [_facts(each) for each in kept],
-            "own": None if own is None else {"address": own.address, "timestamp": own.timestamp},
-            "asked": None
-            if search is None
-            else {
-                "day": str(date_of(search.day)),
-                "outcome": search.outcome.name.lower(),
-                "again": str(date_of(search.again_day)),
-                "note": search.note,
-            },
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
-        return
-    head = ("archive", "taken", "seen", "by", "address")
+    document: dict[str, Any] = {
+        "url": url.url,
+        "state": url.state.name.lower(),
+        "copies": [_facts(each) for each in kept],
+        "own": None if own is None else {"address": own.address, "timestamp": own.timestamp},
+        "asked": None,
+    }
     known = [_row(each) for each in kept]
     if own is not None:
         known.insert(0, (own.service, own.timestamp[:8], "-", "-", own.address))
-    lines = table(head, known, columns=width()) if known else []
-    for line in lines or ["No copy is known."]:
-        click.echo(line)
+    head = ("archive", "taken", "seen", "by", "address")
+    lines = table(head, known, columns=width()) if known else ["No copy is known."]
     if search is not None:
-        click.echo(
-            f"Archives were asked on {date_of(search.day)} ({search.outcome.name.lower()}), "
-            f"and will be again from {date_of(search.again_day)} on."
+        day, again = str(date_of(search.day)), str(date_of(search.again_day))
+        outcome = search.outcome.name.lower()
+        document["asked"] = {"day": day, "outcome": outcome, "again": again, "note": search.note}
+        lines.append(
+            f"Archives were asked on {day} ({outcome}), and will be again from {again} on."
         )
+    task.output.show(document, lines)
 
 
 def _row(kept: StoredCopy) -> tuple[str, ...]:
@@ -197,7 +187,10 @@ def _facts(kept: StoredCopy) -> dict[str, Any]:
 def _find(task: _CopiesOptions, accessed: str | None, *, is_thorough: bool) -> int:
     now = CLOCK.now()
     if not task.url and not task.settings.links.archives and not task.dry_run:
-        return _nobody_to_ask(task)
+        lacking = count_without_copy(task.store, task.layout, task.settings)
+        if not task.output.json({"lacking": lacking, "archives": 0}) and lacking:
+            click.echo(no_archives_notice(lacking), err=True)
+        return ExitCode.OK
     with task.store.reading() as rows:
         if task.url:
             wanted = [require_observed(rows, task.url)]
@@ -206,7 +199,7 @@ def _find(task: _CopiesOptions, accessed: str | None, *, is_thorough: bool) -> i
             wanted = urls_without_copy(rows, day_of(now), task.limit, living=living)
     if task.dry_run:
         for each in wanted:
-            click.echo(json.dumps({"url": each.url}) if task.as_json else clean(each.url))
+            task.output.show({"url": each.url}, clean(each.url))
         return ExitCode.OK
     read = None if accessed is None else parse_moment(accessed)
     at = citation_day(read, None, now)
@@ -214,18 +207,9 @@ def _find(task: _CopiesOptions, accessed: str | None, *, is_thorough: bool) -> i
     for each, found in zip(wanted, sought, strict=True):
         _tell(task, each, found)
     lacking = sum(found.best is None for found in sought)
-    if lacking and not task.settings.links.archives and not task.as_json:
+    if lacking and not task.settings.links.archives and not task.output.is_json:
         click.echo(no_archives_notice(lacking), err=True)
     return ExitCode.SOME_FAILED if any(each.troubles for each in sought) else ExitCode.OK
-
-
-def _nobody_to_ask(task: _CopiesOptions) -> int:
-    count = count_without_copy(task.store, task.layout, task.settings)
-    if task.as_json:
-        click.echo(json.dumps({"lacking": count, "archives": 0}))
-    elif count:
-        click.echo(no_archives_notice(count), err=True)
-    return ExitCode.OK
 
 
 async def _sought(
@@ -240,7 +224,7 @@ async def _sought(
     cited = CitationDays(task.store, task.settings, asks_wikis=asks_wikis)
     with (
         open_own_captures(task.layout, task.settings.index.url, task.front) as own,
-        progress_bar("Asking archives", len(wanted), quiet=task.as_json) as step,
+        progress_bar("Asking archives", len(wanted), quiet=task.output.is_json) as step,
     ):
         async with open_archives(task.settings, own, origins) as archives:
             found = []
@@ -262,20 +246,19 @@ async def _sought(
 
 def _tell(task: _CopiesOptions, url: ObservedUrl, sought: CopySearchResult) -> None:
     best = sought.best
-    if task.as_json:
-        document = {
-            "url": url.url,
-            "outcome": str(sought.step),
-            "best": None if best is None else {"archive": best.service, "address": best.address},
-            "copies": [
-                {"archive": each.service, "address": each.address, "timestamp": each.timestamp}
-                for each in sought.copies
-            ],
-            "troubles": list(sought.troubles),
-            "is_wanted": sought.is_wanted,
-            "note": sought.note,
-        }
-        click.echo(json.dumps(document, ensure_ascii=False))
+    document = {
+        "url": url.url,
+        "outcome": str(sought.step),
+        "best": None if best is None else {"archive": best.service, "address": best.address},
+        "copies": [
+            {"archive": each.service, "address": each.address, "timestamp": each.timestamp}
+            for each in sought.copies
+        ],
+        "troubles": list(sought.troubles),
+        "is_wanted": sought.is_wanted,
+        "note": sought.note,
+    }
+    if task.output.json(document):
         return
     click.echo(f"{clean(url.url)}: {_SAYS[sought.step]}")
     for each in sought.copies:
@@ -292,17 +275,14 @@ def _verify(task: _CopiesOptions) -> int:
     if task.dry_run:
         for each in waiting:
             facts = {"url": each.url.url, **_facts(each.kept)}
-            line = f"{each.kept.service}  {clean(each.kept.address)}"
-            click.echo(json.dumps(facts, ensure_ascii=False) if task.as_json else line)
+            task.output.show(facts, f"{each.kept.service}  {clean(each.kept.address)}")
         return ExitCode.OK
     visits = asyncio.run(_visited(task, now, len(waiting)))
     for done in visits:
-        if task.as_json:
-            click.echo(json.dumps(_visit_facts(done), ensure_ascii=False))
-        elif done.visit is not CopyCheckEffect.GOOD:
+        if not task.output.json(_visit_facts(done)) and done.visit is not CopyCheckEffect.GOOD:
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
             click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
-    if not task.as_json:
+    if not task.output.is_json:
         told = ", ".join(f"{count} {name}" for name, count in sorted(count_effects(visits).items()))
         click.echo(f"{len(visits)} copies looked at{': ' + told if told else ''}.")
     return ExitCode.OK
@@ -310,7 +290,7 @@ def _verify(task: _CopiesOptions) -> int:
 
 async def _visited(task: _CopiesOptions, now: datetime, count: int) -> list[CopyVisit]:
     own = (task.front,) if task.front else ()
-    with progress_bar("Looking at copies", count, quiet=task.as_json) as step:
+    with progress_bar("Looking at copies", count, quiet=task.output.is_json) as step:
         async with open_archives(task.settings, origins=own) as archives:
             asker = archives.asker
             return await check_due_copies(

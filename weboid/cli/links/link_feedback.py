@@ -1,7 +1,6 @@
 """`weboid links mark`, `replace` and `report`: decisions and reports of people on links."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import replace as changed
 from datetime import UTC, datetime
@@ -342,8 +341,7 @@ def replace_command(
         if is_removal:
             with registry.writing() as rows:
                 gone = remove_replacement(rows, url, reporter_digest(stores, actor), _CLOCK.now())
-            facts = {"removed": gone}
-            click.echo(json.dumps(facts) if output.is_json else f"Removed {clean(gone)}.")
+            output.show({"removed": gone}, f"Removed {clean(gone)}.")
         elif address is None:
             _show(registry, url, output=output)
         else:
@@ -364,31 +362,27 @@ def _surroundings(registry: RegistryStore, settings: LinksSettings) -> ProposalC
 
 
 def _print_proposed(done: ProposalResult, output: Output) -> None:
-    if output.is_json:
-        facts = {"address": done.address, "archive": done.archive or None, "new": done.is_new}
-        click.echo(json.dumps(facts, ensure_ascii=False))
-    elif done.archive:
-        click.echo(f"{clean(done.address)} is a copy in {done.archive}: kept among the copies.")
+    if done.archive:
+        text = f"is a copy in {done.archive}: kept among the copies."
     elif done.is_new:
-        click.echo(f"{clean(done.address)} is shown once a test has found it working.")
+        text = "is shown once a test has found it working."
     else:
-        click.echo(f"{clean(done.address)} is proposed already.")
+        text = "is proposed already."
+    facts = {"address": done.address, "archive": done.archive or None, "new": done.is_new}
+    output.show(facts, f"{clean(done.address)} {text}")
 
 
 def _show(registry: RegistryStore, url: str, output: Output) -> None:
     with registry.reading() as rows:
         observed = require_observed(rows, url)
         found = replacements_of(rows, [observed.id]).get(observed.id)
-    if output.is_json:
-        click.echo(
-            json.dumps({"url": observed.url, "replacement": found and _replacement_facts(found)})
-        )
-    elif found is None:
-        click.echo(f"No replacement is proposed for {clean(observed.url)}.")
+    if found is None:
+        lines = [f"No replacement is proposed for {clean(observed.url)}."]
     else:
-        click.echo(f"{clean(found.address)} {_STAGES[found.stage]}.")
+        lines = [f"{clean(found.address)} {_STAGES[found.stage]}."]
         if found.tested_day is not None:
-            click.echo(f"It was tested on {date_of(found.tested_day).isoformat()}.")
+            lines.append(f"It was tested on {date_of(found.tested_day).isoformat()}.")
+    output.show({"url": observed.url, "replacement": found and _replacement_facts(found)}, lines)
 
 
 def _replacement_facts(found: ReplacementProposal) -> dict[str, object]:

@@ -1,7 +1,6 @@
 """`weboid links mirror` and `recognise`: copies and addresses of other web archives."""
 
 import asyncio
-import json
 import logging
 from collections import Counter
 from collections.abc import Iterator
@@ -199,9 +198,7 @@ def mirror_command(
         start = CLOCK.now() - since
         if dry_run:
             for url, visited in islice(task.waiting(start), limit):
-                click.echo(
-                    json.dumps({"url": url.url}) if output.is_json else f"{visited}  {url.url}"
-                )
+                output.show({"url": url.url}, f"{visited}  {url.url}")
             return ExitCode.OK
         if every is None:
             return (

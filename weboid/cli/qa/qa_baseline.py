@@ -1,7 +1,6 @@
 """Commands `weboid qa baseline`: playback before and after an upgrade."""
 
 import asyncio
-import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -151,9 +150,7 @@ def check(
     pages = [page for page in header.pages if page.page_id in before]
     if dry_run:
         told = {"pages": len(pages), "before": header.engine, "after": engine}
-        click.echo(
-            json.dumps(told) if output.is_json else f"{len(pages)} pages, played back by {engine}."
-        )
+        output.show(told, f"{len(pages)} pages, played back by {engine}.")
         return ExitCode.OK
     baseline.begin_after(engine, again=again)
     left = max(len(pages) - len(baseline.checks(AFTER)), 0)
@@ -243,8 +240,7 @@ def _looking(
 def _list(pages: Iterable[SampleCandidate], output: Output) -> None:
     for page in pages:
         facts = {"page_id": page.page_id, "url": page.url, "class": str(page.page_class)}
-        line = json.dumps(facts, ensure_ascii=False)
-        click.echo(line if output.is_json else f"{page.timestamp}  {clean(page.url)}")
+        output.show(facts, f"{page.timestamp}  {clean(page.url)}")
 
 
 def _tell(
@@ -256,17 +252,20 @@ def _tell(
     output: Output,
 ) -> None:
     counts = {str(course): count for course, count in count_by_kind(found).items()}
-    if output.is_json:
-        for each in found:
-            click.echo(json.dumps(regression_as_json(each), ensure_ascii=False))
-        summary = {"counts": counts, "before": header.engine, "after": engine}
-        click.echo(json.dumps({**summary, "report": str(baseline.report)}, ensure_ascii=False))
-        return
     for each in found:
-        if each.course is not RegressionKind.UNCHANGED:
-            click.echo(f"{each.course:<9} {clean(each.after.url)}  ({clean(each.reason)})")
+        line = f"{each.course:<9} {clean(each.after.url)}  ({clean(each.reason)})"
+        is_changed = each.course is not RegressionKind.UNCHANGED
+        output.show(regression_as_json(each), line if is_changed else ())
     told = ", ".join(f"{count} {word}" for word, count in _some(counts)) or "nothing to compare"
-    click.echo(f"{told}. {baseline.report} shows them.")
+    output.show(
+        {
+            "counts": counts,
+            "before": header.engine,
+            "after": engine,
+            "report": str(baseline.report),
+        },
+        f"{told}. {baseline.report} shows them.",
+    )
 
 
 def _some(counts: Any) -> list[tuple[str, int]]:

@@ -274,9 +274,8 @@ class _QaRun:
         if self._asked.repairs and not is_stopped and error is None:
             try:
                 # Capture again what is broken, of this run and of those before.
-                repaired = await CollectionRepair(self._home, self._store).repair(
-                    RepairReporter(as_json=output.is_json)
-                )
+                repair = CollectionRepair(self._home, self._store).repair
+                repaired = await repair(RepairReporter(output))
             except WeboidError as failed:
                 error = failed
             if repaired.ended and error is None:

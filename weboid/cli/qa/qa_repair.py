@@ -1,7 +1,6 @@
 """Command `weboid qa repair`: recapture of broken pages."""
 
 import asyncio
-import json
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
@@ -133,7 +132,7 @@ def command(
                 facts = {"event": "wanted", "url": check.url, "page_id": check.page_id}
                 facts |= {"level": check.level, "verdict": str(row.verdict), "reason": check.reason}
                 text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
-                click.echo(json.dumps(facts, ensure_ascii=False) if output.is_json else clean(text))
+                output.show(facts, clean(text))
             if not rows and not output.is_json:
                 click.echo(_NOTHING)
             return ExitCode.OK
@@ -149,7 +148,7 @@ def command(
 async def _repair_and_write(
     home: RepairRunOptions, store: RegistryStore, output: Output
 ) -> tuple[RepairSummary, RecordsSummary]:
-    done = await CollectionRepair(home, store).repair(RepairReporter(as_json=output.is_json))
+    done = await CollectionRepair(home, store).repair(RepairReporter(output))
     if not done.ended:
         return done, RecordsSummary()
     return done, await write_checks(home.layout, home.settings, store, home.secret)
@@ -280,8 +279,8 @@ def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
 class RepairReporter:
     """Output of each repair as it ends, as text or JSON lines."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
+    def __init__(self, output: Output) -> None:
+        self._output = output
 
     def __call__(self, event: Event) -> None:
         """Report the event, as far as the output format includes it."""
@@ -294,12 +293,10 @@ class RepairReporter:
                 "reason": event.reason,
                 "repair_page_id": event.repair_page_id,
             }
-            self._line(facts, f"{event.state:15} {event.url}  {event.reason}")
+            self._output.show(facts, clean(f"{event.state:15} {event.url}  {event.reason}"))
         elif isinstance(event, WaitStarted):
-            self._line({"event": "waiting", "reason": event.reason, "text": event.text}, event.text)
-
-    def _line(self, facts: dict[str, str], text: str) -> None:
-        click.echo(json.dumps(facts, ensure_ascii=False) if self._as_json else clean(text))
+            facts = {"event": "waiting", "reason": event.reason, "text": event.text}
+            self._output.show(facts, clean(event.text))
 
 
 def _say(done: RepairSummary, written: RecordsSummary, output: Output) -> None:

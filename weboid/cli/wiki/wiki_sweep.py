@@ -1,7 +1,6 @@
 """`weboid wiki sweep`: full scan of a wiki's pages; the first one is its import."""
 
 import asyncio
-import json
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -100,9 +99,7 @@ def command(
                 for wiki in wikis
             ]
     for facts in told:
-        click.echo(
-            json.dumps(facts, ensure_ascii=False) if output.is_json else clean(_sentence(facts))
-        )
+        output.show(facts, clean(_sentence(facts)))
     return ExitCode.SOME_FAILED if any(facts["trouble"] for facts in told) else ExitCode.OK
 
 
