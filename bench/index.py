@@ -31,7 +31,7 @@ from playback.replay.capture_lookup import CaptureLookup as Lookup
 from proxy.index_batch import IndexBatch
 from tests.support.services.postgres import PostgresServer
 from warc.dedup.payloads import PayloadKey
-from warc.index.database import IndexDatabase, PersistentSqliteDatabase
+from warc.index.database import IndexDatabase, SqliteDatabase
 from warc.index.postgres import PostgresCaptureIndex
 from warc.index.postgres_database import PostgresDatabase
 from warc.index.protocol import CaptureIndex, CaptureRow
@@ -154,7 +154,7 @@ def measured(pages: int) -> dict[str, float]:
             "postgresql": PostgresCaptureIndex(address),
         }
         databases: dict[str, IndexDatabase] = {
-            "sqlite": PersistentSqliteDatabase(path),
+            "sqlite": SqliteDatabase(path),
             "postgresql": PostgresDatabase(address),
         }
         for index in indexes.values():

@@ -25,7 +25,7 @@ from bench import report
 from core.captures import ArtifactKind, artifact_uri
 from core.timestamps import timestamp14, unix_milliseconds
 from playback.replay.capture_lookup import CaptureLookup
-from warc.index.database import PersistentSqliteDatabase
+from warc.index.database import SqliteDatabase
 from warc.index.schema import CAPTURES_DDL
 
 PARTS = 9  # and the DOM
@@ -120,7 +120,7 @@ def lookup_us(rows: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "captures.sqlite"
         build(path, rows)
-        with closing(PersistentSqliteDatabase(path)) as database:
+        with closing(SqliteDatabase(path)) as database:
             ask = questions(CaptureLookup(database), rows // (PARTS + 1))
             for _ in range(LOOKUPS // 4):  # warm
                 ask(random.Random(0))

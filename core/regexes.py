@@ -15,9 +15,6 @@ PATTERN_LIMIT_CHARS = 4_000
 PATTERNS_LIMIT = 1_000
 MEMORY_LIMIT_BYTES = 8 << 20  # for one compiled pattern; RE2's own default
 SHOWN_CHARS = 120
-JOINED_CHARS = 50_000  # patterns compiled as one; a larger program is slower to search
-# Text after it is literal up to a \E, so such a pattern would swallow its neighbours.
-_QUOTED = r"\Q"
 
 
 class CompiledPattern(Protocol):
@@ -33,11 +30,12 @@ class PatternList:
 
     def __init__(self, texts: Iterable[str], *, where: str = "patterns") -> None:
         """Compile them; a ConfigError names `where` they come from, the pattern and the reason."""
-        self._texts = tuple(dict.fromkeys(texts))
+        self._texts = list(dict.fromkeys(texts))
         if len(self._texts) > PATTERNS_LIMIT:
             raise ConfigError(f"{where}: {len(self._texts)} patterns; at most {PATTERNS_LIMIT}.")
-        self._single = [compile_pattern(text, where=where) for text in self._texts]
-        self._joined = [each for group in _groups(self._texts) for each in _joined(group)]
+        for text in self._texts:
+            compile_pattern(text, where=where)
+        self._expressions = RegexList(self._texts)
 
     def __bool__(self) -> bool:
         """Return True when there is any pattern."""
@@ -45,10 +43,8 @@ class PatternList:
 
     def first_in(self, url: str) -> str | None:
         """Return the first pattern that is found in the URL; None when none is."""
-        if not any(each.search(url) for each in self._joined):
-            return None
-        found = zip(self._texts, self._single, strict=True)
-        return next((text for text, each in found if each.search(url)), None)
+        number = next(self._expressions.search(url), None)
+        return None if number is None else self._texts[number]
 
 
 def compile_pattern(text: str, *, where: str) -> CompiledPattern:
@@ -82,30 +78,6 @@ def re2_error_text(error: Exception) -> str:
     """Return RE2's error message as text: it raises bytes."""
     word = error.args[0] if error.args else ""
     return word.decode(errors="replace") if isinstance(word, bytes) else str(error)
-
-
-def _groups(texts: Iterable[str]) -> list[list[str]]:
-    """Group the patterns that are compiled as one."""
-    groups: list[list[str]] = []
-    room = 0
-    for text in texts:
-        alone = _QUOTED in text
-        if alone or len(text) > room:
-            groups.append([])
-            room = 0 if alone else JOINED_CHARS
-        groups[-1].append(text)
-        room -= len(text)
-    return groups
-
-
-def _joined(group: list[str]) -> list[CompiledPattern]:
-    """Compile a group to as few patterns as possible, one of which matches wherever the group does."""
-    text = group[0] if len(group) == 1 else "|".join(f"(?:{each})" for each in group)
-    try:
-        return [re2.compile(text, re2_options())]
-    except re2.error:  # too large together, for each was compiled alone before
-        half = len(group) // 2
-        return _joined(group[:half]) + _joined(group[half:])
 
 
 REGEX_LIMIT_CHARS = 2_000

@@ -13,7 +13,6 @@ from urllib.parse import unquote_to_bytes
 import can_ada
 
 from core.errors import BadUrlError
-from core.url_keys import PATH_PLAIN, PLAIN_URL, QUERY_PLAIN, normalize_escapes
 
 # Far beyond what servers accept (8 KiB is common), short enough to be stored ten million times.
 MAX_URL_LENGTH = 65_536
@@ -38,6 +37,18 @@ _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+", re.ASCII)
 # underscore inside is outside the RFC, but such hosts answer and browsers open them.
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?", re.ASCII)
 _MAX_HOST_LENGTH = 253  # RFC 1035 2.3.4: 255 octets on the wire
+# An escape that is whole: one after a stray "%" or "%4" could fuse with it when decoded.
+_ESCAPE_OR_UNSAFE = re.compile(
+    r"""(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})|["<>\[\\\]^`{|}]""", re.ASCII
+)
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_PATH_PLAIN = _UNRESERVED | frozenset("!$&'()*+,:;=@")
+_QUERY_PLAIN = _UNRESERVED | frozenset("!$'()*,:@/?")
+# Most URLs are their own identity key: nothing escaped, nothing that must be, nothing trivial.
+_PLAIN_URL = re.compile(
+    r"https?://([a-z0-9.-]*[a-z0-9-])(?::\d+)?/[A-Za-z0-9._~!$&'()*+,:;=@/-]*"
+    r"(?:\?[A-Za-z0-9._~!$&()*+,:;=@/?-]+)?"
+)
 
 
 class UrlFault(StrEnum):
@@ -218,14 +229,28 @@ def _parse(text: str) -> can_ada.URL:
 def _identity_of(parsed: can_ada.URL) -> str:
     """Return the identity key of a parsed URL, which is changed."""
     href: str = parsed.href
-    if PLAIN_URL.fullmatch(href):
+    if _PLAIN_URL.fullmatch(href):
         return href
     _strip(parsed)
-    path = normalize_escapes(parsed.pathname, PATH_PLAIN)
-    query = normalize_escapes(parsed.search, QUERY_PLAIN)
+    path = _normalize_escapes(parsed.pathname, _PATH_PLAIN)
+    query = _normalize_escapes(parsed.search, _QUERY_PLAIN)
     port = f":{parsed.port}" if parsed.port else ""
     host = parsed.hostname.removesuffix(".")
     return f"{parsed.protocol}//{host}{port}{path}{query}{parsed.hash}"
+
+
+def _normalize_escapes(component: str, kept: frozenset[str]) -> str:
+    """Normalize a component's escapes as in an identity key; characters in `kept` need none."""
+
+    def spelled(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return f"%{ord(match[0]):02X}"
+        character = chr(int(match[1], 16))
+        return character if character in kept else match[0].upper()
+
+    if component == "?":
+        return ""
+    return _ESCAPE_OR_UNSAFE.sub(spelled, component)
 
 
 def _strip(url: can_ada.URL) -> None:

@@ -73,7 +73,7 @@ class StoreRetry:
 
     async def ask(self, verb: Callable[[], _T]) -> _T:
         """Return the call's result, repeated in a thread while the store raises TransientError."""
-        pause_s = STORE_FIRST_PAUSE_S
+        pauses = ExponentialBackoff(STORE_FIRST_PAUSE_S, STORE_LONGEST_PAUSE_S)
         while True:
             try:
                 answer = await asyncio.to_thread(verb)
@@ -81,8 +81,7 @@ class StoreRetry:
                 if self._away_since is None:
                     self._away_since = self._clock.monotonic()
                     self._report(WaitStarted("store", str(error)))
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, STORE_LONGEST_PAUSE_S)
+                await asyncio.sleep(pauses.next_s())
             else:
                 if self._away_since is not None:
                     away_s, self._away_since = self._clock.monotonic() - self._away_since, None

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from core.errors import IndexUnavailableError
 from core.page_manifest import PageInfo
+from net.backoff import ExponentialBackoff
 from warc.dedup.payloads import PayloadKey
 from warc.index.protocol import CaptureIndex, CaptureRow, QualityRow
 from warc.record_builder import OriginalRecord
@@ -73,7 +74,7 @@ class IndexBacklog:
         self._monotonic = monotonic
         self._owed: IndexBatch | None = None
         self._since: float | None = None
-        self._pause_s = FIRST_PAUSE_S
+        self._pauses = ExponentialBackoff(FIRST_PAUSE_S, LAST_PAUSE_S)
         self.lost: IndexUnavailableError | None = None
 
     @property
@@ -89,7 +90,8 @@ class IndexBacklog:
         """Clear the backlog and the outage: the index has answered and is complete."""
         if self._since is not None:
             log.warning("index.back seconds=%.1f", self._monotonic() - self._since)
-        self._owed, self._since, self._pause_s, self.lost = None, None, FIRST_PAUSE_S, None
+        self._owed, self._since, self.lost = None, None, None
+        self._pauses.reset()
 
     def pay(self) -> None:
         """Write the backlog, if there is one; it is kept after IndexUnavailableError."""
@@ -120,8 +122,7 @@ class IndexBacklog:
         if left <= 0:
             self.lost = error
             return False
-        threading.Event().wait(min(self._pause_s, left))
-        self._pause_s = min(2 * self._pause_s, LAST_PAUSE_S)
+        threading.Event().wait(min(self._pauses.next_s(), left))
         return True
 
     def look(self) -> None:

@@ -19,7 +19,7 @@ from proxy.control.frames import ClusterSecret
 from proxy.control.server import ControlServer, TcpControlServer
 from proxy.exchange import now_ms
 from proxy.limits import ByteCounter
-from proxy.spool import spool_folder
+from warc.local_storage import ScratchKind, scratch_folder
 from warc.recovery import WarcRecovery, recover_collection
 
 # Blocked threads hand the interpreter over at most this late; the default of 5 ms is an eternity
@@ -70,7 +70,7 @@ def run_proxy(
     """
     recovered = _recover(layout, settings)
     with ExitStack() as stack:
-        spool = stack.enter_context(spool_folder(layout.root))
+        spool = stack.enter_context(scratch_folder(ScratchKind.SPOOL, layout.root))
         proxy = ArchivingProxy(
             layout, settings, now_ms=now_ms, spool_folder=spool, tally=tally(), listen=listen
         )

@@ -1,50 +1,14 @@
 """Response bodies held in memory or in a file until they are written."""
 
-import fcntl
-import os
-import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 HELD_BYTES = 16 << 20  # one body in memory
 MEMORY_BYTES = 128 << 20  # all bodies in memory
 READ_BYTES = 1 << 20
-_PREFIX = ".spool-"
-_LOCK = ".spool.lock"
-
-
-@contextmanager
-def spool_folder(root: Path) -> Iterator[Path]:
-    """Create a spool folder in `root`, removed at the end; remove those of killed processes."""
-    with ExitStack() as used:
-        with _locked(root):  # so that a new folder is not taken for abandoned
-            for left in root.glob(f"{_PREFIX}*"):
-                with suppress(BlockingIOError):  # its process lives
-                    with _locked(left, wait=False):
-                        pass  # NFS keeps a file that is removed while it is open
-                    shutil.rmtree(left, ignore_errors=True)
-            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
-            used.enter_context(_locked(folder))
-        try:
-            yield folder
-        finally:
-            used.close()
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Lock the folder by a file in it, since NFS gives no exclusive lock on a folder."""
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
-    finally:
-        os.close(descriptor)
 
 
 class SpoolSpace:

@@ -105,13 +105,15 @@ class ScratchKind(StrEnum):
     RUN = "weboid-run-"  # control sockets, the tally of bytes, the authority's certificate
     MEDIA = "weboid-media-"
     VERIFY = "weboid-verify-"
+    SPOOL = ".spool-"  # in a collection: bodies that a recorder does not hold in memory
 
 
 @contextmanager
-def scratch_folder(kind: ScratchKind) -> Iterator[Path]:
-    """Create a private folder for the duration of the block; remove abandoned ones first."""
-    remove_abandoned(Path(tempfile.gettempdir()))
-    root = Path(tempfile.mkdtemp(prefix=kind))
+def scratch_folder(kind: ScratchKind, base: Path | None = None) -> Iterator[Path]:
+    """Create a private folder in `base` during the block; remove abandoned ones there first."""
+    base = base or Path(tempfile.gettempdir())
+    remove_abandoned(base)
+    root = Path(tempfile.mkdtemp(prefix=kind, dir=base))
     try:
         # Locked before it gets its name, so that a cleanup never finds it free.
         unnamed = root / f"{_LOCK}.new"
@@ -149,9 +151,9 @@ def _remove_if_abandoned(root: Path) -> bool:
         descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(root, ignore_errors=True)
         finally:
-            os.close(descriptor)
+            os.close(descriptor)  # NFS keeps a file that is removed while it is open
+        shutil.rmtree(root, ignore_errors=True)
         return True
     return False
 

@@ -7,10 +7,10 @@ import pytest
 
 from bench.axe import swing
 from core.layout import Layout
-from proxy.spool import spool_folder
 from tests.support.proxy_fixtures import Proxy
 from tests.warc.test_file_check import fetch, rows
 from warc.index.sqlite import SqliteCaptureIndex
+from warc.local_storage import ScratchKind, scratch_folder
 
 SEED = 20261121
 ROUNDS = 6
@@ -84,8 +84,10 @@ def test_a_dead_proxys_spools_go_and_a_living_ones_stay(tmp_path: Path) -> None:
     """What a kill leaves on the disk is cleared at the next start, and nothing that is used."""
     left = tmp_path / ".spool-of-the-dead"
     left.mkdir()
+    (left / ".lock").touch()
     (left / "body").write_bytes(b"long")
-    with spool_folder(tmp_path) as first, spool_folder(tmp_path) as second:
+    spool = ScratchKind.SPOOL
+    with scratch_folder(spool, tmp_path) as first, scratch_folder(spool, tmp_path) as second:
         assert set(tmp_path.glob(".spool-*")) == {first, second}
 
     assert list(tmp_path.glob(".spool-*")) == []

@@ -32,6 +32,7 @@ from urllib.parse import quote
 
 from core.config.database_urls import RedisAddress
 from core.errors import DedupUnavailableError
+from net.backoff import ExponentialBackoff
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
 from warc.dedup.payloads import Claim, PayloadKey
 from warc.record_builder import OriginalRecord
@@ -250,12 +251,11 @@ class RedisPayloadIndex:
     def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
         """Wait until one of the keys is not claimed by another living process any more."""
         deadline = self._monotonic() + timeout_s
-        pause = FIRST_POLL_S
+        pauses = ExponentialBackoff(FIRST_POLL_S, LAST_POLL_S)
         while keys and not self._script("look", keys):
             left = deadline - self._monotonic()
-            if left <= 0 or self._over.wait(min(pause, left)):
+            if left <= 0 or self._over.wait(min(pauses.next_s(), left)):
                 return
-            pause = min(2 * pause, LAST_POLL_S)
 
     def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
         """Add payloads of records in WARCs; replaces claims of this collection's dead processes."""

@@ -8,7 +8,6 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -91,7 +90,7 @@ def escape_like(words: str) -> str:
 def open_database(layout: Layout, url: str) -> IndexDatabase:
     """Return the index at `url`, or the collection's own when empty. No connection is made yet."""
     if not url:
-        return PooledSqliteDatabase(layout.captures_db)
+        return SqliteDatabase(layout.captures_db)
     from warc.index.postgres_database import (
         PostgresDatabase,  # imported only when a server is configured
     )
@@ -107,7 +106,11 @@ _LOOKUP_TABLE = f"(SELECT {_LOOKUP_SELECT} FROM json_each(:asked) AS item) AS as
 
 
 class SqliteDatabase:
-    """Index of one collection, opened for each query. Thread-safe."""
+    """Index of one collection. Thread-safe; `close` it.
+
+    Opening a connection costs more than most queries, so a few are kept, each lent to one query. An
+    index file that was replaced is opened again at the next query.
+    """
 
     shared = False
     has_key = "urlkey = :key"
@@ -120,28 +123,6 @@ class SqliteDatabase:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-
-    def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a query."""
-        connection = _open(self._path)
-        if connection is None:
-            return []
-        with closing(connection):
-            return _run_query(connection, query, values)
-
-    def close(self) -> None:
-        """Close nothing: connections are closed after each query."""
-
-
-class PooledSqliteDatabase(SqliteDatabase):
-    """Variant with a small pool of connections, each lent to one query. Thread-safe; `close` it.
-
-    Opening a connection costs more than most queries. An index file that was replaced is opened
-    again at the next query.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
         self._lock = threading.Lock()
         self._idle: list[tuple[_Identity, sqlite3.Connection]] = []
         self._is_closed = False
@@ -149,7 +130,7 @@ class PooledSqliteDatabase(SqliteDatabase):
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a query."""
         identity = _identity_of(self._path)
-        connection = self._kept(identity) or _open(self._path, one_thread=False)
+        connection = self._kept(identity) or _open(self._path)
         if connection is None:
             return []
         try:
@@ -168,7 +149,7 @@ class PooledSqliteDatabase(SqliteDatabase):
         for _, connection in idle:
             connection.close()
 
-    def _kept(self, identity: "_Identity") -> sqlite3.Connection | None:
+    def _kept(self, identity: _Identity) -> sqlite3.Connection | None:
         """Return a pooled connection to that file; close those to replaced files."""
         with self._lock:
             old = [each for each in self._idle if each[0] != identity]
@@ -178,46 +159,12 @@ class PooledSqliteDatabase(SqliteDatabase):
             connection.close()
         return found
 
-    def _give_back(self, identity: "_Identity", connection: sqlite3.Connection) -> None:
+    def _give_back(self, identity: _Identity, connection: sqlite3.Connection) -> None:
         with self._lock:
             if not self._is_closed and identity is not None and len(self._idle) < _MOST_IDLE:
                 self._idle.append((identity, connection))
                 return
         connection.close()
-
-
-class PersistentSqliteDatabase(SqliteDatabase):
-    """Variant with one connection, for one thread, which follows a replaced file. `close` it."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._connection: sqlite3.Connection | None = None
-        self._opened: _Identity = None
-
-    def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a query."""
-        connection = self._connected()
-        if connection is None:
-            return []
-        try:
-            return _run_query(connection, query, values)
-        except TransientError:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection, self._opened = None, None
-
-    def _connected(self) -> sqlite3.Connection | None:
-        identity = _identity_of(self._path)
-        if self._connection is None or identity != self._opened:
-            self.close()
-            self._connection = _open(self._path)
-            self._opened = identity if self._connection is not None else None
-        return self._connection
 
 
 def _identity_of(path: Path) -> _Identity:
@@ -232,7 +179,7 @@ def _identity_of(path: Path) -> _Identity:
     return found.st_dev, found.st_ino, found.st_mtime_ns if is_frozen(path) else 0
 
 
-def _open(path: Path, *, one_thread: bool = True) -> sqlite3.Connection | None:
+def _open(path: Path) -> sqlite3.Connection | None:
     """Open a read-only connection; None when there is no index yet."""
     if not path.exists():
         _require_new(path)
@@ -243,7 +190,7 @@ def _open(path: Path, *, one_thread: bool = True) -> sqlite3.Connection | None:
             uri=True,
             timeout=_BUSY_TIMEOUT_S,
             isolation_level=None,
-            check_same_thread=one_thread,
+            check_same_thread=False,
         )
     except sqlite3.Error as error:
         raise TransientError(f"The captures index cannot be opened: {error}.") from error

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from core.captures import RecordType
@@ -39,18 +39,6 @@ _REVISIT = "warc/revisit"
 _UNFIT = re.compile(r"[\x00-\x20\x7f-\uffff]")
 
 Row = dict[str, Any]
-
-
-class CaptureSource(Protocol):
-    """Source of captures in addition to the SQL index. Thread-safe; `close` it."""
-
-    def near(self, url: str, at_ms: int, limit: int) -> list[Row]:
-        """Return captures under the URL's key, nearest in time first, as rows; or TransientError."""
-        ...
-
-    def close(self) -> None:
-        """Close the source."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,6 @@ from tests.support.services.postgres import PostgresServer
 from warc.index import postgres_database as playback_postgres
 from warc.index.database import (
     IndexDatabase,
-    PersistentSqliteDatabase,
-    PooledSqliteDatabase,
     SqliteDatabase,
     open_database,
 )
@@ -95,14 +93,7 @@ def searched(database: IndexDatabase, words: str) -> tuple[CapturedPage, ...]:
     return PageSearch(database, PageStore(database)).find(parse_question(words)).pages
 
 
-KINDS = {
-    "sqlite": SqliteDatabase,
-    "kept sqlite": PersistentSqliteDatabase,
-    "pooled sqlite": PooledSqliteDatabase,
-}
-
-
-@pytest.fixture(params=[*KINDS, "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 def both(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[tuple[Callable[[], Writer], IndexDatabase]]:
@@ -110,7 +101,7 @@ def both(
     path = tmp_path / "captures.sqlite"
     url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
     database: IndexDatabase
-    database = PostgresDatabase(parse_index_url(url)) if url else KINDS[request.param](path)
+    database = PostgresDatabase(parse_index_url(url)) if url else SqliteDatabase(path)
     with ExitStack() as stack:
         stack.callback(database.close)
 
@@ -470,7 +461,7 @@ def test_both_answer_the_same(
             PostgresCaptureIndex(address),
         ]
         databases: list[IndexDatabase] = [
-            PersistentSqliteDatabase(folder / "captures.sqlite"),
+            SqliteDatabase(folder / "captures.sqlite"),
             PostgresDatabase(address),
         ]
         for each in (*writers, *databases):

@@ -29,7 +29,7 @@ from tests.support.playback_fixtures import (
     serving,
 )
 from tests.support.services.outback import NAMES, Outback, running_outback
-from warc.index.database import PersistentSqliteDatabase
+from warc.index.database import SqliteDatabase
 from warc.index.outback import CAPTURES_INDEX, OutbackCdx, cdx_line, parse_cdx, parse_outback_url
 from weboid.cli.main import weboid
 
@@ -136,7 +136,7 @@ def test_what_names_no_collection_is_refused(url: str) -> None:
 def index_of(collection: CollectionBuilder, url: str) -> Iterator[CaptureLookup]:
     """The collection's index, with the server beyond it."""
     with (
-        closing(PersistentSqliteDatabase(collection.layout.captures_db)) as database,
+        closing(SqliteDatabase(collection.layout.captures_db)) as database,
         closing(OutbackCdx(parse_outback_url(url), timeout_s=1)) as source,
     ):
         yield CaptureLookup(database, beyond=source.near)
@@ -276,7 +276,7 @@ def test_it_makes_no_difference_where_a_capture_lies(
                 )
                 return [row for line in said.splitlines() if (row := parse_cdx(line)) is not None]
 
-            with closing(PersistentSqliteDatabase(builder.layout.captures_db)) as database:
+            with closing(SqliteDatabase(builder.layout.captures_db)) as database:
                 index = CaptureLookup(database, beyond=near)
                 answers.append(
                     [list(index.captures(url, at)),

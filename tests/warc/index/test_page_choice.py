@@ -21,7 +21,7 @@ from playback.web.page_store import PageStore
 from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW
 from warc.index import page_choice as module
-from warc.index.database import PersistentSqliteDatabase, key_values
+from warc.index.database import SqliteDatabase, key_values
 from warc.index.page_choice import (
     BEST_FIRST,
     EXACT_FIRST,
@@ -47,7 +47,7 @@ _CAPTURE = (
 )
 
 
-class Counted(PersistentSqliteDatabase):
+class Counted(SqliteDatabase):
     """The database as replay has it, with each question's plan and SQLite's steps counted."""
 
     def __init__(self, path: Path) -> None:
@@ -57,8 +57,8 @@ class Counted(PersistentSqliteDatabase):
 
     def rows(self, query: str, values: Any) -> list[Any]:
         """The answer's rows."""
-        connection = self._connected()
-        assert connection is not None
+        super().rows("SELECT 1", {})  # so that a connection is kept, which is lent again
+        ((_, connection),) = self._idle
         plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
         self.plans += [row["detail"] for row in plan]
         connection.set_progress_handler(self._step, 10)

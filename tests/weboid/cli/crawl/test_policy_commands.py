@@ -17,7 +17,7 @@ from tests.crawler.policy.conftest import asked
 from tests.support.commands import Weboid
 from tests.support.proxy_fixtures import Origin, ok
 from tests.support.services.redis_server import RedisServer
-from warc.index.database import PersistentSqliteDatabase
+from warc.index.database import SqliteDatabase
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 SITE = "http://policy.example"
@@ -71,7 +71,7 @@ def skipped(events: list[dict[str, Any]]) -> dict[str, str]:
 def offered(weboid: Weboid, url: str) -> int:
     """How many captures of the URL replay finds, of the page itself and of what was made of it."""
     now = datetime.now(UTC)
-    with closing(PersistentSqliteDatabase(Layout(weboid.collection).captures_db)) as database:
+    with closing(SqliteDatabase(Layout(weboid.collection).captures_db)) as database:
         index = CaptureLookup(database)
         names = (url, *(f"urn:{kind}:{url}" for kind in ("view", "dom", "text", "thumbnail")))
         return sum(len(list(index.captures(name, now))) for name in names)
