@@ -45,20 +45,19 @@ def store_everything(_url: str, _wiki: str) -> StoredLevel:
     return DEFAULT_STORED_LEVEL
 
 
+@dataclass(eq=False, repr=False)
 class StoredLevelLookup:
     """Lookup of the stored level of an item's visit. Thread-safe."""
 
-    def __init__(self, frontier: Frontier, level_of: StoredLevelOf) -> None:
-        """Use the frontier's wikis and `level_of`, which looks up decisions."""
-        self._frontier = frontier
-        self._level_of = level_of
+    frontier: Frontier
+    level_of: StoredLevelOf
 
     def of(self, item: FrontierItem, settings: Settings) -> StoredLevel:
         """Return the level from the settings, else the one decided for the link; may raise TransientError."""
         if settings.visit.store:
             return StoredLevel(settings.visit.store)
-        wiki = wiki_of(item.via, self._frontier.orders(WIKI_ORDER)) if item.via else ""
-        return self._level_of(item.url, wiki)
+        wiki = wiki_of(item.via, self.frontier.orders(WIKI_ORDER)) if item.via else ""
+        return self.level_of(item.url, wiki)
 
 
 def wiki_of(page: str, wikis: Mapping[str, str]) -> str:

@@ -41,20 +41,20 @@ def is_rendered(url: str, share: float) -> bool:
     return place < share * _SHARES
 
 
+@dataclass(eq=False, repr=False)
 class PlainVisits:
     """Visitor of pages without a browser; one for all workers of a process."""
 
-    def __init__(self, fetcher: ProxyFetcher, clock: Clock) -> None:
-        self._fetcher = fetcher
-        self._clock = clock
+    fetcher: ProxyFetcher
+    clock: Clock
 
     async def visit(self, kept: ProxyVisit, url: str, settings: VisitSettings) -> Visit:
         """Fetch the page within an open visit at the proxy; may raise ProxyUnavailableError."""
-        started_at, began = self._clock.now(), self._clock.monotonic()
-        document = await self._fetcher.within(
+        started_at, began = self.clock.now(), self.clock.monotonic()
+        document = await self.fetcher.within(
             kept, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=settings.timeout_s
         )
-        took = self._clock.monotonic() - began
+        took = self.clock.monotonic() - began
         # The bare media type and the charset.
         content_type = document.headers.get("content-type", "")
         message = Message()
@@ -67,7 +67,7 @@ class PlainVisits:
         if mime in _HTML and not document.error:
             found = read_page(document.body, charset, document.final_url)
             await self._fetch_parts(kept, found.parts, max(settings.timeout_s - took, 0.0))
-        seconds = self._clock.monotonic() - began
+        seconds = self.clock.monotonic() - began
         outcome, reason = _verdict(document)
         return Visit(
             url=url,
@@ -96,7 +96,7 @@ class PlainVisits:
 
         async def fetch(url: str) -> None:
             async with free:
-                await self._fetcher.within(
+                await self.fetcher.within(
                     kept, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=left_s
                 )
 

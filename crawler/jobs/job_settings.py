@@ -12,7 +12,7 @@ the very payload that is damaged. Politeness, robots and scope apply as for any 
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from datetime import datetime
 
 from core.clock import Clock
@@ -110,23 +110,22 @@ def read_repairs(frontier: Frontier) -> dict[str, RepairVisit]:
     return found
 
 
+@dataclass(eq=False, repr=False)
 class RepairRule:
     """`VisitRule` of repairs: made with the capture's login, and without following links.
 
     The page's links were decided on when it was captured first.
     """
 
-    def __init__(self, repair_of: Callable[[str], RepairVisit | None], logins: SiteLogins) -> None:
-        """Store the lookup of a URL's ordered repair, and the logins of the run."""
-        self._repair_of = repair_of
-        self._logins = logins
+    repair_of: Callable[[str], RepairVisit | None]
+    logins: SiteLogins
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:  # noqa: ARG002 a rule
         """Refuse a visit with another login than the page was captured with."""
-        repair = self._repair_of(item.url)
+        repair = self.repair_of(item.url)
         if repair is None:
             return ALLOW_VISIT
-        login = self._logins.of(item.url)
+        login = self.logins.of(item.url)
         name = login.name if login is not None else ""
         if name == repair.login:
             return ALLOW_VISIT
@@ -143,7 +142,7 @@ class RepairRule:
     ) -> None:
         """Remove the page's links."""
         del captured, now
-        if self._repair_of(item.url) is not None:
+        if self.repair_of(item.url) is not None:
             aftermath.links.clear()
 
 
@@ -178,25 +177,27 @@ class _JobOrders:
     settled: dict[str, _EffectiveSettings] = field(default_factory=dict)  # by job, filled on use
 
 
+@dataclass(eq=False, repr=False)
 class JobSettings:
     """Lookup of settings per item; cheap enough to be called for every link. Thread-safe."""
 
-    def __init__(self, frontier: Frontier, local: Settings, *, clock: Clock) -> None:
-        """Store the dependencies; `local`, this machine's settings, is whole for items without a job."""
-        self._frontier = frontier
-        self._local = local
-        self._clock = clock
-        self._version = -1
-        self._looked_at = float("-inf")
-        self._known = _JobOrders()
-        self._territories: dict[str, tuple[Job, dict[str, str], SeedTerritory]] = {}
+    frontier: Frontier
+    local: Settings  # whole for items without a job
+    _: KW_ONLY
+    clock: Clock
+    _version: int = field(default=-1, init=False)
+    _looked_at: float = field(default=float("-inf"), init=False)
+    _known: _JobOrders = field(default_factory=_JobOrders, init=False)
+    _territories: dict[str, tuple[Job, dict[str, str], SeedTerritory]] = field(
+        default_factory=dict, init=False
+    )
 
     def look(self) -> None:
         """Read changed orders, at most every `ORDERS_POLL_S`. Raises TransientError during an outage."""
-        moment = self._clock.monotonic()
+        moment = self.clock.monotonic()
         if moment < self._looked_at + ORDERS_POLL_S:
             return
-        version = self._frontier.stats(self._clock.now()).version
+        version = self.frontier.stats(self.clock.now()).version
         if version != self._version:
             self._known = self._read()
             self._version = version
@@ -251,7 +252,7 @@ class JobSettings:
         if kind in ("page", "any") or target in self._territory(known.jobs[job], moved):
             return
         if identity_key(seed) in {identity_key(each) for each in known.jobs[job].seeds}:
-            self._frontier.give_order(SEED_ORDER, f"{job} {seed}", target)
+            self.frontier.give_order(SEED_ORDER, f"{job} {seed}", target)
             self._looked_at = float("-inf")
             self.look()
 
@@ -262,9 +263,9 @@ class JobSettings:
         settled = known.settled.get(name)
         if settled is None:
             owner = known.jobs.get(name)
-            sheets = (self._local if owner is None else owner.settings).sheets
+            sheets = (self.local if owner is None else owner.settings).sheets
             settled = known.settled[name] = _EffectiveSettings(
-                self._local if owner is None else overlay_job(self._local, owner.settings),
+                self.local if owner is None else overlay_job(self.local, owner.settings),
                 SurtPrefixMap((each.prefix, each) for each in (*sheets, *known.live)),
                 None if owner is None else self._territory(owner, known.moved.get(name, {})),
             )
@@ -296,7 +297,7 @@ class JobSettings:
         """Read all relevant orders; unreadable ones are logged and left out."""
         jobs: dict[str, Job] = {}
         faults: dict[str, str] = {}
-        before, texts = self._known, self._frontier.orders(JOB_ORDER)
+        before, texts = self._known, self.frontier.orders(JOB_ORDER)
         for name, text in texts.items():
             try:
                 same = before.texts.get(name) == text and name in before.jobs
@@ -305,8 +306,8 @@ class JobSettings:
                 faults[name] = str(error)
                 if before.faults.get(name) != str(error):
                     log.warning("job.unreadable error=%s", error)
-        moved = _redirected_seeds(self._frontier.orders(SEED_ORDER))
-        live, repairs = live_sheets(self._frontier), read_repairs(self._frontier)
+        moved = _redirected_seeds(self.frontier.orders(SEED_ORDER))
+        live, repairs = live_sheets(self.frontier), read_repairs(self.frontier)
         return _JobOrders(texts, jobs, faults, moved, live, repairs)
 
 

@@ -12,7 +12,7 @@ import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -258,33 +258,32 @@ IN_A_THREAD = 1_000  # more entries than these are not read on the event loop
 Ask = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
+@dataclass(eq=False, repr=False)
 class PolicyEntryCache:
     """Cache of a frontier's policy entries; `ask` is `net.backoff.StoreRetry.ask`. For one event loop."""
 
-    def __init__(self, frontier: Frontier, *, clock: Clock, ask: Ask) -> None:
-        self._frontier = frontier
-        self._clock = clock
-        self._ask = ask
-        self._version = -1
-        self._orders: dict[str, str] | None = None
-        self._look_at = float("-inf")
-        self._reading = asyncio.Lock()
-        self.entries = PolicyEntries()
+    frontier: Frontier
+    _: KW_ONLY
+    clock: Clock
+    ask: Ask
+    _version: int = field(default=-1, init=False)
+    _orders: dict[str, str] | None = field(default=None, init=False)
+    _look_at: float = field(default=float("-inf"), init=False)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    entries: PolicyEntries = field(default_factory=PolicyEntries, init=False)
 
     async def refresh(self) -> None:
         """Read the entries when they may have changed; a change is seen within a second."""
-        if self._clock.monotonic() < self._look_at:
+        if self.clock.monotonic() < self._look_at:
             return
         async with self._reading:
-            began = self._clock.monotonic()
+            began = self.clock.monotonic()
             if began < self._look_at:
                 return
-            now = self._clock.now()
-            stats = await self._ask(lambda: self._frontier.stats(now))
+            now = self.clock.now()
+            stats = await self.ask(lambda: self.frontier.stats(now))
             if stats.version != self._version:
-                orders: dict[str, str] = await self._ask(
-                    lambda: self._frontier.orders(POLICY_ORDER)
-                )
+                orders: dict[str, str] = await self.ask(lambda: self.frontier.orders(POLICY_ORDER))
                 if orders != self._orders:
                     await self._read(orders)
                     # Delete entries that expired long ago.
@@ -294,9 +293,9 @@ class PolicyEntryCache:
                         if entry.expires_at is not None and entry.expires_at + PRUNED_AFTER <= now
                     ]
                     for key in over[:PRUNED_AT_ONCE]:
-                        await self._ask(partial(self._frontier.take_back, POLICY_ORDER, key))
+                        await self.ask(partial(self.frontier.take_back, POLICY_ORDER, key))
                 self._version = stats.version
-            ended = self._clock.monotonic()
+            ended = self.clock.monotonic()
             self._look_at = ended + max(ENTRIES_POLL_S, (ended - began) * READING_SHARE)
 
     async def _read(self, orders: dict[str, str]) -> None:
@@ -325,5 +324,5 @@ class PolicyEntryCache:
         if there is not None and there.holds(now):
             return
         value = entry.to_json()
-        await self._ask(lambda: self._frontier.give_order(POLICY_ORDER, entry.id, value))
+        await self.ask(lambda: self.frontier.give_order(POLICY_ORDER, entry.id, value))
         self._look_at = float("-inf")

@@ -11,6 +11,7 @@ A redirect to a URL that an entry or a list refuses is handled as a visit of tha
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
@@ -49,23 +50,16 @@ SITE_CLOSED = "robots.txt forbids the whole site"
 _OUR_FAULTS = ("address:", "host:", "port:", "limit:", "proxy:", "browser:", "closed", "crashed")
 
 
+@dataclass(eq=False, repr=False)
 class PolicyRule:
     """`VisitRule` of the exclusion policy; `ask` is `net.backoff.StoreRetry.ask`."""
 
-    def __init__(
-        self,
-        judge: PolicyEvaluator,
-        frontier: Frontier,
-        *,
-        settings_for: Callable[[FrontierItem], Settings],
-        clock: Clock,
-        ask: Ask,
-    ) -> None:
-        self._judge = judge
-        self._frontier = frontier
-        self._settings_for = settings_for
-        self._clock = clock
-        self._ask = ask
+    judge: PolicyEvaluator
+    frontier: Frontier
+    _: KW_ONLY
+    settings_for: Callable[[FrontierItem], Settings]
+    clock: Clock
+    ask: Ask
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Return the first objection of a policy rule.
@@ -76,7 +70,7 @@ class PolicyRule:
         """
         await self.refresh()
         asked = False
-        async for opinion in self._judge.opinions(self._subject(item), now=now):
+        async for opinion in self.judge.opinions(self._subject(item), now=now):
             if opinion.text == NOT_KNOWN:
                 raise InvariantError(
                     "robots.txt is to be obeyed, and nothing is there to fetch it."
@@ -93,7 +87,7 @@ class PolicyRule:
 
         The page is visited at once when the answer would expire before that.
         """
-        settings = self._settings_for(item)
+        settings = self.settings_for(item)
         rest = timedelta(seconds=settings.politeness.min_delay_s)
         delay = await self._crawl_delay(item, self._policy(item, now=now), now=now)
         if delay is not None and item.lane is not Lane.NOW:
@@ -101,7 +95,7 @@ class PolicyRule:
         if not timedelta(0) < 2 * rest < timedelta(seconds=settings.policy.robots_lifetime_s):
             return RuleDecision(asked=True)
         until = now + rest
-        await self._ask(lambda: self._frontier.rest({item.host: until}, now=now))
+        await self.ask(lambda: self.frontier.rest({item.host: until}, now=now))
         return RuleDecision(
             RuleAction.LATER, "robots: read; the host rests first", until, asked=True
         )
@@ -109,18 +103,18 @@ class PolicyRule:
     async def explain(self, item: FrontierItem, *, now: datetime) -> list[PolicyOpinion]:
         """Return the opinions of all policy rules on the item; raises as `before`."""
         await self.refresh()
-        return [each async for each in self._judge.opinions(self._subject(item), now=now)]
+        return [each async for each in self.judge.opinions(self._subject(item), now=now)]
 
     async def refresh(self) -> None:
         """Read entries and lists that have changed; raises as `before`."""
-        await self._judge.book.refresh()
-        await self._judge.lists.refresh(monotonic=self._clock.monotonic())
+        await self.judge.book.refresh()
+        await self.judge.lists.refresh(monotonic=self.clock.monotonic())
 
     def forbids(self, item: FrontierItem) -> Callable[[Visit], str]:
         """Return a function for `crawler.capture.page_capture.capture`: why a visit must not be archived."""
 
         def why(seen: Visit) -> str:
-            now = self._clock.now()
+            now = self.clock.now()
             return self._redirected(seen, now) or self._directed(item, seen, now)
 
         return why
@@ -130,7 +124,7 @@ class PolicyRule:
         if seen.final_url == seen.url:
             return ""
         try:
-            refused = self._judge.refusing(pattern_target(seen.final_url), now=now)
+            refused = self.judge.refusing(pattern_target(seen.final_url), now=now)
         except BadUrlError:
             return ""  # data:, blob: and the like are no site's
         return f"redirect: {seen.final_url[:200]} ({refused})" if refused else ""
@@ -140,7 +134,7 @@ class PolicyRule:
         policy = self._policy(item, now=now)
         if policy.noarchive != "obey":
             return ""
-        if self._judge.allowing(pattern_target(item.url), now=now) is not None:
+        if self.judge.allowing(pattern_target(item.url), now=now) is not None:
             return ""
         return forbidding_reason(
             [seen.headers.get(ROBOTS_HEADER, "")],
@@ -179,11 +173,11 @@ class PolicyRule:
         """Return the delay that robots.txt asks for, as far as the settings honour it."""
         if policy.robots != "obey":
             return None
-        known = await self._judge.robots.known(item.url, policy, now=now)
+        known = await self.judge.robots.known(item.url, policy, now=now)
         robots = known.holds(now=now) if known is not None else None
         if robots is None or not robots.crawl_delay_s:
             return None
-        limit_s = self._settings_for(item).politeness.crawl_delay_limit_s
+        limit_s = self.settings_for(item).politeness.crawl_delay_limit_s
         return timedelta(seconds=min(robots.crawl_delay_s, limit_s))
 
     async def _count(self, page: PageInfo, policy: PolicySettings, *, now: datetime) -> None:
@@ -195,7 +189,7 @@ class PolicyRule:
         if not failed:
             await self._forget(SITE_FAILURES_NOTE, host, now=now)
             return
-        note = await self._ask(lambda: self._frontier.note(SITE_FAILURES_NOTE, host, now=now))
+        note = await self.ask(lambda: self.frontier.note(SITE_FAILURES_NOTE, host, now=now))
         known = _failed_digests(note)
         row = list(
             dict.fromkeys(
@@ -215,28 +209,28 @@ class PolicyRule:
         why = page.reason or f"status {page.status}"
         reason = f"{len(row)} URLs in a row failed, the last: {why}"
         seconds = policy.ban_failures_s
-        await self._judge.book.ban(page.url, reason, seconds=seconds, now=now, key=FAILING_SITE)
+        await self.judge.book.ban(page.url, reason, seconds=seconds, now=now, key=FAILING_SITE)
         await self._forget(SITE_FAILURES_NOTE, host, now=now)
 
     async def _put(self, kind: str, key: str, note: str, *, now: datetime, until: datetime) -> None:
-        await self._ask(lambda: self._frontier.put_note(kind, key, note, now=now, until=until))
+        await self.ask(lambda: self.frontier.put_note(kind, key, note, now=now, until=until))
 
     async def _forget(self, kind: str, key: str, *, now: datetime) -> None:
         """Delete the note, if there is one: reading is cheaper than writing."""
-        if await self._ask(lambda: self._frontier.note(kind, key, now=now)) is not None:
-            await self._ask(lambda: self._frontier.erase_note(kind, key))
+        if await self.ask(lambda: self.frontier.note(kind, key, now=now)) is not None:
+            await self.ask(lambda: self.frontier.erase_note(kind, key))
 
     async def _ban(self, url: str, item: FrontierItem, reason: str, *, now: datetime) -> None:
         """Block the URL's site for the duration in the item's settings."""
         seconds = self._policy(item, now=now).ban_s
-        await self._judge.book.ban(url, reason, seconds=seconds, now=now)
+        await self.judge.book.ban(url, reason, seconds=seconds, now=now)
 
     def _policy(self, item: FrontierItem, *, now: datetime) -> PolicySettings:
-        settings = self._settings_for(item).policy
-        return self._judge.policy_for(pattern_target(item.url), settings, now=now)
+        settings = self.settings_for(item).policy
+        return self.judge.policy_for(pattern_target(item.url), settings, now=now)
 
     def _subject(self, item: FrontierItem) -> PolicySubject:
-        settings = self._settings_for(item)
+        settings = self.settings_for(item)
         return PolicySubject(item.url, item.host, item.lane, settings.policy, settings.egress)
 
 

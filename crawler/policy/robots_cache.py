@@ -18,7 +18,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -141,120 +141,6 @@ def interpret_answer(fetched: FetchedFile, agent: str, *, now: datetime) -> Robo
     return RobotsAnswer(None, why, not_before, down=why.startswith(UNREACHABLE))
 
 
-class OriginRobots:
-    """Lookup of every origin's robots.txt. Used from one event loop.
-
-    Without a fetcher nothing is fetched. `judge` receives a fetch whose host could not be reached
-    (`crawler.worker.backpressure.NetworkMonitor.judge`); its errors propagate.
-    """
-
-    def __init__(
-        self,
-        frontier: Frontier,
-        fetcher: FileFetcher | None,
-        *,
-        ask: Callable[[Callable[[], Any]], Awaitable[Any]],
-        judge: Callable[[PageInfo], Awaitable[None]] | None = None,
-    ) -> None:
-        self._frontier = frontier
-        self._fetcher = fetcher
-        self._ask = ask
-        self._judge = judge
-        self._memory = _RobotsMemory()
-        self._locks: dict[str, tuple[asyncio.Lock, list[None]]] = {}
-
-    async def known(
-        self, url: str, policy: PolicySettings, *, now: datetime
-    ) -> RobotsRecord | None:
-        """Return the cached record of the URL's origin, however old; None without one."""
-        origin = origin_of(url)
-        found = self._memory.get(origin)
-        if found is None or found.next_at <= now:
-            note = await self._ask(lambda: self._frontier.note(ROBOTS_NOTE, origin, now=now))
-            found = parse_robots_record(note) if note is not None else None
-            if found is not None:
-                self._memory.put(origin, found)
-        return found if found is not None and found.agent == policy.robots_agent else None
-
-    async def of(
-        self, url: str, policy: PolicySettings, *, host: str, now: datetime
-    ) -> RobotsRecord | None:
-        """Return the record of the URL's origin; fetch the file when it is missing or expired.
-
-        Concurrent calls for one origin share one fetch. `host` is the slot key that is blocked when it fails.
-        None only when there is no fetcher and nothing is cached.
-
-        Raises:
-            ProxyUnavailableError, DiskFullError, LimitReachedError: as `FileFetcher.get`.
-            NetworkAwayError: no host can be reached, so the network is down and not this host.
-        """
-        async with self._alone(origin_of(url)):
-            found = await self.known(url, policy, now=now)
-            if self._fetcher is None or (found is not None and now < found.next_at):
-                return found
-            return await self._fetch(self._fetcher, url, policy, found, host=host, now=now)
-
-    async def _fetch(
-        self,
-        fetcher: FileFetcher,
-        url: str,
-        policy: PolicySettings,
-        old: RobotsRecord | None,
-        *,
-        host: str,
-        now: datetime,
-    ) -> RobotsRecord:
-        origin = origin_of(url)
-        fetched = await fetcher.get(
-            origin + ROBOTS_PATH, limit_bytes=ROBOTS_LIMIT_BYTES + 1, timeout_s=TIMEOUT_S
-        )
-        # Half a megabyte is not parsed while others wait for the event loop.
-        answer = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent, now=now)
-        found = RobotsRecord(
-            answer.robots, policy.robots_agent, now + _lifetime(policy), read_at=now, why=answer.why
-        )
-        if answer.robots is None:
-            # Keep the rules last read, and block the host. After `UNREACHABLE_LIMIT` it is no longer
-            # blocked, and is visited like any other.
-            if answer.down and self._judge is not None:
-                target, failed = origin + ROBOTS_PATH, VisitOutcome.FAILED
-                await self._judge(PageInfo("", target, target, warc_date(now), failed, answer.why))
-            found = replace(
-                found,
-                robots=old.robots if old is not None else None,
-                read_at=old.read_at if old is not None else None,
-                since=(old.since if old is not None else None) or now,
-            )
-            if found.holds(now=now) is None:
-                reason = f"{NO_ROBOTS} {answer.why}"[:500]
-                blocked_until = await self._ask(
-                    lambda: self._frontier.back_off(
-                        host, reason, now=now, at_least=answer.not_before, down=answer.down
-                    )
-                )
-                found = replace(found, next_at=max(blocked_until, now + SHORTEST_RETRY))
-        self._memory.put(origin, found)
-        until = max(found.next_at, now) + RECORD_LIFE
-        note = found.to_note()
-        await self._ask(
-            lambda: self._frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until)
-        )
-        return replace(found, asked=True)
-
-    @asynccontextmanager
-    async def _alone(self, origin: str) -> AsyncIterator[None]:
-        """Hold the origin's lock, which exists while it is in use."""
-        lock, wanted = self._locks.setdefault(origin, (asyncio.Lock(), []))
-        wanted.append(None)
-        try:
-            async with lock:
-                yield
-        finally:
-            wanted.pop()
-            if not wanted:
-                self._locks.pop(origin, None)
-
-
 class _RobotsMemory:
     """In-process cache of the latest answers, limited by `REMEMBERED_CHARS`."""
 
@@ -285,6 +171,114 @@ def _weight(known: RobotsRecord) -> int:
         return 500
     rules = sum(200 + 3 * len(rule.pattern) for rule in known.robots.rules)
     return 500 + rules + sum(100 + len(each) for each in known.robots.sitemaps)
+
+
+@dataclass(eq=False, repr=False)
+class OriginRobots:
+    """Lookup of every origin's robots.txt. Used from one event loop.
+
+    Without a fetcher nothing is fetched. `judge` receives a fetch whose host could not be reached
+    (`crawler.worker.backpressure.NetworkMonitor.judge`); its errors propagate.
+    """
+
+    frontier: Frontier
+    fetcher: FileFetcher | None
+    _: KW_ONLY
+    ask: Callable[[Callable[[], Any]], Awaitable[Any]]
+    judge: Callable[[PageInfo], Awaitable[None]] | None = None
+    _memory: _RobotsMemory = field(default_factory=_RobotsMemory, init=False)
+    _locks: dict[str, tuple[asyncio.Lock, list[None]]] = field(default_factory=dict, init=False)
+
+    async def known(
+        self, url: str, policy: PolicySettings, *, now: datetime
+    ) -> RobotsRecord | None:
+        """Return the cached record of the URL's origin, however old; None without one."""
+        origin = origin_of(url)
+        found = self._memory.get(origin)
+        if found is None or found.next_at <= now:
+            note = await self.ask(lambda: self.frontier.note(ROBOTS_NOTE, origin, now=now))
+            found = parse_robots_record(note) if note is not None else None
+            if found is not None:
+                self._memory.put(origin, found)
+        return found if found is not None and found.agent == policy.robots_agent else None
+
+    async def of(
+        self, url: str, policy: PolicySettings, *, host: str, now: datetime
+    ) -> RobotsRecord | None:
+        """Return the record of the URL's origin; fetch the file when it is missing or expired.
+
+        Concurrent calls for one origin share one fetch. `host` is the slot key that is blocked when it fails.
+        None only when there is no fetcher and nothing is cached.
+
+        Raises:
+            ProxyUnavailableError, DiskFullError, LimitReachedError: as `FileFetcher.get`.
+            NetworkAwayError: no host can be reached, so the network is down and not this host.
+        """
+        async with self._alone(origin_of(url)):
+            found = await self.known(url, policy, now=now)
+            if self.fetcher is None or (found is not None and now < found.next_at):
+                return found
+            return await self._fetch(self.fetcher, url, policy, found, host=host, now=now)
+
+    async def _fetch(
+        self,
+        fetcher: FileFetcher,
+        url: str,
+        policy: PolicySettings,
+        old: RobotsRecord | None,
+        *,
+        host: str,
+        now: datetime,
+    ) -> RobotsRecord:
+        origin = origin_of(url)
+        fetched = await fetcher.get(
+            origin + ROBOTS_PATH, limit_bytes=ROBOTS_LIMIT_BYTES + 1, timeout_s=TIMEOUT_S
+        )
+        # Half a megabyte is not parsed while others wait for the event loop.
+        answer = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent, now=now)
+        found = RobotsRecord(
+            answer.robots, policy.robots_agent, now + _lifetime(policy), read_at=now, why=answer.why
+        )
+        if answer.robots is None:
+            # Keep the rules last read, and block the host. After `UNREACHABLE_LIMIT` it is no longer
+            # blocked, and is visited like any other.
+            if answer.down and self.judge is not None:
+                target, failed = origin + ROBOTS_PATH, VisitOutcome.FAILED
+                await self.judge(PageInfo("", target, target, warc_date(now), failed, answer.why))
+            found = replace(
+                found,
+                robots=old.robots if old is not None else None,
+                read_at=old.read_at if old is not None else None,
+                since=(old.since if old is not None else None) or now,
+            )
+            if found.holds(now=now) is None:
+                reason = f"{NO_ROBOTS} {answer.why}"[:500]
+                blocked_until = await self.ask(
+                    lambda: self.frontier.back_off(
+                        host, reason, now=now, at_least=answer.not_before, down=answer.down
+                    )
+                )
+                found = replace(found, next_at=max(blocked_until, now + SHORTEST_RETRY))
+        self._memory.put(origin, found)
+        until = max(found.next_at, now) + RECORD_LIFE
+        note = found.to_note()
+        await self.ask(
+            lambda: self.frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until)
+        )
+        return replace(found, asked=True)
+
+    @asynccontextmanager
+    async def _alone(self, origin: str) -> AsyncIterator[None]:
+        """Hold the origin's lock, which exists while it is in use."""
+        lock, wanted = self._locks.setdefault(origin, (asyncio.Lock(), []))
+        wanted.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            wanted.pop()
+            if not wanted:
+                self._locks.pop(origin, None)
 
 
 def origin_of(url: str) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from core.clock import Clock
 from core.config.settings import BrowserSettings, Settings
@@ -36,26 +36,19 @@ class _PooledBrowser:
     draining: "asyncio.Task[None] | None" = None  # closes it once it takes no more visits
 
 
+@dataclass(eq=False, repr=False)
 class BrowserPool:
     """Pool that lends healthy browsers. `stop` it."""
 
-    def __init__(
-        self,
-        settings: BrowserSettings,
-        executable: BrowserExecutable,
-        clock: Clock,
-        *,
-        needs: Callable[[], ProxyAccess],
-    ) -> None:
-        """Store the dependencies; `needs` returns the proxy access that a browser needs now."""
-        self._settings = settings
-        self._executable = executable
-        self._clock = clock
-        self._needs = needs
-        self._taking: list[_PooledBrowser] = []
-        self._all: set[_PooledBrowser] = set()
-        self._choosing = asyncio.Lock()
-        self._ending: set[asyncio.Task[None]] = set()
+    settings: BrowserSettings
+    executable: BrowserExecutable
+    clock: Clock
+    _: KW_ONLY
+    needs: Callable[[], ProxyAccess]
+    _taking: list[_PooledBrowser] = field(default_factory=list, init=False)
+    _all: set[_PooledBrowser] = field(default_factory=set, init=False)
+    _choosing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _ending: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def __repr__(self) -> str:
         visits = sum(each.visits for each in self._all)
@@ -98,7 +91,7 @@ class BrowserPool:
         """Choose the browser with the fewest visits; start draining due ones; None if all are full."""
         for member in list(self._taking):
             due = member.browser.recycle_due()
-            if not due and not self._needs().are_met_by(member.known):
+            if not due and not self.needs().are_met_by(member.known):
                 due = "proxies"
             if due:
                 # No more visits for this one; it ends in the background.
@@ -109,7 +102,7 @@ class BrowserPool:
                 else:
                     self._in_background(self._end(member))
         fewest = min(self._taking, key=lambda each: each.visits, default=None)
-        if fewest is None or fewest.visits >= max(1, self._settings.visits_per_browser):
+        if fewest is None or fewest.visits >= max(1, self.settings.visits_per_browser):
             return None
         return fewest
 
@@ -120,7 +113,7 @@ class BrowserPool:
         return task
 
     async def _drain(self, member: _PooledBrowser) -> None:
-        await asyncio.sleep(self._settings.drain_limit_s)
+        await asyncio.sleep(self.settings.drain_limit_s)
         log.warning("browser.cut-off visits=%d", member.visits)
         member.draining = None
         await self._end(member)
@@ -135,14 +128,14 @@ class BrowserPool:
 
     async def _launch(self) -> _PooledBrowser:
         for attempt in range(MAX_LAUNCHES):
-            needs = self._needs()
+            needs = self.needs()
             try:
                 browser = await Browser.launch(
-                    self._settings,
-                    self._executable,
+                    self.settings,
+                    self.executable,
                     ca_spki=needs.spki or None,
                     hosts=needs.hosts,
-                    clock=self._clock,
+                    clock=self.clock,
                 )
             except BrowserUnavailableError:
                 if attempt == MAX_LAUNCHES - 1:

@@ -9,7 +9,7 @@ larger budget for the same job queues them again.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 
 from core.config.settings import ScopeSettings
@@ -41,37 +41,30 @@ class _BudgetAnswer:
 _WITHIN_BUDGET = _BudgetAnswer()
 
 
+@dataclass(eq=False, repr=False)
 class BudgetRule:
     """`VisitRule` of budgets; one for all workers of a process."""
 
-    def __init__(
-        self,
-        jobs: JobSettings,
-        frontier: Frontier,
-        patience: StoreRetry,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Store the dependencies."""
-        self._jobs = jobs
-        self._frontier = frontier
-        self._patience = patience
-        self._sleep = sleep
-        self._clearing = asyncio.Lock()
+    jobs: JobSettings
+    frontier: Frontier
+    patience: StoreRetry
+    _: KW_ONLY
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _clearing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Skip the item when a budget is used up; defer it when claims under way may use it up."""
-        word = await self._patience.ask(lambda: self._word(item, now))
+        word = await self.patience.ask(lambda: self._word(item, now))
         if word.wait:
             # Held meanwhile, so that thousands of others are not claimed and given back in vain. Asked
             # again before it is given back: the oldest claim finds nobody ahead and goes, where claims
             # that only look once can wait for one another for ever.
-            await self._sleep(BUDGET_WAIT_S)
-            word = await self._patience.ask(lambda: self._word(item, now))
+            await self.sleep(BUDGET_WAIT_S)
+            word = await self.patience.ask(lambda: self._word(item, now))
         if word.reason:
             if not self._clearing.locked():
                 async with self._clearing:
-                    await self._patience.ask(lambda: self._clear(item, word, now))
+                    await self.patience.ask(lambda: self._clear(item, word, now))
             return RuleDecision(RuleAction.SKIP, word.reason)
         if word.wait:
             until = now + timedelta(seconds=2 * BUDGET_WAIT_S)
@@ -87,17 +80,17 @@ class BudgetRule:
 
     def _word(self, item: FrontierItem, now: datetime) -> _BudgetAnswer:
         """Return the result of the first budget that objects to a visit."""
-        job = self._jobs.job(item.job)
+        job = self.jobs.job(item.job)
         if job is None:
             return _WITHIN_BUDGET
         word = self._word_of_job(item, job.settings.scope, now)
         if word.reason or word.wait:
             return word
-        scope = self._jobs.settings_for(item.url, item.job).scope
+        scope = self.jobs.settings_for(item.url, item.job).scope
         if not (scope.host_pages or scope.host_bytes or scope.host_seconds):
             return _WITHIN_BUDGET
         ahead = self._ahead_of(item, of_host=True) if scope.host_pages else 0
-        host = self._frontier.host(item.host, now=now)
+        host = self.frontier.host(item.host, now=now)
         if host is None:
             return _WITHIN_BUDGET
         reason = ""
@@ -116,21 +109,21 @@ class BudgetRule:
         if not (scope.pages or scope.bytes or scope.seconds):
             return _WITHIN_BUDGET
         if not scope.pages:
-            counts = self._frontier.job_counts(item.job)
+            counts = self.frontier.job_counts(item.job)
             return _BudgetAnswer(_exhausted_budget(scope, counts, now))
-        counts = self._frontier.job_counts(item.job)
+        counts = self.frontier.job_counts(item.job)
         if counts.done + counts.claimed <= scope.pages:
             return _BudgetAnswer(_exhausted_budget(scope, counts, now))
         # The claims first: one that is completed in between counts twice, never not at all.
         ahead = self._ahead_of(item, of_host=False)
-        counts = self._frontier.job_counts(item.job)
+        counts = self.frontier.job_counts(item.job)
         reason = _exhausted_budget(scope, counts, now)
         return _BudgetAnswer(reason, wait=not reason and counts.done + ahead >= scope.pages)
 
     def _ahead_of(self, item: FrontierItem, *, of_host: bool) -> int:
         """Count claims that are older than the item's, of its host or of its job."""
         host = item.host if of_host else None
-        claims = self._frontier.ls(ItemState.CLAIMED, limit=CLAIMS_LIMIT, host=host)
+        claims = self.frontier.ls(ItemState.CLAIMED, limit=CLAIMS_LIMIT, host=host)
         return sum(
             record.item.token < item.token and (of_host or record.item.job == item.job)
             for record in claims
@@ -139,19 +132,19 @@ class BudgetRule:
     def _clear(self, item: FrontierItem, word: _BudgetAnswer, now: datetime) -> None:
         """Skip many remaining items together instead of claiming them one by one."""
         if word.of_host:
-            host = self._frontier.host(item.host, now=now)
+            host = self.frontier.host(item.host, now=now)
             more = host is not None and host.waiting >= MANY
             while more:
-                records = self._frontier.ls(ItemState.QUEUED, limit=DISCARD_BATCH, host=item.host)
+                records = self.frontier.ls(ItemState.QUEUED, limit=DISCARD_BATCH, host=item.host)
                 more = bool(self._discard(records, item.job, word.reason, now))
-        elif self._frontier.job_counts(item.job).queued >= MANY:
+        elif self.frontier.job_counts(item.job).queued >= MANY:
             of_job = ItemSelection(job=item.job)
-            for some in select_items(self._frontier, ItemState.QUEUED, of_job):
+            for some in select_items(self.frontier, ItemState.QUEUED, of_job):
                 self._discard(some, item.job, word.reason, now)
 
     def _discard(self, records: Sequence[ItemRecord], job: str, reason: str, now: datetime) -> int:
         urls = [record.item.url for record in records if record.item.job == job]
-        return self._frontier.discard(urls, now=now, reason=reason) if urls else 0
+        return self.frontier.discard(urls, now=now, reason=reason) if urls else 0
 
 
 def _exhausted_budget(scope: ScopeSettings, counts: JobCounts, now: datetime) -> str:

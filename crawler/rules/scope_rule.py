@@ -20,7 +20,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -135,33 +135,25 @@ class LinkSelection:
     decisions: list[tuple[str, LinkDecision]] = field(default_factory=list)
 
 
+@dataclass(eq=False, repr=False)
 class ScopeRule:
     """`VisitRule` of the scope; one for all workers of a process."""
 
-    def __init__(
-        self,
-        jobs: JobSettings,
-        frontier: Frontier,
-        patience: StoreRetry,
-        *,
-        name: str,
-        record: LinkLog | None = None,
-    ) -> None:
-        """Store the dependencies; `name` is this process's, for its counts, `record` logs by page."""
-        self._jobs = jobs
-        self._frontier = frontier
-        self._patience = patience
-        self._name = name
-        self._record = record
-        self._counts: dict[str, Counter[str]] = {}
+    jobs: JobSettings
+    frontier: Frontier
+    patience: StoreRetry
+    _: KW_ONLY
+    name: str  # of this process, for its counts
+    record: LinkLog | None = None
+    _counts: dict[str, Counter[str]] = field(default_factory=dict, init=False)
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Skip an item that is excluded now; defer it while the job cannot be read."""
-        await self._patience.ask(self._jobs.look)
-        fault = self._jobs.fault(item.job)
+        await self.patience.ask(self.jobs.look)
+        fault = self.jobs.fault(item.job)
         if fault:
             return RuleDecision(RuleAction.LATER, f"job: {fault}", until=now + UNREADABLE_WAIT)
-        excluded = self._jobs.scope_for(item.url, item.job).excluded(item.url)
+        excluded = self.jobs.scope_for(item.url, item.job).excluded(item.url)
         if excluded is not None:
             return RuleDecision(RuleAction.SKIP, f"scope: exclude {excluded}")
         return ALLOW_VISIT
@@ -173,31 +165,31 @@ class ScopeRule:
         page = captured.page
         kept = page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL) and not captured.again
         nowhere = page.page_class in WITHOUT_OWN_LINKS
-        if not kept or nowhere or self._jobs.job(item.job) is None:
+        if not kept or nowhere or self.jobs.job(item.job) is None:
             return
         target = seed_target(item, page)
         if target:
-            await self._patience.ask(lambda: self._jobs.move_seed(item.job, item.url, target))
-        found = await asyncio.to_thread(decide_links, self._jobs, item, page)
+            await self.patience.ask(lambda: self.jobs.move_seed(item.job, item.url, target))
+        found = await asyncio.to_thread(decide_links, self.jobs, item, page)
         aftermath.links += found.items
         if not found.decisions:
             return
         # Count the decisions, and log them by page.
         counts = self._counts.setdefault(item.job, Counter())
         counts.update(decision.constant for _, decision in found.decisions)
-        key, value = f"{item.job} {self._name}", json.dumps(counts, sort_keys=True)
-        await self._patience.ask(
-            lambda: self._frontier.put_note(LINK_COUNTS_NOTE, key, value, now=now)
+        key, value = f"{item.job} {self.name}", json.dumps(counts, sort_keys=True)
+        await self.patience.ask(
+            lambda: self.frontier.put_note(LINK_COUNTS_NOTE, key, value, now=now)
         )
-        if self._record is not None:
-            await asyncio.to_thread(self._keep, self._record, item, found, now)
+        if self.record is not None:
+            await asyncio.to_thread(self._keep, self.record, item, found, now)
 
     def _keep(
         self, record: LinkLog, item: FrontierItem, found: LinkSelection, now: datetime
     ) -> None:
         page = summarize_links(item, found.decisions, now)
         record.write(page)
-        if self._jobs.settings_for(item.url, item.job).scope.link_decisions:
+        if self.jobs.settings_for(item.url, item.job).scope.link_decisions:
             record.write_decisions(page, found.decisions)
 
 

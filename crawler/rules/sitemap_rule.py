@@ -15,7 +15,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -62,22 +62,15 @@ class SitemapWalkResult:
             self.problems.append(f"{url[:200]}: {problem[:200]}")
 
 
+@dataclass(eq=False, repr=False)
 class SitemapWalk:
     """Walk of a host's sitemaps; `run` it once for each host."""
 
-    def __init__(
-        self,
-        fetch: FileFetcher,
-        *,
-        rest_s: float,
-        monotonic: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        """Store the dependencies; `rest_s` is the delay between two files."""
-        self._fetch = fetch
-        self._rest_s = rest_s
-        self._monotonic = monotonic
-        self._sleep = sleep
+    fetch: FileFetcher
+    _: KW_ONLY
+    rest_s: float  # between two files
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(
         self,
@@ -88,7 +81,7 @@ class SitemapWalk:
 
         `take` gets a file and at most `WALK_BATCH` of its pages, and returns how many were new.
         """
-        walked, ends = SitemapWalkResult(), self._monotonic() + TIME_LIMIT_S
+        walked, ends = SitemapWalkResult(), self.monotonic() + TIME_LIMIT_S
         beginnings = await self._beginnings(site)
         if beginnings is None:
             return SitemapWalkResult(reached=False)
@@ -96,11 +89,11 @@ class SitemapWalk:
         usual = _of(site, "/sitemap.xml")  # not announced, so it may be missing
         seen = {identity_key(url) for url, _ in waiting}
         while waiting and walked.files < FILES_LIMIT:
-            if self._monotonic() > ends:
+            if self.monotonic() > ends:
                 walked.note(site, f"its sitemaps take longer than {TIME_LIMIT_S:.0f} s")
                 break
             url, depth = waiting.popleft()
-            await self._sleep(self._rest_s)
+            await self.sleep(self.rest_s)
             file = await self._read(url, walked, quiet=url == usual)
             for start in range(0, len(file.pages), WALK_BATCH):
                 walked.added += await take(url, file.pages[start : start + WALK_BATCH])
@@ -116,12 +109,12 @@ class SitemapWalk:
         else:
             if waiting:
                 walked.note(site, f"it has more than {FILES_LIMIT} sitemaps")
-        await self._sleep(self._rest_s)  # before the next request
+        await self.sleep(self.rest_s)  # before the next request
         return walked
 
     async def _beginnings(self, site: str) -> Sequence[str] | None:
         """Return the sitemaps in robots.txt, or the default location; None: no answer."""
-        robots = await self._fetch.get(
+        robots = await self.fetch.get(
             _of(site, "/robots.txt"), limit_bytes=ROBOTS_BYTES, timeout_s=FILE_TIMEOUT_S
         )
         if not robots.status:
@@ -131,7 +124,7 @@ class SitemapWalk:
 
     async def _read(self, url: str, walked: SitemapWalkResult, *, quiet: bool) -> SitemapFile:
         """Read one file; its problem is recorded unless `quiet`, for the default location."""
-        fetched = await self._fetch.get(url, limit_bytes=BYTES_LIMIT, timeout_s=FILE_TIMEOUT_S)
+        fetched = await self.fetch.get(url, limit_bytes=BYTES_LIMIT, timeout_s=FILE_TIMEOUT_S)
         if not 200 <= fetched.status < 300:
             if not quiet:
                 walked.note(url, fetched.error or f"status {fetched.status}")
@@ -165,31 +158,22 @@ SITEMAP_NOTE = "sitemap"  # the key is the job and the host
 SITEMAPS_VALID = timedelta(days=1)
 
 
+@dataclass(eq=False, repr=False)
 class SitemapRule:
     """`VisitRule` of sitemaps; one for all workers of a process."""
 
-    def __init__(
-        self,
-        jobs: JobSettings,
-        frontier: Frontier,
-        patience: StoreRetry,
-        fetch: FileFetcher,
-        *,
-        turns: SlotAssigner,
-        clock: Clock,
-    ) -> None:
-        """Store the dependencies: `fetch` fetches the files, `turns` assigns slot keys."""
-        self._jobs = jobs
-        self._frontier = frontier
-        self._patience = patience
-        self._fetch = fetch
-        self._turns = turns
-        self._clock = clock
-        self._walking: set[str] = set()
+    jobs: JobSettings
+    frontier: Frontier
+    patience: StoreRetry
+    fetch: FileFetcher
+    _: KW_ONLY
+    turns: SlotAssigner
+    clock: Clock
+    _walking: set[str] = field(default_factory=set, init=False)
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Read the sitemaps of the seed's host, if the job uses them and no worker has read them today."""
-        job = self._jobs.job(item.job)
+        job = self.jobs.job(item.job)
         if job is None or item.hops or not job.settings.scope.sitemaps:
             return ALLOW_VISIT
         key = f"{item.job} {authority_of(item.url)}"
@@ -197,9 +181,7 @@ class SitemapRule:
             return ALLOW_VISIT
         self._walking.add(key)
         try:
-            known = await self._patience.ask(
-                lambda: self._frontier.note(SITEMAP_NOTE, key, now=now)
-            )
+            known = await self.patience.ask(lambda: self.frontier.note(SITEMAP_NOTE, key, now=now))
             if known is None:
                 await self._walk(item, key)
         finally:
@@ -212,20 +194,20 @@ class SitemapRule:
         """Do nothing."""
 
     async def _walk(self, item: FrontierItem, key: str) -> None:
-        settings = self._jobs.settings_for(item.url, item.job)
+        settings = self.jobs.settings_for(item.url, item.job)
         walk = SitemapWalk(
-            self._fetch,
+            self.fetch,
             rest_s=settings.politeness.min_delay_s,
-            monotonic=self._clock.monotonic,
+            monotonic=self.clock.monotonic,
         )
 
         async def take(file: str, pages: Sequence[SitemapUrl]) -> int:
             items = [
                 each for page in pages if (each := self._item(item, file, page.url)) is not None
             ]
-            assigned = await self._turns.assign(items)
-            result = await self._patience.ask(
-                lambda: self._frontier.add(assigned, now=self._clock.now())
+            assigned = await self.turns.assign(items)
+            result = await self.patience.ask(
+                lambda: self.frontier.add(assigned, now=self.clock.now())
             )
             return result.added
 
@@ -235,19 +217,19 @@ class SitemapRule:
         for problem in walked.problems:
             log.warning("sitemap.problem %s", problem)
         log.info("sitemap.read host=%s files=%d pages=%d", key, walked.files, walked.found)
-        value, now = json.dumps(asdict(walked), ensure_ascii=False), self._clock.now()
-        await self._patience.ask(
-            lambda: self._frontier.put_note(
+        value, now = json.dumps(asdict(walked), ensure_ascii=False), self.clock.now()
+        await self.patience.ask(
+            lambda: self.frontier.put_note(
                 SITEMAP_NOTE, key, value, now=now, until=now + SITEMAPS_VALID
             )
         )
 
     def _item(self, seed: FrontierItem, file: str, url: str) -> NewItem | None:
         """Return the page as an item; None when it does not belong to the crawl."""
-        scope = self._jobs.scope_for(url, seed.job)
+        scope = self.jobs.scope_for(url, seed.job)
         decision = scope.decide(url, hops=seed.hops + 1, hops_off=scope.extra_hops)
         if not decision.followed:
             return None
         return NewItem(
-            url, lane=self._jobs.lane(seed.job), hops=seed.hops + 1, via=file, job=seed.job
+            url, lane=self.jobs.lane(seed.job), hops=seed.hops + 1, via=file, job=seed.job
         )

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -80,33 +80,21 @@ GROWN_S = 8.0  # after which a visit has reached its memory use
 CALM_S = 60.0  # without a shortage for so long, it is over
 
 
+@dataclass(eq=False, repr=False)
 class MemoryLimit:
     """Memory limit, checked by every worker before it claims."""
 
-    def __init__(
-        self,
-        free_bytes: Callable[[], int | None],
-        visits_bytes: Callable[[], int],
-        *,
-        reserve_bytes: int,
-        clock: Clock,
-        report: Callable[[WaitStarted | WaitEnded], None],
-    ) -> None:
-        """Create the limit; unknown free memory (None) disables it.
-
-        `visits_bytes` returns the memory of the visits under way; `report` is called once when memory is
-        short, and once when there is enough again.
-        """
-        self._free_bytes = free_bytes
-        self._visits_bytes = visits_bytes
-        self._reserve_bytes = reserve_bytes
-        self._clock = clock
-        self._report = report
-        self._begun: list[float] = []
-        self._ended = asyncio.Event()
-        self._short_since: float | None = None
-        self._short_last = 0.0
-        self.visit_bytes = float(FIRST_VISIT_BYTES)
+    free_bytes: Callable[[], int | None]  # None: unknown, which disables the limit
+    visits_bytes: Callable[[], int]  # of those under way
+    _: KW_ONLY
+    reserve_bytes: int
+    clock: Clock
+    report: Callable[[WaitStarted | WaitEnded], None]
+    _begun: list[float] = field(default_factory=list, init=False)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _short_since: float | None = field(default=None, init=False)
+    _short_last: float = field(default=0.0, init=False)
+    visit_bytes: float = field(default=float(FIRST_VISIT_BYTES), init=False)
 
     def __repr__(self) -> str:
         return f"<Room [{len(self._begun)} visits, {self.visit_bytes / 1e6:.0f} MB each]>"
@@ -115,25 +103,25 @@ class MemoryLimit:
     async def take(self, stopping: asyncio.Event) -> AsyncIterator[None]:
         """Wait for memory, or until `stopping` is set, and reserve it to the end of the block."""
         while not self._suffices() and not stopping.is_set():
-            self._short_last = self._clock.monotonic()
+            self._short_last = self.clock.monotonic()
             if self._short_since is None:
                 self._short_since = self._short_last
-                free = self._free_bytes() or 0
-                self._report(
+                free = self.free_bytes() or 0
+                self.report(
                     WaitStarted(
                         "memory",
                         f"There is memory for {len(self._begun)} visits at a time:"
-                        f" {free / 1e6:,.0f} MB are free, {self._reserve_bytes / 1e6:,.0f} MB are to stay"
+                        f" {free / 1e6:,.0f} MB are free, {self.reserve_bytes / 1e6:,.0f} MB are to stay"
                         f" free, a visit takes some {self.visit_bytes / 1e6:,.0f} MB.",
                     )
                 )
             # Until a visit ends, or another process may have freed memory.
             self._ended.clear()
             await wait_for_any(self._ended, timeout_s=MEMORY_POLL_S)
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         if self._short_since is not None and began - self._short_last > CALM_S:
             since, self._short_since = self._short_since, None
-            self._report(WaitEnded("memory", began - since))
+            self.report(WaitEnded("memory", began - since))
         self._begun.append(began)
         try:
             yield
@@ -142,20 +130,20 @@ class MemoryLimit:
             self._begun.remove(began)
             self._ended.set()
             # Update the estimate by the mean of the visits under way.
-            seen = self._visits_bytes() / visits
+            seen = self.visits_bytes() / visits
             if seen > 0:
                 self.visit_bytes = max(seen, FADING * self.visit_bytes + (1 - FADING) * seen)
 
     def _suffices(self) -> bool:
         if not self._begun:
             return True
-        free = self._free_bytes()
+        free = self.free_bytes()
         if free is None:
             return True
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         # Visits that have just begun have not allocated their memory yet.
         growing = sum(now - began < GROWN_S for began in self._begun)
-        return free - self._reserve_bytes >= (growing + 1) * self.visit_bytes
+        return free - self.reserve_bytes >= (growing + 1) * self.visit_bytes
 
 
 DISK_POLL_S = 2.0
@@ -178,42 +166,36 @@ class DiskSpaceRestored:
     seconds: float
 
 
+@dataclass(eq=False, repr=False)
 class DiskLimit:
     """Disk space limit, checked by every worker before a visit; one polls while the others wait."""
 
-    def __init__(
-        self,
-        disk: DiskReserve,
-        *,
-        patience_s: float,
-        clock: Clock,
-        report: Callable[[DiskSpaceLow | DiskSpaceRestored], None],
-    ) -> None:
-        self._disk = disk
-        self._patience_s = patience_s
-        self._clock = clock
-        self._report = report
-        self._looking = asyncio.Lock()
+    disk: DiskReserve
+    _: KW_ONLY
+    patience_s: float
+    clock: Clock
+    report: Callable[[DiskSpaceLow | DiskSpaceRestored], None]
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def is_low(self) -> bool:
         """Return True when less than the reserve is free."""
-        return self._disk.free_bytes < self._disk.reserve_bytes
+        return self.disk.free_bytes < self.disk.reserve_bytes
 
     async def wait(self, stopping: asyncio.Event) -> None:
         """Wait for enough space, or `stopping`; DiskFullError when there was none within the patience."""
         async with self._looking:
             if stopping.is_set() or not self.is_low():
                 return
-            since = self._clock.monotonic()
-            wanted = int(self._disk.reserve_bytes * DISK_MARGIN)
-            if self._patience_s:
-                self._report(DiskSpaceLow(self._disk.free_bytes, wanted))
-            while self._disk.free_bytes < wanted:
-                if self._clock.monotonic() - since >= self._patience_s:
-                    self._disk.require_reserve(DISK_MARGIN)
+            since = self.clock.monotonic()
+            wanted = int(self.disk.reserve_bytes * DISK_MARGIN)
+            if self.patience_s:
+                self.report(DiskSpaceLow(self.disk.free_bytes, wanted))
+            while self.disk.free_bytes < wanted:
+                if self.clock.monotonic() - since >= self.patience_s:
+                    self.disk.require_reserve(DISK_MARGIN)
                 if await wait_for_any(stopping, timeout_s=DISK_POLL_S):
                     return
-            self._report(DiskSpaceRestored(self._clock.monotonic() - since))
+            self.report(DiskSpaceRestored(self.clock.monotonic() - since))
 
 
 REMEMBERED_HOSTS = 5
@@ -228,19 +210,19 @@ class NetworkAwayError(TransientError):
     """Network outage; see `NETWORK_AWAY`."""
 
 
+@dataclass(eq=False, repr=False)
 class NetworkMonitor:
     """Detection of network outages. `reach` opens a connection as visits do."""
 
-    def __init__(
-        self, reach: Reach, clock: Clock, report: Callable[[WaitStarted | WaitEnded], None]
-    ) -> None:
-        self._reach = reach
-        self._clock = clock
-        self._report = report
-        self._answered: dict[str, int] = {}  # host -> port, the latest last
-        self._looking = asyncio.Lock()
-        self._seen_at = float("-inf")
-        self._there = True
+    reach: Reach
+    clock: Clock
+    report: Callable[[WaitStarted | WaitEnded], None]
+    _answered: dict[str, int] = field(
+        default_factory=dict, init=False
+    )  # host -> port, the latest last
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _seen_at: float = field(default=float("-inf"), init=False)
+    _there: bool = field(default=True, init=False)
 
     async def judge(self, page: PageInfo) -> None:
         """Record a visit's result.
@@ -252,7 +234,7 @@ class NetworkMonitor:
                 self._remember(page.final_url)
         elif self._answered:
             async with self._looking:
-                if self._clock.monotonic() - self._seen_at > BELIEVED_S:
+                if self.clock.monotonic() - self._seen_at > BELIEVED_S:
                     await self._look()
                 is_there = self._there
             if not is_there:
@@ -265,12 +247,12 @@ class NetworkMonitor:
         async with self._looking:
             if not self._is_away():
                 return
-            since = self._clock.monotonic()
-            self._report(WaitStarted("network", NETWORK_AWAY))
+            since = self.clock.monotonic()
+            self.report(WaitStarted("network", NETWORK_AWAY))
             while not stopping.is_set() and not await self._look():
                 await wait_for_any(stopping, timeout_s=NETWORK_POLL_S)
             if not self._is_away():
-                self._report(WaitEnded("network", self._clock.monotonic() - since))
+                self.report(WaitEnded("network", self.clock.monotonic() - since))
 
     def _is_away(self) -> bool:
         return not self._there
@@ -278,10 +260,10 @@ class NetworkMonitor:
     async def _look(self) -> bool:
         self._there = False
         for host, port in reversed(self._answered.items()):
-            if await self._reach(host, port):
+            if await self.reach(host, port):
                 self._there = True
                 break
-        self._seen_at = self._clock.monotonic()
+        self._seen_at = self.clock.monotonic()
         return self._there
 
     def _remember(self, url: str) -> None:

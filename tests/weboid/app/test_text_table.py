@@ -15,9 +15,8 @@ from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
 from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
+from crawler.pools.cluster import PROXY_SERVICE, WORKER_SERVICE
 from crawler.status.collection_status import (
-    PROXY_SERVICE,
-    WORKER_SERVICE,
     CollectionHoldings,
     CollectionStatus,
     CopyCheckSummary,
