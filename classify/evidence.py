@@ -54,15 +54,12 @@ class PageTraits:
 
 @dataclass(frozen=True)
 class PageEvidence:
-    """All evidence of a page.
-
-    Attributes:
-        headers: of the document's response, names in lower case.
-    """
+    """All evidence of a page."""
 
     url: str
     final_url: str  # the end of redirects
     status: int | None  # HTTP status; None without a response
+    # Of the document's response, names in lower case.
     headers: Mapping[str, str] = field(default_factory=dict)
     mime: str = "text/html"
     title: str = ""

@@ -87,11 +87,7 @@ class RecordLocation:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Row of the captures index.
-
-    Attributes:
-        page_id: the page whose visit made it; None for captures made outside a visit.
-    """
+    """Row of the captures index."""
 
     url: str  # the requested URL (URI-R), or an artifact's ``urn:``
     urlkey: str  # the replay key of `url` (`core.urls.replay_key`)
@@ -102,6 +98,7 @@ class Capture:
     digest: str  # payload digest as the record spells it, ``sha256:…``
     location: RecordLocation
     original: RecordLocation | None = None  # for a revisit, the record that holds the payload
+    # The page whose visit made it; None for captures made outside a visit.
     page_id: str | None = None
     truncated: str | None = None  # the record's WARC-Truncated reason, None when whole
     login: str | None = None  # the name of the login that the visit was made with; None without one

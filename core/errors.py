@@ -36,14 +36,11 @@ class ConfigError(InputError):
 
 
 class BadUrlError(InputError):
-    """Text that is no URL that can be fetched.
-
-    Attributes:
-        reason: a short constant naming the broken rule, e.g. ``"port"`` or ``"invisible"``.
-    """
+    """Text that is no URL that can be fetched."""
 
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
+        # A short constant naming the broken rule, e.g. ``"port"`` or ``"invisible"``.
         self.reason = reason
 
 
@@ -56,15 +53,11 @@ class IndexUnavailableError(TransientError):
 
 
 class OverloadedError(TransientError):
-    """Overload.
-
-    Attributes:
-        retry_after_s: whole seconds after which to ask again.
-    """
+    """Overload."""
 
     def __init__(self, message: str, *, retry_after_s: int = 5) -> None:
         super().__init__(message)
-        self.retry_after_s = retry_after_s
+        self.retry_after_s = retry_after_s  # whole seconds after which to ask again
 
 
 class PermanentError(WeboidError):

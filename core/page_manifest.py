@@ -25,21 +25,18 @@ class VisitOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageResource:
-    """Request of the page, as seen by the browser and as recorded.
-
-    Attributes:
-        kept: ``response``, ``revisit``, ``failed``, ``blocked``, ``left-out``, or ``missing``.
-        started_ms: its start, from the visit's first request on; None when unknown.
-    """
+    """Request of the page, as seen by the browser and as recorded."""
 
     url: str  # as requested, without its fragment
     method: str = "GET"
     status: int | None = None  # HTTP status; None without a response
     mime: str = ""  # bare media type as determined by the browser
     resource_type: str = ""  # the browser's type: Document, Image, Script, …
+    # ``response``, ``revisit``, ``failed``, ``blocked``, ``left-out``, or ``missing``.
     kept: str = "response"
     reason: str = ""  # why it failed, was blocked or is missing; empty otherwise
     digest: str = ""  # payload digest of the record; empty without one
+    # Its start, from the visit's first request on; None when unknown.
     started_ms: float | None = None
     ttfb_ms: float | None = None  # from there to the end of the response's head; None without one
     duration_ms: float | None = None  # from there to its end; None when it did not end
@@ -51,17 +48,14 @@ class PageResource:
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """Link of the page, with its place.
-
-    Attributes:
-        place: the part of the page it is in: ``nav``, ``main``, ``article``, ``aside``, ``header``,
-            ``footer``, ``form``, ``dialog``; empty when it is in none.
-    """
+    """Link of the page, with its place."""
 
     url: str  # absolute, http or https, without its fragment unless that names a state (``#!``)
     text: str = ""  # its visible text, or the label of a linked image; shortened
     rel: str = ""  # its ``rel``, in lower case; empty when it has none
     kind: str = "a"  # ``a``, ``area``, ``link`` (in the head) or ``refresh``
+    # The part of the page it is in: ``nav``, ``main``, ``article``, ``aside``, ``header``,
+    # ``footer``, ``form``, ``dialog``; empty when it is in none.
     place: str = ""
     heading: str = ""  # the heading above it; shortened, empty when there is none
     visible: bool = True  # whether a reader can see it
@@ -70,15 +64,12 @@ class PageLink:
 
 @dataclass(frozen=True, slots=True)
 class PagePicture:
-    """Stored picture of the page.
-
-    Attributes:
-        cut_from: the page's height in such pixels when the picture is cut; else None.
-    """
+    """Stored picture of the page."""
 
     kind: str
     width: int  # in pixels of the picture
     height: int  # in pixels of the picture
+    # The page's height in such pixels when the picture is cut; else None.
     cut_from: int | None = None
 
 
@@ -91,11 +82,7 @@ class DeviceType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PageScreen:
-    """Screen that a page was rendered on, so that its copy can be rendered on the same.
-
-    Attributes:
-        language: the Accept-Language that the browser sent; empty when that was not recorded.
-    """
+    """Screen that a page was rendered on, so that its copy can be rendered on the same."""
 
     width: int = 1280  # of the viewport, in CSS pixels
     height: int = 800  # of the viewport, in CSS pixels
@@ -104,19 +91,17 @@ class PageScreen:
     colour_scheme: str = "light"  # value of prefers-color-scheme
     reduced_motion: bool = False  # whether prefers-reduced-motion was set
     css: str = ""  # rules applied for the page's pictures only, such as those that hide a banner
+    # The Accept-Language that the browser sent; empty when that was not recorded.
     language: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingResource:
-    """Resource that the page requested and that its visit did not record.
-
-    Attributes:
-        kept: result of the second request, as `PageResource.kept`; empty when there was none.
-    """
+    """Resource that the page requested and that its visit did not record."""
 
     url: str  # without its fragment
     reason: str  # why it is missing: a constant, and its detail after a colon
+    # Result of the second request, as `PageResource.kept`; empty when there was none.
     kept: str = ""
 
 
@@ -134,12 +119,9 @@ class PageBehaviour:
 
 @dataclass(frozen=True, slots=True)
 class PlayerMedia:
-    """Media of a page's player.
+    """Media of a page's player."""
 
-    Attributes:
-        urls: of the media: files, and playlists of segments, all recorded in the same visit.
-    """
-
+    # Of the media: files, and playlists of segments, all recorded in the same visit.
     urls: tuple[str, ...] = ()
     extractor: str = ""  # the yt-dlp extractor that matched the page
     identifier: str = ""  # the media's name at its site
@@ -154,28 +136,7 @@ class PlayerMedia:
 
 @dataclass(frozen=True, slots=True)
 class PageInfo:
-    """Manifest of one page.
-
-    Attributes:
-        links: the same and those of its head, each with its place; the first so many.
-        settled: seconds of the step ``settle`` by cause of the wait; ``quiet`` is the time without
-            any.
-        tls_verified: False when the final document's certificate did not verify; None for http.
-        text_digest: of the visible text, ignoring white space; without text, of the document's
-            payload; empty when neither was stored. Equal digests mean no visible change.
-        facts: statements of the page about itself, for citations; see `core.page_facts`.
-        favicon: URL of the page's icon, which is recorded like any resource; empty when it has
-            none.
-        page_class: the page's class; `PageClass.UNJUDGED` when it was not classified.
-        class_evidence: evidence for the class, a sentence each; empty for a page that is ok.
-        true_type: the final document's sniffed media type where it differs from its header; else
-            the header's.
-        format: the short format name for citations of a type that is no page; empty for pages.
-        refetched: resources that were fetched again, with the result.
-        tried: forbidden actions of the page, by kind, with their number: ``popup``, ….
-        screen: the screen that it was rendered on; None when it was not rendered, or by a version
-            that did not record it.
-    """
+    """Manifest of one page."""
 
     page_id: str  # the page's identifier, in every record of the visit as WARC-Page-ID
     url: str
@@ -193,30 +154,45 @@ class PageInfo:
     artifacts: tuple[str, ...] = ()  # kinds of the stored artifacts
     outlinks: tuple[str, ...] = ()  # absolute URLs that the page links to
     timings: dict[str, float] | None = None  # seconds by step
+    # Seconds of the step ``settle`` by cause of the wait; ``quiet`` is the time without any.
     settled: dict[str, float] | None = None
     restless: tuple[str, ...] = ()  # causes that did not settle within the limit, by the same names
     console: tuple[str, ...] = ()  # error lines the page printed, shortened
     redirects: tuple[str, ...] = ()  # URLs passed on the way to `final_url`
+    # False when the final document's certificate did not verify; None for http.
     tls_verified: bool | None = None
+    # Of the visible text, ignoring white space; without text, of the document's payload; empty when
+    # neither was stored. Equal digests mean no visible change.
     text_digest: str = ""
     behaviours: tuple[PageBehaviour, ...] = ()
+    # Statements of the page about itself, for citations; see `core.page_facts`.
     facts: tuple[PageFact, ...] = ()
+    # The same and those of its head, each with its place; the first so many.
     links: tuple[PageLink, ...] = ()
     pictures: tuple[PagePicture, ...] = ()  # the stored pictures, with their sizes
+    # URL of the page's icon, which is recorded like any resource; empty when it has none.
     favicon: str = ""
     notes: tuple[str, ...] = ()  # defects of artifacts, a sentence each
+    # The page's class; `PageClass.UNJUDGED` when it was not classified.
     page_class: PageClass = PageClass.UNJUDGED
     class_score: float = 0.0  # confidence in the class, from 0 to 1
+    # Evidence for the class, a sentence each; empty for a page that is ok.
     class_evidence: tuple[str, ...] = ()
     login: str = ""  # the name of the login that the page was visited with; empty without
+    # The final document's sniffed media type where it differs from its header; else the header's.
     true_type: str = ""
+    # The short format name for citations of a type that is no page; empty for pages.
     format: str = ""
     size: int = 0  # bytes of its payload as received, content coding included
     filename: str = ""  # the file name of a download (RFC 6266); empty otherwise
+    # Resources that were fetched again, with the result.
     refetched: tuple[MissingResource, ...] = ()
     missing: tuple[MissingResource, ...] = ()  # resources that stay missing
+    # Forbidden actions of the page, by kind, with their number: ``popup``, ….
     tried: dict[str, int] | None = None
     media: PlayerMedia | None = None  # the media of its player; None when none was searched for
+    # The screen that it was rendered on; None when it was not rendered, or by a version that did
+    # not record it.
     screen: PageScreen | None = None
     stored: str = str(DEFAULT_STORED_LEVEL)  # the stored level (`core.config.stored_level`)
     left_out: int = 0  # number of requests not recorded because of that; they are not missing

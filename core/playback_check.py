@@ -55,38 +55,31 @@ class VerdictSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LostPart:
-    """Resource that was recorded at capture and is missing or different at playback.
-
-    Attributes:
-        reason: a constant, and its detail after a colon: ``status: 404``, ``digest``, ``missing``.
-    """
+    """Resource that was recorded at capture and is missing or different at playback."""
 
     url: str  # as the page requested it
+    # A constant, and its detail after a colon: ``status: 404``, ``digest``, ``missing``.
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlaybackCheck:
-    """Check of one page at one level. Scores go from 0 (different) to 1 (equal); None: not compared.
-
-    Attributes:
-        engine: versions of the playback and comparison code: results of different engines are not
-            comparable.
-        picture: share of the picture that is still drawn (`qa.compare.picture_comparison`).
-        resources: share of the resources that are present (`qa.compare.resource_comparison`).
-    """
+    """Check of one page at one level. Scores go from 0 (different) to 1 (equal); None: not compared."""
 
     page_id: str  # of the page that was checked
     url: str  # its URL, as it was requested
     captured_at: str  # WARC-Date of its visit
     level: str  # the checked playback level (`playback.access.levels`)
     checked_at: str  # WARC-Date of the check
+    # Versions of the playback and comparison code: results of different engines are not comparable.
     engine: str
     verdict: QaVerdict
     judge: VerdictSource = VerdictSource.MACHINE
     score: float | None = None  # the least of the following
+    # Share of the picture that is still drawn (`qa.compare.picture_comparison`).
     picture: float | None = None
     text: float | None = None  # share of the text that is present (`qa.compare.text_comparison`)
+    # Share of the resources that are present (`qa.compare.resource_comparison`).
     resources: float | None = None
     faults: tuple[PlaybackFault, ...] = ()
     lost: tuple[LostPart, ...] = ()  # the missing resources; the first `MOST_LOST`

@@ -18,13 +18,10 @@ _PREFIXES = (b"http", b"icy")
 
 @dataclass(frozen=True, slots=True)
 class LenientHead:
-    """Parsed head.
-
-    Attributes:
-        headers: (name in lower case, value), in order; values as Latin-1, byte for byte.
-    """
+    """Parsed head."""
 
     status: int  # the number as sent, in any range
+    # (name in lower case, value), in order; values as Latin-1, byte for byte.
     headers: tuple[tuple[str, str], ...] = field(default=())
 
     def all(self, name: str) -> list[str]:

@@ -26,28 +26,20 @@ _OTHER_FILES = 200  # databases, WARCs, pipes of child processes, static files
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Bounds on the connections of one server.
+    """Bounds on the connections of one server."""
 
-    Attributes:
-        connections: at once. Beyond that the one that has waited longest for a request is closed; when
-            all are being answered, new requests get 503.
-        per_peer: of them, for one address; None where a reverse proxy stands before the server.
-        head_s: time for a request's head, from the connection's begin or the last answer's end.
-        stall_s: time in which a reader must take what is buffered for it.
-    """
-
+    # At once. Beyond that the one that has waited longest for a request is closed; when all are
+    # being answered, new requests get 503.
     connections: int
+    # Of them, for one address; None where a reverse proxy stands before the server.
     per_peer: int | None = None
+    # Time for a request's head, from the connection's begin or the last answer's end.
     head_s: float = 20.0
-    stall_s: float = 30.0
+    stall_s: float = 30.0  # time in which a reader must take what is buffered for it
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn with `ConnectionLimits`, which leaves signals to its caller unless asked to handle them.
-
-    Attributes:
-        listening: set once it listens.
-    """
+    """uvicorn with `ConnectionLimits`, which leaves signals to its caller unless asked to handle them."""
 
     def __init__(
         self,
@@ -72,7 +64,7 @@ class HttpServer(uvicorn.Server):
             **options,
         )
         super().__init__(config)
-        self.listening = asyncio.Event()
+        self.listening = asyncio.Event()  # set once it listens
         self._on_ready = on_ready
         self._signals = signals
 
@@ -136,13 +128,10 @@ def connection_limit(most: int, *, files_each: int = 1) -> int:
 
 @dataclass
 class _ConnectionSet:
-    """Open connections of one server.
-
-    Attributes:
-        waiting: those with an incomplete request or none; the longest waiting first.
-    """
+    """Open connections of one server."""
 
     limits: ConnectionLimits
+    # Those with an incomplete request or none; the longest waiting first.
     waiting: "dict[_HttpConnection, None]" = field(default_factory=dict)
     all: "set[_HttpConnection]" = field(default_factory=set)
 

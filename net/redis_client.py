@@ -37,17 +37,13 @@ class RedisFault(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RedisClientOptions:
-    """Options of a caller.
+    """Options of a caller."""
 
-    Attributes:
-        package: package of the scripts: its folder ``lua``, whose ``common.lua`` is prepended to each.
-        as_error: creates the error to raise from the fault and the server's or library's message.
-        answer_timeout_s: time limit of one answer.
-    """
-
+    # Package of the scripts: its folder ``lua``, whose ``common.lua`` is prepended to each.
     package: str
+    # Creates the error to raise from the fault and the server's or library's message.
     as_error: Callable[[RedisFault, str], WeboidError]
-    answer_timeout_s: float = ANSWER_TIMEOUT_S
+    answer_timeout_s: float = ANSWER_TIMEOUT_S  # time limit of one answer
 
 
 class RedisClient:

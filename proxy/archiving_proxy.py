@@ -44,18 +44,7 @@ LOOPBACK = ListenAddress()
 
 
 class ArchivingProxy(WarcProxy):  # type: ignore[misc]
-    """Proxy server for browsers. Run `serve_forever` in a thread, then `shutdown` and `close`.
-
-    Attributes:
-        reached_at: host and port at which browsers reach it.
-        leaving: event; once set, no new visit is opened.
-        visits: registry of open visits.
-        limits: limits on received bytes.
-        disk: disk reserve of the collection.
-        open_handlers: handlers of the open browser connections.
-        archivist: writer of the records.
-        ca: certificate authority for the origins' host names.
-    """
+    """Proxy server for browsers. Run `serve_forever` in a thread, then `shutdown` and `close`."""
 
     daemon_threads = True
     server_address: tuple[str, int]
@@ -106,7 +95,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
             hand_over=self.archivist.hand_over,
             now_ms=now_ms,
         )
-        self.leaving = False
+        self.leaving = False  # event; once set, no new visit is opened
         self.address_family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
         try:
             HTTPServer.__init__(self, (listen.host, listen.port), ArchivingHandler)
@@ -114,6 +103,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
             raise UnavailableError(
                 f"The proxy cannot listen on {listen.host} port {listen.port}: {error}."
             ) from error
+        # Host and port at which browsers reach it.
         self.reached_at = (listen.advertise or self.server_address[0], self.server_address[1])
         self.keep_from(self.server_address)
 

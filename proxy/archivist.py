@@ -90,11 +90,7 @@ EXIT_DISK = 74  # sysexits.h: EX_IOERR
 
 
 class Archivist:
-    """Owner of the process's WARC files and its index connection. Thread-safe; `close` it.
-
-    Attributes:
-        taken: number of exchanges accepted so far.
-    """
+    """Owner of the process's WARC files and its index connection. Thread-safe; `close` it."""
 
     def __init__(
         self,
@@ -127,7 +123,7 @@ class Archivist:
         )
         self._jobs: deque[Job] = deque()
         self._backlog = 0  # bytes
-        self.taken = 0
+        self.taken = 0  # number of exchanges accepted so far
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._arrived = threading.Event()  # there is something to do

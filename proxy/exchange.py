@@ -84,14 +84,7 @@ MAX_INTERIM = 20  # responses with 1xx before the one that counts
 
 @dataclass(slots=True)
 class RecordedExchange:
-    """Finished exchange, ready to be written.
-
-    Attributes:
-        payload: running SHA-256 of the body without its transfer coding; None when the coding was
-            broken or cut short, so that the payload is undefined.
-        body: running SHA-256 of the body as received; the same object when it has no coding, None
-            after a head that other readers end elsewhere, which changes what they take for payload.
-    """
+    """Finished exchange, ready to be written."""
 
     entry: RequestLogEntry
     visit: VisitSession
@@ -99,7 +92,11 @@ class RecordedExchange:
     head: ResponseHead  # the response's head; likewise
     spool: BodySpool  # the response's body as received
     block: Any  # running SHA-256 of head and body
+    # Running SHA-256 of the body without its transfer coding; None when the coding was broken or
+    # cut short, so that the payload is undefined.
     payload: Any
+    # Running SHA-256 of the body as received; the same object when it has no coding, None after a
+    # head that other readers end elsewhere, which changes what they take for payload.
     body: Any
     payload_size: int  # bytes of the body without its transfer coding
 
@@ -132,19 +129,10 @@ class NoResponseError(Exception):
 
 
 class Exchange:
-    """One request in flight. `run` does all of it; `cut` ends it from another thread.
+    """One request in flight. `run` does all of it; `cut` ends it from another thread."""
 
-    Attributes:
-        visit: the visit it belongs to.
-        awaited: whether the seal of the visit waits for it.
-        ranged: whether the browser asked for a range that is the whole, and the origin for the
-            whole.
-        location: the redirect's target; empty for other responses.
-        sent_to: the origin and the request, once it was built.
-        switches: whether the origin may switch protocols (RFC 9110, 7.8); a seal does not wait
-            for such a connection, which has no natural end.
-    """
-
+    # Whether the origin may switch protocols (RFC 9110, 7.8); a seal does not wait for such a
+    # connection, which has no natural end.
     switches: ClassVar[bool] = False
 
     def __init__(
@@ -157,12 +145,14 @@ class Exchange:
         awaited: bool = False,
     ) -> None:
         self.url = url
-        self.awaited = awaited
+        self.awaited = awaited  # whether the seal of the visit waits for it
+        # Whether the browser asked for a range that is the whole, and the origin for the whole.
         self.ranged = False
-        self.location = ""
+        self.location = ""  # the redirect's target; empty for other responses
+        # The origin and the request, once it was built.
         self.sent_to: tuple[Origin, bytes] | None = None
         self._tools = tools
-        self.visit = visit
+        self.visit = visit  # the visit it belongs to
         self._started = tools.monotonic()
         self.entry = RequestLogEntry(url=url, method=method, started_ms=tools.now_ms())
         self._connection: OriginConnection | None = None

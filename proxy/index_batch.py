@@ -27,20 +27,13 @@ LAST_PAUSE_S = 2.0
 
 @dataclass(slots=True)
 class IndexBatch:
-    """Index changes of one batch of records.
-
-    Attributes:
-        rows: capture rows.
-        pages: pages whose manifests are among the records.
-        qualities: results of the checks whose records are among them.
-        originals: payloads that the records introduce.
-        ends: file name -> bytes that the index covers after this batch.
-    """
+    """Index changes of one batch of records."""
 
     rows: list[CaptureRow] = field(default_factory=list)
     pages: list[PageInfo] = field(default_factory=list)
     qualities: list[QualityRow] = field(default_factory=list)
     originals: dict[PayloadKey, OriginalRecord] = field(default_factory=dict)
+    # File name -> bytes that the index covers after this batch.
     ends: dict[str, int] = field(default_factory=dict)
 
     def write(self, index: CaptureIndex) -> None:
@@ -55,12 +48,7 @@ class IndexBatch:
 
 
 class IndexBacklog:
-    """Availability of the index and rows not yet written to it. For use from one thread.
-
-    Attributes:
-        lost: the error that exhausted the patience; None while the index answers or patience is
-            left.
-    """
+    """Availability of the index and rows not yet written to it. For use from one thread."""
 
     def __init__(
         self,
@@ -75,6 +63,7 @@ class IndexBacklog:
         self._owed: IndexBatch | None = None
         self._since: float | None = None
         self._pauses = ExponentialBackoff(FIRST_PAUSE_S, LAST_PAUSE_S)
+        # The error that exhausted the patience; None while the index answers or patience is left.
         self.lost: IndexUnavailableError | None = None
 
     @property

@@ -20,25 +20,20 @@ class RequestOutcome(StrEnum):
 
 @dataclass(slots=True)
 class RequestLogEntry:
-    """Log entry of one request. Filled in by the exchange; final after the seal.
-
-    Attributes:
-        reason: cause of a failure, block or truncation: a constant, and its detail after a colon.
-        status: the origin's; None without a response. Never a status made by the proxy.
-        tls_error: verification error of the certificate; empty when it verified, or for plain http.
-        identified: the payload's media type by its first bytes (`core.mime_sniffer.sniff`); empty
-            when unknown.
-    """
+    """Log entry of one request. Filled in by the exchange; final after the seal."""
 
     url: str  # as requested; no fragment, no credentials
     method: str
     started_ms: int
     kept: RequestOutcome = RequestOutcome.FAILED
+    # Cause of a failure, block or truncation: a constant, and its detail after a colon.
     reason: str = ""
+    # The origin's; None without a response. Never a status made by the proxy.
     status: int | None = None
     mime: str = ""
     digest: str = ""  # WARC-Payload-Digest of its record
     truncated: str = ""  # WARC-Truncated of its record (WARC/1.1, 5.13); empty when whole
+    # Verification error of the certificate; empty when it verified, or for plain http.
     tls_error: str = ""
     tls_version: str = ""  # as negotiated with the origin, e.g. ``TLSv1.3``; empty for plain http.
     tls_cipher: str = ""
@@ -48,6 +43,7 @@ class RequestLogEntry:
     filename: str = ""
     offset: int = 0
     length: int = 0
+    # The payload's media type by its first bytes (`core.mime_sniffer.sniff`); empty when unknown.
     identified: str = ""
     payload_bytes: int = 0  # the payload's size, in its content coding if it has one
     again: str = ""  # reason for a repeated request, after the browser's; empty for all others

@@ -37,19 +37,16 @@ class OriginConnection:
     """One open connection to an origin; owned by one exchange at a time.
 
     Its owner must give it back or close it in every case: until then it counts against the limit.
-
-    Attributes:
-        tls: negotiated TLS parameters; empty values for plain http.
-        reused: whether it has served an earlier exchange, so that a close without a response is
-            expected.
     """
 
     sock: socket.socket
     origin: Origin
     remote_ip: str  # the origin's address; empty when only an upstream proxy knows it
+    # Negotiated TLS parameters; empty values for plain http.
     tls: TlsFacts = field(default_factory=TlsFacts)
     via: UpstreamProxy | None = None
     absolute: bool = False  # whether requests are in absolute form, because `via` is an HTTP proxy
+    # Whether it has served an earlier exchange, so that a close without a response is expected.
     reused: bool = False
     idle_since: float = 0.0
     poller: "select.poll | None" = None

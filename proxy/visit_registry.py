@@ -22,14 +22,11 @@ UNANSWERED_BYTES = 65_536  # of one
 
 
 class AbortableRequest(Protocol):
-    """Request in flight that can be cut from another thread.
-
-    Attributes:
-        switches: whether it has no natural end, so that a seal cuts it without a grace period.
-    """
+    """Request in flight that can be cut from another thread."""
 
     url: str
     awaited: bool  # whether a seal waits for it as for the page itself
+    # Whether it has no natural end, so that a seal cuts it without a grace period.
     switches: ClassVar[bool]
 
     def cut(self, reason: str) -> None:
@@ -41,19 +38,6 @@ class VisitSession:
     """Visit of one page on the proxy's side: requests in flight and finished entries.
 
     Thread-safe. `begin` and `end` frame each exchange; `seal` waits for them.
-
-    Attributes:
-        headers: added to each request, replacing the browser's headers of the same name.
-        login: the name of the login used; empty without. With a login, session secrets are left out
-            of its records (`proxy.redaction`).
-        strict_tls: certificates of its origins must verify.
-        stored: the stored level; excluded responses are not fetched, or only until their type is
-            known.
-        received: bytes received from origins.
-        refused: number of requests over the limit, which are not logged one by one.
-        first_headers: of its first GET, names in lower case, names, values.
-        unanswered: requests without a complete response, by URL, with their origin.
-        failure: cause of the failure of the whole visit; None when it did not fail.
     """
 
     def __init__(  # noqa: PLR0913 each is one fact of the visit
@@ -69,18 +53,24 @@ class VisitSession:
     ) -> None:
         self.page_id = page_id
         self.bucket = bucket
+        # Added to each request, replacing the browser's headers of the same name.
         self.headers = headers
+        # The name of the login used; empty without. With a login, session secrets are left out of
+        # its records (`proxy.redaction`).
         self.login = login
-        self.strict_tls = strict_tls
+        self.strict_tls = strict_tls  # certificates of its origins must verify
+        # The stored level; excluded responses are not fetched, or only until their type is known.
         self.stored = stored
-        self.received = 0
-        self.refused = 0
-        self.first_headers: Headers = ()
+        self.received = 0  # bytes received from origins
+        self.refused = 0  # number of requests over the limit, which are not logged one by one
+        self.first_headers: Headers = ()  # of its first GET, names in lower case, names, values
+        # Requests without a complete response, by URL, with their origin.
         self.unanswered: dict[str, tuple[Origin, bytes]] = {}
         self._limit_requests = limit_requests
         self.username = secrets.token_hex(8)
         self.password = secrets.token_hex(16)
         self.entries: list[RequestLogEntry] = []
+        # Cause of the failure of the whole visit; None when it did not fail.
         self.failure: WeboidError | None = None
         self._in_flight: set[AbortableRequest] = set()
         self._fetched_whole: set[str] = set()

@@ -35,14 +35,11 @@ CLOSED_SUFFIX = ".warc.gz"
 
 @dataclass(slots=True)
 class ChecksumList:
-    """Content of SHA256SUMS.
+    """Content of SHA256SUMS."""
 
-    Attributes:
-        by_name: a file's SHA-256 in hexadecimal; of several lines for one file the first.
-        bad: numbers of lines that are malformed or contradict an earlier one.
-    """
-
+    # A file's SHA-256 in hexadecimal; of several lines for one file the first.
     by_name: dict[str, str] = field(default_factory=dict)
+    # Numbers of lines that are malformed or contradict an earlier one.
     bad: list[int] = field(default_factory=list)
 
 

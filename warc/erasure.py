@@ -66,15 +66,12 @@ class ErasedRecord:
 
 @dataclass(slots=True)
 class ErasurePlan:
-    """Planned changes to one WARC.
-
-    Attributes:
-        moves: (old offset, old length, new length) of each erased record, in order.
-    """
+    """Planned changes to one WARC."""
 
     filename: str
     size: int
     sha256: str
+    # (old offset, old length, new length) of each erased record, in order.
     moves: list[tuple[int, int, int]] = field(default_factory=list)
     erased: list[ErasedRecord] = field(default_factory=list)
 

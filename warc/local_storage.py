@@ -37,6 +37,17 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold an exclusive lock (flock) on a folder against other processes during the block."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def replace_file(path: Path, data: str | bytes, *, mode: int = 0o666) -> None:
     """Write the file as a whole, durably: a reader, and a crash, sees the old content or the new.
 

@@ -46,11 +46,7 @@ class RecoveryOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WarcRecovery:
-    """Recovery of one interrupted WARC.
-
-    Attributes:
-        kept_in: path in the collection of the data cut or set aside; empty when there is none.
-    """
+    """Recovery of one interrupted WARC."""
 
     filename: str  # its final name
     fate: RecoveryOutcome
@@ -59,6 +55,7 @@ class WarcRecovery:
     lost_bytes: int = 0  # acknowledged bytes that cannot be read
     lost_records: int = 0  # index rows removed because of that
     damaged: tuple[int, ...] = ()  # offsets of acknowledged bytes that cannot be read
+    # Path in the collection of the data cut or set aside; empty when there is none.
     kept_in: str = ""
     reason: str = ""
 
@@ -100,16 +97,13 @@ class WarcRecovery:
 
 @dataclass(slots=True)
 class InterruptedWarc:
-    """Interrupted WARC under examination.
-
-    Attributes:
-        damage: (start, end) of spans without a record.
-    """
+    """Interrupted WARC under examination."""
 
     path: Path
     covered: int  # bytes that the index covers, which were acknowledged
     size: int = 0
     keep: int = 0  # length to keep
+    # (start, end) of spans without a record.
     damage: list[tuple[int, int]] = field(default_factory=list)
     torn: bool = False  # whether the last of these is an unfinished record
     why: str = ""  # problem at the first of these

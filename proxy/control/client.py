@@ -52,29 +52,22 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True)
 class RequestLogSnapshot:
-    """Request log of a visit in progress.
+    """Request log of a visit in progress."""
 
-    Attributes:
-        entries: finished requests with the fields of `proxy.request_log.BRIEF_FIELDS`; `kept` is
-            not final yet.
-    """
-
+    # Finished requests with the fields of `proxy.request_log.BRIEF_FIELDS`; `kept` is not final
+    # yet.
     entries: list[RequestLogEntry]
     in_flight: frozenset[str]  # the URLs of the others
 
 
 class ProxyVisit:
-    """One visit at the proxy. Created by `ProxyClient.visit`, which also ends it.
-
-    Attributes:
-        credentials: for the visit's browser context.
-        refused: set by the seal: number of requests beyond the limit, which have no log entry.
-    """
+    """One visit at the proxy. Created by `ProxyClient.visit`, which also ends it."""
 
     def __init__(self, connection: "_ControlConnection", credentials: VisitCredentials) -> None:
         self._connection = connection
+        # Set by the seal: number of requests beyond the limit, which have no log entry.
         self.refused = 0
-        self.credentials = credentials
+        self.credentials = credentials  # for the visit's browser context
 
     async def write(
         self, artifacts: Sequence[NewArtifact], *, document: str, date: datetime

@@ -42,12 +42,10 @@ class PayloadIndex(Protocol):
     """Dedup index as seen by one process. For use from one thread; `close` it.
 
     All methods but `settle`, `release` and `close` raise DedupUnavailableError if it does not answer.
-
-    Attributes:
-        shared: whether other processes may see an original before the captures index transaction in
-            which it was settled is committed. Then its record must not be rolled back any more.
     """
 
+    # Whether other processes may see an original before the captures index transaction in which it
+    # was settled is committed. Then its record must not be rolled back any more.
     shared: bool
 
     def check(self) -> None:

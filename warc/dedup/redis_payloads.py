@@ -58,16 +58,12 @@ def dedup_server(address: RedisAddress) -> RedisClient:
 
 
 class ClaimOwner:
-    """Name of this process, and its lock file. `close` it when its claims are released.
-
-    Attributes:
-        name: sixteen characters, never used again.
-        about: machine and process, for people who inspect the index.
-    """
+    """Name of this process, and its lock file. `close` it when its claims are released."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.name = secrets.token_hex(8)
+        self.name = secrets.token_hex(8)  # sixteen characters, never used again
+        # Machine and process, for people who inspect the index.
         self.about = f"{socket.gethostname()} {os.getpid()}"
         self._path = folder / self.name
         unlocked = folder / f".{self.name}"

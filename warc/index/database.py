@@ -24,12 +24,7 @@ INDEX_URL = "WEBOID_DATABASE"  # environment variable with the index address, fo
 
 
 class IndexDatabase(Protocol):
-    """Captures index opened for reading. Thread-safe unless noted; `close` it.
-
-    Attributes:
-        joined_first: SQL that joins to each row of `asked` the first pages that match ``{where}``,
-            which contains an ORDER BY and a LIMIT.
-    """
+    """Captures index opened for reading. Thread-safe unless noted; `close` it."""
 
     shared: bool  # whether it is a server, so that queries may have to wait
     has_key: str  # SQL condition: the row's urlkey is `key`; see `key_values`
@@ -38,6 +33,8 @@ class IndexDatabase(Protocol):
     in_range: str  # SQL condition: `low` <= urlkey < `high`; see `warc.index.queries`
     by_key: tuple[str, ...]  # ORDER BY terms for urlkey order that an index supports
     asked: str  # table of many look-ups, made from the value `asked` (`lookup_value`)
+    # SQL that joins to each row of `asked` the first pages that match ``{where}``, which contains
+    # an ORDER BY and a LIMIT.
     joined_first: str
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:

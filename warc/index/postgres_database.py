@@ -95,7 +95,12 @@ class PostgresDatabase:
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                     if isinstance(error, errors.QueryCanceled):  # it was slow, not broken
                         raise
-            return self._ask(self._connected(), query, values)
+            connection = psycopg.connect(self._conninfo, autocommit=True, row_factory=dict_row)
+            with self._lock:
+                if self._watching is None:
+                    self._watching = threading.Thread(target=self._watch, daemon=True)
+                    self._watching.start()
+            return self._ask(connection, query, values)
         except (psycopg.Error, OSError) as error:
             words = error_words(error, self._address.password)
             raise TransientError(
@@ -115,14 +120,6 @@ class PostgresDatabase:
     def _kept(self) -> _Connection | None:
         with self._lock:
             return self._idle.pop() if self._idle else None
-
-    def _connected(self) -> _Connection:
-        connection = psycopg.connect(self._conninfo, autocommit=True, row_factory=dict_row)
-        with self._lock:
-            if self._watching is None:
-                self._watching = threading.Thread(target=self._watch, daemon=True)
-                self._watching.start()
-        return connection
 
     def _ask(
         self, connection: _Connection, query: str, values: Mapping[str, Any]

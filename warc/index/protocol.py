@@ -207,12 +207,10 @@ class CaptureIndex(ABC):
     Queries are thread-safe; a transaction belongs to one thread. Outside of `transaction` each
     method is a transaction of its own. Every method of a `shared` index raises
     IndexUnavailableError while its server does not answer.
-
-    Attributes:
-        shared: whether several machines write it, through a server. Its transactions do not block
-            others, so they claim nothing, and a commit may report failure although it was done.
     """
 
+    # Whether several machines write it, through a server. Its transactions do not block others, so
+    # they claim nothing, and a commit may report failure although it was done.
     shared: ClassVar[bool]
 
     @abstractmethod

@@ -27,14 +27,10 @@ LOCK_PAUSE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class IndexRenewal:
-    """Resources for rebuilding an index.
-
-    Attributes:
-        covered: bytes that the old one covers, by file, for any version; empty when it cannot be
-            read.
-    """
+    """Resources for rebuilding an index."""
 
     index: CaptureIndex  # the fresh one
+    # Bytes that the old one covers, by file, for any version; empty when it cannot be read.
     covered: Mapping[str, int]
     publish: Callable[[], None]  # replaces the old index by the fresh one; no writes may follow
 
