@@ -22,7 +22,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-from core.config.database_urls import parse_index_url
+from core.config.database_urls import is_frozen, parse_index_url
 from core.errors import TransientError
 from core.layout import Layout
 
@@ -232,7 +232,9 @@ class SqliteDecisionStore:
             return None
         if self._reader is None or identity != self._opened:
             self._close()
-            self._reader = self._open_reader()
+            # Without locks SQLite can only read files declared immutable: changes are detected here.
+            self._is_frozen = is_frozen(self._path)
+            self._reader = self._open("?mode=ro&immutable=1" if self._is_frozen else "?mode=ro")
             self._opened = self._identity()
         return self._reader
 
@@ -245,20 +247,6 @@ class SqliteDecisionStore:
             return (found.st_dev, found.st_ino)
         log = self._path.with_name(f"{self._path.name}-wal")
         return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, log.exists())
-
-    def _open_reader(self) -> sqlite3.Connection:
-        self._is_frozen = False
-        try:
-            return self._open("?mode=ro")
-        except sqlite3.OperationalError:
-            log = self._path.with_name(f"{self._path.name}-wal")
-            if log.exists():
-                raise
-        # SQLite's locks need a file that cannot be created here; without them it can only read
-        # files declared immutable, so changes are detected here.
-        connection = self._open("?mode=ro&immutable=1")
-        self._is_frozen = True
-        return connection
 
     def _open_writer(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)

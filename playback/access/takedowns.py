@@ -65,7 +65,6 @@ class TakedownSubject:
     url: str  # its URL; for an artifact the ``urn:``, which stands for the URL within it
     timestamp: str = ""  # capture time, 14 digits
     digest: str = ""  # payload digest; empty when unknown
-    page_id: str = ""  # page it was captured for; empty when unknown
 
 
 @dataclass(frozen=True, slots=True)

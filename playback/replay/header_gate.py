@@ -14,10 +14,11 @@ from functools import lru_cache
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from playback.replay.request_head import LONGEST_TARGET
 from playback.replay.sanitizer.media_sniffer import FONT_TYPES
+from playback.url_paths import LONGEST_URL
 
 Headers = list[tuple[str, str]]
+LONGEST_TARGET = LONGEST_URL + 512
 
 _LOG = logging.getLogger(__name__)
 

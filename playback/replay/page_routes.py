@@ -17,7 +17,7 @@ from playback.access.threat_lists import ListEffect, ListHit
 from playback.media_types import HTML_TYPES, IMAGE_TYPES, PDF, READ_TYPES, TEXT_TYPES
 from playback.replay.capture_lookup import FoundPage
 from playback.replay.replay_context import ReplayContext, decode_text, first_playable, limit_level
-from playback.replay.resource_routes import DownloadRoutes, download_type
+from playback.replay.resource_routes import download_type, offer_download
 from playback.replay.responses import HTML, NEVER, ReplayResponse, Request, missing, redirect
 from playback.replay.sanitizer.html_document import (
     NO_IMAGES,
@@ -75,19 +75,15 @@ def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], 
     if error is not None:
         parts = [f"<p>{escape(error)} The file itself is kept as it was served.</p>"]
     else:
-        parts = [f"<p>{_summary(facts, has_pictures=picture is not None)}</p>"]
+        count, shown = facts["count"], len(facts["pages"])
+        pages = "1 page" if count == 1 else f"{count:,} pages"
+        how = "as pictures with their text" if picture is not None else "as text"
+        rest = f" The first {shown:,} are shown; the others are in the file."
+        parts = [f"<p>PDF, {pages}, shown {how}.{'' if shown == count else rest}</p>"]
         for number, page in enumerate(facts["pages"], 1):
             parts.append(_page(number, page, picture))
     head = f"<style>{_STYLE}</style>" if picture else f"{NO_IMAGES}<style>{_STYLE}</style>"
     return document_frame(title, head, "".join(parts), has_viewport=True)
-
-
-def _summary(facts: Mapping[str, Any], *, has_pictures: bool) -> str:
-    count, shown = facts["count"], len(facts["pages"])
-    pages = "1 page" if count == 1 else f"{count:,} pages"
-    how = "as pictures with their text" if has_pictures else "as text"
-    rest = "" if shown == count else f" The first {shown:,} are shown; the others are in the file."
-    return f"PDF, {pages}, shown {how}.{rest}"
 
 
 def _page(number: int, page: Mapping[str, Any], picture: Callable[[int], str] | None) -> str:
@@ -109,7 +105,6 @@ class PageRoutes:
 
     def __init__(self, context: ReplayContext) -> None:
         self._context = context
-        self._downloads = DownloadRoutes(context)
 
     def very_page(self, request: Request) -> ReplayResponse:
         """Answer with the exact capture of the timestamp, also one that is not offered to readers."""
@@ -159,16 +154,7 @@ class PageRoutes:
             text = self._context.index.artifact(page, ArtifactKind.TEXT)
             if text is not None:
                 # The page's visible text, as the browser that archived it gave it.
-                capture = text
-                title = page.final_url
-
-                def make() -> bytes:
-                    payload = self._context.archive.load(
-                        capture, limit=self._context.limits.text_bytes
-                    )
-                    return reading_document(decode_text(payload), title).encode(errors="replace")
-
-                return self._context.made_answer(request, capture, HTML, make)
+                return self._text(request, text, reading_document, page.final_url)
         dom = self._context.index.artifact(page, ArtifactKind.DOM)
         if dom is not None:
             return self._document(
@@ -234,15 +220,19 @@ class PageRoutes:
             request, capture, HTML, lambda: self._context.make(prepare)
         )
 
+    def _text(
+        self, request: Request, capture: Capture, document: Callable[[str, str], str], title: str
+    ) -> ReplayResponse:
+        def make() -> bytes:
+            payload = self._context.archive.load(capture, limit=self._context.limits.text_bytes)
+            return document(decode_text(payload), title).encode(errors="replace")
+
+        return self._context.made_answer(request, capture, HTML, make)
+
     def _other_document(self, request: Request, capture: Capture, level: Level) -> ReplayResponse:
         """Answer with a main resource that is not HTML: image, text, PDF or download."""
         if capture.mime in TEXT_TYPES:
-
-            def make() -> bytes:
-                payload = self._context.archive.load(capture, limit=self._context.limits.text_bytes)
-                return text_document(decode_text(payload), capture.url).encode(errors="replace")
-
-            return self._context.made_answer(request, capture, HTML, make)
+            return self._text(request, capture, text_document, capture.url)
         if capture.mime == PDF:
             return self._pdf(request, capture, level)
         if not level.covers(Level.IMAGES):
@@ -251,7 +241,7 @@ class PageRoutes:
             address = replace(request.memento, modifier=MementoModifier.IMAGE, url=capture.url)
             body = image_document(memento_path(address), capture.url).encode()
             return request.answer(capture, HTML, lambda: body)
-        offered = self._downloads.offer(request, capture)
+        offered = offer_download(self._context, request, capture)
         if offered is not None:
             return offered
         return missing("Captures of this type are kept, but not shown.")
@@ -300,5 +290,5 @@ class PageRoutes:
         urls = (capture.url,) if page is None else (page.url, page.final_url)
         if not rules.of_page(urls, wiki).covers(Level.IMAGES):
             return missing("Files are not handed out at this level.")
-        offered = self._downloads.offer(request, capture)
+        offered = offer_download(self._context, request, capture)
         return offered or missing("There is no file to hand out at this address.")

@@ -2,8 +2,7 @@
 
 Archived content can attack the program that unpacks it, so the scanner reads it through this process.
 A request is a line of JSON that names a record; the answer is a line of JSON with the sizes of the
-bodies, then the bodies. Only closed or open WARCs inside ``archive/`` are opened (P-20), and memory use
-is bounded by the limit of the request.
+bodies, then the bodies. Memory use is bounded by the limit of the request.
 
     > {"filename": "…", "offset": 0, "length": 99, "url": "https://…", "type": "response", "limit": 25000000}
     < {"sizes": [812, 411]}           the content, then the body as it is stored where that differs
@@ -28,21 +27,18 @@ def main() -> None:
     """Answer requests on stdin until it ends; the only argument is the collection."""
     layout = Layout(Path(sys.argv[1]))
     for line in sys.stdin.buffer:
-        bodies, error = _answered(layout, json.loads(line))
-        head = {"error": error} if error else {"sizes": [len(body) for body in bodies]}
+        bodies: list[bytes] = []
+        try:
+            bodies = read_bodies(layout, json.loads(line))
+            head: dict[str, Any] = {"sizes": [len(body) for body in bodies]}
+        except BodyTooLargeError:
+            head = {"error": TOO_LARGE}
+        except PermanentError as error:
+            head = {"error": f"unreadable: {error}"}
+        except Exception as error:  # noqa: BLE001 archived bytes may provoke any error
+            head = {"error": f"unreadable: {type(error).__name__}: {error}"}
         sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + b"".join(bodies))
         sys.stdout.buffer.flush()
-
-
-def _answered(layout: Layout, asked: dict[str, Any]) -> tuple[list[bytes], str]:
-    try:
-        return read_bodies(layout, asked), ""
-    except BodyTooLargeError:
-        return [], TOO_LARGE
-    except PermanentError as error:
-        return [], f"unreadable: {error}"
-    except Exception as error:  # noqa: BLE001 archived bytes may provoke any error
-        return [], f"unreadable: {type(error).__name__}: {error}"
 
 
 def read_bodies(layout: Layout, asked: dict[str, Any]) -> list[bytes]:
@@ -55,20 +51,6 @@ def read_bodies(layout: Layout, asked: dict[str, Any]) -> list[bytes]:
         PermanentError: the record is missing, damaged, or not the requested one.
     """
     limit = int(asked["limit"])
-    stored, codings = _read(layout, asked, limit)
-    if not codings:
-        return [stored]
-    try:
-        content = decode_blocks(iter([stored]), codings, limit=limit)
-    except BodyTooLargeError:
-        raise
-    except PermanentError:
-        return [stored]
-    return [content] if content == stored else [content, stored]
-
-
-def _read(layout: Layout, asked: dict[str, Any], limit: int) -> tuple[bytes, str]:
-    """Return the body as stored, without chunked encoding, and its content codings."""
     place = asked["filename"], int(asked["offset"]), int(asked["length"])
     with open_record(layout.archive, *place) as record:
         target = record.warc.get("warc-target-uri").strip("<>")
@@ -79,7 +61,16 @@ def _read(layout: Layout, asked: dict[str, Any], limit: int) -> tuple[bytes, str
             codings = record.http.get("content-encoding")
             if record.http.get("transfer-encoding").lower() == "chunked":
                 content = dechunked(content)
-        return decode_blocks(content, "", limit=limit), codings
+        stored = decode_blocks(content, "", limit=limit)
+    if not codings:
+        return [stored]
+    try:
+        decoded = decode_blocks(iter([stored]), codings, limit=limit)
+    except BodyTooLargeError:
+        raise
+    except PermanentError:
+        return [stored]
+    return [decoded] if decoded == stored else [decoded, stored]
 
 
 if __name__ == "__main__":

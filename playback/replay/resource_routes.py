@@ -114,53 +114,47 @@ def download_type(head: bytes) -> str | None:
     return None
 
 
-class DownloadRoutes:
-    """Downloads of captured files."""
+def offer_download(
+    context: ReplayContext, request: Request, capture: Capture
+) -> ReplayResponse | None:
+    """Return the capture as a download, or the requested range; None when it is not offered.
 
-    def __init__(self, context: ReplayContext) -> None:
-        self._context = context
-
-    def offer(self, request: Request, capture: Capture) -> ReplayResponse | None:
-        """Return the capture as a download, or the requested range; None when it is not offered.
-
-        Raises:
-            TakenDownError: it must not be sent, e.g. because it was not scanned yet.
-            PermanentError: it cannot be read, or is too large.
-        """
-        self._context.permits.download(capture)
-        if (known := request.unchanged(capture, PDF)) is not None:
-            return known
-        with ExitStack() as opened:
-            limits = self._context.limits
-            part = opened.enter_context(
-                self._context.archive.open(capture, limit=limits.download_bytes)
-            )
-            if part.size is None:
-                body = self._context.archive.load(capture, limit=limits.pdf_bytes).body
-                size, blocks = len(body), iter([body])
-            else:
-                size, blocks = part.size, part.blocks
-            head = next(blocks, b"")
-            kind = download_type(head)
-            if kind is None:
-                return None
-            try:
-                span = parse_range(request.range, request.if_range, request.etag(capture), size)
-            except UnsatisfiableRangeError:
-                status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
-                headers = (*_named(request, kind), ("Content-Range", f"bytes */{size}"))
-                return ReplayResponse(status, kind, b"", headers)
-            first, end = span or (0, size)
-            # The record stays open until the last byte has left.
-            sent = _cut(chain([head], blocks), first, end)
-            content = BodyStream(end - first, sent, opened.pop_all().close)
-        more = _named(request, kind)
-        if span is not None:
-            more += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
-        headers = request.answer(capture, kind, bytes, *more).headers
-        return ReplayResponse(
-            HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK, kind, content, headers
-        )
+    Raises:
+        TakenDownError: it must not be sent, e.g. because it was not scanned yet.
+        PermanentError: it cannot be read, or is too large.
+    """
+    context.permits.download(capture)
+    if (known := request.unchanged(capture, PDF)) is not None:
+        return known
+    with ExitStack() as opened:
+        limits = context.limits
+        part = opened.enter_context(context.archive.open(capture, limit=limits.download_bytes))
+        if part.size is None:
+            body = context.archive.load(capture, limit=limits.pdf_bytes).body
+            size, blocks = len(body), iter([body])
+        else:
+            size, blocks = part.size, part.blocks
+        head = next(blocks, b"")
+        kind = download_type(head)
+        if kind is None:
+            return None
+        try:
+            span = parse_range(request.range, request.if_range, request.etag(capture), size)
+        except UnsatisfiableRangeError:
+            status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+            headers = (*_named(request, kind), ("Content-Range", f"bytes */{size}"))
+            return ReplayResponse(status, kind, b"", headers)
+        first, end = span or (0, size)
+        # The record stays open until the last byte has left.
+        sent = _cut(chain([head], blocks), first, end)
+        content = BodyStream(end - first, sent, opened.pop_all().close)
+    more = _named(request, kind)
+    if span is not None:
+        more += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
+    headers = request.answer(capture, kind, bytes, *more).headers
+    return ReplayResponse(
+        HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK, kind, content, headers
+    )
 
 
 def _named(request: Request, kind: str) -> Headers:

@@ -394,7 +394,7 @@ class PageStore:
         place = self._place(page, uri) if uri is not None else None
         if place is None or self._permits is None:
             return place
-        subject = TakedownSubject(place.url, page.timestamp, place.digest, page.page_id)
+        subject = TakedownSubject(place.url, page.timestamp, place.digest)
         return place if self._permits.subject(subject) is None else None
 
     def document(self, page: CapturedPage) -> RecordPlace | None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import PermanentError
-from playback.replay.request_head import BadRequestHeadError, parse_head
+from playback.replay.replay_server import BadRequestHeadError, parse_head
 from playback.replay.resource_routes import UnsatisfiableRangeError, parse_range
 from tests.support.examples import examples
 from warc.record_reader import LONGEST_HEAD, Record, dechunked, read_record

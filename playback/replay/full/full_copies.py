@@ -37,11 +37,11 @@ from playback.replay.full.full_gate import (
     dispatch_by_host,
     plain_answer,
 )
-from playback.replay.full.module_rewriter import STATIC_PATH
 from playback.replay.full.text_rewriter import (
     PAGE_MODIFIER,
     SCRIPT_MODIFIERS,
     SCRIPT_TYPES,
+    STATIC_PATH,
     RewriteJob,
     WombatJob,
     kind_of,

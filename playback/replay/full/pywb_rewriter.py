@@ -6,7 +6,7 @@ from pywb.rewrite.cookie_rewriter import RemoveAllCookiesRewriter
 from pywb.rewrite.default_rewriter import DefaultRewriter
 from pywb.rewrite.html_rewriter import HTMLRewriter
 
-from playback.replay.full.module_rewriter import (
+from playback.replay.full.text_rewriter import (
     MODULE_PATH,
     rewrite_dynamic_imports,
     rewrite_import_map,

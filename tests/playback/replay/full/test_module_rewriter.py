@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from playback.replay.full.module_rewriter import (
+from playback.replay.full.text_rewriter import (
     is_module,
     rewrite_dynamic_imports,
     rewrite_import_map,
