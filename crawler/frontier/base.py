@@ -46,7 +46,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
-from typing import Protocol, Self
+from typing import Protocol, Self, TypedDict, Unpack
 
 CLOCK_SLACK = timedelta(seconds=60)
 # For leases and waits, whose limits depend on settings: other processes may have other settings.
@@ -222,6 +222,17 @@ class MinuteCounts:
     bytes: int
 
 
+class HostUse(TypedDict, total=False):
+    """Use of a host by a visit.
+
+    A zero delay means that the host received no request: its delay, failures and statistics stay as
+    they are.
+    """
+
+    duration: timedelta | None  # how long it was kept busy; None: since the claim
+    delay: timedelta | None  # from `now` on; None: `politeness.host_delay` of the duration
+
+
 class Frontier(Protocol):
     """Frontier protocol; every implementation passes the same tests.
 
@@ -229,10 +240,7 @@ class Frontier(Protocol):
     ran out and the item was claimed again, the old holder is refused and nothing changes. A lease that
     ran out without another claim is still the holder's.
 
-    These methods also record how the host was used: `duration` is how long it was kept busy (None:
-    since the claim); `delay` is its delay from `now` on (None: `politeness.host_delay` of the
-    duration). A zero delay means that the host received no request: its delay, failures and
-    statistics stay as they are.
+    These methods also record how the host was used (`HostUse`).
 
     Raises:
         TransientError: the store is busy, or does not answer for the moment; the call may be repeated
@@ -264,17 +272,16 @@ class Frontier(Protocol):
     def renew(self, item: FrontierItem, *, now: datetime) -> bool:
         """Renew the claim's lease from `now`; False when the claim is lost: stop work."""
 
-    def complete(  # noqa: PLR0913 each is a fact of its own
+    def complete(
         self,
         item: FrontierItem,
         *,
         now: datetime,
         outcome: str,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
         stored_bytes: int = 0,
         due: datetime | None = None,
         memo: str = "",
+        **use: Unpack[HostUse],
     ) -> bool:
         """Mark the item done; False, and nothing changed, when the claim is lost.
 
@@ -288,8 +295,7 @@ class Frontier(Protocol):
         now: datetime,
         reason: str,
         not_before: datetime | None = None,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
+        **use: Unpack[HostUse],
     ) -> ItemState | None:
         """Queue the item for a later attempt; mark it dead when no attempts are left.
 
@@ -298,42 +304,19 @@ class Frontier(Protocol):
         """
 
     def fail(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
+        self, item: FrontierItem, *, now: datetime, reason: str, **use: Unpack[HostUse]
     ) -> bool:
         """Mark the item dead at once; False when the claim is lost."""
-        return self._bury(
-            item, ItemState.DEAD, now=now, reason=reason, duration=duration, delay=delay
-        )
+        return self._bury(item, ItemState.DEAD, now, reason, use)
 
     def skip(
-        self,
-        item: FrontierItem,
-        *,
-        now: datetime,
-        reason: str,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
+        self, item: FrontierItem, *, now: datetime, reason: str, **use: Unpack[HostUse]
     ) -> bool:
         """Mark the item skipped, with the reason; False when the claim is lost."""
-        return self._bury(
-            item, ItemState.SKIPPED, now=now, reason=reason, duration=duration, delay=delay
-        )
+        return self._bury(item, ItemState.SKIPPED, now, reason, use)
 
     def _bury(
-        self,
-        item: FrontierItem,
-        state: ItemState,
-        *,
-        now: datetime,
-        reason: str,
-        duration: timedelta | None,
-        delay: timedelta | None,
+        self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse
     ) -> bool:
         """See `fail` and `skip`."""
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from core.config.database_urls import RedisAddress
 from core.config.settings import FrontierSettings, PolitenessSettings
@@ -25,6 +25,7 @@ from crawler.frontier.base import (
     HostBlock,
     HostOrder,
     HostReport,
+    HostUse,
     ItemRecord,
     ItemState,
     JobCounts,
@@ -121,21 +122,20 @@ class RedisFrontier(Frontier):
         identity = redis_codec.identity_of(item.url)
         return bool(self._store.ask("renew", item.token, identity, now_ms))
 
-    def complete(  # noqa: PLR0913 each is a fact of its own
+    def complete(
         self,
         item: FrontierItem,
         *,
         now: datetime,
         outcome: str,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
         stored_bytes: int = 0,
         due: datetime | None = None,
         memo: str = "",
+        **use: Unpack[HostUse],
     ) -> bool:
         """See `Frontier.complete`."""
         how = outcome, stored_bytes, self._up(due, now), memo
-        return bool(self._end("complete", item, now, duration, delay, *how))
+        return bool(self._end("complete", item, now, use, *how))
 
     def retry(
         self,
@@ -144,26 +144,17 @@ class RedisFrontier(Frontier):
         now: datetime,
         reason: str,
         not_before: datetime | None = None,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
+        **use: Unpack[HostUse],
     ) -> ItemState | None:
         """See `Frontier.retry`."""
         waits = round(self._settings.retry_delay_s * 1e6), LONGEST_RETRY // _MICROSECOND
         how = reason, self._not_before(not_before, now), *waits, self._settings.attempts
-        return redis_codec.STATES.get(self._end("retry", item, now, duration, delay, *how))
+        return redis_codec.STATES.get(self._end("retry", item, now, use, *how))
 
     def _bury(
-        self,
-        item: FrontierItem,
-        state: ItemState,
-        *,
-        now: datetime,
-        reason: str,
-        duration: timedelta | None,
-        delay: timedelta | None,
+        self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse
     ) -> bool:
-        code = redis_codec.CODES[state]
-        return bool(self._end("bury", item, now, duration, delay, code, reason))
+        return bool(self._end("bury", item, now, use, redis_codec.CODES[state], reason))
 
     def release(
         self,
@@ -175,7 +166,7 @@ class RedisFrontier(Frontier):
     ) -> bool:
         """See `Frontier.release`."""
         how = reason, self._not_before(not_before, now)
-        return bool(self._end("release", item, now, None, None, *how))
+        return bool(self._end("release", item, now, {}, *how))
 
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
         """See `Frontier.discard`. A thousand URLs are one transaction."""
@@ -404,17 +395,10 @@ class RedisFrontier(Frontier):
         latest = now + longest_wait(self._politeness)
         return self._up(None if moment is None else min(moment, latest), now)
 
-    def _end(
-        self,
-        verb: str,
-        item: FrontierItem,
-        now: datetime,
-        duration: timedelta | None,
-        delay: timedelta | None,
-        *how: object,
-    ) -> Any:
+    def _end(self, verb: str, item: FrontierItem, now: datetime, use: HostUse, *how: object) -> Any:
         """End the item's claim with a script; return its answer."""
         claim = item.token, redis_codec.identity_of(item.url)
+        duration, delay = use.get("duration"), use.get("delay")
         took = None if duration is None else duration // _MICROSECOND
         rest = None if delay is None else max(delay // _MICROSECOND, 0)
         visit = unix_microseconds(now + self._clock.offset(now)), took, rest

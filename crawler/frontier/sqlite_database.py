@@ -21,8 +21,6 @@ orders    orders of operators for all workers.
 notes     notes shared between workers.
 """
 
-import fcntl
-import os
 import sqlite3
 import threading
 from collections import Counter
@@ -39,6 +37,7 @@ from core.errors import (
     UnavailableError,
 )
 from crawler.frontier.base import ItemState
+from warc.local_storage import locked_folder
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = 0x77656266  # "webf"
@@ -223,7 +222,10 @@ class FrontierDatabase:
         with self._mapped():
             self._db = _connect(path)
         try:
-            with self._mapped(), _alone_in(path.parent):
+            with (
+                self._mapped(),
+                locked_folder(path.parent),
+            ):  # SQLite does not wait for a journal mode
                 if self._is_empty():
                     self._db.execute("PRAGMA journal_mode = WAL")
                     self._db.execute("BEGIN IMMEDIATE")
@@ -314,17 +316,6 @@ class FrontierDatabase:
             if code == sqlite3.SQLITE_FULL:
                 raise DiskFullError(f"{self._path} cannot grow: {error}.") from error
             raise UnavailableError(f"{self._path} cannot be used: {error}.") from error
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Lock the folder against other processes: SQLite does not wait to change a journal's mode."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

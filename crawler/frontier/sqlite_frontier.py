@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
+from typing import Unpack
 from uuid import UUID, uuid4
 
 from core.config.settings import FrontierSettings, PolitenessSettings
@@ -23,6 +24,7 @@ from crawler.frontier.base import (
     HostBlock,
     HostOrder,
     HostReport,
+    HostUse,
     ItemRecord,
     ItemState,
     JobCounts,
@@ -32,7 +34,7 @@ from crawler.frontier.base import (
 )
 from crawler.frontier.politeness import host_retry_at, longest_back_off, retry_at
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase
-from crawler.frontier.transitions import HostUsage, Offer, Transitions, rest_limit_ms
+from crawler.frontier.transitions import Offer, Transitions, rest_limit_ms
 
 # What one note tidies up at most: more than it adds, so that no more than a few lie about.
 _NOTES_TIDIED = 8
@@ -139,24 +141,23 @@ class SqliteFrontier(Frontier):
             )
         return True
 
-    def complete(  # noqa: PLR0913 each is a fact of its own
+    def complete(
         self,
         item: FrontierItem,
         *,
         now: datetime,
         outcome: str,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
         stored_bytes: int = 0,
         due: datetime | None = None,
         memo: str = "",
+        **use: Unpack[HostUse],
     ) -> bool:
         """See `Frontier.complete`."""
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
                 return False
-            moves.finish(held, HostUsage(duration, delay, stored_bytes), completed=True)
+            moves.finish(held, use, completed=True, stored_bytes=stored_bytes)
             moves.end(held, ItemState.DONE, outcome)
             moves.changes.stored(held.job_id, stored_bytes)
             if memo != item.memo:
@@ -175,8 +176,7 @@ class SqliteFrontier(Frontier):
         now: datetime,
         reason: str,
         not_before: datetime | None = None,
-        duration: timedelta | None = None,
-        delay: timedelta | None = None,
+        **use: Unpack[HostUse],
     ) -> ItemState | None:
         """See `Frontier.retry`."""
         with self._moving(now) as moves:
@@ -184,7 +184,7 @@ class SqliteFrontier(Frontier):
             if held is None:
                 return None
             failures = held.failures + 1
-            moves.finish(held, HostUsage(duration, delay))
+            moves.finish(held, use)
             moves.log_attempt(held, "retry", reason)
             moves.db.execute("UPDATE items SET failures = ? WHERE seq = ?", (failures, held.seq))
             if failures >= self._settings.attempts:
@@ -194,20 +194,13 @@ class SqliteFrontier(Frontier):
         return ItemState.QUEUED
 
     def _bury(
-        self,
-        item: FrontierItem,
-        state: ItemState,
-        *,
-        now: datetime,
-        reason: str,
-        duration: timedelta | None,
-        delay: timedelta | None,
+        self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse
     ) -> bool:
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
                 return False
-            moves.finish(held, HostUsage(duration, delay))
+            moves.finish(held, use)
             if state is ItemState.DEAD:
                 moves.log_attempt(held, "fail", reason)
             moves.end(held, state, reason)
@@ -226,7 +219,7 @@ class SqliteFrontier(Frontier):
             held = moves.held(item)
             if held is None:
                 return False
-            moves.free(held, HostUsage(delay=timedelta(0)), now)
+            moves.free(held, {"delay": timedelta(0)}, now)
             if reason:
                 moves.log_attempt(held, "release", reason)
             moves.requeue(held, not_before)

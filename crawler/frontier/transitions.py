@@ -13,7 +13,15 @@ from core.errors import InvariantError
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds, unix_milliseconds_ceil
 from crawler.frontier import host_slots, item_rows
-from crawler.frontier.base import CLOCK_MARGIN, CLOCK_SLACK, FrontierItem, ItemState, Lane, NewItem
+from crawler.frontier.base import (
+    CLOCK_MARGIN,
+    CLOCK_SLACK,
+    FrontierItem,
+    HostUse,
+    ItemState,
+    Lane,
+    NewItem,
+)
 from crawler.frontier.host_slots import HostSlot, epoch_of, lane_order
 from crawler.frontier.politeness import host_delay, longest_back_off, longest_rest, longest_wait
 from crawler.frontier.sqlite_database import CountChanges
@@ -62,14 +70,6 @@ SELECT c.token, c.seq, i.id, i.host_id, i.job_id, i.lane, i.place, c.worker, c.c
        c.renewed_ms, i.attempts, i.failures
 FROM claims AS c JOIN items AS i ON i.seq = c.seq
 """
-
-
-class HostUsage(NamedTuple):
-    """Use of a host by a visit; see `Frontier`."""
-
-    duration: timedelta | None = None
-    delay: timedelta | None = None
-    stored_bytes: int = 0
 
 
 def rest_limit_ms(politeness: PolitenessSettings) -> int:
@@ -284,17 +284,19 @@ class Transitions:
 
     # Ending
 
-    def finish(self, held: ClaimRow, usage: HostUsage, *, completed: bool = False) -> None:
+    def finish(
+        self, held: ClaimRow, use: HostUse, *, completed: bool = False, stored_bytes: int = 0
+    ) -> None:
         """End a claim that counts as an attempt; add the visit to the host's statistics."""
-        took = self.free(held, usage, self.now, answered=completed)
+        took = self.free(held, use, self.now, answered=completed)
         if took is not None:
             host_slots.count_visit(
-                self.db, held.host_id, took, done=int(completed), stored_bytes=usage.stored_bytes
+                self.db, held.host_id, took, done=int(completed), stored_bytes=stored_bytes
             )
         self._count_attempt(held.seq)
 
     def free(
-        self, held: ClaimRow, usage: HostUsage, finished: datetime, *, answered: bool = False
+        self, held: ClaimRow, use: HostUse, finished: datetime, *, answered: bool = False
     ) -> timedelta | None:
         """End a claim: void its token, delay its host.
 
@@ -303,11 +305,13 @@ class Transitions:
         slot = host_slots.slot_by_id(self.db, held.host_id)
         freed = slot.freed()
         took = None
-        if usage.delay is None or usage.delay > timedelta(0):
-            took = usage.duration
+        delay = use.get("delay")
+        if delay is None or delay > timedelta(0):
+            took = use.get("duration")
             if took is None:
                 took = finished - to_moment(held.claimed_ms)
-            delay = host_delay(took, self._politeness) if usage.delay is None else usage.delay
+            if delay is None:
+                delay = host_delay(took, self._politeness)
             freed = self._rested(freed, finished + min(delay, longest_rest(self._politeness)))
             if answered and (freed.refusals or freed.down_ms):
                 freed = freed.answered()
@@ -410,7 +414,7 @@ class Transitions:
         ).fetchall()
         for held in map(ClaimRow._make, rows):
             # The host was last asked when its worker last gave a sign of life.
-            self.free(held, HostUsage(), to_moment(min(held.renewed_ms, self.now_ms)))
+            self.free(held, {}, to_moment(min(held.renewed_ms, self.now_ms)))
             self._count_attempt(held.seq)
             self.log_attempt(held, "expired", "the worker gave no sign of life")
             if held.attempts + 1 >= CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1):

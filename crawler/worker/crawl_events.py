@@ -13,12 +13,10 @@ for appending, so several processes may share a log on one machine, and no rotat
 line.
 """
 
-import contextlib
-import fcntl
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,6 +37,7 @@ from crawler.pools.resource_pool import ResourcePool
 from crawler.worker.backpressure import DiskSpaceLow, DiskSpaceRestored
 from net.backoff import WaitEnded, WaitStarted
 from warc.index.protocol import CaptureIndex
+from warc.local_storage import locked_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +255,7 @@ def rotate_crawl_log(
     Raises UnavailableError if it cannot be read or renamed.
     """
     try:
-        with _locked(path.parent):
+        with locked_folder(path.parent):
             if not path.exists() or (only is not None and not _is_at(only, path)):
                 return None
             if older and _began_at(path) >= warc_date(now):
@@ -279,16 +278,6 @@ def _began_at(path: Path) -> str:
         return str(json.loads(line)["time"])
     except (ValueError, KeyError, TypeError):
         return ""
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def crawl_log_line(event: Event, *, now: datetime) -> dict[str, Any] | None:
