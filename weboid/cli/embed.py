@@ -69,7 +69,6 @@ _FRONT_OPTIONS: dict[str, Any] = {
         "Offer the copy next to every link, to dead ones, or never (classes and attributes only).",
         type=click.Choice([str(each) for each in CopyDisplay]),
         default=str(CopyDisplay.ALWAYS),
-        show_default=True,
     ),
     "timeout_s": option(
         "Seconds to wait for the front.  [default: 1 for a proxy, 30 for files]",
@@ -371,23 +370,18 @@ def proxy_command(
         "The wiki as it is reached from here: http://127.0.0.1:8080.", required=True, metavar="URL"
     ),
     listen: str = option(
-        "Where to listen; port 0: a free one.",
-        default="127.0.0.1:8081",
-        show_default=True,
-        metavar="HOST:PORT",
+        "Where to listen; port 0: a free one.", default="127.0.0.1:8081", metavar="HOST:PORT"
     ),
     options: dict[str, Any] = option_dict(_MARKING_OPTIONS),
     host: str = option(
         "The host that the wiki is asked for: the reader's, or its own.",
         type=click.Choice(["keep", "upstream"]),
         default="keep",
-        show_default=True,
     ),
     private: str = option(
         "Pages made for one reader (Authorization, Set-Cookie): leave them, or ask about their links.",
         type=click.Choice([str(each) for each in PrivatePages]),
         default=str(PrivatePages.SKIP),
-        show_default=True,
     ),
     behind: tuple[str, ...] = option(
         "A reverse proxy whose X-Forwarded-* is believed; may be given several times.",
@@ -402,14 +396,12 @@ def proxy_command(
         "Larger pages pass as they are.",
         type=click.FloatRange(0.01, 256),
         default=PAGE_LIMIT_BYTES / (1 << 20),
-        show_default=True,
     ),
     patience_s: float = option(
         "Pages that take more seconds to come pass as they are.",
         "--patience",
         type=click.FloatRange(0.1, 600),
         default=BODY_WAIT_S,
-        show_default=True,
     ),
 ) -> None:
     """Run a reverse proxy before a wiki of any engine, and mark the links of its pages.

@@ -143,9 +143,7 @@ FROM captures WHERE id > :after AND {_CAPTURES} ORDER BY id LIMIT :limit
 def push_command(
     *,
     url: str = argument("cdx+http://HOST/NAME"),
-    batch: int = option(
-        "Captures a request.", type=click.IntRange(1, 100_000), default=2_000, show_default=True
-    ),
+    batch: int = option("Captures a request.", type=click.IntRange(1, 100_000), default=2_000),
     everything: bool = option(
         "Start from the beginning: send captures again that were sent before.", "--all"
     ),

@@ -72,14 +72,9 @@ def add_command(
         "--format",
         type=click.Choice(["hex", "binary", "urls"]),
         default="hex",
-        show_default=True,
     ),
     bytes_each: int = option(
-        "Bytes of a prefix, with --format binary.",
-        "--width",
-        type=click.IntRange(4, 32),
-        default=4,
-        show_default=True,
+        "Bytes of a prefix, with --format binary.", "--width", type=click.IntRange(4, 32), default=4
     ),
     warn: bool = option("Show the copy together with the notice, not behind it."),
     reason: str = option("What is on the list, for readers.", default=""),
@@ -288,29 +283,25 @@ def scan_group(
     clamd: str = option(
         "Where clamd listens: unix:/path, or host:port.",
         default=DEFAULT_ADDRESS,
-        show_default=True,
         envvar=VARIABLE,
         show_envvar=True,
         metavar="ADDRESS",
     ),
     watch: bool = option("Go on: scan what comes, and all when signatures change."),
-    every: str = option("Polling interval, with --watch.", default="10s", show_default=True),
+    every: str = option("Polling interval, with --watch.", default="10s"),
     again: bool = option("Also what has a verdict of these very signatures."),
-    jobs: int = option("At once.", type=click.IntRange(1, 64), default=2, show_default=True),
+    jobs: int = option("At once.", type=click.IntRange(1, 64), default=2),
     max_bytes: int = option(
         "The largest payload to scan; not more than clamd's StreamMaxLength and MaxFileSize.",
         type=click.IntRange(1),
         default=MOST_BYTES,
-        show_default=True,
     ),
     signatures: Path | None = option(
         "clamd's database folder: signatures of your own count towards their version, too.",
         type=click.Path(exists=True, file_okay=False, path_type=Path),
     ),
     settle: str = option(
-        "How long clamd may take to read --signatures that have changed.",
-        default="15m",
-        show_default=True,
+        "How long clamd may take to read --signatures that have changed.", default="15m"
     ),
     output: Output = OUTPUT,
 ) -> int:

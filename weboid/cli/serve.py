@@ -115,8 +115,8 @@ def command(
     *,
     stores: CollectionStores = STORES,
     frontier_url: str = FRONTIER,
-    host: str = option("Address to listen on.", default="127.0.0.1", show_default=True),
-    port: int = option("The pages' port; 0: a free one.", default=8080, show_default=True),
+    host: str = option("Address to listen on.", default="127.0.0.1"),
+    port: int = option("The pages' port; 0: a free one.", default=8080),
     replay_port: int | None = SERVE_OPTIONS["replay_port"],
     origin: str = SERVE_OPTIONS["origin"],
     replay_origin: str = SERVE_OPTIONS["replay_origin"],
@@ -129,11 +129,10 @@ def command(
         "Processes that play copies back.  [default: one a core, 4 at most]",
         type=click.IntRange(0, 64),
         default=0,
+        show_default=False,
     ),
     language: str = option(
-        "The pages' language for browsers that ask for none that there is.",
-        default=SOURCE,
-        show_default=True,
+        "The pages' language for browsers that ask for none that there is.", default=SOURCE
     ),
     captures_index: str = option(
         "An OutbackCDX collection with more captures: cdx+http://host:8080/name.",
@@ -145,7 +144,6 @@ def command(
         "Downloads that were not scanned: served, or withheld.",
         type=click.Choice([str(each) for each in UnscannedPolicy]),
         default=str(UnscannedPolicy.ALLOW),
-        show_default=True,
     ),
     full: bool = option("Copies may run their scripts where the level is `full`."),
     full_origin: str = option(
@@ -156,7 +154,6 @@ def command(
         "How far from its page a picture or style sheet may be captured.",
         type=click.FloatRange(min=0),
         default=30.0,
-        show_default=True,
     ),
     fonts: bool = option("Copies load the fonts that were captured with their pages."),
     show_logins: bool = option(
@@ -166,14 +163,12 @@ def command(
         "What search engines may list: nothing, or the pages around the copies; copies never.",
         type=click.Choice([each.value for each in SearchIndexing]),
         default=SearchIndexing.NONE.value,
-        show_default=True,
     ),
     cdx_hosts: bool = option("Let CDX queries ask for whole hosts and domains."),
     links_reports: int = option(
         "Reports about links that all readers together may send on a day; 0: they send none.",
         type=click.IntRange(min=0),
         default=LinksSettings().reports_per_day,
-        show_default=True,
     ),
     scan: bool = SCAN,
     no_replay: bool = option("Start no replay: another one serves the copies."),

@@ -101,15 +101,11 @@ def proxy_command(
     shared: SharedStores = SHARED,
     secret: ClusterSecret = SECRET,
     listen: str = option(
-        "Where browsers come; port 0: a free one.",
-        default="127.0.0.1:8000",
-        show_default=True,
-        metavar="HOST:PORT",
+        "Where browsers come; port 0: a free one.", default="127.0.0.1:8000", metavar="HOST:PORT"
     ),
     control: str = option(
         "Where workers give orders; port 0: a free one.",
         default="127.0.0.1:8001",
-        show_default=True,
         metavar="HOST:PORT",
     ),
     advertise: str = option(
@@ -120,7 +116,6 @@ def proxy_command(
     drain: float = option(
         "Seconds that visits in progress may take after a stop signal.",
         default=90.0,
-        show_default=True,
         type=click.FloatRange(0, 86_400),
     ),
     output: Output = OUTPUT,

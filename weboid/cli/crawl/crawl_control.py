@@ -40,7 +40,9 @@ def pause_command(
     *,
     where: CommandTarget = TARGET,
     output: Output = OUTPUT,
-    reason: str = option("What `status` shows.", default="paused by an operator"),
+    reason: str = option(
+        "What `status` shows.", default="paused by an operator", show_default=False
+    ),
     wait: bool = _WAIT_OPTION,
 ) -> None:
     """Pause the crawl; pages in progress finish.
@@ -153,7 +155,7 @@ def hosts(
         slowest="Longest visits first.",
         blocked="Only hosts that are left alone.",
     ),
-    limit: int = option(type=click.IntRange(1, 10_000), default=20, show_default=True),
+    limit: int = option(type=click.IntRange(1, 10_000), default=20),
     where: CommandTarget = TARGET,
     output: Output = OUTPUT,
 ) -> None:
@@ -194,7 +196,9 @@ def pause_host_command(
     until: datetime | None = option(
         "2026-12-31, or with T18:00 (UTC).", type=parse_moment, metavar="MOMENT"
     ),
-    reason: str = option("What `hosts` shows.", default="paused by an operator"),
+    reason: str = option(
+        "What `hosts` shows.", default="paused by an operator", show_default=False
+    ),
     where: CommandTarget = TARGET,
     output: Output = OUTPUT,
 ) -> None:

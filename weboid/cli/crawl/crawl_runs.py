@@ -204,7 +204,6 @@ def crawl_command(
         "Priority of its pages relative to others.",
         type=click.Choice([lane.name.lower() for lane in Lane]),
         default="standard",
-        show_default=True,
     ),
     name: str | None = option("The crawl's name.  [default: made from the seeds]", metavar="JOB"),
     collection: Path = COLLECTION,

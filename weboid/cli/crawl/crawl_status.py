@@ -338,10 +338,7 @@ def monitor_command(
     where: CommandTarget = TARGET,
     output: Output = OUTPUT,
     listen: str = option(
-        "Where; :PORT is every address.",
-        default=DEFAULT_LISTEN,
-        show_default=True,
-        metavar="HOST:PORT",
+        "Where; :PORT is every address.", default=DEFAULT_LISTEN, metavar="HOST:PORT"
     ),
     names: tuple[str, ...] = option(
         "A host name that it may be asked by.", "--name", metavar="NAME"

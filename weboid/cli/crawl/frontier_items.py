@@ -140,12 +140,12 @@ _CLOCK = SystemClock()
 @cli_command("ls")
 def list_command(
     *,
-    state: str = option(type=click.Choice(_STATES), default="queued", show_default=True),
+    state: str = option(type=click.Choice(_STATES), default="queued"),
     host: str | None = HOST,
     job: str | None = JOB,
     reason: str = REASON,
     match: str | None = MATCH,
-    limit: int = option(type=click.IntRange(1, 1_000_000), default=20, show_default=True),
+    limit: int = option(type=click.IntRange(1, 1_000_000), default=20),
     where: CommandTarget = TARGET,
     output: Output = OUTPUT,
 ) -> None:
@@ -266,7 +266,9 @@ def purge_command(
     host: str | None = HOST,
     job: str | None = JOB,
     match: str | None = MATCH,
-    reason: str = option("Reason, stored with each item.", default="purged by an operator"),
+    reason: str = option(
+        "Reason, stored with each item.", default="purged by an operator", show_default=False
+    ),
     yes: bool = option("Do not ask."),
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,

@@ -46,7 +46,6 @@ def enqueue_command(
         "now: for a waiting reader; high: before the regular crawl.",
         type=click.Choice([lane.name.lower() for lane in Lane]),
         default="standard",
-        show_default=True,
     ),
     again: bool = option("Queue also what was visited before."),
     older_than: timedelta | None = option(
@@ -182,7 +181,6 @@ def import_command(
         "--state",
         type=click.Choice([str(each) for each in _ORDER]),
         default=("queued", "claimed"),
-        show_default=True,
     ),
     where: CommandTarget = TARGET,
     output: Output = OUTPUT,

@@ -52,7 +52,14 @@ from net.address_policy import is_own
 from net.stop_signals import StopSignals
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, Output, warn_missing_contact
+from weboid.cli.support.options import (
+    DURATION,
+    OUTPUT,
+    PROFILE,
+    Output,
+    ParsedType,
+    warn_missing_contact,
+)
 from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -230,23 +237,6 @@ _PATIENCE_S = 600.0  # of a check that ends by itself
 _MOST_HOSTS = 20
 
 
-class PartType(click.ParamType[HostShare]):
-    """Parameter type ``i/n``, parsed by `links.checker.check_leases.parse_host_share`."""
-
-    name = "part"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> HostShare:
-        """Return the part; fails with the reason."""
-        if isinstance(value, HostShare):
-            return value
-        try:
-            return parse_host_share(str(value))
-        except InputError as error:
-            self.fail(str(error), param, ctx)
-
-
 @dataclass(frozen=True, slots=True)
 class _CheckOptions:
     """Options of the command."""
@@ -264,8 +254,9 @@ def check_command(
     urls: tuple[str, ...] = argument("[URL]..."),
     part: HostShare = option(
         "Only the I-th of N shares of the hosts: a share for each checker.  [default: 1/1]",
-        type=PartType(),
+        type=ParsedType("part", parse_host_share),
         default=ALL_HOSTS,
+        show_default=False,
         metavar="I/N",
     ),
     limit: int | None = option("At most so many looks.", type=click.IntRange(1), metavar="COUNT"),
@@ -296,11 +287,7 @@ def check_command(
             with store.reading() as rows:
                 count = due_urls.count_due(rows, part, today)
                 hosts = due_urls.count_by_host(rows, part, today, limit=_MOST_HOSTS)
-            facts = {
-                "due": count,
-                "part": str(part),
-                "hosts": [each._asdict() for each in hosts],
-            }
+            facts = {"due": count, "part": str(part), "hosts": [each._asdict() for each in hosts]}
             if output.json(facts):
                 return ExitCode.OK
             click.echo(f"{count} URLs are due." if count else "Nothing is due.")

@@ -61,7 +61,7 @@ _ONE_ATTEMPT_DAYS = 7  # a link unvisited for this long is dropped from this rou
 @cli_command("confirm")
 def confirm_command(
     *,
-    limit: int = option("At most so many links.", default=500, show_default=True),
+    limit: int = option("At most so many links.", default=500),
     no_visit: bool = option("Only take the captures that are there."),
     hand_over: bool = option(
         "Leave the visits to who works on the collection: `weboid archive --stay`."

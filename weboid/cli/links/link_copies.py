@@ -93,7 +93,7 @@ def command(
     locked: bool = option("Disable the choice: the page changes all the time.", "--lock"),
     unlocked: bool = option("Allow choosing again.", "--unlock"),
     verify: bool = option("Verify the copies that were not verified for a quarter."),
-    limit: int = option("At most so many.", type=click.IntRange(1), default=100, show_default=True),
+    limit: int = option("At most so many.", type=click.IntRange(1), default=100),
     front: str = option("Where readers find our own copies.", default="", metavar="ORIGIN"),
     dry_run: bool = option("With --find or --verify: show what would be checked."),
     profile: str = PROFILE,

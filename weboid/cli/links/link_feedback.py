@@ -315,9 +315,7 @@ def replace_command(
     address: str | None = argument("[NEW]"),
     is_removal: bool = option("Remove what is proposed for URL.", "--remove"),
     is_test: bool = option("Test proposals that wait or are due again.", "--test"),
-    limit: int = option(
-        "With --test: at most so many.", type=click.IntRange(min=1), default=500, show_default=True
-    ),
+    limit: int = option("With --test: at most so many.", type=click.IntRange(min=1), default=500),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
@@ -428,7 +426,6 @@ def report_command(
         "Reports of all people together on a day.",
         type=click.IntRange(min=1),
         default=LinksSettings().reports_per_day,
-        show_default=True,
     ),
     stores: CollectionStores = STORES,
     output: Output = OUTPUT,

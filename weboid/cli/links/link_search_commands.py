@@ -58,7 +58,7 @@ def search_command(
         "Only links on pages of that namespace; may be repeated.", "--namespace", type=int
     ),
     state: str | None = option("Only links in that state.", type=_STATES),
-    limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
+    limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Go on where an answer ended.", default="", metavar="PLACE"),
     stores: CollectionStores = STORES,
     output: Output = OUTPUT,
@@ -172,7 +172,6 @@ _FORM_OPTION = option(
     "--as",
     type=click.Choice(list(_FORMS)),
     default="pattern",
-    show_default=True,
 )
 _DRY_OPTION = option("Show the changes without making them.", is_flag=True)
 
@@ -299,14 +298,9 @@ def suggest_command(
         "Of all pages, so many at least link to the host.",
         type=click.FloatRange(0.001, 1),
         default=0.1,
-        show_default=True,
     ),
     most_urls: int = option(
-        "Different links to it at most.",
-        "--urls",
-        type=click.IntRange(1, 100_000),
-        default=50,
-        show_default=True,
+        "Different links to it at most.", "--urls", type=click.IntRange(1, 100_000), default=50
     ),
     stores: CollectionStores = STORES,
     output: Output = OUTPUT,

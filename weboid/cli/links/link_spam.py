@@ -162,7 +162,7 @@ def lists_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT)
 def hits_command(
     *,
     wiki: str = _WIKI_OPTION,
-    limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
+    limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Go on where an answer ended.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: Output = OUTPUT,
@@ -325,15 +325,11 @@ def additions_command(
         "--wikis",
         type=click.IntRange(1),
         default=2,
-        show_default=True,
     ),
     days: int = option(
-        "Of the last so many days.",
-        type=click.IntRange(1, KEEP_DAYS),
-        default=KEEP_DAYS,
-        show_default=True,
+        "Of the last so many days.", type=click.IntRange(1, KEEP_DAYS), default=KEEP_DAYS
     ),
-    limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
+    limit: int = option(type=click.IntRange(1, 100_000), default=100),
     stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:

@@ -161,13 +161,9 @@ _AGAIN = timedelta(hours=1)  # visits may become known a little late
 def mirror_command(
     *,
     since: timedelta = option(
-        "Of what was visited so lately.",
-        type=DURATION,
-        default="7d",
-        show_default=True,
-        metavar="LENGTH",
+        "Of what was visited so lately.", type=DURATION, default="7d", metavar="LENGTH"
     ),
-    limit: int = option("Ask about so many links at most.", default=100, show_default=True),
+    limit: int = option("Ask about so many links at most.", default=100),
     every: timedelta | None = option(
         "Again and again, so often: 10m.", type=DURATION, metavar="LENGTH"
     ),

@@ -164,7 +164,7 @@ def add_page_command(
     page: str = argument("PAGE"),
     urls: tuple[str, ...] = argument("[URL]..."),
     page_id: int | None = option("The wiki's number for the page.", "--id", type=click.IntRange(1)),
-    namespace: int = option("The page's namespace.", default=0, show_default=True),
+    namespace: int = option("The page's namespace.", default=0),
     keep: bool = option("Add to the links that the page has already.", "--add"),
     stores: CollectionStores = STORES,
     output: Output = OUTPUT,

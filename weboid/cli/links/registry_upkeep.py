@@ -28,7 +28,7 @@ _CLOCK = SystemClock()
 @cli_command("passes")
 def passes_command(
     *,
-    limit: int = option(type=click.IntRange(1, 1000), default=20, show_default=True),
+    limit: int = option(type=click.IntRange(1, 1000), default=20),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
     output: Output = OUTPUT,

@@ -67,7 +67,7 @@ def list_command(
     host: str | None = option("Only URLs of that host.", metavar="HOST"),
     states: tuple[str, ...] = option("Only URLs in it; repeatable.", "--state", type=_STATES),
     as_pages: bool = option("The wiki's pages instead of links.", "--pages"),
-    limit: int = option(type=click.IntRange(1, 100_000), default=100, show_default=True),
+    limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Go on where an earlier answer ended.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
     output: Output = OUTPUT,
@@ -217,7 +217,11 @@ def show_command(
     *,
     url: str = argument(),
     limit: int = option(
-        "Pages to name at most.", "--pages", type=click.IntRange(0, 100_000), default=50
+        "Pages to name at most.",
+        "--pages",
+        type=click.IntRange(0, 100_000),
+        default=50,
+        show_default=False,
     ),
     stores: CollectionStores = STORES,
     output: Output = OUTPUT,

@@ -74,13 +74,9 @@ def command() -> None:
 def save(
     *,
     name: str = argument(),
-    sample: int = option(
-        "Pages.", type=click.IntRange(1, MOST_PAGES), default=100, show_default=True
-    ),
-    seed: int = option("Another number draws other pages.", default=0, show_default=True),
-    level: str = option(
-        "Check at this level.", type=_LEVELS, default=str(DEFAULT_LEVEL), show_default=True
-    ),
+    sample: int = option("Pages.", type=click.IntRange(1, MOST_PAGES), default=100),
+    seed: int = option("Another number draws other pages.", default=0),
+    level: str = option("Check at this level.", type=_LEVELS, default=str(DEFAULT_LEVEL)),
     dry_run: bool = option("List the pages, without checking them."),
     jobs: int = _JOBS_OPTION,
     profile: str = PROFILE,

@@ -91,7 +91,6 @@ def check_command(
         "Check so many pages: those that are likeliest to be broken, and some of every host.",
         type=click.IntRange(1),
         default=100,
-        show_default=True,
     ),
     every: bool = option("Check every page, the suspect ones first.", "--all"),
     since: str = option(
@@ -118,7 +117,6 @@ def check_command(
         "Copies load their own fonts, as in `weboid serve --fonts`.",
         "--fonts/--no-fonts",
         default=True,
-        show_default=True,
     ),
     no_repair: bool = option("Capture nothing again."),
     no_record: bool = option("Write nothing into WARCs: no records, no repairs."),

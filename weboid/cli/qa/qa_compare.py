@@ -278,11 +278,11 @@ def drift_command(
         "Only pages that were captured again so lately: 30d.", type=DURATION, metavar="LENGTH"
     ),
     sample: int | None = option("So many pages, chosen by chance.", type=click.IntRange(1)),
-    seed: int = option("Of the sample: the same number chooses the same pages.", default=0),
-    limit: int = option(
-        "Show so many.", type=click.IntRange(1, 100_000), default=100, show_default=True
+    seed: int = option(
+        "Of the sample: the same number chooses the same pages.", default=0, show_default=False
     ),
-    jobs: int = option("At once.", type=click.IntRange(1, 64), default=2, show_default=True),
+    limit: int = option("Show so many.", type=click.IntRange(1, 100_000), default=100),
+    jobs: int = option("At once.", type=click.IntRange(1, 64), default=2),
     stores: CollectionStores = STORES,
     output: Output = OUTPUT,
 ) -> None:

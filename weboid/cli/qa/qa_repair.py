@@ -103,7 +103,6 @@ def command(
         "Capture so many again at most.",
         type=click.IntRange(1, OPEN_REPAIRS_LIMIT),
         default=OPEN_REPAIRS_LIMIT,
-        show_default=True,
     ),
     dry_run: bool = option("List what would be captured again, do nothing."),
     collection: Path = COLLECTION,

@@ -86,7 +86,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def ls_command(
     *,
     given: dict[str, Any] = option_dict(_FILTER_OPTIONS),
-    limit: int = option("At most.", type=click.IntRange(1), default=100, show_default=True),
+    limit: int = option("At most.", type=click.IntRange(1), default=100),
     as_csv: bool = option("CSV for spreadsheets.", "--csv"),
     stores: CollectionStores = STORES,
     output: Output = OUTPUT,
@@ -185,17 +185,15 @@ def report_command(
         "The file to write.",
         type=click.Path(dir_okay=False, path_type=Path),
         default=Path("report.html"),
-        show_default=True,
     ),
     limit_pictures: int = option(
         "Of how many results, the worst, the pictures go into the file.",
         type=click.IntRange(0, 5_000),
         default=200,
-        show_default=True,
     ),
     title: str = option("What stands above it.  [default: the folder's name]", default=""),
     origin: str = option("Of the pages of `weboid serve`, for links to copies.", default=""),
-    language: str = option("The report's language.", default=SOURCE, show_default=True),
+    language: str = option("The report's language.", default=SOURCE),
     given: dict[str, Any] = option_dict(_FILTER_OPTIONS),
     stores: CollectionStores = STORES,
 ) -> None:

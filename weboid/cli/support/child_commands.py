@@ -197,6 +197,7 @@ SCAN = option(
     "Show what is archived to clamd, where one is found (docs/scanning.md).  [default: scan]",
     "--scan/--no-scan",
     default=True,
+    show_default=False,
 )
 
 

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,42 +24,38 @@ from weboid.app.operator_identity import contact_notice
 from weboid.cli.support.parameters import made_by, option
 
 
-class DurationType(click.ParamType[timedelta]):
-    """Parameter type for a duration, parsed by `core.timestamps.parse_duration`."""
+class ParsedType(click.ParamType[Any]):
+    """Parameter type that a function parses from text; it fails with an InputError."""
 
-    name = "duration"
+    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
+        """`name` stands for the value in the help."""
+        self.name = name
+        self._parse = parse
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> timedelta:
-        """Return the duration; fails with the reason."""
-        if isinstance(value, timedelta):
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> object:
+        """Return the value; one that is parsed already, such as a default, as it is."""
+        if not isinstance(value, str):
             return value
         try:
-            return parse_duration(value)
+            return self._parse(value)
         except InputError as error:
             self.fail(str(error), param, ctx)
 
 
-class SizeType(click.ParamType[int]):
-    """Parameter type for a number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number of bytes; fails with the reason."""
-        if isinstance(value, int):
-            return value
-        found = _SIZE.fullmatch("".join(str(value).split()).lower())
-        if found is None:
-            self.fail(f"{str(value)[:40]!r} is no size: write 700MB, 5GB or 2TB.", param, ctx)
-        step = 1024 if found[3] else 1000
-        power = "kmgt".find(found[2]) + 1 if found[2] else 0
-        return int(float(found[1]) * step**power)
+def parse_size(text: str) -> int:
+    """Return a number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
+    found = _SIZE.fullmatch("".join(text.split()).lower())
+    if found is None:
+        raise InputError(f"{text[:40]!r} is no size: write 700MB, 5GB or 2TB.")
+    step = 1024 if found[3] else 1000
+    power = "kmgt".find(found[2]) + 1 if found[2] else 0
+    return int(float(found[1]) * step**power)
 
 
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(?:([kmgt])(i?))?b?", re.ASCII)
-DURATION, SIZE = DurationType(), SizeType()
+DURATION, SIZE = ParsedType("duration", parse_duration), ParsedType("size", parse_size)
 
 
 def end_moment(text: str, *, now: datetime, option: str) -> datetime:
@@ -154,9 +150,7 @@ def _address(form: str, envvar: str, *, show_envvar: bool = False) -> Any:
 
 
 def _profile(default: str) -> Any:
-    return option(
-        "A profile's name, or the path of a TOML file.", default=default, show_default=True
-    )
+    return option("A profile's name, or the path of a TOML file.", default=default)
 
 
 def _secret_file(purpose: str, callback: Callable[..., Any]) -> Any:
@@ -199,7 +193,6 @@ COLLECTION = option(
     "The folder that holds WARCs, index and frontier.",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("collection"),
-    show_default=True,
     callback=_check_trial_clock,
 )
 JSON = option("JSON for machines.", "--json", is_flag=True)

@@ -66,7 +66,12 @@ class _Group:
 
 
 def option(help_text: str | None = None, *names: str, **attributes: Any) -> Any:
-    """Return an option as the default of a parameter; `names` where they differ from its name."""
+    """Return an option as the default of a parameter; `names` where they differ from its name.
+
+    Its help shows the default value, if it has one.
+    """
+    default = attributes.get("default")
+    attributes.setdefault("show_default", default not in {None, ""} and default is not False)
     return _Declared(click.Option, names, {"help": help_text, **attributes})
 
 

@@ -86,9 +86,7 @@ def edits_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     states: tuple[str, ...] = option("Only these.", "--state", type=click.Choice(_STATES)),
-    limit: int = option(
-        "At most so many.", type=click.IntRange(1, 10_000), default=50, show_default=True
-    ),
+    limit: int = option("At most so many.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
     output: Output = OUTPUT,
 ) -> None:
@@ -114,9 +112,7 @@ def review_command(
     reason: str = option("In a few words.", default="", metavar="TEXT"),
     former: str = option(None, "--why", default="", hidden=True),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
-    limit: int = option(
-        "At most so many.", type=click.IntRange(1, 10_000), default=50, show_default=True
-    ),
+    limit: int = option("At most so many.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
     output: Output = OUTPUT,
 ) -> None:

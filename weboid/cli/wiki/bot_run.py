@@ -39,7 +39,7 @@ from weboid.cli.wiki.bot_setup import (
     wikis_with_bot,
 )
 from weboid.cli.wiki.wikitext_files import skip_reason_line
-from wiki.bot.edit_guard import GuardTiming
+from wiki.api.client import ApiTiming
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
 from wiki.bot.remedies import ArchiveCopyChecker, CopyPreferences
 from wiki.bot.wiki_bot import (
@@ -186,7 +186,7 @@ async def _work(
             with suppress(TimeoutError):
                 await asyncio.wait_for(stop.event.wait(), seconds)
 
-        bot = WikiBot(task.store, api, task.wiki, makers, GuardTiming(CLOCK, pause), job=job)
+        bot = WikiBot(task.store, api, task.wiki, makers, ApiTiming(CLOCK, pause), job=job)
         show.job = job
         if task.is_look_back:
             return await bot.look_back(told=show.tell)

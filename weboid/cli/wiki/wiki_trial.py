@@ -68,21 +68,19 @@ class _LinkForecast:
 def command(
     *,
     name: str = argument("[WIKI]", required=False, default=""),
-    days: int = option(
-        "Days to simulate.", type=click.IntRange(1, 400), default=40, show_default=True
-    ),
+    days: int = option("Days to simulate.", type=click.IntRange(1, 400), default=40),
     gone: tuple[str, ...] = option(
         "Simulate that this host no longer answers; may be given several times.", metavar="HOST"
     ),
-    limit: int = option(
-        "So many links.", type=click.IntRange(1, 10_000), default=200, show_default=True
-    ),
+    limit: int = option("So many links.", type=click.IntRange(1, 10_000), default=200),
     keep: Path | None = option(
         "Keep the copy there, for `weboid --clock-offset 40d … --collection DIR`.",
         type=click.Path(file_okay=False, path_type=Path),
         metavar="DIR",
     ),
-    bot: bool = option("Show what the bot would write then.", "--bot/--no-bot", default=True),
+    bot: bool = option(
+        "Show what the bot would write then.", "--bot/--no-bot", default=True, show_default=False
+    ),
     where: CommandTarget = TARGET,
     output: Output = OUTPUT,
 ) -> int:

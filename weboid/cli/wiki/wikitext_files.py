@@ -91,9 +91,7 @@ _CLOCK = SystemClock()
 def read_command(
     *,
     file: IO[bytes] = argument("FILE|-", type=click.File("rb")),
-    language: str = option(
-        "The wiki's, which chooses its template map.", default="en", show_default=True
-    ),
+    language: str = option("The wiki's, which chooses its template map.", default="en"),
     own: Path | None = option(
         "A template map in TOML to lay over it, to try one.",
         "--templates",
@@ -241,7 +239,7 @@ def repair_command(
         required=True,
         metavar="FILE",
     ),
-    language: str = option("The wiki's.", default="en", show_default=True),
+    language: str = option("The wiki's.", default="en"),
     own: Path | None = option(
         "A template map in TOML to lay over that of the language.",
         "--templates",
