@@ -88,15 +88,7 @@ PRESETS = {preset.name: preset for preset in (DEFAULT, IABOT, DEWIKI)}
 
 
 def preset_of(name: str, *, trusts_tags: bool = False) -> CheckPreset:
-    """Return the preset that the setting names.
-
-    Args:
-        name: of the preset.
-        trusts_tags: value of `[links] trust_tags`.
-
-    Raises:
-        ConfigError: there is none of that name.
-    """
+    """Return the preset that the setting names; ConfigError when there is none."""
     if name not in PRESETS:
         known = ", ".join(sorted(PRESETS))
         raise ConfigError(f"[links] preset: there is no {name!r}. Choose one of: {known}.")
@@ -234,11 +226,7 @@ def next_health(
 
 
 def needs_browser(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
-    """Return True when the next check must be the browser's, on that day.
-
-    Either the next failure would make the link dead, or a check found what only the browser can
-    judge.
-    """
+    """Return True when the next check must be the browser's: to be dead, or as only it can judge."""
     if FailureProof.SUSPECT in standing.proofs:
         return True
     if not preset.needs_browser or standing.state is not LinkState.DYING:
@@ -250,11 +238,7 @@ def needs_browser(standing: LinkHealth, preset: CheckPreset, day: int) -> bool:
 
 
 def may_infer(standing: LinkHealth) -> bool:
-    """Return True when a failure of the link's host may replace a check of the link itself (W46).
-
-    Only as the first failure of a run, or once it is dead: so an inference is refuted or confirmed
-    by the link's own next check, and one outage never makes up a run of failures.
-    """
+    """Return True when a failure of the host may replace a check (W46): as a run's first, or when dead."""
     return standing.state in _INFERABLE
 
 

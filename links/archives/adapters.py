@@ -122,10 +122,7 @@ KNOWN_TIMEMAPS: Final[Mapping[str, str]] = {
 
 
 class TimeMapAdapter(_Adapter):
-    """Adapter for TimeMaps (RFC 7089) in link format or in the aggregators' JSON.
-
-    A template with ``{ts}`` is Time Travel's: its answer has the copies closest to that time.
-    """
+    """Adapter for TimeMaps (RFC 7089) in either format; with ``{ts}`` for Time Travel's closest copies."""
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return all copies that the TimeMap lists; of a long one, those around `at`."""

@@ -7,7 +7,7 @@ not answer. During a pause requests fail at once. Answers are treated as untrust
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -94,29 +94,21 @@ class _ServiceThrottle:
     failures: int = 0
 
 
+@dataclass(eq=False)
 class ArchiveClient:
     """Client that serializes requests per service. Bound to one event loop."""
 
-    def __init__(
-        self,
-        fetch: ArchiveFetch,
-        *,
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        gap_s: float = GAP_S,
-    ) -> None:
-        """Store the transport, the clocks, and the pause between two requests to one service."""
-        self._fetch = fetch
-        self._now = now
-        self._monotonic = monotonic
-        self.sleep = sleep
-        self._gap_s = gap_s
-        self._doors: dict[str, _ServiceThrottle] = {}
+    fetch: ArchiveFetch
+    _: KW_ONLY
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    gap_s: float = GAP_S  # between two requests to one service
+    _doors: dict[str, _ServiceThrottle] = field(default_factory=dict, init=False)
 
     def closed_s(self, service: str) -> float:
         """Return the remaining pause of the service in seconds; 0 when it may be queried."""
-        return max(self._door(service).closed_until - self._monotonic(), 0.0)
+        return max(self._door(service).closed_until - self.monotonic(), 0.0)
 
     async def ask(self, service: str, question: ArchiveRequest) -> ArchiveResponse:
         """Send the request; ArchiveUnavailableError without a response, or for a 5xx, a 429 or a refusal."""
@@ -126,11 +118,11 @@ class ArchiveClient:
             if closed:
                 said = "it was busy or silent a moment ago"
                 raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, said, retry_s=closed)
-            wait = door.next_at - self._monotonic()
+            wait = door.next_at - self.monotonic()
             if wait > 0:
                 await self.sleep(wait)
             try:
-                reply = await self._fetch(question)
+                reply = await self.fetch(question)
             except NoReplyError as error:
                 # A long answer is a sign of life.
                 pause = 0.0 if error.trouble is not ArchiveFailure.UNREACHABLE else self._shut(door)
@@ -138,7 +130,7 @@ class ArchiveClient:
                     service, error.trouble, str(error), retry_s=pause
                 ) from error
             finally:
-                door.next_at = self._monotonic() + self._gap_s
+                door.next_at = self.monotonic() + self.gap_s
             self._judge(service, door, reply)
             door.failures = 0
             return reply
@@ -147,7 +139,7 @@ class ArchiveClient:
         if "memento-datetime" in reply.headers:
             return  # the status is the copy's (RFC 7089, 4.5)
         if reply.status in _BUSY:
-            now = self._now()
+            now = self.now()
             limit = timedelta(seconds=LONGEST_ASKED_S)
             wait = parse_retry_after(reply.headers.get("retry-after", ""), now=now, limit=limit)
             pause = self._shut(door, (None if wait is None else wait.total_seconds()))
@@ -163,7 +155,7 @@ class ArchiveClient:
         pause = min(FIRST_PAUSE_S * 2 ** min(door.failures, 16), LONGEST_PAUSE_S)
         pause = pause if asked_s is None else asked_s
         door.failures += 1
-        door.closed_until = self._monotonic() + pause
+        door.closed_until = self.monotonic() + pause
         return pause
 
     def _door(self, service: str) -> _ServiceThrottle:

@@ -207,8 +207,7 @@ def recognise(text: str, *, own: Iterable[str] = ()) -> ArchiveUrl | None:
 def make_archive_url(service: str, original: str, timestamp: str) -> str:
     """Build the address of a service's copy; empty when it cannot be derived.
 
-    The timestamp has 4 to 14 digits; empty stands for the service's default version. Raises InputError
-    for an unknown service or an invalid URL or timestamp.
+    An empty timestamp stands for the default version. Raises InputError for an unknown service or bad input.
     """
     known = SERVICES.get(service)
     if known is None:

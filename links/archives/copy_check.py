@@ -7,6 +7,7 @@ the content is examined. An archive's outage is no evidence about the copy.
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from html import unescape
 from typing import Final
 from urllib.parse import urljoin
@@ -77,6 +78,9 @@ class CopyCheckResult:
     note: str = ""  # the evidence in a few words
 
 
+_unclear = partial(CopyCheckResult, CopyVerdict.UNCLEAR, "", "")
+
+
 async def check_copy(
     asker: ArchiveClient, address: str, url: str, *, own: tuple[str, ...] = ()
 ) -> CopyCheckResult:
@@ -99,10 +103,10 @@ async def check_copy(
                 return stray
     except TroubleError as error:
         note = "it is refused" if error.trouble is ArchiveFailure.REFUSED else str(error)
-        return CopyCheckResult(CopyVerdict.UNCLEAR, note=note)
+        return _unclear(note)
     except (BadUrlError, ValueError):
-        return CopyCheckResult(CopyVerdict.UNCLEAR, note="it leads to what is no address")
-    return CopyCheckResult(CopyVerdict.UNCLEAR, note="it leads on and on")
+        return _unclear("it leads to what is no address")
+    return _unclear("it leads on and on")
 
 
 def _strayed(
@@ -121,9 +125,7 @@ def _strayed(
     if authority_of(target) == authority_of(fetch_key(address)):
         return None
     # A parked domain leads elsewhere: the archive's death, and not the copy's (W32).
-    return CopyCheckResult(
-        CopyVerdict.UNCLEAR, note=f"it leads to another host, {authority_of(target)[:200]}"
-    )
+    return _unclear(f"it leads to another host, {authority_of(target)[:200]}")
 
 
 def _judged(service: str, reply: ArchiveResponse, address: str, url: str) -> CopyCheckResult:
@@ -135,16 +137,14 @@ def _judged(service: str, reply: ArchiveResponse, address: str, url: str) -> Cop
             CopyVerdict.BAD, address, stamp, f"a copy of an error {reply.status}"
         )
     if reply.status not in (200, 203, 206):
-        return CopyCheckResult(CopyVerdict.UNCLEAR, note=f"the archive answered {reply.status}")
+        return _unclear(f"the archive answered {reply.status}")
     for link in parse_links(reply.headers.get("link", "")):
         if "original" in link.rels and not is_same_page(link.target, url):
             return CopyCheckResult(
                 CopyVerdict.OTHER_PAGE, address, stamp, f"a copy of {link.target[:200]}"
             )
     if not stamp and service in _SPEAKERS:
-        return CopyCheckResult(
-            CopyVerdict.UNCLEAR, note="a page that does not say when it was taken"
-        )
+        return _unclear("a page that does not say when it was taken")
     return _of_page(reply, address, stamp, url)
 
 
@@ -155,14 +155,14 @@ def _refused(reply: ArchiveResponse) -> CopyCheckResult:
     told = reply.headers.get("x-archive-wayback-runtime-error", "").encode() + reply.body
     if reply.status == 403 and _EXCLUDED.search(told):
         return CopyCheckResult(CopyVerdict.GONE, note="the archive does not show it any more")
-    return CopyCheckResult(CopyVerdict.UNCLEAR, note=f"the archive answered {reply.status}")
+    return _unclear(f"the archive answered {reply.status}")
 
 
 def _of_page(reply: ArchiveResponse, address: str, stamp: str, url: str) -> CopyCheckResult:
     mime = reply.headers.get("content-type", "")
     if "html" in mime:
         if not stamp and says_parked(parse_page_excerpt(reply.body, mime)):
-            return CopyCheckResult(CopyVerdict.UNCLEAR, note="the archive's domain is for sale")
+            return _unclear("the archive's domain is for sale")
         if _CAPTURED_REDIRECT.search(reply.body[:20_000]):
             return CopyCheckResult(CopyVerdict.BAD, address, stamp, "a copy of a redirect")
         guarded = detect_guard(LenientHead(200), reply.body) if stamp else ""

@@ -295,10 +295,7 @@ async def _verified(
     moments: tuple[datetime | None, datetime],
     seen: dict[str, CopyCheckResult],
 ) -> dict[str, ArchiveMemento]:
-    """Choose one version of each archive, and drop those that prove bad when fetched (T193158).
-
-    `seen` collects the results of checks, by address.
-    """
+    """Choose one version of each archive without those that prove bad; `seen` has checks by address."""
 
     def corrected() -> dict[str, ArchiveMemento]:
         return choose_versions(

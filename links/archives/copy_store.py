@@ -163,10 +163,7 @@ def choose_copy(
 ) -> StoredCopy:
     """Store a manual choice of version, or of none (W30).
 
-    Raises:
-        CopyLockedError: the page is locked.
-        RefusedAddressError: the address belongs to no archive or another page, or is unusable.
-        InputError: archive and address do not match.
+    Raises CopyLockedError, RefusedAddressError as `parse_chosen_copy`, InputError for another archive.
     """
     there = copies_of_url(connection, url.id)
     is_locked = any(kept.is_locked for kept in there)

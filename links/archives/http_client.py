@@ -49,10 +49,7 @@ class HttpFetch:
         limit_s: float = 60.0,
         origins: Iterable[str] = (),
     ) -> None:
-        """Store the settings; the operator's own `origins` are exempt from the address checks.
-
-        Raises ConfigError for an invalid setting of `[egress]`.
-        """
+        """Load `[egress]` or raise ConfigError; own `origins` are exempt from the address checks."""
         self._names = names or DnsResolver()
         self._judge = _CheckedResolver(egress, self._names, is_own, origins)
         self._context = strict_context(egress.ca_file)

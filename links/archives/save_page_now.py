@@ -6,7 +6,7 @@ be archived. Errors come with status 200, both for the submission and for the st
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -61,21 +61,17 @@ class SaveResult:
     reason: str = ""  # the service's code and message
 
 
+@dataclass(eq=False)
 class SavePageNow:
     """Client that requests captures. Bound to one event loop."""
 
-    def __init__(
-        self,
-        asker: ArchiveClient,
-        key: str,
-        *,
-        monotonic: Callable[[], float],
-        origin: str = "https://web.archive.org",
-    ) -> None:
-        """Store the client and the account's key, ``key:secret``."""
-        self._asker = asker
-        self._monotonic = monotonic
-        self._origin = origin
+    asker: ArchiveClient
+    key: InitVar[str]  # of the account, ``key:secret``
+    _: KW_ONLY
+    monotonic: Callable[[], float]
+    origin: str = "https://web.archive.org"
+
+    def __post_init__(self, key: str) -> None:
         self._headers = {"Accept": "application/json", "Authorization": f"LOW {key}"}
 
     async def take(self, url: str) -> SaveResult:
@@ -83,27 +79,27 @@ class SavePageNow:
         for _ in range(SESSION_TRIES):
             body = urlencode({"url": url, "skip_first_archive": "1"}).encode()
             headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
-            told = await self._ask(ArchiveRequest(f"{self._origin}/save", "POST", headers, body))
+            told = await self._ask(ArchiveRequest(f"{self.origin}/save", "POST", headers, body))
             job = told.get("job_id")
             if isinstance(job, str) and job and not _code(told):
                 told = await self._finished(job)
             if _code(told) != _SESSIONS:
                 return _result_of(told, url)
-            await self._asker.sleep(POLL_S)
+            await self.asker.sleep(POLL_S)
         return SaveResult(SaveOutcome.LATER, reason=_SESSIONS)
 
     async def _finished(self, job: str) -> dict[str, Any]:
         """Wait for a job and return its last status; a pending one after the time limit."""
-        until = self._monotonic() + LONGEST_S
-        address = f"{self._origin}/save/status/{quote(job, safe='')}"
+        until = self.monotonic() + LONGEST_S
+        address = f"{self.origin}/save/status/{quote(job, safe='')}"
         while True:
-            await self._asker.sleep(POLL_S)
+            await self.asker.sleep(POLL_S)
             told = await self._ask(ArchiveRequest(address, headers=self._headers))
-            if told.get("status") != "pending" or self._monotonic() >= until:
+            if told.get("status") != "pending" or self.monotonic() >= until:
                 return told
 
     async def _ask(self, question: ArchiveRequest) -> dict[str, Any]:
-        reply = await self._asker.ask(SERVICE, question)
+        reply = await self.asker.ask(SERVICE, question)
         if is_refusal(reply):
             said = f"it answered {reply.status}; see the key in [links] save_key_file"
             raise ArchiveUnavailableError(SERVICE, ArchiveFailure.REFUSED, said)

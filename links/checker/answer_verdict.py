@@ -167,10 +167,10 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
         verdict = says.verdict
         if trace.hops and verdict is CheckVerdict.INVALID:
             verdict = CheckVerdict.SUSPECT
-        # A DNS failure is of the whole host, one on an unusual port may not be.
-        target = request_target(trace.url)
-        is_all = trouble.startswith("dns") or target.authority == target.host
-        whole_host = says.whole_host and not trace.hops and is_all
+        whole_host = says.whole_host and not trace.hops
+        if whole_host and not trouble.startswith("dns"):  # one on an unusual port may not be
+            target = request_target(trace.url)
+            whole_host = target.authority == target.host
         return replace(finding, code=says.code, verdict=verdict, note=note, whole_host=whole_host)
     assert answer is not None
     return _of_answer(finding, trace, answer, now)
@@ -219,32 +219,18 @@ def _of_answer(
     head = answer.head
     by = detect_guard(head, answer.body)
     wait = retry_after_s(head.first("retry-after"), now) if head.status >= 400 else None
+    code = code_of_http(head.status)
     if by:
-        return replace(
-            finding,
-            code=StatusCode.CHALLENGE,
-            verdict=CheckVerdict.REFUSED,
-            note=f"challenge: {by}",
-            retry_after_s=wait,
-        )
-    if head.status == 429 or (head.status == 503 and wait is not None):
-        return replace(
-            finding,
-            code=code_of_http(head.status),
-            verdict=CheckVerdict.UNDECIDED,
-            note="answer: later",
-            retry_after_s=wait,
-        )
-    if trace.unfollowed:
-        return replace(
-            finding,
-            code=code_of_http(head.status),
-            verdict=CheckVerdict.SUSPECT,
-            note=trace.unfollowed,
-        )
-    reading = read_status(head.status, head.mime, answer.length, answer.body)
-    finding = replace(finding, code=reading.code, verdict=reading.verdict, note=reading.note)
-    if reading.verdict is not CheckVerdict.OK:
+        code, verdict, note = StatusCode.CHALLENGE, CheckVerdict.REFUSED, f"challenge: {by}"
+    elif head.status == 429 or (head.status == 503 and wait is not None):
+        verdict, note = CheckVerdict.UNDECIDED, "answer: later"
+    elif trace.unfollowed:
+        verdict, note, wait = CheckVerdict.SUSPECT, trace.unfollowed, None
+    else:
+        reading = read_status(head.status, head.mime, answer.length, answer.body)
+        code, verdict, note, wait = reading.code, reading.verdict, reading.note, None
+    finding = replace(finding, code=code, verdict=verdict, note=note, retry_after_s=wait)
+    if by or trace.unfollowed or verdict is not CheckVerdict.OK:
         return finding
     return _suspected(finding, trace, answer) or _fine(finding, trace)
 

@@ -218,10 +218,7 @@ def compare_with_copy(
     *,
     ask: Callable[[], DriftEvidence] = DriftEvidence,
 ) -> tuple[CheckResult, PageLikeness]:
-    """Compare a browser's good result with the copy: unchanged, DEVIATED, or USURPED.
-
-    `ask` computes further evidence; it is called only where that could change the verdict.
-    """
+    """Compare a good result with the copy: unchanged, DEVIATED, or USURPED; `ask` where inconclusive."""
     found = page_likeness(then, now)
     if finding.verdict is not CheckVerdict.OK:
         return finding, found

@@ -142,10 +142,7 @@ class CheckRun:
     async def run(
         self, stop: asyncio.Event, *, named: Sequence[DueUrl] | None = None
     ) -> CheckTally:
-        """Check everything that is due, or only `named`, due or not.
-
-        Raises LeaseLostError when another checker has our hosts, TransientError after too long an outage.
-        """
+        """Check everything due, or only `named`; LeaseLostError when another checker has our hosts."""
         now = self._means.clock.now()
         today = day_of(now)
         self._is_named = named is not None

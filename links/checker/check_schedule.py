@@ -235,10 +235,7 @@ def checks_per_s(rows: list[CheckRunRow], *, now: datetime) -> float | None:
 def run_forecast(
     connection: Connection, settings: LinksSettings, *, now: datetime
 ) -> CheckForecast | None:
-    """Compute the forecast from the registry; None while no run shows the rate.
-
-    It counts all URLs: seconds for millions of them, minutes for hundreds of millions.
-    """
+    """Compute the forecast from all URLs (seconds for millions); None while no run shows the rate."""
     rate = checks_per_s(latest_runs(connection, limit=_RATED), now=now)
     if rate is None:
         return None

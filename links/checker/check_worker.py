@@ -68,9 +68,7 @@ async def check_replacements(
 ) -> Counter[ProposalStage]:
     """Test up to `limit` waiting or due replacements; count them by resulting stage.
 
-    A page is compared with a sibling that cannot exist: an error page is no replacement. Tests that
-    were cancelled because of a crowded host or an interruption stay due. Results stored before the registry
-    fails to answer persist.
+    A page is compared with a sibling that cannot exist: an error page is no replacement.
     """
     with store.reading() as rows:
         waiting = replacements_to_test(rows, day_of(examiner.clock.now()), limit)
@@ -231,11 +229,7 @@ def plan_from_settings(
 
 
 def fit_to_files(settings: Settings, warn: Callable[[str], None]) -> Settings:
-    """Set this process's limit of open files for `connections`; return settings that fit it.
-
-    Where the hard limit is lower, `connections` is reduced, and `warn` is called. ConfigError when no
-    connection fits.
-    """
+    """Set this process's limit of open files; reduce `connections` (`warn`) to what fits, or ConfigError."""
     wanted = settings.links.connections
     needed = wanted * _FILES_EACH + _FILES_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -57,10 +57,7 @@ _REFUSALS = (
 
 @lru_cache(maxsize=8)
 def strict_context(ca_file: str) -> ssl.SSLContext:
-    """Create a context that verifies as browsers do, with the file's certificates besides the system's.
-
-    Raises ConfigError when the file has none.
-    """
+    """Create a context that verifies as browsers do, with the file's certificates besides (ConfigError)."""
     context = ssl.create_default_context()
     if ca_file:
         try:

@@ -42,11 +42,7 @@ _LOOK: ContextVar[ActiveCheck] = ContextVar("look")
 
 
 class HostTurns:
-    """The `links.checker.http_probe.RequestLimiter` of one checker. Bound to one event loop.
-
-    `gaps` are between requests to one host, `parked` counts checks that wait for their host, and
-    `on_parked` is called when such a wait begins.
-    """
+    """The `links.checker.http_probe.RequestLimiter` of one checker. Bound to one event loop."""
 
     def __init__(
         self,

@@ -122,10 +122,7 @@ async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> Ht
 async def _read_head(
     reader: asyncio.StreamReader, buffer: bytearray
 ) -> tuple[LenientHead | None, bytearray | None]:
-    """Read the head into `buffer`, and the body's first bytes.
-
-    The head is None for data without one; both are None when the peer closed the connection.
-    """
+    """Read the head (None: there is none), and the body's first bytes (None: the peer closed)."""
     seen = interim = 0
     while True:
         end = end_of_head(buffer, seen)

@@ -218,11 +218,7 @@ class HttpProber:
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        """Set up resolver, connections and limits.
-
-        `names` is closed by the caller; None: a resolver by the system's name servers. Without `turns` requests
-        to one host are unlimited; `rng` generates sibling paths. Raises ConfigError for an invalid setting.
-        """
+        """Set up resolver (`names`, closed by the caller), connections and limits; may raise ConfigError."""
         self._clock = clock or SystemClock()
         asked = names or DnsResolver(monotonic=self._clock.monotonic, rng=rng)
         self._own_names = None if names else asked

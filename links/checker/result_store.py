@@ -98,11 +98,7 @@ class RowUpdate:
 def effective_result(
     finding: CheckResult, quirks: frozenset[HostQuirk], *, browser: bool
 ) -> CheckResult:
-    """Return the result as it counts at a host with these quirks.
-
-    Where a browser reached pages that the checker called failing, the checker's failures are
-    inconclusive and only request a browser check.
-    """
+    """Return the result as it counts: where browsers reach pages, failures only ask for a browser check."""
     is_ours = finding.how in (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.INFERRED)
     if not browser or not is_ours or HostQuirk.UNVERIFIABLE not in quirks:
         return finding
@@ -222,10 +218,19 @@ def record_results(
     connection: Connection, results: Sequence[UrlCheckResult], rules: CheckRules
 ) -> list[RecordedResult]:
     """Store check results, oldest first. URLs that are no longer watched are skipped."""
-    booked: list[RecordedResult] = []
-    for batch in _rounds(results):
-        booked += _book_once(connection, batch, rules)
-    return booked
+    # In rounds without duplicate URLs, each within the size of a statement.
+    rounds: list[dict[int, UrlCheckResult]] = []
+    placed: dict[int, int] = {}
+    for result in results:
+        number = placed.get(result.url_id, -1) + 1
+        while number < len(rounds) and len(rounds[number]) >= _AT_ONCE:
+            number += 1
+        if number >= len(rounds):
+            rounds.append({})
+        rounds[number][result.url_id] = result
+        placed[result.url_id] = number
+    found = (_book_once(connection, list(batch.values()), rules) for batch in rounds)
+    return [each for booked in found for each in booked]
 
 
 def advance_run(connection: Connection, pass_id: int, batch: int, done: int) -> bool:
@@ -266,21 +271,6 @@ def set_marked_state(
     )
 
 
-def _rounds(results: Sequence[UrlCheckResult]) -> list[list[UrlCheckResult]]:
-    """Split the results into rounds without duplicate URLs, each within the size of a statement."""
-    rounds: list[dict[int, UrlCheckResult]] = []
-    placed: dict[int, int] = {}
-    for result in results:
-        number = placed.get(result.url_id, -1) + 1
-        while number < len(rounds) and len(rounds[number]) >= _AT_ONCE:
-            number += 1
-        if number >= len(rounds):
-            rounds.append({})
-        rounds[number][result.url_id] = result
-        placed[result.url_id] = number
-    return [list(batch.values()) for batch in rounds]
-
-
 def _book_once(
     connection: Connection, results: list[UrlCheckResult], rules: CheckRules
 ) -> list[RecordedResult]:
@@ -317,8 +307,10 @@ def _book_once(
         finding = effective_result(
             result.finding, quirks.get(row.name, frozenset()), browser=rules.browser
         )
-        if kept.standing.state in SETTLED:
-            batch.pass_over(where, result, kept)
+        state = kept.standing.state
+        if state in SETTLED:
+            facts = (result.url_id, where.url, result.finding, state, state, kept.due_day)
+            batch.booked.append(RecordedResult(*facts, awaits_opinion=False))
             continue
         judged_by = rules.of(where.url)
         if result.url_id in tagged and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
@@ -347,16 +339,6 @@ class _RowBatch:
         self._revived: list[int] = []
         self._of_hosts: dict[tuple[int, HostQuirk], bool] = {}
         self._of_urls: dict[tuple[int, UrlQuirk], str] = {}
-
-    def pass_over(self, where: UrlParts, result: UrlCheckResult, kept: CheckedRow) -> None:
-        """Add a URL whose state is fixed by a manual decision."""
-        state = kept.standing.state
-        self.booked.append(
-            RecordedResult(
-                *(result.url_id, where.url, result.finding, state, state, kept.due_day),
-                awaits_opinion=False,
-            )
-        )
 
     def add(
         self,
@@ -395,11 +377,8 @@ class _RowBatch:
         if change.is_observed:
             moment = int(result.moment.timestamp())
             self._observed.append(observation_row(result.url_id, finding, moment))
-        if finding.verdict is CheckVerdict.OK and finding.how in (
-            CheckMethod.HEAD,
-            CheckMethod.GET,
-            CheckMethod.BROWSER,
-        ):
+        asked = (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER)
+        if finding.verdict is CheckVerdict.OK and finding.how in asked:
             self._answering.append(result.url_id)
         if standing.state is LinkState.ALIVE and kept.standing.state is not LinkState.ALIVE:
             self._revived.append(result.url_id)

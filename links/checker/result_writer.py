@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 
 from sqlalchemy import Connection
@@ -38,48 +38,40 @@ INTERNAL_ERRORS = 20  # results in a row that cannot be kept: then no link is at
 _LINGER_S = 0.1  # a small batch waits so long for more
 
 
+@dataclass(eq=False)
 class LeaseHolder:
     """Leases of one checker, renewed while it works."""
 
-    def __init__(
-        self,
-        desk: RegistryThread,
-        parts: Sequence[HostShare],
-        holder: str,
-        *,
-        clock: Clock,
-        length_s: int = LEASE_S,
-    ) -> None:
-        """Set the shares and the unique name of the checker."""
-        self.leases: list[CheckLease] = []
-        self._desk = desk
-        self._parts = parts
-        self._holder = holder
-        self._clock = clock
-        self._length_s = length_s
-        self._valid_until = 0.0
+    desk: RegistryThread
+    parts: Sequence[HostShare]
+    holder: str  # the unique name of the checker
+    _: KW_ONLY
+    clock: Clock
+    length_s: int = LEASE_S
+    leases: list[CheckLease] = field(default_factory=list, init=False)
+    _valid_until: float = field(default=0.0, init=False)
 
     @property
     def is_valid(self) -> bool:
         """Return True while no other checker can have our hosts."""
-        return self._clock.monotonic() < self._valid_until
+        return self.clock.monotonic() < self._valid_until
 
     async def take(self) -> None:
         """Claim all leases or none; LeaseHeldError when another checker has one of them."""
-        began, now = self._clock.monotonic(), int(self._clock.now().timestamp())
+        began, now = self.clock.monotonic(), int(self.clock.now().timestamp())
 
         take = partial(
-            lease_rows.take_check_lease, holder=self._holder, now=now, length_s=self._length_s
+            lease_rows.take_check_lease, holder=self.holder, now=now, length_s=self.length_s
         )
-        self.leases = await self._desk.try_write(
-            lambda rows: [take(rows, part) for part in self._parts]
+        self.leases = await self.desk.try_write(
+            lambda rows: [take(rows, part) for part in self.parts]
         )
-        self._valid_until = began + self._length_s
+        self._valid_until = began + self.length_s
 
     async def run(self) -> None:
         """Renew them until cancelled; LeaseLostError when another checker has one: store nothing more."""
         while True:
-            await asyncio.sleep(self._length_s / 3)
+            await asyncio.sleep(self.length_s / 3)
             await self.renew()
 
     @asynccontextmanager
@@ -95,17 +87,17 @@ class LeaseHolder:
 
     async def renew(self) -> None:
         """Renew them once, if the database answers."""
-        began, now = self._clock.monotonic(), int(self._clock.now().timestamp())
+        began, now = self.clock.monotonic(), int(self.clock.now().timestamp())
 
         def all_of_them(rows: Connection) -> None:
             for lease in self.leases:
-                lease_rows.renew_check_lease(rows, lease, now=now, length_s=self._length_s)
+                lease_rows.renew_check_lease(rows, lease, now=now, length_s=self.length_s)
 
         try:
-            await self._desk.try_write(all_of_them)
+            await self.desk.try_write(all_of_them)
         except TransientError:
             return  # they run on for a while; then no look begins until the database is back
-        self._valid_until = began + self._length_s
+        self._valid_until = began + self.length_s
 
     async def give_back(self) -> None:
         """Release the leases; when the database is unavailable they expire."""
@@ -115,7 +107,7 @@ class LeaseHolder:
                 lease_rows.release_check_lease(rows, lease)
 
         try:
-            await self._desk.try_write(all_of_them)
+            await self.desk.try_write(all_of_them)
         except TransientError:
             return
 
@@ -215,11 +207,7 @@ class ResultWriter:
             self._on_kept(batch, booked)
 
     async def _write(self, batch: ResultBatch) -> list[RecordedResult]:
-        """Store a batch; on an internal error store its results one by one.
-
-        A result that cannot be stored is postponed to the next day, without effect on others; several
-        consecutive ones raise InvariantError.
-        """
+        """Store a batch; on an internal error one by one, postponing what cannot be stored by a day."""
         try:
             booked = await self._desk.write(lambda rows: self._book(rows, batch))
         except WeboidError:

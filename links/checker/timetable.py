@@ -170,9 +170,8 @@ class _TimetableHost(Generic[P]):
 class Timetable(Generic[P]):
     """Schedule of one run; see the module. Not thread-safe; `now` must be monotonic.
 
-    `gaps` run from the end of a request to a host to the next. `room` limits all URLs, `host_room` those of
-    a host. URLs of a host with a longer delay than `patience_s` are returned (LATER). `tries` limits
-    requests for a URL with 429, `memory` the remembered failed hosts.
+    `room` limits all URLs, `host_room` those of a host. URLs of a host with a longer delay than
+    `patience_s` are returned (LATER). `memory` limits the remembered failed hosts.
     """
 
     def __init__(
@@ -270,15 +269,12 @@ class Timetable(Generic[P]):
         return waiting[0][0] if waiting else math.inf
 
     def done(self, turn: CheckTurn[P], now: float, finding: CheckResult | None) -> bool:
-        """Complete a turn of ASK; its host may be requested again after its gap.
+        """Complete a turn of ASK; False when its turn comes again: store nothing.
 
         429 doubles the host's gap, up to 60 s, and returns its URLs when that is not enough;
         Retry-After delays the host; a host-wide failure marks the whole host as failed: an unknown
         name at once, all else when three different URLs in a row had the same (W46). An answer from
         a failed host clears it. The finding is None when no request was made.
-
-        Returns:
-            False when it got a 429 and has tries left: store nothing, its turn comes again.
         """
         host = self._hosts.get(turn.host)
         if host is None or host.busy != turn.url_id:

@@ -11,7 +11,7 @@ yet stored are not read again, though the registry still has them as due.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from sqlalchemy import Connection
 
@@ -82,34 +82,22 @@ class CheckCandidate:
 Table = Timetable[CheckCandidate]
 
 
+@dataclass(eq=False)
 class TimetableFeed:
     """Reader of a share's due URLs up to a day, for a timetable."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a pass
-        self,
-        desk: RegistryThread,
-        table: Table,
-        part: HostShare,
-        *,
-        marks: LiveMarks,
-        window: int,
-        host_room: int,
-        closer: bool,
-        trusts_tags: bool = False,
-    ) -> None:
-        """Set the window size, the number of loaded URLs of a host, and the random thoroughness.
+    desk: RegistryThread
+    table: Table
+    part: HostShare
+    _: KW_ONLY
+    marks: LiveMarks
+    window: int  # URLs that are read at once
+    host_room: int  # loaded URLs of a host
+    closer: bool  # make some checks more thorough
+    trusts_tags: bool = False  # check a tagged link, though a mark is PERMALIVE (B10)
 
-        With `trusts_tags` a tagged link is checked, though a mark is PERMALIVE (B10).
-        """
+    def __post_init__(self) -> None:
         self.in_hand: dict[int, dict[int, DueUrl]] = {}  # by host's and URL's row
-        self._desk = desk
-        self._table = table
-        self._part = part
-        self._marks = marks
-        self._window = window
-        self._host_room = host_room
-        self._closer = closer
-        self._trusts_tags = trusts_tags
         self._horizon = 0
         self._today = 0
         # By whether new alone.
@@ -142,18 +130,18 @@ class TimetableFeed:
     def has_work(self) -> bool:
         """Return True when there is something to read and room for it."""
         if self._named:
-            return self._named_fit and self._table.room > 0
+            return self._named_fit and self.table.room > 0
         if self._ready:
-            return self._table.room >= self._host_room
+            return self.table.room >= self.host_room
         unread = any(place is not None for place in self._after.values())
-        return unread and self._table.room >= self._window
+        return unread and self.table.room >= self.window
 
     async def fill(self, today: int) -> None:
         """Read one window, or the next URLs of one host."""
         self._today = today
         if self._named:
             self._named_fit = False
-            some = [self._named.popleft() for _ in range(min(len(self._named), self._table.room))]
+            some = [self._named.popleft() for _ in range(min(len(self._named), self.table.room))]
             await self._take(some)
             self._named.extend(
                 url for url in some if url.host_id in self._crowded and not self._is_held(url)
@@ -161,7 +149,7 @@ class TimetableFeed:
             self._crowded.clear()
             self._ready.clear()
             return
-        if self._ready and self._table.room >= self._host_room:
+        if self._ready and self.table.room >= self.host_room:
             await self._read_host(self._ready.pop())
             return
         for is_new in (True, False):
@@ -172,9 +160,9 @@ class TimetableFeed:
 
     async def fill_urgent(self) -> None:
         """Read URLs that were requested by name."""
-        found = await self._desk.read(
+        found = await self.desk.read(
             lambda rows: due_urls.due_window(
-                rows, self._part, URGENT_DAY, after=START, limit=self._window
+                rows, self.part, URGENT_DAY, after=START, limit=self.window
             )
         )
         await self._take(found)
@@ -193,7 +181,7 @@ class TimetableFeed:
         """Release a URL whose result is stored or was given up."""
         held = self.in_hand.get(url.host_id, {})
         held.pop(url.id, None)
-        if url.host_id in self._crowded and len(held) <= self._host_room // 2:
+        if url.host_id in self._crowded and len(held) <= self.host_room // 2:
             self._ready.add(url.host_id)
         if not held:
             self.in_hand.pop(url.host_id, None)
@@ -205,12 +193,12 @@ class TimetableFeed:
         self._ready.discard(host_id)
 
     async def _read_window(self, after: DuePosition, *, is_new: bool) -> None:
-        found = await self._desk.read(
+        found = await self.desk.read(
             lambda rows: due_urls.due_window(
-                *(rows, self._part, self._horizon), after=after, limit=self._window, only_new=is_new
+                *(rows, self.part, self._horizon), after=after, limit=self.window, only_new=is_new
             )
         )
-        self._after[is_new] = found[-1].place if len(found) == self._window else None
+        self._after[is_new] = found[-1].place if len(found) == self.window else None
         await self._take(found)
 
     def _is_held(self, url: DueUrl) -> bool:
@@ -218,10 +206,10 @@ class TimetableFeed:
 
     async def _read_host(self, host_id: int) -> None:
         passing = set(self.in_hand.get(host_id, ()))
-        limit = self._host_room - len(passing)
+        limit = self.host_room - len(passing)
         if limit <= 0:
             return
-        found = await self._desk.read(
+        found = await self.desk.read(
             lambda rows: due_urls.due_urls_of_host(
                 rows, host_id, self._horizon, passing=passing, limit=limit
             )
@@ -234,20 +222,20 @@ class TimetableFeed:
         fresh = [url for url in found if not self._is_held(url)]
         if not fresh:
             return
-        setting, decided, methods = await self._desk.do(lambda: _decided(self._marks, fresh))
+        setting, decided, methods = await self.desk.do(lambda: _decided(self.marks, fresh))
         alive = [number for number, state in decided.items() if state is LinkState.PERMALIVE]
-        if alive and self._trusts_tags:
-            tagged = await self._desk.read(lambda rows: links_tagged_dead(rows, alive))
+        if alive and self.trusts_tags:
+            tagged = await self.desk.read(lambda rows: links_tagged_dead(rows, alive))
             decided |= dict.fromkeys(tagged)
         settled = [
             url for url in fresh if decided[url.id] is not None or url.standing.state in SETTLED
         ]
         if settled:
             again = self._today + _MARKED_DAYS
-            await self._desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
-        self._table.gaps.decide(setting)
+            await self.desk.write(lambda rows: _settle(rows, settled, decided, due_day=again))
+        self.table.gaps.decide(setting)
         names = {url.host for url in fresh}
-        quirks = await self._desk.read(lambda rows: quirks_of(rows, names, day=self._today))
+        quirks = await self.desk.read(lambda rows: quirks_of(rows, names, day=self._today))
         for url in fresh:
             is_asked = decided[url.id] is None and url.standing.state is not LinkState.INVALID
             if is_asked and not self._is_held(url):
@@ -255,19 +243,19 @@ class TimetableFeed:
 
     def _add(self, url: DueUrl, quirks: frozenset[HostQuirk], method: str | None) -> None:
         inferable = may_infer(url.standing) and HostQuirk.UNVERIFIABLE not in quirks
-        by_get = self._closer and uses_get(url, self._today)
+        by_get = self.closer and uses_get(url, self._today)
         get_only = HostQuirk.GET_NEEDED in quirks or by_get
         if method is not None:
             get_only = method == "get"
-        candidate = CheckCandidate(url, get_only, self._closer and checks_sibling(url, self._today))
-        match self._table.add(url.id, url.host, candidate, inferable=inferable):
+        candidate = CheckCandidate(url, get_only, self.closer and checks_sibling(url, self._today))
+        match self.table.add(url.id, url.host, candidate, inferable=inferable):
             case AddOutcome.TAKEN:
                 self.in_hand.setdefault(url.host_id, {})[url.id] = url
             case AddOutcome.HELD:
                 pass
             case AddOutcome.HOST_FULL | AddOutcome.FULL:
                 self._crowded.add(url.host_id)
-                if len(self.in_hand.get(url.host_id, ())) <= self._host_room // 2:
+                if len(self.in_hand.get(url.host_id, ())) <= self.host_room // 2:
                     self._ready.add(url.host_id)
 
 

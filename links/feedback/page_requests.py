@@ -167,10 +167,7 @@ def finish_page_requests(
     day: int,
     keys: Mapping[RequestedPage, Iterable[bytes]] = MappingProxyType({}),
 ) -> None:
-    """Record that these pages were read today; results of earlier days are deleted.
-
-    `keys` are of the URLs of those pages that are not to be observed.
-    """
+    """Record the pages read today, with `keys` of the URLs of those that are not to be observed."""
     rows = [
         {
             **_values(wiki_id, each),

@@ -211,14 +211,8 @@ def propose_replacement(
 ) -> ProposalResult:
     """Store an address for an unreachable URL; it is shown after a successful test.
 
-    The connection's transaction is rolled back when this raises.
-
-    Raises:
-        NotObservedError: the URL is not watched.
-        NeedlessReportError: the URL works.
-        RefusedAddressError: the address cannot be a replacement.
-        ProposalTakenError: another proposal works, or waits for its test.
-        TooOftenError: a rate limit is exceeded.
+    The connection's transaction is rolled back when this raises: NotObservedError, NeedlessReportError when
+    the URL works, RefusedAddressError, ProposalTakenError, TooOftenError.
     """
     observed = require_observed(connection, url)
     wanted = _checked(connection, observed, address, around)
@@ -266,10 +260,7 @@ def remove_replacement(
 ) -> str:
     """Remove the proposal for the URL, by any reporter; return its address.
 
-    Raises:
-        NotObservedError: it is not watched.
-        NeedlessReportError: nothing is proposed for it.
-        TooOftenError: the same reporter removed another some seconds ago.
+    Raises NotObservedError, NeedlessReportError when there is none, TooOftenError.
     """
     observed = require_observed(connection, url)
     there = connection.execute(
@@ -341,10 +332,7 @@ def record_replacement_test(
     day: int,
     around: ProposalContext = NO_CONTEXT,
 ) -> ProposalStage | None:
-    """Store a test result; return the new stage, None when it is no longer proposed.
-
-    A redirect back to the URL itself, or to a refused address, counts as a failure.
-    """
+    """Store a test result; return the new stage, None when it is no longer proposed."""
     its = (replacements.c.url_id == tested.url_id, replacements.c.address == tested.address)
     row = connection.execute(select(replacements).where(*its)).first()
     if row is None:

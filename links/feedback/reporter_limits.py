@@ -116,10 +116,7 @@ REPORTS_A_DAY = 3_000
 
 
 def limits_of(reports_a_day: int = REPORTS_A_DAY) -> Limits:
-    """Return the limits: one report a minute, a daily total (W15); replacements are counted separately.
-
-    Withdrawals have no daily limit, as they must be possible at any time (W14).
-    """
+    """Return the limits: a report a minute, a daily total (W15); withdrawals at any time (W14)."""
     return {
         LimitedAct.REPORT: ActLimit(60, reports_a_day),
         LimitedAct.WITHDRAW: ActLimit(5, None),

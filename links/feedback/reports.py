@@ -91,14 +91,8 @@ def add_report(
 ) -> ReportResult:
     """Record that the reporter can reach the URLs, or with `is_pattern` the prefixes, as one report.
 
-    The connection's transaction is rolled back when this raises.
-
-    Raises:
-        InputError: one is no URL, or no such domain; or they match too many.
-        NotObservedError: none of one is watched (W18).
-        NeedlessReportError: all of it is known to work.
-        TooOftenError: the last report was less than a minute ago, or the daily total is used up
-            (W15).
+    The connection's transaction is rolled back when this raises: InputError for no URL or too many,
+    NotObservedError (W18), NeedlessReportError when all work, TooOftenError (W15).
     """
     meant = _meant(connection, named, is_pattern=is_pattern)
     wanted = [each for each in meant if each.state not in WORKING]
@@ -130,10 +124,9 @@ def withdraw_reports(
     is_pattern: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> WithdrawalResult:
-    """Delete all reports about these, by any reporter (W14).
+    """Delete all reports about these, by any reporter (W14); NeedlessReportError when there is none.
 
-    A domain with too few remaining reports loses its presumption; so does one that is named itself. Raises
-    the errors of `add_report`; NeedlessReportError when none of them is reported.
+    A domain with too few remaining reports loses its presumption; so does one that is named itself.
     """
     meant = _meant(connection, named, is_pattern=is_pattern)
     count_act(connection, LimitedAct.WITHDRAW, reporter, now, limits)

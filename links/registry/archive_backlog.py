@@ -124,10 +124,9 @@ def want_links(
     now: datetime,
     grace: timedelta = timedelta(0),
 ) -> None:
-    """Add links of pages to the backlog, due after `grace`; a waiting link keeps its day.
+    """Add links of pages to the backlog, due after `grace`; a waiting link keeps its day and its priority.
 
-    The priority of a waiting link is never lowered. Only the first `AT_ONCE` links of a page that was just
-    saved get the highest one, so that a page with thousands of links does not delay all others.
+    Only the first `AT_ONCE` links of a page that was just saved get the highest one.
     """
     moment, due = int(now.timestamp()), int((now + grace).timestamp())
     counts: Counter[int] = Counter()

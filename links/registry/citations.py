@@ -178,11 +178,7 @@ def cited_uses(reader: Reader, url_id: int, *, limit: int = 100) -> list[CitingP
 
 
 def days_cited(reader: Reader, page: int) -> Mapping[int, int]:
-    """Return the citation day of each link of the page: as written, else first seen (B05, B06).
-
-    For links that a page had when it was first read, that is the day of this reading;
-    `wiki.sync.page_import` finds the revision.
-    """
+    """Return the citation day of each link of the page: as written, else first seen (B05, B06)."""
     days: dict[int, int] = dict(FIRST_SEEN.rows(reader, {"of": page}))
     for link, row in citations_of(reader, [page]).items():
         if row.access_day is not None and link.url_id in days:

@@ -236,10 +236,7 @@ class RegistryStore:
 
 
 def open_registry_store(layout: Layout, url: str = "") -> RegistryStore:
-    """Open and upgrade the registry of a collection, or the one beside the index that `url` names.
-
-    Raises CollectionVersionError when a newer Weboid made it, ConfigError for an invalid `url`.
-    """
+    """Open and upgrade the registry of a collection, or of an index; CollectionVersionError if newer."""
     address = parse_index_url(url) if url else None
     store, is_ready = _opened(layout, address)
     try:

@@ -12,35 +12,26 @@ NAMES = (
 MOVED = ("state", "rev", "note", "undone_rev", "undone_by", "checked", "reviewed", "reviewed_by")
 _COLUMNS = tuple(edits.c[name] for name in NAMES)
 _EDIT = select(*_COLUMNS)
+_OF_WIKI = edits.c.wiki_id == one("wiki")
+_IN_STATES = (_OF_WIKI, edits.c.state.in_(many("states")))
+_IS = edits.c.id == one("of")
 BY_ID = SqlStatement(_EDIT.where(edits.c.id.in_(many("ids"))), "ids")
-OF_PAGE = SqlStatement(
-    _EDIT.where(edits.c.wiki_id == one("wiki"), edits.c.page_id == one("page")).order_by(edits.c.id)
-)
+OF_PAGE = SqlStatement(_EDIT.where(_OF_WIKI, edits.c.page_id == one("page")).order_by(edits.c.id))
 IN_STATES = SqlStatement(
-    _EDIT.where(
-        edits.c.wiki_id == one("wiki"),
-        edits.c.state.in_(many("states")),
-        edits.c.moment >= one("since"),
-        edits.c.id > one("after"),
-    )
+    _EDIT.where(*_IN_STATES, edits.c.moment >= one("since"), edits.c.id > one("after"))
     .order_by(edits.c.id)
     .limit(one("most")),
     "states",
 )
 NEWEST = SqlStatement(
-    _EDIT.where(
-        edits.c.wiki_id == one("wiki"),
-        edits.c.state.in_(many("states")),
-        edits.c.id < one("before"),
-    )
+    _EDIT.where(*_IN_STATES, edits.c.id < one("before"))
     .order_by(edits.c.id.desc())
     .limit(one("most")),
     "states",
 )
 TO_WATCH = SqlStatement(
     _EDIT.where(
-        edits.c.wiki_id == one("wiki"),
-        edits.c.state.in_(many("states")),
+        *_IN_STATES,
         edits.c.moment >= one("since"),
         or_(edits.c.checked.is_(None), edits.c.checked < one("before")),
     )
@@ -48,15 +39,10 @@ TO_WATCH = SqlStatement(
     .limit(one("most")),
     "states",
 )
-LAST_MADE = SqlStatement(
-    select(func.max(edits.c.moment)).where(
-        edits.c.wiki_id == one("wiki"), edits.c.state.in_(many("states"))
-    ),
-    "states",
-)
+LAST_MADE = SqlStatement(select(func.max(edits.c.moment)).where(*_IN_STATES), "states")
 COUNTS = SqlStatement(
     select(edits.c.state, func.count())
-    .where(edits.c.wiki_id == one("wiki"), edits.c.kind == one("kind"))
+    .where(_OF_WIKI, edits.c.kind == one("kind"))
     .group_by(edits.c.state)
 )
 CHANGES = SqlStatement(
@@ -95,11 +81,7 @@ OF_LINKS = SqlStatement(
 )
 LATELY = SqlStatement(
     select(edits.c.page_id, edits.c.state, edits.c.base_rev, edits.c.basis, edits.c.moment)
-    .where(
-        edits.c.wiki_id == one("wiki"),
-        edits.c.page_id.in_(many("ids")),
-        edits.c.kind == one("kind"),
-    )
+    .where(_OF_WIKI, edits.c.page_id.in_(many("ids")), edits.c.kind == one("kind"))
     .order_by(edits.c.id),
     "ids",
 )
@@ -107,8 +89,7 @@ REVIVED = SqlStatement(
     select(edits.c.page_id, edit_changes.c.url_id, edit_changes.c.kind)
     .select_from(_LINKED.join(urls, urls.c.id == edit_changes.c.url_id))
     .where(
-        edits.c.wiki_id == one("wiki"),
-        edits.c.state.in_(many("states")),
+        *_IN_STATES,
         edit_changes.c.is_undone.is_(false()),
         urls.c.state.in_(many("living")),
         edits.c.page_id > one("after"),
@@ -119,24 +100,22 @@ REVIVED = SqlStatement(
 )
 MOVE = SqlStatement(
     update(edits)
-    .where(edits.c.id == one("of"), edits.c.state == one("was"))
+    .where(_IS, edits.c.state == one("was"))
     .values({name: one(f"new_{name}") for name in MOVED})
 )
 SET_CHECKED = SqlStatement(
     update(edits).where(edits.c.id.in_(many("ids"))).values(checked=one("seen_at")), "ids"
 )
-SET_REPORTED = SqlStatement(update(edits).where(edits.c.id == one("of")).values(is_reported=true()))
+SET_REPORTED = SqlStatement(update(edits).where(_IS).values(is_reported=true()))
 SET_UNDONE = SqlStatement(
     update(edit_changes)
     .where(edit_changes.c.edit_id == one("of"), edit_changes.c.number == one("place"))
     .values(is_undone=one("undone", Boolean()))
 )
 FORGET_CHANGES = SqlStatement(delete(edit_changes).where(edit_changes.c.edit_id == one("of")))
-FORGET = SqlStatement(delete(edits).where(edits.c.id == one("of"), edits.c.state == one("was")))
+FORGET = SqlStatement(delete(edits).where(_IS, edits.c.state == one("was")))
 FORGET_NOTHING = SqlStatement(
-    delete(edits).where(
-        edits.c.wiki_id == one("wiki"), edits.c.page_id == one("page"), edits.c.state == one("was")
-    )
+    delete(edits).where(_OF_WIKI, edits.c.page_id == one("page"), edits.c.state == one("was"))
 )
 LOOK_AGAIN = SqlStatement(
     update(urls)

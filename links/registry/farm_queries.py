@@ -169,10 +169,7 @@ def wikis_having(reader: Reader, ids: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def on_page(reader: Reader, wiki_id: int, page_id: int, ids: Iterable[int]) -> dict[int, str]:
-    """Return those of the URLs that the page has now (W20), with their spelling on it.
-
-    The spelling (A17) is empty where it is the identity key.
-    """
+    """Return those of the URLs that the page has now (W20); its spelling is empty for the identity key."""
     if not 0 < page_id <= MAX_PAGE_ID:
         return {}
     page = number_of(wiki_id, page_id)

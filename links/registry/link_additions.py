@@ -147,10 +147,7 @@ def additions_of(
 def domain_spreads(
     rows: Connection, *, since_day: int, least_wikis: int, limit: int
 ) -> list[DomainSpread]:
-    """Return accounts that added links to one domain on several wikis of a farm, most wikis first (X11).
-
-    It reads all additions since that day: about a second for some hundred thousand.
-    """
+    """Return accounts that added links to one domain on several wikis of a farm, most wikis first (X11)."""
     many_wikis = func.count(wikis.c.id.distinct())
     links = func.count()
     found = (

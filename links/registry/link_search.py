@@ -284,10 +284,7 @@ class _ExclusionFilter:
         return is_on_pages and not shown
 
     def _pages_besides(self, url_id: int, excluding: set[int]) -> tuple[list[CitingPage], bool]:
-        """Return some pages of other wikis that have the link, and True when any page has it.
-
-        Pages of a wiki have adjacent numbers, so each of its lists costs one query.
-        """
+        """Return some pages of other wikis that have the link, and True when any page has it."""
         statement = PAGES_OF[False, bool(self._wanted.namespaces)]
         shown: list[CitingPage] = []
         after, is_on_pages = 0, False

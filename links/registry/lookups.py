@@ -356,10 +356,7 @@ def uses_of_host(
     after: tuple[int, int] = (0, 0),
     states: Sequence[int] = EVERY_STATE,
 ) -> list[LinkUse]:
-    """Return pages of the wiki that have URLs of the host, a use of each URL, as `uses_of_url`.
-
-    `after` is `url_id` and the page's number of the last use of the previous result.
-    """
+    """Return uses of the host's URLs on the wiki's pages, after (`url_id`, page) of the previous result."""
     asked = {"host": host, "most": limit, "states": states}
     asked |= {"after": after[0], "after_second": after[1]}
     ends = {"first": number_of(wiki.id, 0), "before": number_of(wiki.id + 1, 0)}

@@ -161,10 +161,7 @@ def purge(
     keep_days: int = KEEP_DAYS,
     progress: Callable[[str, int], None] = lambda _what, _count: None,
 ) -> PurgeSummary:
-    """Delete all rows not seen for `keep_days`, in many small transactions; return the counts.
-
-    `progress` gets the kind and number of deleted rows, after each transaction.
-    """
+    """Delete all rows not seen for `keep_days`; `progress` gets kind and number after each transaction."""
     before = day - keep_days
     gone_pages = _purge_pages(store, day, keep_days, progress)
     links = _repeat(store, GONE_LINKS, before, "links", progress)

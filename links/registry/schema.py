@@ -510,11 +510,7 @@ def _fault(fault: PlaybackFault) -> str:
 
 
 def has_fault(fault: PlaybackFault) -> str:
-    """Return the condition that a check found a fault; queries must use this exact expression.
-
-    The condition is redundant: one part matches the index's first column, the other its partial
-    condition.
-    """
+    """Return the condition of a fault: its column's value and, redundantly, its partial index's condition."""
     return f"{_fault(fault)} = {FAULT_BITS[fault]} AND {_fault(fault)} <> 0"
 
 

@@ -98,10 +98,7 @@ def take_feed_lease(
     length: timedelta,
     is_gone: Callable[[str], bool] = lambda _holder: False,
 ) -> None:
-    """Claim or renew the lease of a wiki; FeedHeldError when another has it.
-
-    `is_gone` returns True for a holder that has certainly ended, whose lease is void.
-    """
+    """Claim or renew the lease of a wiki; FeedHeldError when another has it, unless `is_gone`."""
     LOCK_WIKI.rows(connection, {"wiki": wiki_id})
     there = feeds_of(connection, wiki_id).get(LEASE)
     is_free = there is None or there.cursor in ("", holder) or there.moment <= now

@@ -295,11 +295,7 @@ def require_observed(connection: Connection, url: str) -> ObservedUrl:
 
 
 def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) -> Iterator[int]:
-    """Yield the ids of the hosts that the pattern can match.
-
-    Without `wide` patterns that require a scan of all hosts yield none: expressions, and public suffixes
-    such as ``co.uk``.
-    """
+    """Yield the ids of the hosts that the pattern can match; without `wide` none that needs a full scan."""
     if pattern.form is PatternForm.REGEX:
         if wide:
             yield from _walk(connection, None)

@@ -347,10 +347,7 @@ def _hosts(rows: Reader, pattern: LinkPattern, place: SearchPosition) -> Iterato
 def _on_hosts(
     rows: Reader, pattern: LinkPattern, on: list[SearchHost], size: int
 ) -> Iterator[SearchSlice]:
-    """Yield the links of these hosts within the pattern's range of paths, in order and in parts.
-
-    Most hosts have few links and are read together; hosts with too many are read one by one.
-    """
+    """Yield the links of these hosts within the range of paths; most hosts have few, read together."""
     if len(on) == 1:
         yield from _on_host(rows, pattern, on[0], ("", 0), size)
         return
@@ -379,11 +376,7 @@ def _on_hosts(
 def _on_host(
     rows: Reader, pattern: LinkPattern, host: SearchHost, behind: tuple[str, int], size: int
 ) -> Iterator[SearchSlice]:
-    """Yield the links of a host within the pattern's range of paths, after a link, in order and in parts.
-
-    Links with the same path prefix and later ones are read by two queries, as a single one would
-    rescan the former each time.
-    """
+    """Yield the links of a host within the range of paths, after a link, in order and in parts."""
     known = pattern.head[:PATH_HEAD_CHARS]
     is_long = len(known) == PATH_HEAD_CHARS
     high = ending(known) if known else LAST_CHARACTER
