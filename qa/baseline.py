@@ -41,7 +41,7 @@ from core.playback_check import (
     picture_name,
 )
 from core.timestamps import parse_warc_date, warc_date
-from qa.check_run import replace_file
+from qa.check_run import write_atomically
 from qa.compare.picture_comparison import PictureComparison, compare_if_readable
 from qa.compare.picture_decoder import decode_picture
 from qa.compare.text_comparison import TextComparison, compare_texts
@@ -104,7 +104,7 @@ class BaselineFolder:
             (asdict(page) | {"captured_at": warc_date(page.captured_at)}) for page in header.pages
         ]
         facts = {"version": VERSION, **asdict(header), "pages": pages}
-        replace_file(
+        write_atomically(
             self.folder / _HEADER, json.dumps(facts, ensure_ascii=False, indent=1).encode()
         )
 
@@ -136,7 +136,7 @@ class BaselineFolder:
             if not again and str(json.loads(path.read_bytes())["engine"]) == engine:
                 return
         shutil.rmtree(self.folder / AFTER, ignore_errors=True)
-        replace_file(path, json.dumps({"engine": engine}).encode())
+        write_atomically(path, json.dumps({"engine": engine}).encode())
 
     def checks(self, when: str) -> dict[str, PlaybackCheck]:
         """Return the checks stored so far, by page id; `when` is `BEFORE` or `AFTER`."""
@@ -148,10 +148,10 @@ class BaselineFolder:
         folder.mkdir(parents=True, exist_ok=True)
         check = shown.check
         if shown.picture is not None:
-            replace_file(_file(folder, check, "picture"), shown.picture)
+            write_atomically(_file(folder, check, "picture"), shown.picture)
         if shown.text is not None:
             text = shown.text[:MOST_TEXT_CHARACTERS].encode("utf-8", "replace")
-            replace_file(_file(folder, check, "text"), text)
+            write_atomically(_file(folder, check, "text"), text)
         line = json.dumps(json.loads(check_record(check, check.page_id))["checked"])
         with self._appending, (folder / _LINES).open("a", encoding="utf-8") as lines:
             lines.write(f"\n{line}\n")

@@ -66,7 +66,7 @@ def store_check(
         if data is None:
             path.unlink(missing_ok=True)
         else:
-            replace_file(path, data)
+            write_atomically(path, data)
     if not checked.is_withheld:
         with store.writing() as rows:
             store_checks(rows, [CheckedPage(check, page.host, page.page_class)], now)
@@ -88,7 +88,7 @@ def _small(picture: bytes) -> bytes | None:
     return out.getvalue()
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes) -> None:
     """Write the file atomically, for concurrent readers."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}.new")

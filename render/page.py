@@ -7,6 +7,7 @@ dialogs. Each of these is recorded as state that the visit reads.
 import asyncio
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -113,8 +114,8 @@ class BrowserPage:
             "Page.fileChooserOpened": self._file_asked,
             "Page.downloadWillBegin": self._download,
             "Target.attachedToTarget": self.children.attached,
-            "Target.detachedFromTarget": self._child_gone,
-            "Inspector.targetCrashed": self._crashed,
+            "Target.detachedFromTarget": lambda params: self.children.gone(params["sessionId"]),
+            "Inspector.targetCrashed": lambda _: self.end("crashed"),
             "Fetch.requestPaused": self._request_paused,
             "Fetch.authRequired": self.login.asked,
             "Runtime.exceptionThrown": self._exception,
@@ -165,22 +166,54 @@ class BrowserPage:
         Raises:
             PageClosedError, BrowserUnavailableError, CommandError: as `call`.
         """
+        values = [{"value": argument} for argument in arguments]
         for attempt in range(SCRIPT_ATTEMPTS):
             try:
-                return await self._call(name, source, arguments)
+                context = await self.world()
+                found = await self.evaluate(f"{name}.js", source, values, context=context)
+                return found.get("value")
             except CommandError:
                 if attempt == SCRIPT_ATTEMPTS - 1:
                     raise
                 self._world = None
         raise AssertionError
 
-    async def refer(self, name: str, source: str, *arguments: object) -> dict[str, Any]:
-        """Return a `Runtime.RemoteObject` that refers to the result of a function expression.
+    async def evaluate(  # noqa: PLR0913 parameters of one CDP command
+        self,
+        name: str,
+        source: str,
+        arguments: Sequence[Mapping[str, object]],
+        *,
+        context: int,
+        session: str = "",
+        by_value: bool = True,
+        gesture: bool = False,
+    ) -> dict[str, Any]:
+        """Return the `Runtime.RemoteObject` of a function expression's result in an execution context.
 
         Raises:
-            PageClosedError, BrowserUnavailableError, CommandError: as `call`, but without a retry.
+            CommandError: the script failed; its method is `name`.
+            PageClosedError, BrowserUnavailableError: as `send`.
         """
-        return await self._evaluate(name, source, arguments, by_value=False)
+        answer = await self.send(
+            "Runtime.callFunctionOn",
+            {
+                "functionDeclaration": source,
+                "executionContextId": context,
+                "arguments": [*arguments],
+                "returnByValue": by_value,
+                "awaitPromise": True,
+                "silent": True,
+                "userGesture": gesture,
+            },
+            session,
+        )
+        failure = answer.get("exceptionDetails")
+        if failure is not None:
+            message = failure.get("exception", {}).get("description", failure.get("text", ""))
+            raise CommandError(name, " ".join(message.split())[:CONSOLE_CHARS])
+        result: dict[str, Any] = answer["result"]
+        return result
 
     @property
     def broke_off(self) -> bool:
@@ -287,35 +320,16 @@ class BrowserPage:
     async def world(self) -> int:
         """Return the isolated world's execution context in the main document, created if missing."""
         if self._world is None:
-            made = await self.send(
-                "Page.createIsolatedWorld", {"frameId": self.target_id, "worldName": WORLD}
-            )
-            self._world = made["executionContextId"]
+            self._world = await self.isolated_world(self.target_id)
         return self._world
 
-    async def _call(self, name: str, source: str, arguments: tuple[object, ...]) -> Any:
-        return (await self._evaluate(name, source, arguments, by_value=True)).get("value")
-
-    async def _evaluate(
-        self, name: str, source: str, arguments: tuple[object, ...], *, by_value: bool
-    ) -> dict[str, Any]:
-        answer = await self.send(
-            "Runtime.callFunctionOn",
-            {
-                "functionDeclaration": source,
-                "executionContextId": await self.world(),
-                "arguments": [{"value": argument} for argument in arguments],
-                "returnByValue": by_value,
-                "awaitPromise": True,
-                "silent": True,
-            },
+    async def isolated_world(self, frame_id: str, session: str = "") -> int:
+        """Create an isolated world in the frame and return its execution context."""
+        made = await self.send(
+            "Page.createIsolatedWorld", {"frameId": frame_id, "worldName": WORLD}, session
         )
-        failure = answer.get("exceptionDetails")
-        if failure is not None:
-            message = failure.get("exception", {}).get("description", failure.get("text", ""))
-            raise CommandError(f"{name}.js", message[:CONSOLE_CHARS])
-        result: dict[str, Any] = answer["result"]
-        return result
+        context: int = made["executionContextId"]
+        return context
 
     def _heard(self, method: str, params: dict[str, Any]) -> None:
         handler = self._handlers.get(method)
@@ -358,9 +372,6 @@ class BrowserPage:
             self.loaded = self.dom_ready = True
             self.changed.set()
 
-    def _crashed(self, _: dict[str, Any]) -> None:
-        self.end("crashed")
-
     def _dialog(self, params: dict[str, Any]) -> None:
         # "Leave this page?" is agreed to, everything else is dismissed.
         accept = params.get("type") == "beforeunload"
@@ -379,9 +390,6 @@ class BrowserPage:
     def _timer_told(self, params: dict[str, Any], session: str = "") -> None:
         if self.timers.told(params, session):
             self.changed.set()
-
-    def _child_gone(self, params: dict[str, Any]) -> None:
-        self.children.gone(params["sessionId"])
 
     def _request_paused(self, params: dict[str, Any]) -> None:
         leaves = self.held and params.get("frameId") == self.target_id

@@ -7,11 +7,10 @@ frame of a number.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from render.cdp import CommandError
-from render.page import CONSOLE_CHARS, WORLD, BrowserPage, load_script
+from render.page import BrowserPage, load_script
 
 DOCUMENT_LIMIT = 100
 DEPTH_LIMIT = 10
@@ -60,8 +59,8 @@ class FrameDocument:
     async def _say(self, name: str, *arguments: object) -> Any:
         if self.depth == 0:
             return await self._page.call(name, *arguments)
-        answer = await self._run(load_script(name), arguments, by_value=True)
-        return answer.get("value")
+        values = [{"value": argument} for argument in arguments]
+        return (await self._evaluate(load_script(name), values)).get("value")
 
     async def _open_roots(self) -> None:
         """Make closed declarative shadow roots accessible to scripts; failures are ignored."""
@@ -74,11 +73,9 @@ class FrameDocument:
 
     async def _open_some(self) -> bool:
         """Return whether any of the elements found by `hosts.js` holds a closed root."""
-        listed = await self._refer(_HOSTS)
-        answer = await self._page.send(
-            "Runtime.getProperties",
-            {"objectId": listed["objectId"], "ownProperties": True},
-            self._session,
+        listed = await self._evaluate(_HOSTS, by_value=False)
+        answer = await self._send(
+            "Runtime.getProperties", {"objectId": listed["objectId"], "ownProperties": True}
         )
         hosts = [each["value"] for each in answer["result"] if each["name"].isdecimal()]
         pairs: list[dict[str, str]] = []
@@ -87,18 +84,18 @@ class FrameDocument:
             if root:
                 pairs += [{"objectId": host["objectId"]}, {"objectId": root}]
         if pairs:
-            await self._evaluate(_NOTE, pairs, by_value=True)
+            await self._evaluate(_NOTE, pairs)
         return bool(pairs)
 
     async def _closed_root(self, host: str) -> str:
         """Return a reference to the closed shadow root of the referenced element; empty: none."""
-        answer = await self._page.send("DOM.describeNode", {"objectId": host}, self._session)
+        answer = await self._send("DOM.describeNode", {"objectId": host})
         wanted = "user-agent" if answer["node"].get("localName") == "use" else "closed"
         for root in answer["node"].get("shadowRoots", ()):
             if root.get("shadowRootType") == wanted:
                 place = {"backendNodeId": root["backendNodeId"]}
                 place["executionContextId"] = await self._context()
-                found = await self._page.send("DOM.resolveNode", place, self._session)
+                found = await self._send("DOM.resolveNode", place)
                 reference: str = found["object"]["objectId"]
                 return reference
         return ""
@@ -106,61 +103,34 @@ class FrameDocument:
     async def _find(self, number: int) -> "FrameDocument | None":
         if self.depth >= DEPTH_LIMIT:
             return None
-        element = await self._refer(_ELEMENT, number)
+        element = await self._evaluate(_ELEMENT, [{"value": number}], by_value=False)
         if "objectId" not in element:
             return None
-        answer = await self._page.send(
-            "DOM.describeNode", {"objectId": element["objectId"]}, self._session
-        )
+        answer = await self._send("DOM.describeNode", {"objectId": element["objectId"]})
         frame_id = answer["node"].get("frameId")
         if frame_id is None:
             return None
         session = self._page.children.frames.get(frame_id, self._session)
         return FrameDocument(self._page, session, frame_id, self.depth + 1)
 
-    async def _refer(self, source: str, *arguments: object) -> dict[str, Any]:
-        if self.depth == 0:
-            return await self._page.refer("frame", source, *arguments)
-        return await self._run(source, arguments, by_value=False)
-
     async def _context(self) -> int:
         """Return the isolated world's execution context in this document, created if missing."""
         if self.depth == 0:
             return await self._page.world()
         if self._world is None:
-            made = await self._page.send(
-                "Page.createIsolatedWorld",
-                {"frameId": self._id, "worldName": WORLD},
-                self._session,
-            )
-            self._world = made["executionContextId"]
+            self._world = await self._page.isolated_world(self._id, self._session)
         return self._world
 
-    async def _run(
-        self, source: str, arguments: tuple[object, ...], *, by_value: bool
-    ) -> dict[str, Any]:
-        values = [{"value": argument} for argument in arguments]
-        return await self._evaluate(source, values, by_value=by_value)
-
     async def _evaluate(
-        self, source: str, arguments: Sequence[Mapping[str, object]], *, by_value: bool
+        self, source: str, arguments: Sequence[Mapping[str, object]] = (), *, by_value: bool = True
     ) -> dict[str, Any]:
-        answer = await self._page.send(
-            "Runtime.callFunctionOn",
-            {
-                "functionDeclaration": source,
-                "executionContextId": await self._context(),
-                "arguments": [*arguments],
-                "returnByValue": by_value,
-                "awaitPromise": True,
-                "silent": True,
-            },
-            self._session,
+        context = await self._context()
+        return await self._page.evaluate(
+            "frame", source, arguments, context=context, session=self._session, by_value=by_value
         )
-        if "exceptionDetails" in answer:
-            raise CommandError("frame", answer["exceptionDetails"].get("text", ""))
-        result: dict[str, Any] = answer["result"]
-        return result
+
+    async def _send(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        return await self._page.send(method, params, self._session)
 
 
 class PageDocuments:
@@ -220,8 +190,7 @@ class PageDocuments:
 FRAME_LIMIT = 16
 
 
-@dataclass(frozen=True, slots=True)
-class PageFrame:
+class PageFrame(NamedTuple):
     """Frame: its id, and the id of its session; empty for the page's own."""
 
     id: str
@@ -267,28 +236,10 @@ async def run_in(
         CommandError: the script failed, or the frame is gone; `detail` is the browser's message.
         PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
-    if frame.id == page.target_id:
-        context = await page.world()
-    else:
-        made = await page.send(
-            "Page.createIsolatedWorld", {"frameId": frame.id, "worldName": WORLD}, frame.session
-        )
-        context = made["executionContextId"]
-    answer = await page.send(
-        "Runtime.callFunctionOn",
-        {
-            "functionDeclaration": source,
-            "executionContextId": context,
-            "arguments": [{"value": argument} for argument in arguments],
-            "returnByValue": True,
-            "awaitPromise": True,
-            "silent": True,
-            "userGesture": gesture,
-        },
-        frame.session,
+    is_main = frame.id == page.target_id
+    context = await (page.world() if is_main else page.isolated_world(*frame))
+    values = [{"value": argument} for argument in arguments]
+    found = await page.evaluate(
+        "behaviour", source, values, context=context, session=frame.session, gesture=gesture
     )
-    failure = answer.get("exceptionDetails")
-    if failure is not None:
-        message = failure.get("exception", {}).get("description", failure.get("text", ""))
-        raise CommandError("behaviour", " ".join(message.split())[:CONSOLE_CHARS])
-    return answer["result"].get("value")
+    return found.get("value")

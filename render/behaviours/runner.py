@@ -1,38 +1,125 @@
 """Runner of behaviours: survey of the page, then each in turn within one time limit.
 
 No behaviour delays the visit beyond that limit, even on a page that hangs. A failure is recorded in
-`BehaviourResult.error` and does not affect the others.
+`BehaviourResult.error` and does not affect the others. Scrolling, pointer moves and the answers to
+consent banners are driven from here; all others are scripts alone.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from core.errors import BadUrlError
 from core.hosts import canonical_host
-from render.behaviours.catalog import (
-    BehaviourScript,
-    BehaviourSet,
-    survey_script,
-)
-from render.behaviours.interaction import (
-    BehaviourAnswer,
-    hover,
-    parse_answer,
-    refuse_consent,
-    scroll,
-)
+from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_script
 from render.cdp import CommandError
 from render.page import BrowserPage
 from render.page_frames import PageFrame, child_frames, main_frame, run_in
 from render.visit_steps import VisitSteps
 
+NOTES = 10
+NOTE_CHARS = 200
+COUNT_LIMIT = 1_000_000
+SCRIPT_TIMEOUT_S = 0.5  # a behaviour that does not end by itself is given so long beyond its limit
+FRAMES_LIMIT_S = 2.0  # all frames together, concurrently
+SURVEY_S = 1.0
+TIME_SHARE = 0.6  # no behaviour may use up more of the time that is left to all
+
 
 @dataclass(frozen=True, slots=True)
-class BehaviourSurvey:
+class BehaviourResult:
+    """Result of one behaviour.
+
+    Attributes:
+        found: number of elements found.
+        done: number of elements acted on.
+        again: True when the page may load something because of it.
+        error: reason for which it did not complete; empty when it did.
+        notes: remarks, e.g. ``OneTrust: refused``.
+    """
+
+    name: str
+    found: int = 0
+    done: int = 0
+    again: bool = False
+    seconds: float = 0.0
+    error: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourAnswer:
+    """Validated return value of a behaviour script.
+
+    Attributes:
+        found, done, again, notes: as in `BehaviourResult`.
+        css: CSS rules to apply in pictures.
+        stays: selectors of elements that could not be dismissed.
+        frames: number of frames of the page.
+        more: the unparsed answer.
+    """
+
+    found: int = 0
+    done: int = 0
+    again: bool = False
+    notes: tuple[str, ...] = ()
+    css: str = ""
+    stays: tuple[str, ...] = ()
+    frames: int = 0
+    more: dict[str, Any] | None = None
+
+    def with_others(self, others: Iterable["BehaviourAnswer"]) -> "BehaviourAnswer":
+        """Add the counts of others."""
+        every = (self, *others)
+        return replace(
+            self,
+            found=sum(each.found for each in every),
+            done=sum(each.done for each in every),
+            again=any(each.again for each in every),
+        )
+
+    def number(self, name: str) -> float:
+        """Return a number from `more`; zero when it is missing or no number."""
+        value = (self.more or {}).get(name)
+        return float(value) if isinstance(value, int | float) else 0.0
+
+
+def parse_answer(answer: object) -> BehaviourAnswer:
+    """Parse a script's return value of any type; missing and mistyped fields become zero or empty.
+
+    >>> parse_answer({"found": 3, "done": "many", "again": 1}).found
+    3
+    >>> parse_answer(None)
+    BehaviourAnswer(found=0, done=0, again=False, notes=(), css='', stays=(), frames=0, more={})
+    """
+    fields = answer if isinstance(answer, dict) else {}
+
+    def count(name: str) -> int:
+        value = fields.get(name)
+        return max(0, min(int(value), COUNT_LIMIT)) if isinstance(value, int | float) else 0
+
+    def texts(name: str) -> tuple[str, ...]:
+        value = fields.get(name)
+        listed = value[:NOTES] if isinstance(value, list) else ()
+        return tuple(each[:NOTE_CHARS] for each in listed if isinstance(each, str))
+
+    css = fields.get("css")
+    return BehaviourAnswer(
+        found=count("found"),
+        done=count("done"),
+        again=bool(fields.get("again")),
+        notes=texts("notes"),
+        css=css[:1000] if isinstance(css, str) else "",
+        stays=texts("stays"),
+        frames=count("frames"),
+        more=fields,
+    )
+
+
+class BehaviourSurvey(NamedTuple):
     """Result of a survey: the behaviours that have nothing to act on.
 
     Attributes:
@@ -42,7 +129,7 @@ class BehaviourSurvey:
     """
 
     idle: frozenset[str]
-    frames: tuple[tuple[PageFrame, frozenset[str]], ...] = ()
+    frames: Sequence[tuple[PageFrame, frozenset[str]]] = ()
 
     def is_idle(self, name: str) -> bool:
         """Return whether the behaviour has no target in the page or any frame."""
@@ -51,6 +138,37 @@ class BehaviourSurvey:
     def frames_for(self, name: str) -> tuple[PageFrame, ...]:
         """Return the frames that have, or may have, a target of the behaviour."""
         return tuple(frame for frame, idle in self.frames if name not in idle)
+
+
+async def run_behaviours(
+    page: BrowserPage, behaviours: BehaviourSet, steps: VisitSteps
+) -> tuple[BehaviourResult, ...]:
+    """Run the behaviours; set `BrowserPage.picture_css` to rules that hide elements in pictures.
+
+    Raises:
+        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
+    """
+    done: list[BehaviourResult] = []
+    limit_s = steps.share_s(behaviours.limit_s)
+    end = steps.spent_s + limit_s
+    view: BehaviourSurvey | None = None
+    for behaviour in behaviours.chosen:
+        if not _meant(behaviour, page.url):
+            continue
+        left_s = end - steps.spent_s
+        if left_s <= 0:
+            break
+        if behaviour.needs and view is None:
+            with steps.step("survey"):
+                view = await survey_page(page, behaviours.chosen, min(left_s, SURVEY_S))
+        if view is not None and view.is_idle(behaviour.name):
+            done.append(BehaviourResult(behaviour.name))
+            continue
+        done.append(await _perform(page, behaviour, behaviours, view, left_s=left_s, steps=steps))
+        if done[-1].again and behaviour.adds:
+            # There may be more on the page now.
+            view = None
+    return tuple(done)
 
 
 async def survey_page(
@@ -87,65 +205,7 @@ async def survey_page(
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s / 2):
                 await asyncio.gather(*(ask_frame(frame) for frame in await child_frames(page)))
-    return BehaviourSurvey(idle, tuple(seen))
-
-
-SCRIPT_TIMEOUT_S = 0.5  # a behaviour that does not end by itself is given so long beyond its limit
-FRAMES_LIMIT_S = 2.0  # all frames together, concurrently
-SURVEY_S = 1.0
-TIME_SHARE = 0.6  # no behaviour may use up more of the time that is left to all
-
-
-@dataclass(frozen=True, slots=True)
-class BehaviourResult:
-    """Result of one behaviour.
-
-    Attributes:
-        found: number of elements found.
-        done: number of elements acted on.
-        again: True when the page may load something because of it.
-        error: reason for which it did not complete; empty when it did.
-        notes: remarks, e.g. ``OneTrust: refused``.
-    """
-
-    name: str
-    found: int = 0
-    done: int = 0
-    again: bool = False
-    seconds: float = 0.0
-    error: str = ""
-    notes: tuple[str, ...] = ()
-
-
-async def run_behaviours(
-    page: BrowserPage, behaviours: BehaviourSet, steps: VisitSteps
-) -> tuple[BehaviourResult, ...]:
-    """Run the behaviours; set `BrowserPage.picture_css` to rules that hide elements in pictures.
-
-    Raises:
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
-    """
-    done: list[BehaviourResult] = []
-    limit_s = steps.share_s(behaviours.limit_s)
-    end = steps.spent_s + limit_s
-    view: BehaviourSurvey | None = None
-    for behaviour in behaviours.chosen:
-        if not _meant(behaviour, page.url):
-            continue
-        left_s = end - steps.spent_s
-        if left_s <= 0:
-            break
-        if behaviour.needs and view is None:
-            with steps.step("survey"):
-                view = await survey_page(page, behaviours.chosen, min(left_s, SURVEY_S))
-        if view is not None and view.is_idle(behaviour.name):
-            done.append(BehaviourResult(behaviour.name))
-            continue
-        done.append(await _perform(page, behaviour, behaviours, view, left_s=left_s, steps=steps))
-        if done[-1].again and behaviour.adds:
-            # There may be more on the page now.
-            view = None
-    return tuple(done)
+    return BehaviourSurvey(idle, seen)
 
 
 async def _perform(
@@ -160,7 +220,17 @@ async def _perform(
     """Run one behaviour in the page and in its frames."""
     last = behaviour is behaviours.chosen[-1]
     share_s = max(left_s * TIME_SHARE, left_s - SCRIPT_TIMEOUT_S if last else 0.0)
-    options = _options(behaviours, share_s)
+    limits = behaviours.limits
+    options = {
+        "limitMs": share_s * 1000,
+        "scrollPx": limits.scroll_px,
+        "rounds": limits.scroll_rounds,
+        "clicks": limits.clicks,
+        "fetches": limits.fetches,
+        "hovers": limits.hovers,
+        "routes": limits.routes,
+        "accept": limits.accept_cookies,
+    }
     before, already_held = steps.spent_s, page.held
     answer, error = BehaviourAnswer(), ""
     with steps.step(behaviour.name):
@@ -178,7 +248,7 @@ async def _perform(
     # A click may navigate at any later time, so navigation stays blocked from now on.
     if not (already_held or answer.done or error):
         page.release()
-    page.picture_css += "".join(answer.css)
+    page.picture_css += answer.css
     return BehaviourResult(
         behaviour.name,
         found=answer.found,
@@ -196,59 +266,42 @@ async def _run(
     view: BehaviourSurvey | None,
     options: dict[str, Any],
 ) -> BehaviourAnswer:
+    source, gesture = behaviour.source, behaviour.gesture
     if behaviour.name == "consent":
-        return await refuse_consent(page, behaviour.source, options)
+        return await refuse_consent(page, source, options)
+    if behaviour.name == "hover":
+        return await hover(page, source, options)
     if behaviour.name == "scroll":
-        answer = await scroll(page, behaviour.source, options)
-    elif behaviour.name == "hover":
-        return await hover(page, behaviour.source, options)
+        answer = await scroll(page, source, options)
     else:
-        source, gesture = behaviour.source, behaviour.gesture
-        answer = parse_answer(
-            await run_in(page, main_frame(page), source, options, gesture=gesture)
-        )
-    if behaviour.framed and answer.frames:
-        frames = await child_frames(page) if view is None else view.frames_for(behaviour.name)
-        answer = answer.with_frames(await _run_in_frames(page, behaviour, frames, options))
-    return answer
-
-
-async def _run_in_frames(
-    page: BrowserPage,
-    behaviour: BehaviourScript,
-    frames: tuple[PageFrame, ...],
-    options: dict[str, Any],
-) -> list[BehaviourAnswer]:
-    """Run a behaviour in each frame; frames that fail or time out are left out of the result."""
+        answer = await _ask(page, main_frame(page), source, options, gesture=gesture)
+    if not (behaviour.framed and answer.frames):
+        return answer
+    frames = await child_frames(page) if view is None else view.frames_for(behaviour.name)
     limit_ms = min(options["limitMs"] / 2, FRAMES_LIMIT_S * 1000)
     inner = {**options, "limitMs": limit_ms, "framed": True, "alone": True}
     answers: list[BehaviourAnswer] = []
 
     async def one(frame: PageFrame) -> None:
         with contextlib.suppress(CommandError):
-            gesture = behaviour.gesture
-            answers.append(
-                parse_answer(await run_in(page, frame, behaviour.source, inner, gesture=gesture))
-            )
+            answers.append(await _ask(page, frame, source, inner, gesture=gesture))
 
+    # Frames that fail or time out are left out of the result.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limit_ms / 1000 + SCRIPT_TIMEOUT_S / 2):
             await asyncio.gather(*(one(frame) for frame in frames))
-    return answers
+    return answer.with_others(answers)
 
 
-def _options(behaviours: BehaviourSet, limit_s: float) -> dict[str, Any]:
-    limits = behaviours.limits
-    return {
-        "limitMs": limit_s * 1000,
-        "scrollPx": limits.scroll_px,
-        "rounds": limits.scroll_rounds,
-        "clicks": limits.clicks,
-        "fetches": limits.fetches,
-        "hovers": limits.hovers,
-        "routes": limits.routes,
-        "accept": limits.accept_cookies,
-    }
+async def _ask(
+    page: BrowserPage,
+    frame: PageFrame,
+    source: str,
+    options: dict[str, Any],
+    *,
+    gesture: bool = False,
+) -> BehaviourAnswer:
+    return parse_answer(await run_in(page, frame, source, options, gesture=gesture))
 
 
 def _meant(behaviour: BehaviourScript, url: str) -> bool:
@@ -259,3 +312,143 @@ def _meant(behaviour: BehaviourScript, url: str) -> bool:
         return behaviour.hosts.of(canonical_host(urlsplit(url).hostname or "")) is not None
     except (ValueError, BadUrlError):
         return False
+
+
+# A page that loads more at its end starts to do so within this, and then has so long for it.
+BOTTOM_S = 0.12
+GROWTH_S = 1.5
+HEIGHT_POLL_S = 0.05
+HOVER_S = 0.06
+_HEIGHT = """() => {
+  const get = Object.getOwnPropertyDescriptor(Element.prototype, "scrollHeight").get;
+  const of = (name) => Object.getOwnPropertyDescriptor(Document.prototype, name).get.call(document);
+  return Math.max(0, ...["documentElement", "body"].map((n) => of(n)).map((e) => (e ? get.call(e) : 0)));
+}"""
+
+
+async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
+    """Scroll to the end, further as long as the page grows, and back to the top."""
+    frame, loop = main_frame(page), asyncio.get_running_loop()
+    end = loop.time() + options["limitMs"] / 1000
+    answer = last = await _ask(page, frame, source, options)
+    if not answer.number("steps"):
+        return answer
+    rounds = 0
+    while rounds < options["rounds"] and last.number("height") < options["scrollPx"]:
+        left_s = end - loop.time()
+        if left_s <= BOTTOM_S or not await _grows(page, last.number("height"), left_s):
+            break
+        rounds += 1
+        inner = {**options, "from": last.number("at"), "limitMs": (end - loop.time()) * 1000}
+        last = await _ask(page, frame, source, inner)
+        answer = answer.with_others([last])
+    left_ms = max(0.0, end - loop.time()) * 1000
+    back = await _ask(page, frame, source, {**options, "back": True, "limitMs": left_ms})
+    notes = (f"grew {rounds} times",) if rounds else ()
+    return replace(answer.with_others([back]), notes=notes)
+
+
+async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
+    """Return whether the page becomes longer while its end is in view."""
+    loop = asyncio.get_running_loop()
+    began = page.now()
+    patience = loop.time() + min(BOTTOM_S, left_s)
+    limit = loop.time() + min(GROWTH_S, left_s)
+    while True:
+        if await page.run("height", _HEIGHT) > height:
+            return True
+        now = loop.time()
+        if now >= limit or (now >= patience and not page.log.loading_since(began - 0.5)):
+            return False
+        await asyncio.sleep(HEIGHT_POLL_S)
+
+
+async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:
+    """Move the pointer over elements that react to it, then to the page's corner."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + options["limitMs"] / 1000
+
+    async def move(x: float, y: float) -> None:
+        await page.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
+
+    answer = await _ask(page, main_frame(page), source, options)
+    points = (answer.more or {}).get("points")
+    done = 0
+    for point in points if isinstance(points, list) else ():
+        if loop.time() >= end or not (
+            isinstance(point, list)
+            and len(point) == 2
+            and all(isinstance(each, int | float) for each in point)
+        ):
+            break
+        await move(point[0], point[1])
+        await asyncio.sleep(HOVER_S)
+        done += 1
+    if done:
+        await move(0, 0)
+    return replace(answer, done=done, again=done > 0)
+
+
+# A frame that does not answer in this time is treated as having no banner.
+BANNER_POLL_S = 0.5
+GONE_S = 0.6
+
+
+async def refuse_consent(
+    page: BrowserPage, source: str, options: dict[str, Any]
+) -> BehaviourAnswer:
+    """Refuse consent banners; selectors of remaining ones go into `css`, which hides them.
+
+    `css` applies to pictures only. Navigation is blocked while a banner is handled, because some
+    reload the page when answered.
+    """
+    main = main_frame(page)
+    look, click = {**options, "click": False}, {**options, "click": True}
+    found = await _ask(page, main, source, look)
+    asking: list[tuple[PageFrame, str]] = []  # frames with a known banner, and the banner's name
+
+    async def ask_frame(frame: PageFrame) -> None:
+        with contextlib.suppress(CommandError):
+            answer = await _ask(page, frame, source, {**look, "framed": True})
+            if answer.found:
+                asking.append((frame, " ".join(answer.notes)))
+
+    if found.frames:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(BANNER_POLL_S):
+                await asyncio.gather(*(ask_frame(frame) for frame in await child_frames(page)))
+    if not found.found and not asking:
+        return found
+    page.hold()
+    notes: list[str] = []
+    done = 0
+    for frame, name in asking[:2]:
+        try:
+            answer = await _ask(page, frame, source, {**click, "framed": True})
+        except CommandError:
+            # The page removed the frame after the click, before the result arrived.
+            notes.append(f"{name}: answered")
+            done += 1
+        else:
+            notes += answer.notes
+            done += answer.done
+    if done:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GONE_S):
+                while True:
+                    if not (await _ask(page, main, source, look)).found:
+                        break
+                    await asyncio.sleep(BANNER_POLL_S / 10)
+    answer = await _ask(page, main, source, click)
+    # A rule for each selector: an invalid one does not affect the others.
+    hidden = "".join(
+        f"{each} {{ display: none !important }}\n" for each in answer.stays if "{" not in each
+    )
+    return replace(
+        answer,
+        found=max(1, found.found),
+        done=done + answer.done,
+        again=done + answer.done > 0,
+        notes=(*notes, *answer.notes),
+        css=hidden,
+    )
