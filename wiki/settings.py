@@ -67,16 +67,13 @@ class FeedSettings:
     archived_days: int = 30  # a link that was archived so lately is not archived again (A02)
     poll_s: float = 10.0  # between two questions for recent changes
     sweep_days: float = 7.0  # each page is read anew at least so often (W36)
-    spam_lists: tuple[
-        str, ...
-    ] = (  # pages of the wiki that hold its spam lists, fetched every hour
+    # Pages of the wiki that hold its spam lists, fetched every hour.
+    spam_lists: tuple[str, ...] = (
         "MediaWiki:Spam-blacklist",
         "MediaWiki:Spam-whitelist",
         "MediaWiki:BlockedExternalDomains.json",
     )
-    farm_spam_api: str = (
-        ""  # api.php of the wiki that holds the lists of the whole farm; empty: none
-    )
+    farm_spam_api: str = ""  # api.php of the wiki with the lists of the whole farm; empty: none
     farm_spam_lists: tuple[str, ...] = ("Spam blacklist",)  # pages of that wiki
     account: str = ""  # who reads, for wikis that ask for a login or give bots higher limits
     password_file: str = ""  # of that account: a bot password, or an OAuth 2 token of its owner

@@ -27,7 +27,6 @@ from links.states import LinkState
 from tests.support.wiki_writer import BOT_SECRET, Writer
 from wiki.api.client import ApiSettings, ApiTiming, WikiApi
 from wiki.api.credentials import WikiCredentials
-from wiki.bot.edit_guard import GuardTiming
 from wiki.bot.page_edit import PageEditResult
 from wiki.bot.remedies import CopyPreferences
 from wiki.bot.wiki_bot import BotDependencies, BotOptions, BotRunSummary, WikiBot, new_job_name
@@ -196,7 +195,7 @@ class Shop:
             )
             job = new_job_name(self.clock.now(), random.Random(next(_NUMBERS)))
             yield WikiBot(
-                self.store, api, self.wiki, makers, GuardTiming(self.clock, self._sleep), job=job
+                self.store, api, self.wiki, makers, ApiTiming(self.clock, self._sleep), job=job
             )
 
     def text(self, title: str) -> str:

@@ -139,11 +139,8 @@ class WikiApi:
         Raises ConfigError: the address is invalid.
         """
         address, basic = split_basic(address)
-        account, manners, timing = (
-            account or WikiCredentials(),
-            manners or ApiSettings(),
-            timing or ApiTiming(),
-        )
+        account = account or WikiCredentials()
+        manners, timing = manners or ApiSettings(), timing or ApiTiming()
         if basic and not account.basic:
             account = WikiCredentials(account.name, account.password, account.token, basic)
         try:

@@ -123,7 +123,6 @@ class Revision:
     comment: str
     sha1: str = ""
     tags: tuple[str, ...] = ()  # "mw-reverted", "mw-undo", "mw-rollback"
-    text: str | None = None
 
 
 PAGES_AT_ONCE: Final = 50  # titles or page ids in a request; 500 for accounts with high limits

@@ -121,7 +121,8 @@ async def read_pages(  # noqa: PLR0913 what is read of them
     params["prop"] = props
     by = "pageids" if page_ids else "titles"
     asked: list[str] = [str(each) for each in page_ids or titles]
-    at_once = PAGES_AT_ONCE if with_text else await titles_at_once(api)
+    is_high = not with_text and api.account.is_anybody and await api.has_right("apihighlimits")
+    at_once = PAGES_AT_ONCE_HIGH if is_high else PAGES_AT_ONCE
     found: dict[str, _PageBuilder] = {}
     for some in split_batches(list(dict.fromkeys(asked)), at_once):
         found.update(await _read_some(api, by, some, params))
@@ -145,13 +146,6 @@ async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
         }
         found.update(each for each in some if names.get(each, each) in missing)
     return frozenset(found)
-
-
-async def titles_at_once(api: WikiApi) -> int:
-    """Return the number of titles per request; higher for accounts with ``apihighlimits``."""
-    if api.account.is_anybody and await api.has_right("apihighlimits"):
-        return PAGES_AT_ONCE_HIGH
-    return PAGES_AT_ONCE
 
 
 async def _read_some(

@@ -6,7 +6,7 @@ between the last without the URL and the first with it.
 """
 
 import html
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -189,25 +189,10 @@ REQUESTS_LIMIT: Final = 25  # of one look
 _PROPS: Final = "ids|timestamp|user|comment|sha1|tags"
 
 
-async def read_revisions(
-    api: WikiApi,
-    page_id: int,
-    *,
-    most: int = REVISIONS_LIMIT,
-    with_text: bool = False,
-    start: int = 0,
-) -> AsyncIterator[Revision]:
-    """Yield the page's revisions, newest first; none for a missing page."""
-    at_once = min(most, 50) if with_text else "max"
-    left = most
-    async for told in api.query(
-        prop="revisions",
-        pageids=page_id,
-        rvprop=f"{_PROPS}|content" if with_text else _PROPS,
-        rvslots="main" if with_text else None,
-        rvlimit=at_once,
-        rvstartid=start or None,
-    ):
+async def read_revisions(api: WikiApi, page_id: int) -> AsyncIterator[Revision]:
+    """Yield the page's newest revisions (`REVISIONS_LIMIT`); none for a missing page."""
+    left = REVISIONS_LIMIT
+    async for told in api.query(prop="revisions", pageids=page_id, rvprop=_PROPS, rvlimit="max"):
         for row in _revisions_in(told):
             yield parse_revision(row)
             left -= 1
@@ -226,7 +211,6 @@ def parse_revision(row: Mapping[str, Any]) -> Revision:
         comment=text_field(row, "comment")[:COMMENT_LIMIT],
         sha1=text_field(row, "sha1"),
         tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
-        text=None if bool_field(row, "texthidden") else revision_content(row),
     )
 
 
@@ -245,13 +229,7 @@ async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
     return found
 
 
-async def first_revision_with(
-    api: WikiApi,
-    page_id: int,
-    url: str,
-    *,
-    has: Callable[[str], bool] | None = None,
-) -> Revision | None:
+async def first_revision_with(api: WikiApi, page_id: int, url: str) -> Revision | None:
     """Find the revision that added a URL to the page in its current run (B06).
 
     A URL that was removed and added again counts from its return, as far as the sampled revisions show
@@ -259,11 +237,10 @@ async def first_revision_with(
     when the newest text does not contain the URL: it comes from a template.
     """
     known = [each async for each in read_revisions(api, page_id)]
-    test = has or (lambda text: has_url(text, url))
     if not known:
         return None
     newest = await read_texts(api, [known[0].rev_id])
-    if not test(newest.get(known[0].rev_id, "")):
+    if not has_url(newest.get(known[0].rev_id, ""), url):
         return None
     # Of the revisions with the URL the oldest is at `with_it`; `without` is older (or none is).
     with_it, without = 0, len(known)
@@ -273,7 +250,7 @@ async def first_revision_with(
             break
         texts = await read_texts(api, [known[each].rev_id for each in between])
         for each in between:
-            if test(texts.get(known[each].rev_id, "")):
+            if has_url(texts.get(known[each].rev_id, ""), url):
                 with_it = each
             else:
                 without = each

@@ -1,16 +1,11 @@
 """Wikidata items of pages: the Wikibase repository of a wiki and its statements.
 
-    address = await repository_address(api)                        # of the repository's api.php
-    found = await read_statements(repository, ["Q42", "Q64"])      # by requested item
-
-A repository is any wiki with Wikibase; Wikimedia's is Wikidata. Every item has a result, or an error is
-raised: items left out of an oversized answer are requested again.
-
     async with WikibaseRepository(api, open_api) as repository:
         found = await repository.statements(["Q42"], "")   # the repository that the wiki names
 
-Results are not cached: a page is classified by its item's statements at the time of reading. The cost
-is one more request per fifty pages.
+A repository is any wiki with Wikibase; Wikimedia's is Wikidata. Every item has a result, or an error is
+raised: items left out of an oversized answer are requested again. Results are not cached: a page is
+classified by its item's statements at the time of reading.
 """
 
 import logging

@@ -1,9 +1,5 @@
 """Permission to edit: bot account, run page, edit rate, {{bots}} and {{nobots}}.
 
-    may_edit(text, "Weboid")        # False for {{bots|deny=Weboid}}
-    may_message(talk, "Weboid")     # False for {{bots|optout=deadlink}}
-    is_busy(text)                   # True for {{in use}}: retry later
-
 Templates that cannot be parsed count as a denial, and one denial among several templates is enough.
 Templates in comments and nowiki are ignored, as in MediaWiki.
 
@@ -12,12 +8,10 @@ wiki is cached for half a minute.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from core.clock import Clock
-from wiki.api.client import WikiApi
+from wiki.api.client import ApiTiming, WikiApi
 from wiki.api.edit_request import BotAccount, EditingStoppedError, read_bot_account
 from wiki.api.revisions import read_text
 from wiki.settings import BotSettings
@@ -99,19 +93,11 @@ _HIDDEN_PARTS = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class GuardTiming:
-    """Clock and sleep function."""
-
-    clock: Clock
-    sleep: Callable[[float], Awaitable[None]]
-
-
 class EditGuard:
     """Rate limit and permission checks before each edit."""
 
     def __init__(
-        self, api: WikiApi, settings: BotSettings, timing: GuardTiming, *, since_last_s: float
+        self, api: WikiApi, settings: BotSettings, timing: ApiTiming, *, since_last_s: float
     ) -> None:
         """Start with the time since the last edit of any run, in seconds."""
         self._api = api

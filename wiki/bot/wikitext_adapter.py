@@ -1,16 +1,11 @@
 """Adapter between bot and wikitext: reads, repairs and verifies the pages of one wiki.
 
-A `PageAdapter` is bound to a wiki's language, templates and bot account, which the bot itself does not
-handle.
-
     factory = await prepare_adapter(api, settings.templates)
     adapter = factory.craft(settings.bot, now)
 
 `prepare_adapter` fetches the wiki's language, and checks which of the templates for edits exist there;
-missing ones are never written.
-
-Repairs are verified: the recorded replacements must convert each text into the other; the same links must
-be present in the same order; and a second repair must change nothing.
+missing ones are never written. Repairs are verified: the recorded replacements must convert each text
+into the other; the same links must be present in the same order; and a second repair must change nothing.
 """
 
 from collections import Counter

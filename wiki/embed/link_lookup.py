@@ -3,9 +3,6 @@
 Answers are inserted into pages of other sites. So only texts of a known form are accepted, and addresses
 at the front's own origins or at a known archive; anything else counts as no answer.
 
-    async with HttpLinkLookup("https://archive.example", …) as lookup:
-        answers = await lookup.ask("handbook@me", urls)
-
 A slow or unavailable front delays one page by the short time-out; then it is not queried for half a
 minute. Answers are cached as long as the front allows.
 """

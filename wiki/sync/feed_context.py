@@ -335,59 +335,52 @@ SPAM_CURSOR = "spam"
 SPAM_INTERVAL = timedelta(hours=1)
 
 
-class SpamListFetcher:
-    """Fetcher of the spam lists of one wiki."""
+async def refresh_spam_lists(desk: FeedContext) -> int:
+    """Fetch the wiki's spam lists when due; return the number of changed ones.
 
-    def __init__(self, desk: FeedContext) -> None:
-        self._desk = desk
-
-    async def refresh(self) -> int:
-        """Fetch the lists when due; return the number of changed ones. Raises as `FeedContext.note`."""
-        desk = self._desk
-        now = desk.now()
-        fetched_at = 0.0
-        with suppress(ValueError, TypeError, AttributeError):
-            fetched_at = float(json.loads(desk.cursor(SPAM_CURSOR) or "{}").get("at", 0))
-        if now.timestamp() - fetched_at < SPAM_INTERVAL.total_seconds():
-            return 0
-        changed = await self._refresh(desk.feed.spam_lists, "", desk.wiki.id)
-        if desk.feed.farm_spam_api:
-            changed += await self._refresh(
-                desk.feed.farm_spam_lists, desk.feed.farm_spam_api, FARM_WIDE
-            )
-        await desk.note({SPAM_CURSOR: json.dumps({"at": int(now.timestamp())})})
-        return changed
-
-    async def _refresh(self, titles: tuple[str, ...], address: str, wiki_id: int) -> int:
-        if not titles:
-            return 0
-        name = self._desk.wiki.name
+    Raises as `FeedContext.note`.
+    """
+    now = desk.now()
+    fetched_at = 0.0
+    with suppress(ValueError, TypeError, AttributeError):
+        fetched_at = float(json.loads(desk.cursor(SPAM_CURSOR) or "{}").get("at", 0))
+    if now.timestamp() - fetched_at < SPAM_INTERVAL.total_seconds():
+        return 0
+    feed, changed = desk.feed, 0
+    sources = [(feed.spam_lists, "", desk.wiki.id)]
+    if feed.farm_spam_api:
+        sources.append((feed.farm_spam_lists, feed.farm_spam_api, FARM_WIDE))
+    for titles, address, wiki_id in sources:
         try:
-            texts = await self._desk.source.texts(titles, address)
+            texts = await desk.source.texts(titles, address) if titles else {}
         except WeboidError as error:
             log.warning(
-                "%s: its spam lists cannot be fetched, and stay as they are: %s", name, error
+                "%s: its spam lists cannot be fetched, and stay as they are: %s",
+                desk.wiki.name,
+                error,
             )
-            return 0
-        return await asyncio.to_thread(self._put, texts, wiki_id)
+            continue
+        changed += await asyncio.to_thread(_put_spam_lists, desk, texts, wiki_id)
+    await desk.note({SPAM_CURSOR: json.dumps({"at": int(now.timestamp())})})
+    return changed
 
-    def _put(self, texts: Mapping[str, str | None], wiki_id: int) -> int:
-        changed = 0
-        for title, text in texts.items():
-            with self._desk.store.writing() as rows:
-                farm_id = self._desk.wiki.farm_id
-                if not (text or "").strip():
-                    changed += remove_list(rows, farm_id, title, wiki_id=wiki_id)
-                    continue
-                found = SpamList(title, list_kind(title), text or "")
-                if has_list(rows, farm_id, found, wiki_id=wiki_id):
-                    continue
-                try:
-                    put_list(rows, farm_id, found, wiki_id=wiki_id, today=day_of(self._desk.now()))
-                    changed += 1
-                except InputError as error:
-                    log.warning("%s: %s", self._desk.wiki.name, error)
-        return changed
+
+def _put_spam_lists(desk: FeedContext, texts: Mapping[str, str | None], wiki_id: int) -> int:
+    changed, farm_id = 0, desk.wiki.farm_id
+    for title, text in texts.items():
+        with desk.store.writing() as rows:
+            if not (text or "").strip():
+                changed += remove_list(rows, farm_id, title, wiki_id=wiki_id)
+                continue
+            found = SpamList(title, list_kind(title), text or "")
+            if has_list(rows, farm_id, found, wiki_id=wiki_id):
+                continue
+            try:
+                put_list(rows, farm_id, found, wiki_id=wiki_id, today=day_of(desk.now()))
+                changed += 1
+            except InputError as error:
+                log.warning("%s: %s", desk.wiki.name, error)
+    return changed
 
 
 def citation_readers(clock: Clock) -> CitingFactory:

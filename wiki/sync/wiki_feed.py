@@ -38,8 +38,8 @@ from wiki.sync.feed_context import (
     SPREAD_TASKS,
     SWEEP,
     FeedContext,
-    SpamListFetcher,
     SyncServices,
+    refresh_spam_lists,
 )
 from wiki.sync.page_criteria import CATEGORIES, TEMPLATES
 from wiki.sync.page_import import ImportResult, PageBatch, page_urls
@@ -299,7 +299,6 @@ class WikiFeed:
 
     def __init__(self, wiki: Wiki, source: WikiSource, shared: SyncServices) -> None:
         self.desk = FeedContext(wiki, source, shared)
-        self._spam_lists = SpamListFetcher(self.desk)
         self._hand_over = HandOver(shared.store, wiki.id, wiki.name, shared.archive, shared.rules)
         self.sweeper = PageSweeper(self.desk, self._hand_over.offer_again)
         self._hints: set[int] = set()
@@ -323,7 +322,7 @@ class WikiFeed:
         Raises as `FeedContext.refresh`; unwritten work is repeated.
         """
         await self.desk.refresh()
-        await self._spam_lists.refresh()
+        await refresh_spam_lists(self.desk)
         followed = await self._follow(is_rung=is_rung)
         pages = followed.pages.plus(await read_settling_pages(self.desk))
         handed, is_more_due = await self._hand_on()

@@ -10,6 +10,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
@@ -36,11 +37,6 @@ class MessageSender:
     job: str  # the edit's number, given for reference
     run_page: str = ""  # the page that stops the bot; empty without one
     hold: str = ""  # the template that excludes a link from bot edits; empty when the wiki has none
-
-
-_WORDS: Final[Mapping[str, Mapping[str, Any]]] = tomllib.loads(
-    resources.files("wiki.wikitext").joinpath("messages.toml").read_text("utf-8")
-)
 
 
 def edit_summary(changes: Sequence[CitationRepair], language: str, sender: MessageSender) -> str:
@@ -81,8 +77,11 @@ def talk_message(
     return TalkMessage(words["heading"] if is_done else words["heading_wanted"], "\n".join(lines))
 
 
+@cache
 def _language_words(language: str) -> Mapping[str, Any]:
-    return _WORDS.get(language.casefold().partition("-")[0], _WORDS["en"])
+    path = resources.files("wiki.wikitext").joinpath("messages.toml")
+    known: Mapping[str, Mapping[str, Any]] = tomllib.loads(path.read_text("utf-8"))
+    return known.get(language.casefold().partition("-")[0], known["en"])
 
 
 def _title(text: str) -> str:

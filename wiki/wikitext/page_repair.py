@@ -1,7 +1,5 @@
 """Repair of a page's lost links, with every other byte unchanged.
 
-    insertion_places(text, [offsets], rules.references)    # those where a template may be inserted
-
     done = repair_page(text, citations, {url: LinkRemedy(LinkCondition.DEAD, copy)}, rules, options)
     done.text, done.changes, done.refused
 

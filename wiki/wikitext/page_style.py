@@ -1,11 +1,8 @@
 """Writing style of a page: its date formats, and the layout of a template's parameters.
 
-    style = date_style("5 March 2020")             # DateStyle.DMY
-    format_day(date(2021, 2, 3), style, "en")      # 3 February 2021
-
     template = template_layout(text, span)         # None: not exactly one template, or not certain
-    style = TemplateStyle.of(template)
-    style.parameter("archive-url", "https://…", template.fields[1])    # "|archive-url=https://…"
+    style = TemplateStyle.of(template, template.fields[1])
+    style.parameter("archive-url", "https://…")    # "|archive-url=https://…"
 
 Every part has its offsets in the text, so that it can be replaced alone.
 """

@@ -1,7 +1,4 @@
-r"""Wikitext parser: tree of templates, tags, comments, and flat text with offsets.
-
-    page = parse(text)
-    page.children        # nodes in text order; the text between them is plain
+"""Wikitext parser: tree of templates, tags, comments (`parse`), and flat text with offsets (`flatten`).
 
 The rules are those of MediaWiki's preprocessor for a viewed (not transcluded) page: braces match from the
 inside out, three before two; an open ``[[`` or heading hides the braces that would close an enclosing
@@ -9,13 +6,8 @@ template; an unclosed tag or brace is plain text; an open comment extends to the
 verbatim here but not in MediaWiki: ``<code>`` and ``<source>``, whose content is not meant as links (B03).
 
 One pass over the text with a stack of open elements: the time is linear in its length for any content.
-Recursion is limited to the contents of tags, and no tag contains the same tag.
-
-    flat = flatten(text, start, end, children)
-    flat.text                  # "http://a.test/x \x7f"
-    flat.source(0)             # offset of that character in `text`
-
-Every character of a page is in at most one flat stretch, so that creating all of them is linear.
+Recursion is limited to the contents of tags, and no tag contains the same tag. Every character of a page
+is in at most one flat stretch, so that creating all of them is linear.
 """
 
 import re

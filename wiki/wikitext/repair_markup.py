@@ -1,10 +1,5 @@
 """Wikitext written by repairs: escaped values, archive templates, dead-link tags.
 
-    escape_value   text in a template's parameter or a link's title
-    escape_plain   text shown literally, in a message
-    escape_url     a URL in a parameter, in brackets or bare
-    is_url_safe    check of a URL that is written unchanged
-
 Page titles are untrusted: they may contain markup, templates, signatures, control characters and
 bidirectional formatting characters.
 """

@@ -251,7 +251,7 @@ async def test_names_that_the_wiki_does_not_have_are_told(
 async def test_revisions_come_newest_first_with_what_is_known_of_them(
     wiki: Wiki, front: Front, api_at: ApiAt, writer: Writer
 ) -> None:
-    """What is hidden is empty; a text is there when it was asked for."""
+    """What is hidden is empty, and a hidden text is left out."""
     wiki.maintain("createAndPromote.php", "--force", "--custom-groups", "suppress", ADMIN)
     made = [writer.write("Pg history", f"text {number}") for number in range(4)]
     page = made[0][0]
@@ -259,19 +259,13 @@ async def test_revisions_come_newest_first_with_what_is_known_of_them(
         action="revisiondelete", type="revision", ids=made[1][1], hide="content|comment|user"
     )
     async with api_at(front.api) as api:
-        found = [each async for each in read_revisions(api, page, with_text=True)]
-        some = [each async for each in read_revisions(api, page, most=2)]
-        older = [each async for each in read_revisions(api, page, start=made[2][1])]
+        found = [each async for each in read_revisions(api, page)]
         assert [each async for each in read_revisions(api, 999_999)] == []
         texts = await read_texts(api, [rev for _, rev in made])
     assert [each.rev_id for each in found] == [rev for _, rev in reversed(made)]
-    assert [each.text for each in found] == ["text 3", "text 2", None, "text 0"]
     assert [each.user for each in found] == ["Admin", "Admin", "", "Admin"]
     assert found[0].parent_id == found[1].rev_id
-    assert [each.rev_id for each in some] == [rev for _, rev in reversed(made[2:])]
-    assert [each.rev_id for each in older] == [rev for _, rev in reversed(made[:3])]
-    assert [each.text for each in some] == [None, None]
-    assert len(texts) == 3
+    assert sorted(texts.values()) == ["text 0", "text 2", "text 3"]
 
 
 @slow
