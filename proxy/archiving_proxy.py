@@ -70,7 +70,7 @@ class ArchivingProxy(WarcProxy):  # type: ignore[misc]
         self.options = warcprox.Options(max_threads=MAX_CONNECTIONS)
         self.stats_db = None
         PooledMitmProxy.__init__(self, self.options)
-        self.visits = VisitRegistry(limit_requests=settings.proxy.visit_limit_requests)
+        self.visits = VisitRegistry()
         layout.archive.mkdir(parents=True, exist_ok=True)
         self.disk = DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes)
         self.limits = ReceiveLimits(settings.proxy, tally, self.disk)

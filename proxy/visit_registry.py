@@ -187,32 +187,12 @@ class VisitSession:
 class VisitRegistry:
     """Open visits by their credentials. Thread-safe."""
 
-    def __init__(self, *, limit_requests: int) -> None:
-        self._limit_requests = limit_requests
+    def __init__(self) -> None:
         self._by_authorization: dict[bytes, VisitSession] = {}
 
-    def open(
-        self,
-        page_id: str,
-        bucket: str,
-        *,
-        headers: Headers = (),
-        login: str = "",
-        strict_tls: bool = False,
-        stored: StoredLevel = DEFAULT_STORED_LEVEL,
-    ) -> VisitSession:
-        """Create a visit and register its credentials."""
-        visit = VisitSession(
-            page_id,
-            bucket,
-            limit_requests=self._limit_requests,
-            headers=headers,
-            login=login,
-            strict_tls=strict_tls,
-            stored=stored,
-        )
+    def add(self, visit: VisitSession) -> None:
+        """Make the visit's credentials valid."""
         self._by_authorization[_authorization(visit)] = visit
-        return visit
 
     def close(self, visit: VisitSession) -> None:
         """Remove the visit; its credentials become invalid."""

@@ -74,15 +74,7 @@ class IndexAddress:
 
 def parse_index_url(url: str) -> IndexAddress:
     """Parse the address of the index; the text of a ConfigError quotes no part of a password."""
-    try:
-        parts = _split(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))
-    except ValueError:
-        # The library's words may hold a piece of the password.
-        raise ConfigError(
-            f"{_INDEX_SETTING} cannot be read. It is {_POSTGRES_FORM}; in a user's name or password write"
-            " '/' as %2F, '@' as %40, ':' as %3A, '?' as %3F, '#' as %23, '%' as %25."
-        ) from None
+    parts, options = _split(url, _INDEX_SETTING, _POSTGRES_FORM)
     host, port = parts.hostname or "", parts.port
     if parts.scheme not in _SCHEMES or parts.fragment:
         raise ConfigError(f"{_INDEX_SETTING} must be {_POSTGRES_FORM}.")
@@ -106,12 +98,20 @@ def parse_index_url(url: str) -> IndexAddress:
     )
 
 
-def _split(url: str) -> SplitResult:
-    """Split the URL; ValueError when it is invalid, or a password contains an unescaped '/'."""
-    parts = urlsplit(url)
-    if "@" in parts.path or (parts.port is not None and not parts.hostname):
-        raise ValueError("torn")
-    return parts
+def _split(url: str, setting: str, form: str) -> tuple[SplitResult, dict[str, str]]:
+    """Return the URL's parts and parameters; ConfigError also for an unescaped '/' in a password."""
+    try:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))
+        is_torn = "@" in parts.path or (parts.port is not None and not parts.hostname)
+        if parts.scheme == "unix" or not is_torn:
+            return parts, options
+    except ValueError:  # the library's words may hold a piece of the password
+        pass
+    raise ConfigError(
+        f"{setting} cannot be read. It is {form}; in a user's name or password write"
+        " '/' as %2F, '@' as %40, ':' as %3A, '?' as %3F, '#' as %23, '%' as %25."
+    )
 
 
 def _index(name: str) -> str:
@@ -177,16 +177,8 @@ class RedisAddress:
 def parse_redis_url(url: str, use: RedisUse) -> RedisAddress:
     """Parse the address of a Redis; the text of a ConfigError quotes no part of a password."""
     where = use.setting
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True))
-    except ValueError:
-        # The library's words may hold a piece of the password.
-        raise ConfigError(
-            f"{where} cannot be read. It is {_REDIS_URL_FORM}; in a user's name or password write"
-            " '/' as %2F, '@' as %40, ':' as %3A, '?' as %3F, '#' as %23, '%' as %25."
-        ) from None
+    parts, options = _split(url, where, _REDIS_URL_FORM)
+    host, port = parts.hostname or "", parts.port
     extra = {"redis": set[str](), "rediss": {"ca"}, "unix": {"db"}}.get(parts.scheme)
     if extra is None:
         raise ConfigError(f"{where} must be {_REDIS_URL_FORM}.")

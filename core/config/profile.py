@@ -11,7 +11,7 @@ import ipaddress
 import re
 import tomllib
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import timedelta
 from difflib import get_close_matches
@@ -277,6 +277,11 @@ def check_settings(settings: Settings, *, source: str) -> None:
     _check_egress(settings.egress, source)
 
 
+def _check_choice(where: str, name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ConfigError(f"{where} {name} must be one of {', '.join(known)}, not {value!r}.")
+
+
 def _check_visit(visit: VisitSettings, source: str) -> None:
     """Check the browser's values, and texts that could inject a header line."""
     where = f"{source} [visit]"
@@ -289,11 +294,7 @@ def _check_visit(visit: VisitSettings, source: str) -> None:
         raise ConfigError(
             f'{where} colour_scheme must be "light" or "dark", not {visit.colour_scheme!r}.'
         )
-    if visit.picture_format not in PICTURE_FORMATS:
-        raise ConfigError(
-            f"{source} [visit] picture_format must be one of {', '.join(PICTURE_FORMATS)},"
-            f" not {visit.picture_format!r}."
-        )
+    _check_choice(where, "picture_format", visit.picture_format, PICTURE_FORMATS)
     if not 1 <= visit.picture_quality <= 100:
         raise ConfigError(
             f"{source} [visit] picture_quality must be from 1 to 100, not {visit.picture_quality}."
@@ -320,12 +321,8 @@ def _check_visit(visit: VisitSettings, source: str) -> None:
 def _check_links(links: LinksSettings, source: str) -> None:
     """Check the checker's values, and texts that could inject a header line."""
     where = f"{source} [links]"
-    if links.preset not in LINK_PRESETS:
-        known = ", ".join(LINK_PRESETS)
-        raise ConfigError(f"{where} preset must be one of {known}, not {links.preset!r}.")
-    if links.mirror not in LINK_MIRRORS:
-        known = ", ".join(LINK_MIRRORS)
-        raise ConfigError(f"{where} mirror must be one of {known}, not {links.mirror!r}.")
+    _check_choice(where, "preset", links.preset, LINK_PRESETS)
+    _check_choice(where, "mirror", links.mirror, LINK_MIRRORS)
     if links.connections < 1 or links.timeout_s <= 0 or links.pass_days < 1:
         raise ConfigError(f"{where} connections, timeout_s and pass_days must be more than zero.")
     if links.reports_per_day < 1:
@@ -352,10 +349,7 @@ def _check_frontier(frontier: FrontierSettings, source: str) -> None:
 
 def _check_scope(scope: ScopeSettings, source: str) -> None:
     """Check the kind, and that patterns compile."""
-    if scope.kind not in SCOPE_KINDS:
-        raise ConfigError(
-            f"{source} [scope] kind must be one of {', '.join(SCOPE_KINDS)}, not {scope.kind!r}."
-        )
+    _check_choice(f"{source} [scope]", "kind", scope.kind, SCOPE_KINDS)
     PatternList(scope.include, where=f"{source} [scope] include")
     PatternList(scope.exclude, where=f"{source} [scope] exclude")
 

@@ -206,15 +206,16 @@ class _ControlSession(socketserver.BaseRequestHandler):
         if login:
             check_login_name(login)
             bucket = dedup_bucket(bucket, login)
-        strict_tls = bool(login) and message.get("unverified_tls") is not True
-        self._visit = visit = proxy.visits.open(
+        self._visit = visit = VisitSession(
             page_id,
             bucket,
+            limit_requests=proxy.exchanges.settings.visit_limit_requests,
             headers=headers,
             login=login,
-            strict_tls=strict_tls,
+            strict_tls=bool(login) and message.get("unverified_tls") is not True,
             stored=StoredLevel(message.get("stored", DEFAULT_STORED_LEVEL)),
         )
+        proxy.visits.add(visit)
         host, port = proxy.reached_at
         return {
             "host": host,

@@ -15,7 +15,7 @@ from hypothesis import given, strategies
 from hypothesis import settings as budget
 
 from proxy.control.client import VisitCredentials
-from proxy.visit_registry import VisitRegistry
+from proxy.visit_registry import VisitRegistry, VisitSession
 from tests.support.examples import examples
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, records
 
@@ -153,8 +153,8 @@ async def test_guessing_gets_nothing_and_disturbs_nobody(proxy: Proxy, origin: O
 @given(strategies.binary(max_size=200) | strategies.none())
 def test_no_bytes_are_a_key_by_chance(authorization: bytes | None) -> None:
     """Whatever is not the header of an open visit is nobody's."""
-    visits = VisitRegistry(limit_requests=1)
-    visit = visits.open("p", "b")
+    visits, visit = VisitRegistry(), VisitSession("p", "b", limit_requests=1)
+    visits.add(visit)
     key = b"Basic " + base64.b64encode(f"{visit.username}:{visit.password}".encode())
 
     assert visits.authorised(authorization) is None

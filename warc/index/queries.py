@@ -6,11 +6,11 @@ range of an index and ends at its LIMIT, so memory is bounded by the chunk size 
 blocked.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 from core.timestamps import timestamp14_at
 from warc.index.database import IndexDatabase, key_values
@@ -21,29 +21,6 @@ EARLIEST_MS, LATEST_MS = -(2**53), 2**53
 _NEXT = "\x01"
 _FIRST_ID, _LAST_ID = -1, 2**62
 _COLUMNS = "id, urlkey, captured_ms, url, mime, status, digest, length, page_id, login"
-
-
-class RangeDatabase(Protocol):
-    """Database interface that range queries need; see `warc.index.database.IndexDatabase`."""
-
-    @property
-    def has_key(self) -> str:
-        """Return the SQL condition: the row's urlkey is `key`."""
-        ...
-
-    @property
-    def in_range(self) -> str:
-        """Return the SQL condition `low` <= urlkey < `high`; see `range_values`."""
-        ...
-
-    @property
-    def by_key(self) -> tuple[str, ...]:
-        """Return the ORDER BY terms for urlkey order."""
-        ...
-
-    def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a query."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -116,7 +93,7 @@ class CaptureQueries:
     Every query raises TransientError when the index cannot be read.
     """
 
-    def __init__(self, index: RangeDatabase) -> None:
+    def __init__(self, index: IndexDatabase) -> None:
         self._index = index
 
     def of_key(
@@ -244,7 +221,7 @@ class CaptureQueries:
 
 
 def range_values(keys: KeyRange) -> dict[str, str]:
-    """Return the values for `RangeDatabase.in_range`."""
+    """Return the values for `IndexDatabase.in_range`."""
     low, high = key_values(keys.low), key_values(keys.high)
     return {
         "low": low["key"],
