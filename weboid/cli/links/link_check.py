@@ -214,10 +214,10 @@ def check_line(booked: RecordedResult) -> str:
 def states_text(tally: CheckTally) -> str:
     """Return the number of checks by resulting state, as text.
 
-    >>> states_text(Tally(states={State.DYING: 2, State.ALIVE: 5, State.USURPED: 1}))
-    '5 alive, 2 dying, 1 other'
+    >>> states_text(CheckTally(states=Counter({LinkState.DYING: 2, LinkState.USURPED: 1})))
+    '2 dying, 1 other'
     """
-    counts = tally.states or {}
+    counts = tally.states
     parts = [f"{counts[state]} {state.name.lower()}" for state in _SHOWN if counts.get(state)]
     other = sum(count for state, count in counts.items() if state not in _SHOWN)
     return ", ".join([*parts, f"{other} other"] if other else parts)

@@ -353,7 +353,7 @@ def replace_command(
 
 def _surroundings(registry: RegistryStore, settings: LinksSettings) -> ProposalContext:
     return ProposalContext(
-        refuses=LiveMarks(registry, _CLOCK).refuses,
+        refuses=LiveMarks(registry, _CLOCK).current().refuses,
         archives=ArchiveCopies(),
         limits=limits_of(settings.reports_per_day),
     )
