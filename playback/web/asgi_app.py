@@ -25,7 +25,7 @@ from playback.mementos import MementoEndpoints
 from playback.web.cached_links.cached_api import CachedLinks, GadgetScript
 from playback.web.cached_links.cached_lookup import LinkEvidenceReader
 from playback.web.copy_levels import FullCopyAccess, LevelOffers, full_routes
-from playback.web.copy_lookup import CopyLookup, OwnCopies, QueueStatusReader
+from playback.web.copy_lookup import CopyLookup, QueueStatusReader
 from playback.web.copy_notices import CopyWarnings, RepresentationReader
 from playback.web.i18n import SOURCE, localized_path
 from playback.web.machine_api import CLOSED, MachineAccess, MachineApi
@@ -67,7 +67,8 @@ def registry_routes(
     registry: LinkRegistry, database: IndexDatabase, means: WebContext
 ) -> list[BaseRoute]:
     """Return the routes of the link registry."""
-    desk = RegistryService(registry.source, OwnCopies(database, means.store), means.clock)
+    lookup = CopyLookup(database, means.store)
+    desk = RegistryService(registry.source, lookup, means.clock)
     door = RateLimiter(registry.access, monotonic=means.clock.monotonic)
     reporters = ReporterDigests(secrets.token_bytes(32))  # of this process
     if registry.layout is not None:
@@ -76,9 +77,7 @@ def registry_routes(
         except UnavailableError as error:
             _LOG.warning("front.form_key_unavailable: %s", error)
     people = RegistryPages(desk, door, FormStamps(reporters), means)
-    finder = LinkEvidenceReader(
-        registry.source, CopyLookup(database, means.store), means.status, means.clock
-    )
+    finder = LinkEvidenceReader(registry.source, lookup, means.status, means.clock)
     routes = [
         *RegistryApi(desk, door, people, means).routes(),
         *people.routes(),

@@ -101,11 +101,7 @@ class CdxWalk:
     def _place(self, offset: int) -> IndexPosition | None:
         query = self._query
         return self._rows.place(
-            query.keys,
-            query.between,
-            offset=offset,
-            after=query.after,
-            descending=query.descending,
+            query.keys, query.between, offset=offset, after=query.after, descending=query.descending
         )
 
     def told(self) -> Iterator[list[ListedCapture]]:
@@ -167,11 +163,7 @@ class CdxWalk:
     ) -> list[ListedCapture]:
         if query.keys.is_one:
             return self._rows.of_key(
-                query.keys.low,
-                query.between,
-                after=after,
-                descending=query.descending,
-                limit=limit,
+                query.keys.low, query.between, after=after, descending=query.descending, limit=limit
             )
         return self._rows.of_range(
             query.keys, after=after, descending=query.descending, limit=limit

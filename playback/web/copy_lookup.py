@@ -79,6 +79,7 @@ class QueueStatusReader(Protocol):
 
 
 _LOOKED_AT = 32
+_MOST = 1_000  # URLs of one answer; what is beyond has no link to its copy
 _NO_END_MS = 2**53
 _VALUE = re.compile(r":(key_start|key)\b")
 _SPELLED = "url IN (asked.one, asked.two, asked.three, asked.four)"
@@ -186,6 +187,22 @@ class CopyLookup:
             for offer in offers
         ]
 
+    def newest(self, urls: Sequence[str]) -> dict[str, str]:
+        """Return the timestamps of the offered copies by URL; empty when the index cannot be read."""
+        asked: dict[str, UrlSpellings] = {}
+        for url in list(dict.fromkeys(urls))[:_MOST]:
+            with suppress(BadUrlError):
+                asked[url] = UrlSpellings.of(url)
+        try:
+            offers = self.of(list(asked.values()))
+        except TransientError:
+            return {}
+        return {
+            url: offer.page.timestamp
+            for url, offer in zip(asked, offers, strict=True)
+            if offer is not None and offer.page is not None
+        }
+
     def _asked(
         self, query: str, asking: Sequence[LookupRow], places: Sequence[int], *, artifacts_too: bool
     ) -> Mapping[int, list[CapturedPage]]:
@@ -221,29 +238,3 @@ def _best(newest_pages: Sequence[CapturedPage]) -> CopyOffer | None:
     newest = pages[0]
     bar = CopyObstacle.REFUSED if newest.outcome == VisitOutcome.SKIPPED else CopyObstacle.FAILED
     return CopyOffer(bar=bar, reason=newest.reason)
-
-
-_MOST = 1_000  # URLs of one answer; what is beyond has no link to its copy
-
-
-class OwnCopies:
-    """Timestamps of own copies for the link lists. Thread-safe."""
-
-    def __init__(self, database: IndexDatabase, store: PageStore) -> None:
-        self._offering = CopyLookup(database, store)
-
-    def newest(self, urls: Sequence[str]) -> dict[str, str]:
-        """Return the timestamps of the offered copies by URL; empty when the index cannot be read."""
-        asked: dict[str, UrlSpellings] = {}
-        for url in list(dict.fromkeys(urls))[:_MOST]:
-            with suppress(BadUrlError):
-                asked[url] = UrlSpellings.of(url)
-        try:
-            offers = self._offering.of(list(asked.values()))
-        except TransientError:
-            return {}
-        return {
-            url: offer.page.timestamp
-            for url, offer in zip(asked, offers, strict=True)
-            if offer is not None and offer.page is not None
-        }

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.datastructures import Headers, MutableHeaders
@@ -208,6 +208,12 @@ def reader_path(
     return localized_path(page_path(timestamp, url, view=view, level=level, wiki=wiki))
 
 
+def path_with_query(path: str, *values: Mapping[str, str]) -> str:
+    """Return the path with its parameters; empty ones are left out."""
+    merged = {name: value for each in values for name, value in each.items() if value}
+    return f"{path}?{urlencode(merged)}" if merged else path
+
+
 def history_path(url: str, period: str = "", facets: CaptureFacets = EVERYTHING) -> str:
     """Return the path of a URL's captures, filtered by `period` and `facets`."""
     return localized_path(
@@ -233,37 +239,29 @@ def _environment(replay_origin: str) -> Environment:
         return replay_origin + memento_path(Memento(timestamp, modifier, url, wiki))
 
     def image_address(timestamp: str, uri: str, asked: PageAddress | None = None) -> str:
-        return replayed(
-            timestamp, MementoModifier.IMAGE, uri, asked.wiki if asked is not None else ""
-        )
+        return replayed(timestamp, MementoModifier.IMAGE, uri, asked.wiki if asked else "")
 
     def copy_address(page: CapturedPage, asked: PageAddress) -> str:
         modifier = LEVEL_MODIFIERS[asked.level] if asked.level is not None else MementoModifier.PAGE
         return replayed(page.timestamp, modifier, page.url, asked.wiki)
 
-    def very_address(page: CapturedPage, asked: PageAddress) -> str:
-        return replayed(page.timestamp, MementoModifier.VERY, page.url, asked.wiki)
-
-    def file_address(page: CapturedPage, asked: PageAddress) -> str:
-        return replayed(page.timestamp, MementoModifier.FILE, page.url, asked.wiki)
+    def with_modifier(modifier: MementoModifier) -> Callable[[CapturedPage, PageAddress], str]:
+        return lambda page, asked: replayed(page.timestamp, modifier, page.url, asked.wiki)
 
     def text_address(page: CapturedPage) -> str:
         return replayed(page.timestamp, MementoModifier.TEXT, page.artifacts[ArtifactKind.TEXT])
 
-    functions: list[Callable[..., object]] = [
-        image_address,
-        copy_address,
-        very_address,
-        file_address,
-        text_address,
-        history_path,
-        changes_path,
-        escape_url,
-        localized_path,
-        is_web_url,
-    ]
-    environment.globals.update({each.__name__: each for each in functions})
     environment.globals.update(
+        image_address=image_address,
+        copy_address=copy_address,
+        very_address=with_modifier(MementoModifier.VERY),
+        file_address=with_modifier(MementoModifier.FILE),
+        text_address=text_address,
+        history_path=history_path,
+        changes_path=changes_path,
+        escape_url=escape_url,
+        localized_path=localized_path,
+        is_web_url=is_web_url,
         _=i18n.translate,
         ngettext=i18n.translate_count,
         page_path=reader_path,

@@ -181,28 +181,22 @@ class PageSearch:
             # The plus keeps both databases from walking the index by time.
             query = (
                 f"SELECT {COLUMNS} FROM pages WHERE ({condition.range}) AND"  # noqa: S608 constants of ours
-                f" {condition.filter} {step.within('+captured_ms')}"
-                f" ORDER BY +captured_ms {step.order}, page_id {step.order} LIMIT :limit"
+                f" {condition.filter} {step.ordered('+captured_ms')} LIMIT :limit"
             )
             return list(self._database.rows(query, {**condition.values, **step.values})), None
         where = (
             f"({condition.range}) AND {condition.filter}" if condition.range else condition.filter
         )
-        most = {"most": self._most_read}
-        newest = (
-            f"SELECT * FROM pages WHERE 1 = 1 {step.within('captured_ms')}"  # noqa: S608 constants of ours
-            f" ORDER BY captured_ms {step.order}, page_id {step.order}"
-        )
+        newest = f"FROM pages WHERE 1 = 1 {step.ordered('captured_ms')}"
         rows = self._database.rows(
-            f"SELECT {COLUMNS} FROM ({newest} LIMIT :most) AS pages WHERE {where} LIMIT :limit",  # noqa: S608 as above
-            {**condition.values, **step.values, **most},
+            f"SELECT {COLUMNS} FROM (SELECT * {newest} LIMIT :most) AS pages"  # noqa: S608 constants of ours
+            f" WHERE {where} LIMIT :limit",
+            {**condition.values, **step.values, "most": self._most_read},
         )
         if (condition.filter == _ALL and not condition.range) or len(rows) >= step.limit:
             return list(rows), None
         last = self._database.rows(
-            "SELECT captured_ms, page_id FROM pages WHERE 1 = 1"  # noqa: S608 constants of ours
-            f" {step.within('captured_ms')} ORDER BY captured_ms {step.order},"
-            f" page_id {step.order} LIMIT 1 OFFSET :most",
+            f"SELECT captured_ms, page_id {newest} LIMIT 1 OFFSET :most",
             {**step.values, "most": self._most_read - 1},
         )
         return list(rows), _cursor(last[0]) if last else None
@@ -299,20 +293,16 @@ class _ListStep:
     limit: int
 
     @property
-    def order(self) -> str:
-        return "ASC" if self.newer else "DESC"
-
-    @property
     def values(self) -> dict[str, Any]:
         values: dict[str, Any] = {"limit": self.limit}
         if self.at is not None:
             values |= {"at_ms": self.at.captured_ms, "at_id": self.at.page_id}
         return values
 
-    def within(self, column: str) -> str:
-        if self.at is None:
-            return ""
-        return f"AND ({column}, page_id) {'>' if self.newer else '<'} (:at_ms, :at_id)"
+    def ordered(self, column: str) -> str:
+        order = "ASC" if self.newer else "DESC"
+        within = f"AND ({column}, page_id) {'>' if self.newer else '<'} (:at_ms, :at_id) "
+        return f"{within if self.at else ''}ORDER BY {column} {order}, page_id {order}"
 
 
 def cursor_of(page: CapturedPage) -> PageListCursor:

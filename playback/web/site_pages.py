@@ -3,15 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from playback.url_paths import page_path
 from playback.web.copy_notices import MOST_DRIFTS_LISTED
-from playback.web.i18n import localized_path
-from playback.web.page_renderer import PageRenderer, WebContext
+from playback.web.page_renderer import PageRenderer, WebContext, path_with_query
 from playback.web.page_search import (
     PAGE_SIZE,
     PageListCursor,
@@ -47,10 +45,7 @@ def about_crawler(crawler: Crawler, render: PageRenderer) -> Callable[[Request],
 
     def answer(_request: Request) -> Response:
         return render(
-            "about_crawler.html",
-            contact=contact,
-            contact_url=address,
-            addresses=crawler.addresses,
+            "about_crawler.html", contact=contact, contact_url=address, addresses=crawler.addresses
         )
 
     return answer
@@ -132,8 +127,5 @@ def _address(
 ) -> str | None:
     if cursor is None:
         return None
-    values = {"q": question.words} if question.words else {}
-    if question.where is not SearchField.ANY:
-        values["in"] = question.where
-    query = urlencode({**values, name: str(cursor)})
-    return f"{localized_path(path) if path == '/' else path}?{query}"
+    where = "" if question.where is SearchField.ANY else str(question.where)
+    return path_with_query(path, {"q": question.words, "in": where, name: str(cursor)})

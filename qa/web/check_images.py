@@ -9,8 +9,6 @@ damaged or no picture raises HTTPException 404.
 import io
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from PIL import Image
@@ -24,14 +22,6 @@ MEDIA_TYPE = "image/webp"
 THUMBNAIL_SIZE = (224, 140)  # twice what lists show, for dense screens
 _MOST_PIXELS = 40_000_000
 _MOST_SMALL = 2_000  # kept in memory, about 5 kB each
-
-
-@dataclass(frozen=True, slots=True)
-class CheckPicture:
-    """Bytes and entity tag of a picture."""
-
-    body: bytes
-    etag: str
 
 
 class CheckPictureFolder:
@@ -51,12 +41,11 @@ class CheckPictureFolder:
             return frozenset()
         return frozenset(kind for kind, name in names.items() if (self._folder / name).is_file())
 
-    def whole(self, page_id: str, level: str, kind: str) -> CheckPicture:
+    def whole(self, page_id: str, level: str, kind: str) -> bytes:
         """Return a picture as stored."""
-        body = self._read(self._path(page_id, level, kind))
-        return CheckPicture(body, f'"{sha256(body).hexdigest()[:32]}"')
+        return self._read(self._path(page_id, level, kind))
 
-    def small(self, page_id: str, level: str, kind: str) -> CheckPicture:
+    def small(self, page_id: str, level: str, kind: str) -> bytes:
         """Return a thumbnail of a picture's upper part, for lists."""
         path = self._path(page_id, level, kind)
         try:
@@ -75,7 +64,7 @@ class CheckPictureFolder:
                 self._small[key] = body
                 while len(self._small) > _MOST_SMALL:
                     self._small.popitem(last=False)
-        return CheckPicture(body, f'"{sha256(body).hexdigest()[:32]}"')
+        return body
 
     def _path(self, page_id: str, level: str, kind: str) -> Path:
         try:

@@ -2,13 +2,14 @@
 
 import unicodedata
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from core.page_classes import PageClass
 from core.playback_check import LostPart, PlaybackFault, QaVerdict
 from playback.access.levels import Level
 from playback.web.i18n import noop, translate
 from qa.check_table import RepairState
+from qa.web.check_query import verdict_name
 
 VERDICTS: Final[Mapping[QaVerdict, str]] = {
     QaVerdict.BROKEN: noop("Broken"),
@@ -85,6 +86,16 @@ def level(found: str) -> str:
 def repair(found: RepairState) -> str:
     """Return the label of a repair state; empty when none was wanted."""
     return translate(REPAIRS[found]) if found in REPAIRS else ""
+
+
+def choices() -> dict[str, Any]:
+    """Return the values of the list's filters with their labels."""
+    return {
+        "verdicts": [(verdict_name(each), verdict(each)) for each in VERDICTS],
+        "classes": [(str(each), translate(text)) for each, text in CLASSES.items()],
+        "levels": [(str(each), level(each)) for each in Level],
+        "faults": [(str(each), fault(each)) for each in PlaybackFault],
+    }
 
 
 def lost(part: LostPart) -> str:

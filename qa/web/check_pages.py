@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
+from hashlib import sha256
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -23,12 +24,11 @@ from starlette.routing import BaseRoute, Route
 
 from core.errors import InputError, TransientError, UnavailableError
 from core.layout import Layout
-from core.playback_check import PICTURES, PlaybackFault, QaVerdict
+from core.playback_check import PICTURES, QaVerdict
 from links.feedback.reporter_limits import open_reporter_digests
-from playback.access.levels import Level
 from playback.url_paths import Memento, MementoModifier, memento_path, page_path
 from playback.web.i18n import localized_path, noop, translate, when
-from playback.web.page_renderer import WebContext, scripted_headers
+from playback.web.page_renderer import WebContext, path_with_query, scripted_headers
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry.registry_api import REGISTRY_AWAY, TOO_OFTEN, answer_or_problem
 from playback.web.registry.registry_forms import (
@@ -40,7 +40,7 @@ from playback.web.registry.registry_forms import (
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
 from qa.check_table import CheckedPage
 from qa.web import check_labels
-from qa.web.check_images import MEDIA_TYPE, CheckPicture, CheckPictureFolder
+from qa.web.check_images import MEDIA_TYPE, CheckPictureFolder
 from qa.web.check_query import (
     MOST_COUNTED,
     MOST_COUNTED_OF_SOME,
@@ -51,7 +51,6 @@ from qa.web.check_query import (
     parse_check_filter,
     parse_check_query,
     parse_start,
-    path_with_query,
     verdict_name,
 )
 from qa.web.review import (
@@ -163,24 +162,20 @@ class QualityPages:
     def picture(self, request: Request) -> Response:
         """Serve a picture of a visible check."""
         names = request.path_params
-        found: list[CheckPicture] = []
 
         def told() -> Response:
             result, _ = self._results.one(names["page_id"], names["level"])
             if names["kind"] not in PICTURES or not self._means.offers.shows_pictures(result.page):
                 raise HTTPException(404)
-            is_small = "/small/" in request.url.path
-            make = self._pictures.small if is_small else self._pictures.whole
-            found.append(make(names["page_id"], names["level"], names["kind"]))
-            return Response()
+            make = self._pictures.small if "/small/" in request.url.path else self._pictures.whole
+            body = make(names["page_id"], names["level"], names["kind"])
+            tag = f'"{sha256(body).hexdigest()[:32]}"'
+            headers = {**_PICTURE_HEADERS, "ETag": tag}
+            if tag in request.headers.get("if-none-match", ""):
+                return Response(status_code=304, headers=headers)
+            return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
-        answer = self._told(told)
-        if not found:
-            return answer
-        headers = {**_PICTURE_HEADERS, "ETag": found[0].etag}
-        if found[0].etag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(found[0].body, headers=headers, media_type=MEDIA_TYPE)
+        return self._told(told)
 
     def results(self, request: Request) -> Response:
         """Serve a part of the list, the worst first; ``next`` is the URL of the following part."""
@@ -322,13 +317,9 @@ class QualityPages:
             "quality/list.html",
             code,
             filters=question.filters if question is not None else {},
-            verdicts=[(verdict_name(each), check_labels.verdict(each)) for each in QaVerdict],
-            classes=[(str(each), translate(text)) for each, text in check_labels.CLASSES.items()],
-            levels=[(str(each), check_labels.level(each)) for each in Level],
-            faults=[(str(each), check_labels.fault(each)) for each in PlaybackFault],
             small=partial(self._sources, is_small=True),
             back=self._address({}),
-            **{**nothing, **values},
+            **{**check_labels.choices(), **nothing, **values},
         )
 
     def _told(self, tell: Callable[[], Response]) -> Response:

@@ -8,7 +8,6 @@ counts are shown to reviewers only.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
@@ -109,12 +108,6 @@ def filter_values(wanted: CheckFilter) -> dict[str, str]:
 def verdict_name(verdict: QaVerdict) -> str:
     """Return the name of a verdict in URLs and JSON."""
     return str(verdict) or UNCHECKED
-
-
-def path_with_query(path: str, *values: Mapping[str, str]) -> str:
-    """Return the path with its parameters; empty ones are left out."""
-    merged = {name: value for each in values for name, value in each.items() if value}
-    return f"{path}?{urlencode(merged)}" if merged else path
 
 
 def parse_start(text: str) -> CheckPosition | None:

@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 
-from core.playback_check import PICTURES, PlaybackFault, QaVerdict
+from core.playback_check import PICTURES, QaVerdict
 from core.timestamps import parse_warc_date, unix_milliseconds
 from links.registry.schema import FAULT_BITS
 from playback.access.levels import Level
@@ -30,7 +30,7 @@ from playback.web.page_store import CapturedPage
 from qa.check_table import CheckedPage, RepairState
 from qa.web import check_labels
 from qa.web.check_images import CheckPictureFolder, make_thumbnail
-from qa.web.check_query import VisibleCheck, verdict_name
+from qa.web.check_query import VisibleCheck
 
 MOST_LOST = 20  # named for a result with pictures
 MOST_PICTURE_BYTES = 3_000_000
@@ -72,6 +72,9 @@ class CheckReportWriter:
         """Write the report; return the number of results."""
         style = "\n".join(path.read_text() for path in _STYLES)
         scripts = [path.read_text() for path in _SCRIPTS]
+        choices = check_labels.choices()
+        # Rows hold the numbers of faults.
+        choices["faults"] = [(str(bit), text) for bit, (_, text) in enumerate(choices["faults"])]
         page = PageRenderer("", mount_links=list, links_address=str)(
             "quality/file.html",
             title=check_labels.replace_invisible(report.title),
@@ -79,7 +82,8 @@ class CheckReportWriter:
             style=Markup(style),  # noqa: S704 our own
             policy=_policy(style, scripts),
             words=check_labels,
-            **_choices(),
+            filters={},
+            **choices,
         )
         out.write(bytes(page.body).decode())
         strings, count = _StringPool(), 0
@@ -109,7 +113,7 @@ class CheckReportWriter:
     def _embedded(self, place: int, row: CheckedPage) -> Iterator[str]:
         for kind in PICTURES:
             try:
-                body = self._pictures.whole(row.check.page_id, row.check.level, kind).body
+                body = self._pictures.whole(row.check.page_id, row.check.level, kind)
                 small = make_thumbnail(body) if kind in _SMALL_KINDS else b""
             except HTTPException:  # it went meanwhile, or is damaged
                 continue
@@ -183,17 +187,6 @@ def _words(report: CheckReport) -> Mapping[str, object]:
         "said": translate(noop("%(verdict)s, says %(name)s."), verdict="{}", name="{}"),
         "somebody": translate(noop("a reviewer")),
         "nobody": translate(noop("No person has judged it.")),
-    }
-
-
-def _choices() -> dict[str, Any]:
-    return {
-        "verdicts": [(verdict_name(each), check_labels.verdict(each)) for each in _VERDICTS],
-        "faults": [
-            (str(place), check_labels.fault(each)) for place, each in enumerate(PlaybackFault)
-        ],
-        "classes": [(str(each), translate(text)) for each, text in check_labels.CLASSES.items()],
-        "levels": [(str(each), check_labels.level(each)) for each in Level],
     }
 
 

@@ -34,12 +34,7 @@ from playback.web.page_renderer import WebContext
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry.answer_formats import Data, as_json
 from playback.web.registry.link_messages import request_words
-from playback.web.registry.registry_api import (
-    CORS_HEADERS,
-    TOO_OFTEN,
-    answer_or_problem,
-    problem,
-)
+from playback.web.registry.registry_api import CORS_HEADERS, TOO_OFTEN, answer_or_problem, problem
 from playback.web.registry.registry_forms import read_body
 from playback.web.registry.registry_values import PageAnswer, PageQuestion
 

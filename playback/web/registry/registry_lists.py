@@ -27,11 +27,7 @@ from links.rules.link_pattern import LinkPattern
 from links.rules.wiki_rules import is_present
 from links.states import LinkState
 from playback.web.i18n import noop
-from playback.web.registry.registry_reader import (
-    RegistryReader,
-    UnknownWikiError,
-    ref_of,
-)
+from playback.web.registry.registry_reader import RegistryReader, UnknownWikiError, ref_of
 from playback.web.registry.registry_values import (
     GROUPS,
     Group,

@@ -67,11 +67,18 @@ def _ref(name: str) -> _Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+def _texts(*names: str) -> dict[str, _Schema]:
+    """Return properties with texts; null where the name has a question mark."""
+    return {name.rstrip("?"): _or_null(_TEXT) if name[-1] == "?" else _TEXT for name in names}
+
+
 def _one_of(values: Iterable[Enum], description: str = "") -> _Schema:
     return _text(description, enum=[each.value for each in values])
 
 
-_TEXT, _DATE, _BOOLEAN = _text(), _text(format="date"), {"type": "boolean"}
+_TEXT = _text()
+_DATE = _text(format="date")
+_BOOLEAN: _Schema = {"type": "boolean"}
 _COUNT = _integer(minimum=0)
 _DAY = r"\d{4}-\d\d-\d\d"
 _MOMENT = rf"{_DAY}T\d\d:\d\d:\d\dZ"
@@ -108,23 +115,11 @@ _LINK: dict[str, _Schema] = {
     "since": _or_null(_ref("Time")),
     "checked": _or_null(_ref("Time")),
     "failures": _COUNT,
-    "cause": _or_null(_TEXT),
-    "evidence": _or_null(_TEXT),
-    "leads_to": _or_null(_TEXT),
-    "mime": _or_null(_TEXT),
+    **_texts("cause?", "evidence?", "leads_to?", "mime?"),
     "kib": _or_null(_COUNT),
     "history": _list(_ref("Run")),
     "hints": _list(_object({"kind": _one_of(LinkHint), "value": _or_null(_TEXT), "words": _TEXT})),
-    "copies": _list(
-        _object(
-            {
-                "service": _TEXT,
-                "name": _TEXT,
-                "address": _or_null(_TEXT),
-                "timestamp": _or_null(_TEXT),
-            }
-        )
-    ),
+    "copies": _list(_object(_texts("service", "name", "address?", "timestamp?"))),
     "own_copy": _or_null(_text("The copy in this archive.")),
     "reports": _integer("Number of readers who report it as reachable.", minimum=0),
     "replacement": _or_null(_text("Replacement URL, tested.")),
@@ -151,7 +146,7 @@ _CACHED_LINK: dict[str, _Schema] = {
 }
 _SCHEMAS: dict[str, _Schema] = {
     "Time": _object(
-        {"date": _DATE, "ago": _TEXT, "lasting": _TEXT},
+        {"date": _DATE, **_texts("ago", "lasting")},
         "A day, and the time since then in words, in the language of the answer.",
     ),
     "Run": _object(
@@ -161,8 +156,9 @@ _SCHEMAS: dict[str, _Schema] = {
     "Link": _object(_LINK, required=["url"]),  # `fields` leaves out the rest
     "Page": _object(
         {
-            **{name: _or_null(_PAGE_REFERENCE[name]) for name in ("page_id", "title", "namespace")},
-            "address": _or_null(_TEXT),
+            "page_id": _or_null(_integer()),
+            "namespace": _or_null(_integer()),
+            **_texts("title?", "address?"),
             "is_observed": _BOOLEAN,
             "request": _or_null(_REQUEST),
             "note": _or_null(_NOTE),
@@ -179,24 +175,14 @@ _SCHEMAS: dict[str, _Schema] = {
     ),
     "Problems": _object({"wiki": _TEXT, "problems": _list(_ref("Link"))}),
     "Links": _object(
-        {
-            "wiki": _TEXT,
-            "as_of": _DATE,
-            "links": _list(_ref("LinkOfPage")),
-            "after": _or_null(_TEXT),
-        }
+        {**_texts("wiki", "after?"), "as_of": _DATE, "links": _list(_ref("LinkOfPage"))}
     ),
-    "Normal": _object(
-        {"urls": _list(_object({"given": _TEXT, "url": _or_null(_TEXT), "fault": _or_null(_TEXT)}))}
-    ),
+    "Normal": _object({"urls": _list(_object(_texts("given", "url?", "fault?")))}),
     "Excluded": _object(
         {
-            "wiki": _TEXT,
-            "pattern": _TEXT,
+            **_texts("wiki", "pattern", "entry?", "reason?"),
             "excluded": _BOOLEAN,
-            "entry": _or_null(_TEXT),
             "entries": _list(_TEXT),
-            "reason": _or_null(_TEXT),
         }
     ),
     "List": _object(
@@ -210,8 +196,7 @@ _SCHEMAS: dict[str, _Schema] = {
         }
     ),
     "Problem": _object(
-        {"type": _TEXT, "title": _TEXT, "status": _integer(), "detail": _TEXT},
-        "Problem document (RFC 9457).",
+        {**_texts("type", "title", "detail"), "status": _integer()}, "Problem document (RFC 9457)."
     ),
     "LinkOfPage": _object(
         {"page": _object(_PAGE_REFERENCE), "page_has_it_since": _DATE, **_LINK},
@@ -495,9 +480,7 @@ def description(origin: str) -> dict[str, Any]:
             " without a copy",
             "requestBody": {"required": True, "content": _json("CachedQuestion")},
             "responses": _answers(
-                _json("CachedAnswer"),
-                "One entry for each URL, in request order.",
-                _CACHED_PROBLEMS,
+                _json("CachedAnswer"), "One entry for each URL, in request order.", _CACHED_PROBLEMS
             ),
         }
     }

@@ -5,12 +5,10 @@ single URL or a pattern only when submitted by the form (`registry_forms`), and 
 own rates.
 """
 
-import functools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlencode
 
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
@@ -21,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from core.errors import InputError, TransientError
 from links.registry.wikis import WikiName
 from playback.web.i18n import languages, localized_path, page_language, set_language, translate
-from playback.web.page_renderer import WebContext
+from playback.web.page_renderer import WebContext, path_with_query
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry import link_messages
 from playback.web.registry.answer_formats import own_copy
@@ -73,10 +71,7 @@ class RegistryPages:
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
-        return [
-            Route(FORM_PATH, self.form, name="links"),
-            Route(LIST_PATH, self.lists),
-        ]
+        return [Route(FORM_PATH, self.form, name="links"), Route(LIST_PATH, self.lists)]
 
     def form(self, request: Request) -> Response:
         """Return the form with the answer to its query."""
@@ -120,8 +115,7 @@ class RegistryPages:
     def fragment(self, answer: RegistryAnswer) -> Response:
         """Return the lists of the answer as HTML fragment."""
         # It may be embedded in a page of any site, so addresses are absolute.
-        form = self._means.origin + localized_path(FORM_PATH)
-        helpers = {**self._helpers(), "url_address": functools.partial(_url_address, form)}
+        helpers = self._helpers(self._means.origin)
         helpers["say_address"] = lambda _url: ""  # the page with the form leads there
         return self._means.render("registry/fragment.html", answer=answer, **helpers)
 
@@ -170,12 +164,13 @@ class RegistryPages:
         self._door.count(request, is_form=True)
         is_internal = self._door.is_internal(request)
         found = self._desk.search(question, is_internal=is_internal)
-        further = {**_filled(form), "stamp": form.stamp, "after": found.after}
+        names = ("pattern", "dbname", "namespace", "status", "stamp")
+        further = {**{name: getattr(form, name) for name in names}, "after": found.after}
         return self._rendered(
             form,
             found=found,
             warnings=self._desk.kept_out(question, is_internal=is_internal) or [],
-            more=_address(FORM_PATH, further) if found.after else "",
+            more=path_with_query(localized_path(FORM_PATH), further) if found.after else "",
         )
 
     def _list_told(self, request: Request, form: RegistryForm) -> Response:
@@ -189,16 +184,9 @@ class RegistryPages:
         more = ""
         if listed is not None and listed.after is not None:
             further = {"dbname": form.dbname, "with": kind.value, "after": str(listed.after)}
-            further |= {"domain": domain} if domain else {}
-            more = _address(LIST_PATH, further)
+            more = path_with_query(localized_path(LIST_PATH), {**further, "domain": domain})
         return self._rendered(
-            form,
-            listed=listed,
-            wiki=wiki,
-            kind=kind,
-            more=more,
-            is_first=not after,
-            domain=domain,
+            form, listed=listed, wiki=wiki, kind=kind, more=more, is_first=not after, domain=domain
         )
 
     def _told(
@@ -250,16 +238,24 @@ class RegistryPages:
             **values,
         )
 
-    def _helpers(self) -> dict[str, Any]:
+    def _helpers(self, before: str = "") -> dict[str, Any]:
+        def url_address(url: str, wiki: WikiName | None) -> str:
+            given = {"url": url, "dbname": str(wiki) if wiki else ""}
+            return before + path_with_query(localized_path(FORM_PATH), given)
+
+        def page_address(page: PageReference) -> str:
+            given = {"dbname": str(page.wiki), "curid": str(page.page_id)}
+            return path_with_query(localized_path(FORM_PATH), given)
+
         origin = self._means.origin
         return {
             "words": link_messages,
-            "page_address": _page_address,
+            "page_address": page_address,
             "today": self._desk.day,
             "own_copy": lambda link: own_copy(link, origin),
             "filters": _FILTERS,
             "kinds": tuple(WikiListKind),
-            "url_address": functools.partial(_url_address, localized_path(FORM_PATH)),
+            "url_address": url_address,
         }
 
     def _stamped(self, request: Request, form: RegistryForm) -> RegistryForm:
@@ -278,15 +274,6 @@ class RegistryPages:
         return mode == "navigate" and self._stamps.take(stamp, address, now, "")
 
 
-def _filled(form: RegistryForm) -> dict[str, str]:
-    names = ("pattern", "dbname", "namespace", "status")
-    return {name: getattr(form, name) for name in names if getattr(form, name)}
-
-
-def _url_address(form: str, url: str, wiki: WikiName | None) -> str:
-    return f"{form}?{urlencode({'url': url, **({'dbname': str(wiki)} if wiki else {})})}"
-
-
 def without_language(address: str) -> str:
     """Remove the language parameter from an address that has a language prefix.
 
@@ -296,11 +283,3 @@ def without_language(address: str) -> str:
     path, _, query = address.partition("?")
     kept = [each for each in query.split("&") if each and not each.startswith("lang=")]
     return f"{path}?{'&'.join(kept)}" if kept else path
-
-
-def _page_address(page: PageReference) -> str:
-    return _address(FORM_PATH, {"dbname": str(page.wiki), "curid": str(page.page_id)})
-
-
-def _address(path: str, values: dict[str, str]) -> str:
-    return f"{localized_path(path)}?{urlencode(values)}"

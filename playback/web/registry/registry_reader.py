@@ -111,8 +111,7 @@ _last = (
 )
 LAST_SEEN = SqlStatement(
     select(observations.c.url_id, observations.c.note, observations.c.final_url).join(
-        _last,
-        (_last.c.url_id == observations.c.url_id) & (_last.c.moment == observations.c.moment),
+        _last, (_last.c.url_id == observations.c.url_id) & (_last.c.moment == observations.c.moment)
     ),
     "ids",
 )

@@ -31,7 +31,7 @@ from links.registry.database import RegistryStore, open_registry_store
 from links.registry.link_additions import revisions_of
 from links.registry.pages import ask_for, find_pages, find_titled, mark_stale
 from links.registry.wikis import WikiName
-from playback.web.copy_lookup import OwnCopies
+from playback.web.copy_lookup import CopyLookup
 from playback.web.rate_limits import RateLimitPolicy
 from playback.web.registry.registry_lists import (
     FoundLinks,
@@ -218,9 +218,9 @@ class RegistryService:
     Raises NoRegistryError without a registry, UnknownWikiError for a wiki that it does not know.
     """
 
-    def __init__(self, source: RegistrySource, own: OwnCopies, clock: Clock) -> None:
+    def __init__(self, source: RegistrySource, copies: CopyLookup, clock: Clock) -> None:
         self._source = source
-        self._own = own
+        self._copies = copies
         self._clock = clock
         self._writers = RegistryWriters(1)
 
@@ -322,5 +322,5 @@ class RegistryService:
         return self._source.is_there()
 
     def _with_captures(self, links: Sequence[LinkRecord]) -> list[LinkRecord]:
-        captures = self._own.newest([link.url for link in links])
+        captures = self._copies.newest([link.url for link in links])
         return [replace(link, capture=captures.get(link.url, "")) for link in links]

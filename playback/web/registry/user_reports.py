@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
-from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -37,11 +36,7 @@ from links.feedback.replacements import (
     remove_replacement,
     replacements_of,
 )
-from links.feedback.reporter_limits import (
-    TooOftenError,
-    forget_acts,
-    open_reporter_digests,
-)
+from links.feedback.reporter_limits import TooOftenError, forget_acts, open_reporter_digests
 from links.feedback.reports import (
     NO_REPORTS,
     WORKING,
@@ -55,7 +50,7 @@ from links.registry.database import RegistryStore
 from links.registry.urls import NotObservedError, ObservedUrl, find_observed, matcher
 from links.url_parts import split_identity
 from playback.web.i18n import localized_path, noop, translate
-from playback.web.page_renderer import WebContext
+from playback.web.page_renderer import WebContext, path_with_query
 from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry import link_messages
 from playback.web.registry.link_messages import FAULTS
@@ -81,7 +76,7 @@ REPORT_PATH = "/links/say"
 def report_path(url: str, act: str = "") -> str:
     """Return the path of the reports about a URL, or of an action, with language prefix."""
     path = f"{REPORT_PATH}/{act}" if act else REPORT_PATH
-    return f"{localized_path(path)}?{urlencode({'url': url})}"
+    return path_with_query(localized_path(path), {"url": url})
 
 
 def report_addresses(registry: LinkRegistry | None, origin: str) -> Callable[[str], str]:
@@ -337,8 +332,9 @@ class ReportPages:
             )
         except (InputError, TransientError, UnavailableError) as error:
             return self._failed(error, wanted, said, request)
-        query = urlencode({"url": said.url, "done": wanted.act.value})
-        return RedirectResponse(f"{localized_path(REPORT_PATH)}?{query}", 303, headers=_HEADERS)
+        done = {"url": said.url, "done": wanted.act.value}
+        target = path_with_query(localized_path(REPORT_PATH), done)
+        return RedirectResponse(target, 303, headers=_HEADERS)
 
     def _found(self, request: Request, url: str) -> UrlReports:
         """Return the reports about the URL, subject to the rate limit."""

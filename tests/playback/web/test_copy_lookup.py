@@ -19,7 +19,7 @@ from playback.access.control import AccessControl
 from playback.access.takedowns import TakedownSet
 from playback.mementos import MementoIndex
 from playback.url_paths import escape_url
-from playback.web.copy_lookup import CopyLookup, CopyObstacle, CopyOffer, OwnCopies, UrlSpellings
+from playback.web.copy_lookup import CopyLookup, CopyObstacle, CopyOffer, UrlSpellings
 from playback.web.page_store import PageStore
 from tests.support.playback_fixtures import NOW
 from tests.warc.index.test_database import Writer, both, page
@@ -213,7 +213,7 @@ def test_what_is_a_usable_copy_is_the_same_for_all_who_ask(
     with closing(SqliteDatabase(tmp_path / "captures.sqlite")) as database:
         store = PageStore(database)
         marked = offered(database, url)
-        registry = OwnCopies(database, store).newest([url])
+        registry = CopyLookup(database, store).newest([url])
         listed = list(
             MementoIndex(
                 database, AccessControl(TakedownSet(()), database.rows, lambda: NOW)

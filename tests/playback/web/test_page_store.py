@@ -19,7 +19,7 @@ from playback.access.control import AccessControl
 from playback.access.takedowns import TakedownSet
 from playback.mementos import MementoIndex
 from playback.replay.capture_lookup import CaptureLookup
-from playback.web.copy_lookup import CopyLookup, OwnCopies, UrlSpellings
+from playback.web.copy_lookup import CopyLookup, UrlSpellings
 from playback.web.page_store import CapturedPage, PageStore
 from tests.support.playback_fixtures import NOW
 from warc.index.database import IndexDatabase, SqliteDatabase
@@ -83,7 +83,7 @@ class Shelf:
     def newest(self) -> set[int]:
         """The days of what is offered beside links."""
         (offer,) = CopyLookup(self.database, self.store).of([UrlSpellings.of(URL)])
-        own = OwnCopies(self.database, self.store).newest([URL])
+        own = CopyLookup(self.database, self.store).newest([URL])
         near = self.store.nearest(URL, None)
         assert offer is not None
         assert offer.page is not None
