@@ -19,7 +19,6 @@ from qa.check_store import (
 from qa.check_table import REPAIR_STATES, VERDICT_ORDER, CheckFilter, RepairState
 
 MOST_COUNTED = 1_000_000  # of each verdict
-_EVERYTHING = CheckFilter()
 _ENDED = tuple(state for state in REPAIR_STATES if state in ENDED_STATES)
 _Name = TypeVar("_Name", QaVerdict, RepairState)
 
@@ -56,7 +55,7 @@ def count_checks(store: RegistryStore, *, now: datetime) -> CopyCheckSummary:
         since = {minutes: now - timedelta(minutes=minutes) for minutes in WINDOWS_MIN}
         return CopyCheckSummary(
             verdicts=_named(
-                count_by_verdict(reader, _EVERYTHING, limit=MOST_COUNTED), VERDICT_ORDER
+                count_by_verdict(reader, CheckFilter(), limit=MOST_COUNTED), VERDICT_ORDER
             ),
             per_minute={
                 minutes: _each_minute(count_checked_since(reader, moment), VERDICT_ORDER, minutes)

@@ -99,7 +99,6 @@ class CheckPosition(NamedTuple):
     level: str
 
     def __str__(self) -> str:
-        """Return the position in the form used in URLs."""
         return f"{self.standing}:{self.score!r}:{self.page_id}:{self.level}"
 
 
@@ -292,7 +291,6 @@ _PLACE = (quality.c.score, quality.c.page_id, quality.c.level)
 
 
 def _if_given(name: str, column: Any) -> Any:
-    """Return the condition that the column equals the parameter, when one is given."""
     return or_(one(name, Text()).is_(None), column == one(name, Text()))
 
 

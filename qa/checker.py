@@ -148,7 +148,6 @@ class PlaybackChecker:
         return CheckOutcome(page, check, pictures, seen.timings, look=seen)
 
     async def _look(self, there: StoredPage, kept: _CaptureEvidence) -> CopyView:
-        """View the copy; retry once when the browser died."""
         screen, tallest = PageScreen(), TALLEST_PX
         if kept.manifest is not None:
             screen = screen_at_capture(kept.manifest)

@@ -59,9 +59,8 @@ class HoldingsRow(NamedTuple):
     orig_length: int | None
 
 
-_COLUMNS = ", ".join(
-    f'"{name}"' for name in HoldingsRow._fields
-)  # offset is a word of PostgreSQL's
+# Quoted: offset is a word of PostgreSQL's.
+_COLUMNS = ", ".join(f'"{name}"' for name in HoldingsRow._fields)
 ROWS_OF_PAGE = (
     f"SELECT {_COLUMNS} FROM captures"  # noqa: S608 constants
     f" WHERE page_id = :page_id ORDER BY captured_ms LIMIT {_MOST_ROWS}"
@@ -72,12 +71,8 @@ ROWS_OF_PAYLOAD = (
     f" (SELECT {_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
     " WHERE record_type = 'response' LIMIT 4"
 )
+# All rows of a page: the answer to `ROWS_OF_PAGE`; or a few of a payload, to `ROWS_OF_PAYLOAD`.
 RowsOf = Callable[[str], Sequence[HoldingsRow]]
-"""All rows of a page: the answer to `ROWS_OF_PAGE`; or a few of a payload, to `ROWS_OF_PAYLOAD`."""
-
-
-def _no_rows(_digest: str) -> Sequence[HoldingsRow]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +118,7 @@ class HoldingsVerifier:
         rows_of: RowsOf,
         *,
         is_hidden: Callable[[str, str], bool] = lambda _url, _digest: False,
-        twins_of: RowsOf = _no_rows,
+        twins_of: RowsOf = lambda _digest: (),
     ) -> None:
         self._layout = layout
         self._rows_of = rows_of
@@ -172,19 +167,12 @@ class HoldingsVerifier:
         ):
             return ""
         # Look for an intact record with the same payload.
-        places = (
-            _PayloadLocation(each.filename, each.offset, each.length)
-            for each in self._twins_of(row.digest)
-        )
-        return (
-            ""
-            if any(
-                not self._read(place, row.digest, RecordType.RESPONSE)
-                for place in places
-                if place.length <= MOST_BYTES
-            )
-            else ORIGINAL_GONE
-        )
+        for each in self._twins_of(row.digest):
+            place = _PayloadLocation(each.filename, each.offset, each.length)
+            is_small = place.length <= MOST_BYTES
+            if is_small and not self._read(place, row.digest, RecordType.RESPONSE):
+                return ""
+        return ORIGINAL_GONE
 
     def _read(self, place: _PayloadLocation, digest: str, kind: str) -> str:
         key = (place, digest)
@@ -238,7 +226,6 @@ def _wanted(page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[_RequiredPa
 
 
 def _row_of(part: _RequiredPart, rows: Sequence[HoldingsRow]) -> HoldingsRow | str:
-    """Return the row of the part, or the reason for which there is none."""
     same = [row for row in rows if not part.digest or _is_same(row.digest, part.digest)]
     if not same:
         return DIGEST if rows else f"{MISSING}: index"
@@ -246,7 +233,6 @@ def _row_of(part: _RequiredPart, rows: Sequence[HoldingsRow]) -> HoldingsRow | s
 
 
 def _payload_place(row: HoldingsRow) -> _PayloadLocation:
-    """Return the location of the payload."""
     if row.orig_filename is not None and row.orig_offset is not None:
         return _PayloadLocation(row.orig_filename, row.orig_offset, row.orig_length or 0)
     return _PayloadLocation(row.filename, row.offset, row.length)
@@ -262,12 +248,10 @@ def _record_reason(layout: Layout, place: _PayloadLocation, digest: str, kind: s
         return f"{DAMAGED}: {error.strerror or 'unreadable'}"
     if found is None:
         return f"{MISSING}: record"
-    problems = (
-        [found.problem] if isinstance(found, DamagedSpan) else [each[0] for each in found.problems]
-    )
-    if problems:
-        return f"{DAMAGED}: {problems[0]}"
-    assert isinstance(found, WarcMember)
+    if isinstance(found, DamagedSpan):
+        return f"{DAMAGED}: {found.problem}"
+    if found.problems:
+        return f"{DAMAGED}: {found.problems[0][0]}"
     if found.kind != kind:
         return f"{MISSING}: {kind}"
     return "" if _is_same(found.headers.get("warc-payload-digest", ""), digest) else DIGEST
@@ -286,7 +270,6 @@ def _record(layout: Layout, place: _PayloadLocation) -> WarcMember | DamagedSpan
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Return whether two digests are equal in any spelling."""
     if one == other:
         return True
     try:
@@ -315,8 +298,6 @@ def _is_empty(dom: bytes) -> bool:
     """Return whether the document has neither a word nor an element that is drawn."""
     if len(dom) >= MOST_READ or _SEEN.search(dom):
         return False
-    return not any(_words(dom[:size]) for size in (_BEGINNING, len(dom)))
-
-
-def _words(markup: bytes) -> bytes:
-    return _TAG.sub(b" ", _UNSEEN.sub(b"", markup)).strip()
+    return not any(
+        _TAG.sub(b" ", _UNSEEN.sub(b"", dom[:size])).strip() for size in (_BEGINNING, len(dom))
+    )

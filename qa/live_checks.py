@@ -242,7 +242,6 @@ class LiveChecker:
         return self._tools
 
     async def _close(self) -> None:
-        """Close the tools, ignoring errors."""
         self._tools = None
         with contextlib.suppress(WeboidError, OSError):
             await self._opened.aclose()
@@ -356,7 +355,6 @@ class LiveChecks:
             log.exception("quality.ended")
 
     async def _turn(self, looks: LiveChecker) -> None:
-        """Run the most urgent step, or wait for one."""
         settled = self._settled
         if settled is not None and looks.troubles >= FAILURE_LIMIT:
             self._backlog.clear()

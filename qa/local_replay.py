@@ -151,7 +151,14 @@ class CollectionReplay:
         self._permits = AccessControl(decisions, database.rows, clock.now, show_logins=True)
         self._store = PageStore(database, self._permits)
         self._holding = HoldingsVerifier(
-            layout, self._rows_of, is_hidden=self.is_hidden, twins_of=self._twins_of
+            layout,
+            lambda page_id: self._held(ROWS_OF_PAGE, {"page_id": page_id}),
+            is_hidden=self.is_hidden,
+            twins_of=lambda digest: [
+                row
+                for row in self._held(ROWS_OF_PAYLOAD, {"digest": digest})
+                if not self.is_hidden(row.url, row.digest)
+            ],
         )
         self._records = ArtifactReader(layout)
 
@@ -216,13 +223,6 @@ class CollectionReplay:
                     writer.close()
         except (OSError, TimeoutError):
             return False
-
-    def _rows_of(self, page_id: str) -> list[HoldingsRow]:
-        return self._held(ROWS_OF_PAGE, {"page_id": page_id})
-
-    def _twins_of(self, digest: str) -> list[HoldingsRow]:
-        rows = self._held(ROWS_OF_PAYLOAD, {"digest": digest})
-        return [row for row in rows if not self.is_hidden(row.url, row.digest)]
 
     def _held(self, query: str, values: Mapping[str, str]) -> list[HoldingsRow]:
         rows = self._database.rows(query, values)

@@ -278,7 +278,6 @@ def _by_words(
 def _by_picture(
     words: PageLikeness, text: TextComparison | None, looks: float
 ) -> tuple[PageDrift, str]:
-    """Decide by the picture, where there are too few words."""
     if looks >= SAME_PICTURE and (text is None or text.score >= SAME_TEXT):
         return PageDrift.UNCHANGED, ""
     if looks >= MOST_PICTURE:

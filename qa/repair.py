@@ -362,7 +362,6 @@ class RepairManager:
         return ended
 
     async def _outcome(self, row: CheckedPage) -> RepairOutcome | None:
-        """Return the result of the repair; None while there is none."""
         bench, new_id = self._bench, row.repair_page_id
         page = await asyncio.to_thread(bench.manifest_of, new_id) if new_id else None
         if page is None:
@@ -414,7 +413,6 @@ class RepairManager:
 
 
 def _effective_check(row: CheckedPage) -> PlaybackCheck:
-    """Return the check with the effective verdict and its source."""
     judge = VerdictSource.PERSON if row.review else row.check.judge
     return replace(row.check, verdict=row.verdict, judge=judge)
 

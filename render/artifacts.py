@@ -14,6 +14,7 @@ from core.config.settings import VisitSettings
 from core.page_facts import PageFact, read_facts
 from core.page_manifest import PageLink, PagePicture
 from render.cdp import CommandError
+from render.network_log import DocumentResponse
 from render.page import BrowserPage
 from render.page_frames import FrameDocument, PageDocuments
 from render.screenshot import capture_full_page, capture_view, picture_size, print_pdf, thumbnail
@@ -90,7 +91,15 @@ async def _fill(
     html: list[str] = []
     length = 0
     for part in parts:
-        text = _part(part, answers, pictures)
+        if isinstance(part, str):
+            text = part
+        elif isinstance(part, list):
+            number, level = part
+            text = answers.get(number, "")
+            for _ in range(level):
+                text = text.translate(_ESCAPES)
+        else:
+            text = dict(enumerate(pictures)).get(part["canvas"], "")
         if length + len(text) > 2 * DOM_LIMIT_CHARS:
             # Frames of documents: each keeps its limit, together they do not.
             text, truncated = "", True
@@ -99,33 +108,13 @@ async def _fill(
     return FinalDom("".join(html), truncated)
 
 
-def _part(part: Any, answers: dict[int, str], pictures: list[str]) -> str:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, list):
-        number, level = part
-        text = answers.get(number, "")
-        for _ in range(level):
-            text = text.translate(_ESCAPES)
-        return text
-    at = part["canvas"]
-    return pictures[at] if at < len(pictures) else ""
-
-
 async def _picture(page: BrowserPage, clip: list[float]) -> str:
     """Return a screenshot of the clip as a data URL; empty when it fails."""
     x, y, width, height = clip
     area = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
+    how = {"format": "png", "optimizeForSpeed": True, "captureBeyondViewport": True}
     try:
-        answer = await page.send(
-            "Page.captureScreenshot",
-            {
-                "format": "png",
-                "optimizeForSpeed": True,
-                "captureBeyondViewport": True,
-                "clip": area,
-            },
-        )
+        answer = await page.send("Page.captureScreenshot", {**how, "clip": area})
     except CommandError:
         return ""
     data: str = answer["data"]
@@ -161,10 +150,8 @@ async def _fill_links(
         if isinstance(part, dict):
             entries.append({key: value for key, value in part.items() if key in _LINK_FIELDS})
         elif part in inner:
-            there, value = inner[part]
-            entries += [
-                entry | {"frame": True} for entry in await _fill_links(documents, there, value)
-            ]
+            framed = await _fill_links(documents, *inner[part])
+            entries += [entry | {"frame": True} for entry in framed]
     return entries
 
 
@@ -184,25 +171,6 @@ class PageArtifact:
     kind: ArtifactKind
     content_type: str
     data: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceResponse:
-    """Response that the page was made from; None and empty fields without one.
-
-    `icons` are icon URLs recently loaded by other visits; the favicon of this page is added.
-    """
-
-    url: str
-    status: int | None
-    mime: str
-    headers: dict[str, str]
-    icons: set[str]
-
-    @property
-    def may_have_icon(self) -> bool:
-        """Return whether to request a favicon: False for error pages and files."""
-        return self.mime in _MARKUP and (self.status or 200) < 400
 
 
 @dataclass(slots=True)
@@ -235,20 +203,30 @@ class ArtifactSet:
 
 async def make_artifacts(
     page: BrowserPage,
-    source: SourceResponse,
+    source: DocumentResponse,
+    icons: set[str],
     settings: VisitSettings,
     steps: VisitSteps,
     found: ArtifactSet,
 ) -> None:
     """Make the artifacts that the settings ask for; the failure of one does not affect the others.
 
+    `icons` are icon URLs recently loaded by other visits; the favicon of this page is added.
+
     Raises:
         PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     requested = ""
-    if settings.favicon and source.may_have_icon:
-        requested = await _ask_for_icon(page, source, steps, found)
-    await _gather_facts(page, source, steps, found)
+    if settings.favicon and source.mime in _MARKUP and (source.status or 200) < 400:
+        requested = await _ask_for_icon(page, icons, steps, found)
+    measured = await steps.make("measure", page.call("measure"))
+    if measured is not None:
+        found.title = " ".join(measured["title"].split())
+        found.robots_meta = tuple((name, content) for name, content in measured["robots"])
+    with steps.step("facts"):
+        raw = await steps.attempt(page.call("facts"), steps.share_s())
+        if isinstance(raw, dict):
+            found.facts = read_facts(raw, url=source.url, headers=source.headers)
     view = None
     if settings.view or settings.thumbnail or settings.full_page:
         # A document that broke off before its body began is never drawn.
@@ -274,36 +252,23 @@ async def make_artifacts(
             loaded = page.call("favicon", "wait", requested)
             if await steps.attempt(loaded, steps.share_s(FAVICON_PATIENCE_S)):
                 found.favicon = requested
-                if len(source.icons) < ICONS_KNOWN:
-                    source.icons.add(requested)
+                if len(icons) < ICONS_KNOWN:
+                    icons.add(requested)
 
 
 async def _ask_for_icon(
-    page: BrowserPage, source: SourceResponse, steps: VisitSteps, found: ArtifactSet
+    page: BrowserPage, icons: set[str], steps: VisitSteps, found: ArtifactSet
 ) -> str:
     """Request the page's icon and return its URL; empty when there is no load to wait for."""
     with steps.step("favicon"):
         limit_s = steps.share_s(FAVICON_PATIENCE_S)
         url: str = await steps.attempt(page.call("favicon", "choose", ""), limit_s) or ""
-        if url in source.icons:
+        if url in icons:
             found.favicon = url
             return ""
         if url:
             await steps.attempt(page.call("favicon", "load", url), limit_s)
         return url
-
-
-async def _gather_facts(
-    page: BrowserPage, source: SourceResponse, steps: VisitSteps, found: ArtifactSet
-) -> None:
-    measured = await steps.make("measure", page.call("measure"))
-    if measured is not None:
-        found.title = " ".join(measured["title"].split())
-        found.robots_meta = tuple((name, content) for name, content in measured["robots"])
-    with steps.step("facts"):
-        raw = await steps.attempt(page.call("facts"), steps.share_s())
-        if isinstance(raw, dict):
-            found.facts = read_facts(raw, url=source.url, headers=source.headers)
 
 
 async def _gather_words(
@@ -326,7 +291,7 @@ async def _gather_words(
         dict.fromkeys(
             link.url
             for link in links or ()
-            if (link.kind != "link" or not _ONWARD.isdisjoint(link.rel.split()))
+            if link.kind != "link" or not _ONWARD.isdisjoint(link.rel.split())
         )
     )
     if links is not None and len(links) > LINK_LIMIT:

@@ -15,12 +15,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
 
 from core.errors import BrowserUnavailableError
+from render.guardian import is_renderer, own_bytes, session_processes
 
 # Debian's and every other Linux's "nobody": owns nothing, may log in nowhere.
 NOBODY = 65534
@@ -178,26 +179,25 @@ class BrowserProcess:
     def rss_bytes(self) -> int:
         """Return the private memory of its processes in bytes; shared memory is left out."""
         total = 0
-        for process in _members(self.pid):
-            with contextlib.suppress(psutil.Error):
-                memory = process.memory_info()
-                total += memory.rss - memory.shared
+        for pid in session_processes(self.pid):
+            with contextlib.suppress(OSError, ValueError):
+                total += own_bytes(pid)
         return total
 
     def renderers(self) -> set[psutil.Process]:
         """Return the renderer processes."""
         found = set()
-        for process in _members(self.pid):
-            with contextlib.suppress(psutil.Error):
-                if "--type=renderer" in " ".join(process.cmdline()):
-                    found.add(process)
+        for pid in session_processes(self.pid):
+            with contextlib.suppress(OSError, psutil.Error):
+                if is_renderer(pid):
+                    found.add(psutil.Process(pid))
         return found
 
     async def close(self) -> None:
         """Kill every process of the browser and wait until each has ended."""
         loop = asyncio.get_running_loop()
         for _ in range(KILL_ROUNDS):
-            members = [process.pid for process in _members(self.pid)]
+            members = [*session_processes(self.pid)]
             if self._popen.returncode is None and self.pid not in members:
                 members.append(self.pid)
             if not members:
@@ -214,7 +214,7 @@ class BrowserProcess:
     def _reap(self) -> None:
         self._popen.poll()
         # Orphans come to us when we are a container's first process, or a subreaper.
-        for pid in _session(self.pid):
+        for pid in session_processes(self.pid, zombies=True):
             if pid != self.pid:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
@@ -265,23 +265,6 @@ def _pipe() -> tuple[int, int]:
     return read_fd, write_fd
 
 
-def _session(session: int) -> Iterator[int]:
-    """Yield the process ids of the session, including zombies."""
-    for pid in psutil.pids():
-        with contextlib.suppress(OSError):
-            if os.getsid(pid) == session:
-                yield pid
-
-
-def _members(session: int) -> Iterator[psutil.Process]:
-    """Yield the live processes of the session; zombies are left out."""
-    for pid in _session(session):
-        with contextlib.suppress(OSError, psutil.Error):
-            process = psutil.Process(pid)
-            if process.status() != psutil.STATUS_ZOMBIE:
-                yield process
-
-
 async def _kill_and_wait(pid: int) -> None:
     """Kill one process and wait until it has ended; a missing process is no error."""
     try:
@@ -330,12 +313,12 @@ class BrowserGuardian:
                 so long.
             memory_limit_bytes: a renderer with more private memory is killed.
         """
-        figures = [f"{silence_limit_s}", f"{memory_limit_bytes}"]
+        arguments = (session, folder, silence_limit_s, memory_limit_bytes)
         child_stdin, self._tells = os.pipe()
         self._hears, child_stdout = os.pipe()
         try:
             self._popen = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(PROGRAM), f"{session}", str(folder), *figures],
+                [sys.executable, "-I", "-S", str(PROGRAM), *map(str, arguments)],
                 stdin=child_stdin,
                 stdout=child_stdout,
                 start_new_session=True,

@@ -130,7 +130,6 @@ def _build(path: Path) -> tuple[int, ...]:
 
 
 def _probe(path: Path) -> BrowserExecutable | str:
-    """Return the browser at `path`, or the reason for which its version is unavailable."""
     try:
         told = subprocess.run(
             [path, "--version"],

@@ -26,12 +26,12 @@ KILL_ROUNDS = 40
 KILL_PAUSE_S = 0.05
 
 
-def session_processes(session: int) -> Iterator[int]:
-    """Yield the live processes of the session, its leader included."""
+def session_processes(session: int, *, zombies: bool = False) -> Iterator[int]:
+    """Yield the processes of the session, its leader included."""
     for name in (each.name for each in Path("/proc").iterdir()):
         if name.isdigit():
             with contextlib.suppress(OSError):
-                if os.getsid(int(name)) == session and _state(int(name)) != "Z":
+                if os.getsid(int(name)) == session and (zombies or not _is_zombie(int(name))):
                     yield int(name)
 
 
@@ -95,8 +95,8 @@ def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes:
             _say(f"memory {pid}")
 
 
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1].decode()
+def _is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] == b"Z"
 
 
 def _say(line: str) -> None:

@@ -73,12 +73,13 @@ class DocumentResponse:
 
     Attributes:
         url: URL without its fragment.
+        status: None without a response.
         mime: bare media type.
         headers: names in lower case; at most `HEADERS_KEPT`.
     """
 
     url: str
-    status: int
+    status: int | None
     mime: str
     headers: dict[str, str]
 
@@ -186,7 +187,7 @@ class NetworkLog:
         self._limit = limit
         self._requests: list[_Request] = []
         self._open: dict[str, _Request] = {}
-        self.on_change: Callable[[], None] = _nothing
+        self.on_change: Callable[[], None] = lambda: None
         self.documents: dict[str, DocumentResponse] = {}
         self.hops: dict[str, list[str]] = {}
         self.document_errors: dict[str, str] = {}
@@ -379,11 +380,6 @@ def lower_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _ms(start: float | None, end: float | None) -> float | None:
-    """Return the milliseconds between two times in seconds; None when one is unknown."""
     if start is None or end is None:
         return None
     return round(max(end - start, 0.0) * 1000, 1)
-
-
-def _nothing() -> None:
-    """Do nothing; default of `NetworkLog.on_change`."""

@@ -125,7 +125,6 @@ class PngJoiner:
 
 
 def _read_png(png: bytes) -> tuple[bytes, bytes]:
-    """Return the header's fields and the compressed rows."""
     if png[:8] != PNG_SIGNATURE:
         raise BadPngError("Not a PNG.")
     header = b""
@@ -269,17 +268,15 @@ async def _full_page(
             await asyncio.to_thread(joiner.add, part)
         except BadPngError as error:
             raise CommandError("Page.captureScreenshot", str(error)) from error
-    whole = await asyncio.to_thread(_finish, joiner, settings)
-    return FullPage(whole, cut_from)
+    return FullPage(await asyncio.to_thread(_finish, joiner, settings), cut_from)
 
 
 def _finish(joiner: PngJoiner, settings: VisitSettings) -> bytes:
     png = joiner.picture()
     kind = settings.picture_format
-    tall = kind == "webp" and joiner.height > WEBP_SIDE_LIMIT_PX
-    if kind == "png" or tall or joiner.height > 65_535:
-        return png
-    if joiner.width * joiner.height > REPACK_LIMIT_PX:
+    tallest = WEBP_SIDE_LIMIT_PX if kind == "webp" else 65_535
+    is_large = joiner.height > tallest or joiner.width * joiner.height > REPACK_LIMIT_PX
+    if kind == "png" or is_large:
         return png
     out = io.BytesIO()
     with Image.open(io.BytesIO(png)) as image:

@@ -137,7 +137,6 @@ class SignIn:
         return await self._connection.send(method, params, session)
 
     async def _look_at(self, tab: str) -> None:
-        """Record the storage of the tab's origin."""
         try:
             session = await self._attach(tab)
             tree = await self._connection.send("Page.getFrameTree", None, session)

@@ -7,7 +7,6 @@ import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any
 
 from classify.evidence import TEXT_LIMIT_CHARS, PageEvidence, PageTraits
 from classify.page_classifier import MARKS, NEEDLES, NOT_JUDGED, PageClassification, classify
@@ -17,7 +16,7 @@ from core.config.settings import BehaviourSettings, VisitSettings
 from core.errors import BadUrlError, BrowserUnavailableError
 from core.page_facts import PageFact
 from core.page_manifest import PageLink, PagePicture, PageScreen, VisitOutcome
-from render.artifacts import ArtifactSet, PageArtifact, SourceResponse, make_artifacts
+from render.artifacts import ArtifactSet, PageArtifact, make_artifacts
 from render.behaviours.catalog import BehaviourSet, load_behaviours
 from render.behaviours.runner import BehaviourResult, run_behaviours
 from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
@@ -51,22 +50,17 @@ async def read_page_traits(
     answer = await steps.attempt(call, steps.share_s(_LIMIT_S))
     if answer is None:
         return None
-    traits = parse_page_traits(answer)
-    if text is None:
-        return traits
-    # Of UTF-8 a character has at most four bytes.
-    excerpt = text[: 4 * TEXT_LIMIT_CHARS].decode("utf-8", "replace")[:TEXT_LIMIT_CHARS]
-    return replace(traits, text=excerpt)
-
-
-def parse_page_traits(answer: dict[str, Any]) -> PageTraits:
-    """Parse the result of ``traits.js``."""
     given = {name: value for name, value in answer.items() if name in _NAMES}
     for name in ("headings", "frames"):
         given[name] = tuple(given[name])
     for name in ("marks", "needles"):
         given[name] = frozenset(given[name])
-    return PageTraits(**given)
+    traits = PageTraits(**given)
+    if text is None:
+        return traits
+    # Of UTF-8 a character has at most four bytes.
+    excerpt = text[: 4 * TEXT_LIMIT_CHARS].decode("utf-8", "replace")[:TEXT_LIMIT_CHARS]
+    return replace(traits, text=excerpt)
 
 
 # After behaviours, what came into sight loads within this.
@@ -232,12 +226,9 @@ class _VisitRun:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 with self.steps.step("open"):
+                    patience_s = self._settings.patience_s
                     self.page = await open_page(
-                        context,
-                        proxy,
-                        self._options,
-                        self._clock,
-                        patience_s=self._settings.patience_s,
+                        context, proxy, self._options, self._clock, patience_s=patience_s
                     )
                     if self._request.session is not None:
                         await restore_session(self._request.session, context, self.page)
@@ -251,7 +242,6 @@ class _VisitRun:
                 self.page.end("visited")
 
     async def _perform(self, page: BrowserPage) -> None:
-        """Run every step; the failure of one does not affect the others."""
         with self.steps.step("navigate"):
             self._arrival = await navigate(page, self._request.url)
         if not self._arrival.shown:
@@ -259,15 +249,8 @@ class _VisitRun:
         await self._come_to_rest(page)
         if page.unreachable or self._document_error(page):
             return
-        document = self._document(page)
-        source = SourceResponse(
-            url=document.url if document is not None else self._request.url,
-            status=document.status if document is not None else None,
-            mime=document.mime if document is not None else "text/html",
-            headers=document.headers if document is not None else {},
-            icons=self._icons,
-        )
-        await make_artifacts(page, source, self._settings, self.steps, self._found)
+        source = self._document(page) or DocumentResponse(self._request.url, None, "text/html", {})
+        await make_artifacts(page, source, self._icons, self._settings, self.steps, self._found)
         with self.steps.step("classify"):
             self._traits = await read_page_traits(page, source.mime, self._found, self.steps)
 
@@ -275,14 +258,14 @@ class _VisitRun:
         """Settle, run behaviours, and settle again; stop a failing page and keep it as it is."""
         settings, steps = self._settings, self.steps
         await self._settle(page, settings.settle_limit_s)
-        fall_short = self.steps.fall_short
+        fall_short = steps.fall_short
         if page.log.overflowed:
             fall_short("too-many-requests")
             page.halt()
         elif len(page.commits) > COMMIT_LIMIT:
             fall_short("redirect-loop")
-            with self.steps.step("settle"):
-                await self.steps.attempt(page.stay(), self.steps.share_s(STAY_LIMIT_S))
+            with steps.step("settle"):
+                await steps.attempt(page.stay(), steps.share_s(STAY_LIMIT_S))
             page.halt()
         elif self._rest.hung:
             fall_short("hung")
@@ -304,7 +287,6 @@ class _VisitRun:
             await settle(page, limits, self._rest, clock=self._clock)
 
     def _loader(self, page: BrowserPage) -> str:
-        """Return the loader id of the visit's final document."""
         if page.commits:
             return page.commits[-1]
         return self._arrival.loader if self._arrival is not None else ""
@@ -328,61 +310,54 @@ class _VisitRun:
 
     def result(self) -> Visit:
         """Return the visit as far as it got."""
-        page = self.page
+        page, found = self.page, self._found
         document = self._document(page) if page is not None else None
+        shown = document or DocumentResponse(self._request.url, None, "", {})
         outcome, reason = self._verdict(page, document)
-        final = document.url if document is not None else self._request.url
+        requests = page.log.entries() if page is not None else ()
+        classification = NOT_JUDGED
+        if outcome is not VisitOutcome.FAILED and document is not None:
+            classification = classify(
+                PageEvidence(
+                    url=self._request.url,
+                    final_url=document.url,
+                    status=document.status,
+                    headers=document.headers,
+                    mime=document.mime,
+                    title=found.title,
+                    requests=tuple(each.url for each in requests),
+                    traits=self._traits,
+                )
+            )
         return Visit(
             url=self._request.url,
-            final_url=final,
+            final_url=shown.url,
             started_at=self._started_at,
             outcome=outcome,
             reason=reason,
-            status=document.status if document is not None else None,
-            mime=document.mime if document is not None else "",
-            headers=document.headers if document is not None else {},
-            title=self._found.title,
-            redirects=self._redirects(page, final) if page is not None else (),
-            requests=page.log.entries() if page is not None else (),
-            artifacts=() if outcome is VisitOutcome.FAILED else tuple(self._found.artifacts),
-            outlinks=self._found.outlinks,
+            status=shown.status,
+            mime=shown.mime,
+            headers=shown.headers,
+            title=found.title,
+            redirects=self._redirects(page, shown.url) if page is not None else (),
+            requests=requests,
+            artifacts=() if outcome is VisitOutcome.FAILED else tuple(found.artifacts),
+            outlinks=found.outlinks,
             timings={name: round(spent, 4) for name, spent in self.steps.timings.items()},
             console=tuple(page.console) if page is not None else (),
             seconds=round(self.steps.spent_s, 4),
-            robots_meta=self._found.robots_meta,
+            robots_meta=found.robots_meta,
             behaviours=self._done,
-            facts=self._found.facts,
-            links=self._found.links,
-            pictures=tuple(self._found.pictures),
-            favicon=self._found.favicon,
-            notes=tuple(self._found.notes),
+            facts=found.facts,
+            links=found.links,
+            pictures=tuple(found.pictures),
+            favicon=found.favicon,
+            notes=tuple(found.notes),
             tried=dict(page.tried) if page is not None else None,
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
             restless=tuple(self._rest.restless),
-            classification=self._classified(document, page)
-            if outcome is not VisitOutcome.FAILED
-            else NOT_JUDGED,
-            screen=screen_from_settings(self._settings, page.picture_css)
-            if page is not None
-            else None,
-        )
-
-    def _classified(
-        self, document: DocumentResponse | None, page: BrowserPage | None
-    ) -> PageClassification:
-        if document is None or page is None:
-            return NOT_JUDGED
-        return classify(
-            PageEvidence(
-                url=self._request.url,
-                final_url=document.url,
-                status=document.status,
-                headers=document.headers,
-                mime=document.mime,
-                title=self._found.title,
-                requests=tuple(each.url for each in page.log.entries()),
-                traits=self._traits,
-            )
+            classification=classification,
+            screen=screen_from_settings(self._settings, page.picture_css) if page else None,
         )
 
     def _verdict(
@@ -397,10 +372,8 @@ class _VisitRun:
             self.steps.fall_short(f"cut: {cut}")
         if not self.steps.shortfall:
             return VisitOutcome.COMPLETE, ""
-        crashed = (
-            page is not None and page.gone in ("crashed", "closed") and not self._found.artifacts
-        )
-        if document is None or crashed:
+        crashed = page is not None and page.gone in ("crashed", "closed")
+        if document is None or (crashed and not self._found.artifacts):
             return VisitOutcome.FAILED, self.steps.shortfall
         return VisitOutcome.PARTIAL, self.steps.shortfall
 

@@ -82,7 +82,6 @@ def _votes(one: Hashes, other: Hashes, voting: Flags) -> dict[int, int]:
 
 
 def _unique(hashes: Hashes) -> tuple[Hashes, NDArray[np.intp]]:
-    """Return the hashes that occur once, and their positions."""
     order = np.argsort(hashes)
     sorted_ = hashes[order]
     differs = np.ones(len(sorted_) + 1, np.bool_)
@@ -317,7 +316,6 @@ def _settled(rows: Places, height: int, edges: tuple[int, ...]) -> RowAlignment:
 
 
 def _gaps(rows: Places) -> list[tuple[int, int]]:
-    """Return the (start, end) ranges of rows that are -1."""
     none = np.concatenate(([False], rows < 0, [False]))
     edges = np.flatnonzero(none[1:] != none[:-1])
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

@@ -148,7 +148,6 @@ def compare_resources(
 
 
 def _mains(parts: Sequence[PartRequest]) -> frozenset[PartRequest]:
-    """Return the parts that are essential to the page."""
     whole = sum(part.size or 0 for part in parts if part.kind == "Image")
 
     def is_main(part: PartRequest) -> bool:

@@ -128,7 +128,6 @@ def _outside(one: Grey, other: Grey) -> NDArray[np.bool_]:
 
 
 def _around(grey: Grey, most: np.ufunc) -> Grey:
-    """Return the minimum or maximum of each pixel and its eight neighbours."""
     tall = grey.copy()
     most(tall[1:], grey[:-1], out=tall[1:])
     most(tall[:-1], grey[1:], out=tall[:-1])
@@ -175,12 +174,10 @@ def _range(grey: Grey) -> Floats:
 
 
 def _blocks(rows: PictureRows) -> Pixels:
-    """Return mean colours of blocks, YCbCr."""
     return np.asarray(Image.fromarray(rows.pixels).reduce(BLOCK_PX).convert("YCbCr"))
 
 
 def _colours(blocks: Pixels) -> Floats:
-    """Return mean colours of tiles, from those of blocks."""
     rows, columns = blocks.shape[0] // 4, blocks.shape[1] // 4
     by_rows = blocks.reshape(rows, 4, -1).sum(1, dtype=np.uint16).reshape(rows, columns, 4, 3)
     found: Floats = by_rows.sum(2, dtype=np.uint16).astype(np.float32)

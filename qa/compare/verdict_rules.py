@@ -262,7 +262,6 @@ def _screen(size: tuple[int, int]) -> float:
 
 
 def _screen_height(size: tuple[int, int]) -> int:
-    """Return the height of a screen in rows of the picture; a phone's is narrow and high."""
     shape = SCREEN_SHAPE if size[0] > _PHONE_PX else _PHONE_SHAPE
     return min(size[1], round(size[0] * shape))
 

@@ -440,7 +440,6 @@ class QualityContext:
     """Context that a server needs to show checks, besides the link registry."""
 
     layout: Layout  # collection, which holds the pictures and the key of form tokens
-    # rules for reviewers; none by default
     reviewers: ReviewerRules = field(default_factory=ReviewerRules)
 
     def navigation_link(self, registry: LinkRegistry) -> tuple[str, str] | None:

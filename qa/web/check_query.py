@@ -48,8 +48,7 @@ class CheckQuery:
     """Query for checks."""
 
     wanted: CheckFilter
-    # position after which the list continues; None: from its beginning
-    after: CheckPosition | None = None
+    after: CheckPosition | None = None  # None: from the beginning
     limit: int = PAGE_SIZE
 
     @property

@@ -180,7 +180,6 @@ _TOKEN = re.compile(r"[#.]([\w-]+)|=['\"]([^'\"]+)")
 
 
 def _banner_names() -> str:
-    """Return a pattern that matches ids and classes of known and likely consent banners."""
     tokens = set(_LIKELY)
     for rule in load_consent_rules():
         for selector in rule["present"]:

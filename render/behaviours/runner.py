@@ -217,7 +217,6 @@ async def _perform(
     left_s: float,
     steps: VisitSteps,
 ) -> BehaviourResult:
-    """Run one behaviour in the page and in its frames."""
     last = behaviour is behaviours.chosen[-1]
     share_s = max(left_s * TIME_SHARE, left_s - SCRIPT_TIMEOUT_S if last else 0.0)
     limits = behaviours.limits
@@ -305,7 +304,6 @@ async def _ask(
 
 
 def _meant(behaviour: BehaviourScript, url: str) -> bool:
-    """Return whether the behaviour runs on the URL's host."""
     if behaviour.hosts is None:
         return True
     try:
@@ -349,7 +347,6 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
 
 
 async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
-    """Return whether the page becomes longer while its end is in view."""
     loop = asyncio.get_running_loop()
     began = page.now()
     patience = loop.time() + min(BOTTOM_S, left_s)
