@@ -1,1 +1,1 @@
-"""Use cases behind the commands; the only layer that combines sibling packages."""
+"""Use cases that combine the packages; their errors are those of `weboid.cli`."""

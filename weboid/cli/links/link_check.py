@@ -212,11 +212,7 @@ def check_line(booked: RecordedResult) -> str:
 
 
 def states_text(tally: CheckTally) -> str:
-    """Return the number of checks by resulting state, as text.
-
-    >>> states_text(CheckTally(states=Counter({LinkState.DYING: 2, LinkState.USURPED: 1})))
-    '2 dying, 1 other'
-    """
+    """Return the number of checks by resulting state: 5 alive, 2 dying, 1 other."""
     counts = tally.states
     parts = [f"{counts[state]} {state.name.lower()}" for state in _SHOWN if counts.get(state)]
     other = sum(count for state, count in counts.items() if state not in _SHOWN)
