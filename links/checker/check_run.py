@@ -13,6 +13,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -224,11 +225,9 @@ class CheckRun:
             self._changed.set()
             if has_work:
                 continue
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(_POLL_S):
                     await self._hungry.wait()
-            except TimeoutError:
-                continue
 
     async def _looking(self, keeper: ResultWriter) -> None:
         """Start checks as turns come, until nothing is left or no more may start."""
@@ -249,11 +248,9 @@ class CheckRun:
                 self._keep_held(keeper)
                 continue
             left = wake - self._means.clock.monotonic()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(None if math.isinf(left) else max(left, 0.0)):
                     await self._changed.wait()
-            except TimeoutError:
-                continue
         while self._active:
             await asyncio.wait(self._active)
         if not self._doubts:
@@ -394,13 +391,11 @@ class CheckRun:
 
     async def _pause(self, seconds: float) -> None:
         self._changed.clear()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not self._stopping:
                     await self._changed.wait()
                     self._changed.clear()
-        except TimeoutError:
-            return
 
     async def _find(self, candidate: CheckCandidate) -> CheckResult | None:
         """Run a check; return None when it got no turn before the end of the run."""

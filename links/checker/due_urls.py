@@ -18,7 +18,8 @@ from links.check_result import CheckMethod
 from links.checker.check_leases import HostShare
 from links.registry.schema import hosts, observations, refs, urls
 from links.registry.statements import batches
-from links.states import FailureProof, LinkHealth, LinkState
+from links.registry.urls import health_of
+from links.states import LinkHealth
 from links.url_parts import SCHEMES, UrlParts
 
 URGENT_DAY = 0  # due since the calendar began: asked for by name, before all else
@@ -165,17 +166,6 @@ def next_due_day(connection: Connection, part: HostShare) -> int | None:
     return None if found is None else int(found[0])
 
 
-def health_of_row(row: Row[tuple[object, ...]]) -> LinkHealth:
-    """Build the link health from a URL's row."""
-    return LinkHealth(
-        LinkState(row.state),
-        row.fails,
-        row.first_fail_day,
-        row.last_fail_day,
-        FailureProof(row.proofs),
-    )
-
-
 def _due(row: Row[tuple[object, ...]]) -> DueUrl:
     where = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path)
     return DueUrl(
@@ -185,7 +175,7 @@ def _due(row: Row[tuple[object, ...]]) -> DueUrl:
         host=row.name,
         url=where.url,
         due_day=row.due_day if row.due_day is not None else URGENT_DAY,
-        standing=health_of_row(row),
+        standing=health_of(row),
         is_new=row.checked_day is None,
     )
 

@@ -84,7 +84,12 @@ class HostTurns:
         there = self._hosts.get(host)
         if there is None:
             if len(self._hosts) >= _FORGET_AT:
-                self._forget()
+                now = self._monotonic()
+                self._hosts = {
+                    name: each
+                    for name, each in self._hosts.items()
+                    if each.is_taken or each.waiting or each.free_at > now
+                }
             there = self._hosts[host] = _HostQueue()
         ahead = len(there.waiting) + there.is_taken
         wait_s = max(there.free_at - self._monotonic(), 0.0) + ahead * self.gaps.of(host)
@@ -175,11 +180,3 @@ class HostTurns:
     def _end(self, look: ActiveCheck) -> None:
         look.is_crowded = True
         look.task.cancel()
-
-    def _forget(self) -> None:
-        now = self._monotonic()
-        self._hosts = {
-            host: there
-            for host, there in self._hosts.items()
-            if there.is_taken or there.waiting or there.free_at > now
-        }

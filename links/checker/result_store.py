@@ -17,7 +17,7 @@ from core.storable_text import storable
 from links.check_history import add_check, day_of, pack_history, unpack_history
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.checker.check_schedule import next_due
-from links.checker.due_urls import URGENT_DAY, health_of_row
+from links.checker.due_urls import URGENT_DAY
 from links.checker.timetable import Deciding
 from links.feedback.reports import drop_reports
 from links.registry.archive_backlog import want_urls
@@ -33,6 +33,7 @@ from links.registry.quirks import (
 )
 from links.registry.schema import hosts, observations, passes, urls
 from links.registry.statements import insert_missing
+from links.registry.urls import health_of
 from links.states import PRESETS, CheckPreset, LinkHealth, LinkState, needs_browser, next_health
 from links.url_parts import SCHEMES, UrlParts
 
@@ -295,7 +296,7 @@ def _book_once(
         where = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path)
         kept = CheckedRow(
             key=bytes(row.key),
-            standing=health_of_row(row),
+            standing=health_of(row),
             code=row.code,
             history=None if row.history is None else bytes(row.history),
             mime=row.mime,

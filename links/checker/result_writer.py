@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 
@@ -106,10 +106,8 @@ class LeaseHolder:
             for lease in self.leases:
                 lease_rows.release_check_lease(rows, lease)
 
-        try:
+        with suppress(TransientError):
             await self.desk.try_write(all_of_them)
-        except TransientError:
-            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +191,9 @@ class ResultWriter:
         while True:
             await self._some.wait()
             if not self._closing and self.waiting < BATCH:
-                await self._linger()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LINGER_S):
+                        await self._many.wait()
             batch = self._next_batch()
             if batch is None:
                 if self._closing:
@@ -241,13 +241,6 @@ class ResultWriter:
                 "with its traceback: please report it. What is due stays due."
             ) from error
         return await self._write(replace(batch, results=[], broken=[*batch.broken, url]))
-
-    async def _linger(self) -> None:
-        try:
-            async with asyncio.timeout(_LINGER_S):
-                await self._many.wait()
-        except TimeoutError:
-            return
 
     def _wake(self) -> None:
         self._some.set()

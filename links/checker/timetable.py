@@ -246,8 +246,10 @@ class Timetable(Generic[P]):
     def next(self, now: float) -> CheckTurn[P] | float:
         """Return the next turn, or the time of the next attempt: infinite until the next `done` or `add`."""
         self._now = now
-        if self._idle and self._idle[0][0] <= now:
-            self._forget(now)
+        while self._idle and self._idle[0][0] <= now:  # hosts without URLs and delay
+            _, token, host = heappop(self._idle)
+            if token == host.token:
+                del self._hosts[host.name]
         if self._judged:
             turn = self._judged.popleft()
             self._held.remove(turn.url_id)
@@ -348,13 +350,6 @@ class Timetable(Generic[P]):
             heappush(self._ready, (host.queue[0][0], host.token, host))
         else:
             heappush(self._waiting, (host.ready, host.token, host))
-
-    def _forget(self, now: float) -> None:
-        """Remove hosts without URLs and delay."""
-        while self._idle and self._idle[0][0] <= now:
-            _, token, host = heappop(self._idle)
-            if token == host.token:
-                del self._hosts[host.name]
 
     def _learn(self, host: _TimetableHost[P], url_id: int, finding: CheckResult) -> None:
         """Mark the host as failed when its URLs fail alike; clear it when it answers."""

@@ -132,10 +132,15 @@ def withdraw_reports(
     count_act(connection, LimitedAct.WITHDRAW, reporter, now, limits)
     day = day_of(now)
     domains = _domains(connection, meant)
-    held = {domain: _presumed_until(connection, domain, day) is not None for domain in domains}
+    held = []
+    for domain in domains:
+        days = select(func.max(host_quirks.c.last_day)).where(*_presumption(domain))
+        last = connection.execute(days).scalar_one()
+        if last is not None and not is_over(HostQuirk.PRESUMED_REACHABLE, last, last, day):
+            held.append(domain)
     gone = drop_reports(connection, [each.id for each in meant])
     lost = False
-    for domain in (domain for domain, is_held in held.items() if is_held):
+    for domain in held:
         if is_pattern or (gone and not _is_half_reported(connection, domain, day)):
             connection.execute(delete(host_quirks).where(*_presumption(domain)))
             lost = True
@@ -266,15 +271,6 @@ def _presume(connection: Connection, domain: str, day: int) -> bool:
     rows = [{"host_id": each, **facts} for each in connection.execute(on_it).scalars()]
     upsert(connection, host_quirks, ("host_id", "kind"), rows)
     return True
-
-
-def _presumed_until(connection: Connection, domain: str, day: int) -> int | None:
-    last = connection.execute(
-        select(func.max(host_quirks.c.last_day)).where(*_presumption(domain))
-    ).scalar_one()
-    if last is None or is_over(HostQuirk.PRESUMED_REACHABLE, last, last, day):
-        return None
-    return int(last) + VALID_DAYS - 1
 
 
 def _presumption(domain: str) -> tuple[ColumnElement[bool], ...]:

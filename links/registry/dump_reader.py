@@ -89,22 +89,16 @@ def _tuples(line: str, at: int, columns: list[str]) -> Iterator[dict[str, str]]:
 
 LINE_LIMIT_BYTES = 16 << 20  # an INSERT holds many rows, a JSON line all URLs of a page
 _GZIP = b"\x1f\x8b"
-_NAMES = {
-    "wiki": "wiki",
-    "dbname": "wiki",
-    "page_id": "page",
-    "pageid": "page",
-    "curid": "page",
-    "el_from": "page",
-    "title": "title",
-    "page_title": "title",
-    "namespace": "namespace",
-    "page_namespace": "namespace",
-    "url": "url",
-    "el_to": "url",
-    "el_to_domain_index": "index",
-    "el_to_path": "path",
+_SPELLINGS = {
+    "wiki": "wiki dbname",
+    "page": "page_id pageid curid el_from",
+    "title": "title page_title",
+    "namespace": "namespace page_namespace",
+    "url": "url el_to",
+    "index": "el_to_domain_index",
+    "path": "el_to_path",
 }
+_NAMES = {name: column for column, names in _SPELLINGS.items() for name in names.split()}
 _INDEX = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://)?)([^/@:]*)(:\d*)?(?:@(.*))?", re.DOTALL)
 
 

@@ -282,7 +282,14 @@ def detect_host_quirks(
         is_name = finding.code in _NAMELESS
         found[HostQuirk.DNS_ERROR if is_name else HostQuirk.SERVER_ERROR] = True
     if asked.port == 0 and finding.verdict is CheckVerdict.OK:
-        found |= _scheme_traits(asked, finding)
+        first = finding.hops[0].url if finding.hops else ""
+        if finding.code == StatusCode.OTHER_SCHEME:  # the one that was asked for does not answer
+            first = finding.final_url
+        if asked.scheme == "https":
+            left_https = first.startswith(f"http://{asked.host}/")
+            found[HostQuirk.HTTP_NEEDED] = bool(finding.tls_fault) or left_https
+        else:
+            found[HostQuirk.HTTPS_NEEDED] = first.startswith(f"https://{asked.host}/")
     return found
 
 
@@ -318,18 +325,5 @@ def moved_to(asked: UrlParts, hops: tuple[RedirectHop, ...]) -> str:
     if not target or len(target) > _VALUE_LIMIT or target.partition("#")[0] == asked.url:
         return ""
     scheme, _, rest = target.partition("#")[0].partition("://")
-    return (
-        ""
-        if (asked.scheme == "http" and scheme == "https" and rest == asked.url.partition("://")[2])
-        else target
-    )
-
-
-def _scheme_traits(asked: UrlParts, finding: CheckResult) -> dict[HostQuirk, bool]:
-    first = finding.hops[0].url if finding.hops else ""
-    if finding.code == StatusCode.OTHER_SCHEME:  # the one that was asked for does not answer
-        first = finding.final_url
-    if asked.scheme == "https":
-        left_https = first.startswith(f"http://{asked.host}/")
-        return {HostQuirk.HTTP_NEEDED: bool(finding.tls_fault) or left_https}
-    return {HostQuirk.HTTPS_NEEDED: first.startswith(f"https://{asked.host}/")}
+    is_upgrade = asked.scheme == "http" and scheme == "https"
+    return "" if is_upgrade and rest == asked.url.partition("://")[2] else target

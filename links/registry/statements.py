@@ -91,7 +91,8 @@ class SqlStatement:
     def rows(self, reader: Reader, values: Mapping[str, Any]) -> list[Any]:
         """Fetch all rows as tuples."""
         dialect = reader.dialect
-        sizes = tuple([_padded(len(values[name])) for name in self.lists])
+        counts = [len(values[name]) for name in self.lists]
+        sizes = tuple([1 << (count - 1).bit_length() if count else 0 for count in counts])
         plan = self._plans.get((dialect.name, sizes))
         if plan is None:
             plan = self._plans[dialect.name, sizes] = self.compiled(dialect, sizes)
@@ -126,6 +127,7 @@ class SqlStatement:
 
     def compiled(self, dialect: Dialect, sizes: Sequence[int]) -> StatementPlan:
         """Return its plan for a database, with lists of these sizes."""
+        assert all(size <= MOST for size in sizes), sizes
         size = dict(zip(self.lists, sizes, strict=True))
         body: Any = self.body
         made = body.compile(dialect=dialect)
@@ -152,14 +154,6 @@ class SqlStatement:
             if start == name and number.isdigit():
                 return name, int(number) - 1
         return key, None
-
-
-def _padded(size: int) -> int:
-    """Return the next size that lists are padded to."""
-    if size < 2:
-        return size
-    assert size <= MOST, size
-    return 1 << (size - 1).bit_length()
 
 
 def upsert(

@@ -9,6 +9,7 @@ import logging
 import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -24,24 +25,19 @@ FIRST_DELAY_S = 0.2
 LONGEST_DELAY_S = 10.0
 
 
+@dataclass(eq=False)
 class RegistryThread:
     """Thread for the reads and writes of one checker. Must be closed; it does not own the store."""
 
-    def __init__(
-        self,
-        store: RegistryStore,
-        *,
-        monotonic: Callable[[], float],
-        patience_s: float = math.inf,
-        first_delay_s: float = FIRST_DELAY_S,
-    ) -> None:
-        """Set the store, the maximum wait for an unavailable database and the first retry delay."""
-        self.store = store
-        self._monotonic = monotonic
-        self._first_delay_s = first_delay_s
+    store: RegistryStore
+    _: KW_ONLY
+    monotonic: Callable[[], float]
+    patience_s: float = math.inf  # maximum wait for an unavailable database
+    first_delay_s: float = FIRST_DELAY_S
+    away_since: float | None = field(default=None, init=False)  # monotonic; None: it answers
+
+    def __post_init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="links-desk")
-        self.patience_s = patience_s
-        self.away_since: float | None = None  # by the monotonic clock; None: it answers
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on a reading connection; retry until it answers, or raise TransientError at last."""
@@ -79,12 +75,12 @@ class RegistryThread:
             return work(rows)
 
     async def _patiently(self, ask: Callable[[], T], *, aside: bool = False) -> T:
-        delay = self._first_delay_s
+        delay = self.first_delay_s
         while True:
             try:
                 done = await (asyncio.to_thread(ask) if aside else self._in_thread(ask))
             except TransientError as error:
-                now = self._monotonic()
+                now = self.monotonic()
                 if self.away_since is None:
                     self.away_since = now
                     _LOG.warning("%s The checker waits for it.", error)

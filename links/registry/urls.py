@@ -65,13 +65,13 @@ class UrlRow(NamedTuple):
     @property
     def standing(self) -> LinkHealth:
         """Return its state and failures as used by `links.states`."""
-        return LinkHealth(
-            self.state,
-            self.fails,
-            self.first_fail_day,
-            self.last_fail_day,
-            FailureProof(self.proofs),
-        )
+        return health_of(self)
+
+
+def health_of(row: Any) -> LinkHealth:
+    """Build the state and failures of a URL's row, as used by `links.states`."""
+    days = (row.first_fail_day, row.last_fail_day)
+    return LinkHealth(LinkState(row.state), row.fails, *days, FailureProof(row.proofs))
 
 
 COLUMNS = (

@@ -13,6 +13,7 @@ and has few different URLs, such as a licence's page. Trust is a human decision.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -154,10 +155,7 @@ def warning_for(pattern: LinkPattern, entries: Iterable[ExclusionEntry], wiki: s
 
 def count_entries(entries: Iterable[str]) -> dict[str, int]:
     """Count the excluded links of a page by entry."""
-    found: dict[str, int] = {}
-    for entry in filter(None, entries):
-        found[entry] = found.get(entry, 0) + 1
-    return found
+    return dict(Counter(filter(None, entries)))
 
 
 def entry_counts_text(counts: Mapping[str, int]) -> str | None:
