@@ -61,9 +61,6 @@ async def draw_far_frames(page: BrowserPage, picture: bytes, scale: float) -> by
     """Return the picture with the frames outside the viewport drawn in, as PNG; else unchanged.
 
     The page is at rest, scrolled to its top; `scale` is picture pixels per CSS pixel.
-
-    Raises:
-        CommandError, PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     numbers = await page.run("far frames", _FAR, MOST_FRAMES)
     if not numbers:

@@ -42,11 +42,7 @@ class FinalDom:
 
 
 async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:
-    """Return the DOM of the page with the DOMs of all its frames inserted.
-
-    Raises:
-        PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
-    """
+    """Return the DOM of the page with the DOMs of all its frames inserted."""
     documents.again()
     answer = await documents.root.call("dom", DOM_LIMIT_CHARS, CANVAS_LIMIT_CHARS)
     pictures = [await _picture(page, clip) for clip in answer["canvases"]]
@@ -54,22 +50,14 @@ async def read_dom(page: BrowserPage, documents: PageDocuments) -> FinalDom:
 
 
 async def read_text(documents: PageDocuments) -> str:
-    """Return the visible text of the page and its frames, in reading order.
-
-    Raises:
-        PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
-    """
+    """Return the visible text of the page and its frames, in reading order."""
     documents.again()
     answer = await documents.root.call("text", TEXT_LIMIT_CHARS)
     return (await _fill_text(documents, documents.root, answer))[:TEXT_LIMIT_CHARS]
 
 
 async def read_links(documents: PageDocuments) -> tuple[PageLink, ...]:
-    """Return the links of the page and its frames, in document order.
-
-    Raises:
-        PageClosedError, BrowserUnavailableError, CommandError: as `BrowserPage.call`.
-    """
+    """Return the links of the page and its frames, in document order."""
     documents.again()
     answer = await documents.root.call("outlinks", *_LINK_LIMITS)
     entries = await _fill_links(documents, documents.root, answer)
@@ -212,9 +200,6 @@ async def make_artifacts(
     """Make the artifacts that the settings ask for; the failure of one does not affect the others.
 
     `icons` are icon URLs recently loaded by other visits; the favicon of this page is added.
-
-    Raises:
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     requested = ""
     if settings.favicon and source.mime in _MARKUP and (source.status or 200) < 400:

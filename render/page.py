@@ -2,6 +2,9 @@
 
 A page is hostile. It may close itself, crash, navigate endlessly, or open any number of windows and
 dialogs. Each of these is recorded as state that the visit reads.
+
+Whatever takes a page, in this module and in those above it, raises PageClosedError, CommandError
+and BrowserUnavailableError as `BrowserPage.send` does, unless it says otherwise.
 """
 
 import asyncio
@@ -161,11 +164,7 @@ class BrowserPage:
         return await self.run(name, load_script(name), *arguments)
 
     async def run(self, name: str, source: str, *arguments: object) -> Any:
-        """Return the result of a function expression, run as `call` does.
-
-        Raises:
-            PageClosedError, BrowserUnavailableError, CommandError: as `call`.
-        """
+        """Return the result of a function expression, run as `call` does."""
         values = [{"value": argument} for argument in arguments]
         for attempt in range(SCRIPT_ATTEMPTS):
             try:
@@ -244,9 +243,6 @@ class BrowserPage:
         """Call `hold`, and return when the current or arriving document has been parsed.
 
         A document that is stopped before its body begins stays empty and is never drawn.
-
-        Raises:
-            PageClosedError, CommandError, BrowserUnavailableError: as `send`.
         """
         self.held = True
         await self.send("Fetch.enable", {"patterns": _DOCUMENTS})

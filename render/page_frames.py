@@ -156,9 +156,6 @@ class PageDocuments:
         """Return the results of the script `name` in the frames of the numbers, by number.
 
         Documents that have no result, do not answer in time or exceed the limit are left out.
-
-        Raises:
-            PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
         """
         wanted = list(dict.fromkeys(numbers))
         requested, rest = wanted[: self._left], wanted[self._left :]
@@ -203,11 +200,7 @@ def main_frame(page: BrowserPage) -> PageFrame:
 
 
 async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
-    """Return the frames except the main one, the first `FRAME_LIMIT`.
-
-    Raises:
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
-    """
+    """Return the frames except the main one, the first `FRAME_LIMIT`."""
     found: list[PageFrame] = []
     for session in ("", *page.children.frames.values()):
         if len(found) >= FRAME_LIMIT:

@@ -44,11 +44,7 @@ _TAKE_OFF = """() => {
 
 @asynccontextmanager
 async def picture_styles(page: BrowserPage) -> AsyncIterator[None]:
-    """Apply `page.picture_css` inside the block; a page that cannot be changed stays as it is.
-
-    Raises:
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
-    """
+    """Apply `page.picture_css` inside the block; a page that cannot be changed stays as it is."""
     if not page.picture_css:
         yield
         return
@@ -207,9 +203,6 @@ async def capture_full_page(
 
     `scale` is the number of picture pixels per CSS pixel. A page whose height changes meanwhile is
     captured again, once.
-
-    Raises:
-        CommandError, PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     full = await _full_page(page, height, scale, settings)
     now = await _height(page)

@@ -34,9 +34,6 @@ async def navigate(page: BrowserPage, url: str) -> NavigationResult:
 
     A response that the browser would save instead of showing (a PDF, an archive) is cancelled: the
     first response decides, and the proxy stores it completely without the browser.
-
-    Raises:
-        PageClosedError, CommandError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     try:
         answer = await page.send("Page.navigate", {"url": url})

@@ -39,9 +39,6 @@ async def read_page_traits(
 
     The text is that of the artifacts, if made. A page that cannot be read is not classified, without a
     shortfall.
-
-    Raises:
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
     """
     if mime not in ("text/html", "application/xhtml+xml"):
         return None

@@ -143,11 +143,7 @@ class BehaviourSurvey(NamedTuple):
 async def run_behaviours(
     page: BrowserPage, behaviours: BehaviourSet, steps: VisitSteps
 ) -> tuple[BehaviourResult, ...]:
-    """Run the behaviours; set `BrowserPage.picture_css` to rules that hide elements in pictures.
-
-    Raises:
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
-    """
+    """Run the behaviours; set `BrowserPage.picture_css` to rules that hide elements in pictures."""
     done: list[BehaviourResult] = []
     limit_s = steps.share_s(behaviours.limit_s)
     end = steps.spent_s + limit_s
@@ -174,11 +170,7 @@ async def run_behaviours(
 async def survey_page(
     page: BrowserPage, chosen: Sequence[BehaviourScript], limit_s: float
 ) -> BehaviourSurvey | None:
-    """Survey the page and its frames; return None when the page itself does not answer in time.
-
-    Raises:
-        PageClosedError, BrowserUnavailableError: as `BrowserPage.send`.
-    """
+    """Survey the page and its frames; return None when the page itself does not answer in time."""
     asking = [each for each in chosen if each.needs]
     needs = [[each.needs, each.named] for each in asking]
     seen: list[tuple[PageFrame, frozenset[str]]] = []
