@@ -1,7 +1,7 @@
 """`weboid archive` and `weboid crawl`: runs over a list of URLs, or from seeds along links."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -172,8 +172,8 @@ _SCOPE_OPTIONS: dict[str, Any] = {
         "A pattern (RE2): a URL in which it is found is never visited.", multiple=True, metavar="RX"
     ),
     "pages": option("Archive so many.", type=click.IntRange(1), metavar="N"),
-    "bytes_": option("Store so much: 5GB.", type=SIZE, metavar="SIZE"),
-    "time_": option("Take so long: 2h.", type=DURATION, metavar="LENGTH"),
+    "bytes": option("Store so much: 5GB.", type=SIZE, metavar="SIZE"),
+    "seconds": option("Take so long: 2h.", "--time", type=DURATION, metavar="LENGTH"),
     "host_pages": option("So many of each host.", type=click.IntRange(1), metavar="N"),
     "sitemaps": option(
         "Read the sitemaps of the seeds' hosts.  [default: no]",
@@ -230,9 +230,8 @@ def crawl_command(
         click.echo(f"{problem}", err=True)
     if not wanted.urls:
         raise InputError("There is nothing to crawl: no line was a URL.")
-    options = CrawlOptions(**scope)
     settings = shared.applied_to(
-        settings_of(profile, collection, continuous=continuous, options=options)
+        settings_of(profile, collection, continuous=continuous, options=scope)
     )
     settings = with_store(settings, store)
     job = Job(
@@ -252,61 +251,36 @@ def crawl_command(
         run = RunConfig(
             collection, settings, workers, continuous, logins, companion, stored_level_of=level_of
         )
-        return _crawl(job, run, wanted, output)
-
-
-def _crawl(job: Job, run: RunConfig, wanted: ParsedUrlList, output: Output) -> int:
-    show = run_reporter(as_json=output.is_json)
-    account = asyncio.run(
-        run_crawl_job(
-            job, run, clock=_CLOCK, started=show.started, report=show.event, stopping=show.stopping
+        show = run_reporter(as_json=output.is_json)
+        account = asyncio.run(
+            run_crawl_job(
+                job,
+                run,
+                clock=_CLOCK,
+                started=show.started,
+                report=show.event,
+                stopping=show.stopping,
+            )
         )
-    )
     show.ended(account)
     return run_exit_code(account, bad=len(wanted.problems))
 
 
-@dataclass(frozen=True, slots=True)
-class CrawlOptions:
-    """Crawl options of the command line; None and empty where an option is omitted."""
-
-    kind: str | None = None
-    depth: int | None = None
-    extra_hops: int | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    pages: int | None = None
-    bytes_: int | None = None
-    time_: timedelta | None = None
-    host_pages: int | None = None
-    sitemaps: bool | None = None
-    link_decisions: bool | None = None
-    robots: str | None = None
-
-
 def settings_of(
-    profile: str, collection: Path, *, continuous: bool, options: CrawlOptions
+    profile: str, collection: Path, *, continuous: bool, options: dict[str, Any]
 ) -> Settings:
     """Return the profile as changed by the options; patterns are added to those of the profile.
 
     Unless an option or the profile itself sets it otherwise, a crawl obeys robots.txt, and a continuous
     one visits again what is due.
     """
-    settings = collection_settings(profile, collection, unattended=True, robots=options.robots)
-    changes: dict[str, Any] = {
-        "kind": options.kind,
-        "depth": options.depth,
-        "extra_hops": options.extra_hops,
-        "include": (*settings.scope.include, *options.include),
-        "exclude": (*settings.scope.exclude, *options.exclude),
-        "pages": options.pages,
-        "bytes": options.bytes_,
-        "seconds": None if options.time_ is None else options.time_.total_seconds(),
-        "host_pages": options.host_pages,
-        "sitemaps": options.sitemaps,
-        "link_decisions": options.link_decisions,
-    }
-    given = {key: value for key, value in changes.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None}
+    robots = given.pop("robots", None)
+    settings = collection_settings(profile, collection, unattended=True, robots=robots)
+    for name in ("include", "exclude"):
+        given[name] = (*getattr(settings.scope, name), *given[name])
+    if "seconds" in given:
+        given["seconds"] = given["seconds"].total_seconds()
     settings = replace(settings, scope=replace(settings.scope, **given))
     is_said = settings.recrawl.every or profile_sets(profile, "recrawl", "enabled")
     if continuous and not is_said:
