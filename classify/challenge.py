@@ -8,23 +8,30 @@ Such an answer is no evidence about the page behind it, whatever its status: gua
 """
 
 import re
-from collections.abc import Callable
 
 import re2
 
 from classify.evidence import ClassFindings, PageEvidence, normalize_text
 from net.http_head import LenientHead
 
-# Response headers that are sent with a challenge and with nothing else.
+# Statuses that guards answer with.
+_STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 999))
+# Of each guard: a header, its value, what it tells of a page (empty: nothing), and the statuses with
+# which it alone is proof for the link checker.
 _HEADERS = (
-    ("cf-mitigated", r"challenge", "Cloudflare says that it sent a challenge"),
-    ("x-amzn-waf-action", r"challenge|captcha", "AWS WAF says that it sent a challenge"),
-    ("x-vercel-mitigated", r"challenge|deny", "Vercel's firewall says that it stepped in"),
-    ("x-vercel-challenge-token", r".", "Vercel's checkpoint sent a challenge"),
-    ("x-sucuri-block", r".", "Sucuri's firewall says that it refused"),
-    ("x-kpsdk-ct", r".", "Kasada sent a challenge"),
-    ("x-dd-b", r".", "DataDome says that it refused"),
-)
+    ("cloudflare", "cf-mitigated", "challenge", "Cloudflare says that it sent a challenge", _STATUSES),
+    ("aws-waf", "x-amzn-waf-action", "challenge|captcha", "AWS WAF says that it sent a challenge", _STATUSES),
+    ("datadome", "x-datadome", ".+", "", {403, 405}),
+    ("datadome", "x-dd-b", ".+", "DataDome says that it refused", {403, 405}),
+    ("perimeterx", "x-px-block", ".+", "", _STATUSES - {200}),
+    ("sucuri", "x-sucuri-block", ".+", "Sucuri's firewall says that it refused", {403}),
+    ("incapsula", "x-iinfo", ".+", "", {403}),
+    ("incapsula", "x-cdn", "incapsula|imperva", "", {403}),
+    ("vercel", "x-vercel-mitigated", "challenge|deny", "Vercel's firewall says that it stepped in", _STATUSES),
+    ("vercel", "x-vercel-challenge-token", ".+", "Vercel's checkpoint sent a challenge", ()),
+    ("ddos-guard", "server", "ddos-guard", "", {403}),
+    ("kasada", "x-kpsdk-ct", ".+", "Kasada sent a challenge", ()),
+)  # fmt: skip
 # Addresses that a page asks for while it checks its reader; elsewhere, too, so the page must be thin.
 _ASKED = (
     ("/cdn-cgi/challenge-platform/h/", "orchestrate", "Cloudflare's challenge ran", 0.9),
@@ -182,8 +189,8 @@ _WALL_TEXT_CHARS = 1_500
 def judge_challenge(page: PageEvidence) -> ClassFindings:
     """Collect findings for a bot challenge or a firewall's refusal in place of the page."""
     case = ClassFindings()
-    for name, pattern, sentence in _HEADERS:
-        value = page.headers.get(name, "")
+    for _, name, pattern, sentence, _ in _HEADERS:
+        value = page.headers.get(name, "") if sentence else ""
         # An echo of the firewall on a page that it let through is no challenge.
         if value and re2.search(pattern, value.lower()):
             case.add(0.97 if page.is_thin else 0.3, f"{sentence} (header {name}).")
@@ -260,7 +267,6 @@ def _firewall(page: PageEvidence, case: ClassFindings) -> None:
 
 
 LOOKED_AT = 16_384  # characters of the page
-_STATUSES = frozenset((200, 202, 400, 401, 403, 405, 406, 429, 468, 493, 503, 999))
 _TITLE = re.compile(
     rb"<title[^>]{0,200}>\s*(?:just a moment|attention required|checking your browser|access denied"
     rb"|ddos-guard|one more step|please wait\.\.\.|are you a robot|pardon our interruption|bot verification"
@@ -304,13 +310,15 @@ def detect_guard(head: LenientHead, body: bytes) -> str:
     """
     if head.status not in _STATUSES:
         return ""
-    for name, holds in _GUARD_HEADERS:
-        if holds(head):
+    for name, header, pattern, _, statuses in _HEADERS:
+        if head.status in statuses and re2.fullmatch(pattern, head.first(header).lower()):
             return name
     small, body = len(body) < _SMALL, body[:LOOKED_AT].lower()
     if head.status in (200, 202):
         return _by_page(body) if small else ""
-    return _by_body(body, sure_only=head.status >= 500) or _by_server(head)
+    is_akamai = head.status in (403, 406) and head.first("server").lower().startswith("akamaighost")
+    found = _by_body(body, sure_only=head.status >= 500)
+    return found or ("akamai" if is_akamai else "")
 
 
 def _by_page(body: bytes) -> str:
@@ -330,44 +338,3 @@ def _by_body(body: bytes, *, sure_only: bool) -> str:
 
 def _has(body: bytes, marks: tuple[bytes, ...]) -> bool:
     return any(mark in body for mark in marks)
-
-
-def _by_server(head: LenientHead) -> str:
-    """Detect a guard by the Server header, for statuses typical of guards."""
-    server = head.first("server").lower()
-    if head.status in (403, 406) and server.startswith("akamaighost"):
-        return "akamai"
-    return ""
-
-
-def _waf_action(head: LenientHead) -> bool:
-    return head.first("x-amzn-waf-action").lower() in ("challenge", "captcha")
-
-
-_GUARD_HEADERS: tuple[tuple[str, Callable[[LenientHead], bool]], ...] = (
-    ("cloudflare", lambda head: head.first("cf-mitigated").lower() == "challenge"),
-    ("aws-waf", _waf_action),
-    (
-        "datadome",
-        lambda head: (
-            head.status in (403, 405) and bool(head.first("x-datadome") or head.first("x-dd-b"))
-        ),
-    ),
-    ("perimeterx", lambda head: head.status != 200 and bool(head.first("x-px-block"))),
-    ("sucuri", lambda head: head.status == 403 and bool(head.first("x-sucuri-block"))),
-    (
-        "incapsula",
-        lambda head: (
-            head.status == 403
-            and (
-                bool(head.first("x-iinfo"))
-                or head.first("x-cdn").lower() in ("incapsula", "imperva")
-            )
-        ),
-    ),
-    ("vercel", lambda head: head.first("x-vercel-mitigated").lower() in ("challenge", "deny")),
-    (
-        "ddos-guard",
-        lambda head: head.status == 403 and head.first("server").lower() == "ddos-guard",
-    ),
-)

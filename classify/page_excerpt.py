@@ -53,17 +53,11 @@ _STANDS_IN = re.compile(
 )
 # Searched for as they are, in lower case: an alternation costs a hundred times as much.
 _PARKERS = (
-    *(
-        "sedoparking.com",
-        "parkingcrew.net",
-        "bodiscdn.com",
-        ".bodis.com",
-        "parklogic",
-        "window.park=",
-    ),
-    *("d38psrni17bvxu.cloudfront.net", "img1.wsimg.com/parking-lander", "afternic.com/forsale"),
-    *("hugedomains.com/domain_profile", "dan.com/buy-domain", "cdn.consentmanager.net/parking"),
-)
+    "sedoparking.com", "parkingcrew.net", "bodiscdn.com", ".bodis.com", "parklogic",
+    "window.park=", "d38psrni17bvxu.cloudfront.net", "img1.wsimg.com/parking-lander",
+    "afternic.com/forsale", "hugedomains.com/domain_profile", "dan.com/buy-domain",
+    "cdn.consentmanager.net/parking",
+)  # fmt: skip
 _FOR_SALE = re.compile(
     r"\b(?:this|the) domain(?: name)?(?: \S{3,80})? (?:is|may be) for sale|buy this domain"
     r"|domain (?:is )?parked|parked (?:free|domain)|domain parking|inquire about this domain"

@@ -8,20 +8,21 @@ import re2
 
 from classify.evidence import ClassFindings, PageEvidence, host_in
 
-# Asked by the pages of parking services and of sellers of domains.
-_HOSTS = frozenset({
+# Parking services and sellers of domains.
+PARKERS = frozenset({
     "sedoparking.com", "parkingcrew.net", "parkingcrew.com", "bodis.com", "bodiscdn.com",
     "parklogic.com", "above.com", "parking.above.com", "abovedomains.com", "afternic.com",
     "dan.com", "undeveloped.com", "hugedomains.com", "buydomains.com", "domainmarket.com",
     "uniregistry.com", "skenzo.com", "dsparking.com", "domainsponsor.com", "voodoo.com",
-    "parkingpage.namecheap.com", "fabulous.com", "smartname.com", "trafficz.com", "rookmedia.net",
-    "parking.reg.ru", "parked.com", "parkingpanel.com", "sedo.com", "efty.com", "brandpa.com",
-    "squadhelp.com", "atom.com", "perfectdomain.com", "epik.com", "saw.com",
+    "parkingpage.namecheap.com", "fabulous.com", "smartname.com", "trafficz.com",
+    "rookmedia.net", "parking.reg.ru", "parked.com", "parkingpanel.com", "sedo.com", "efty.com",
+    "brandpa.com", "squadhelp.com", "atom.com", "perfectdomain.com", "epik.com", "saw.com",
     "domainnamesales.com", "namedrive.com", "d38psrni17bvxu.cloudfront.net",
     "d1lxhc4jvstzrp.cloudfront.net", "dp.g.doubleclick.net", "parkweb.com", "zeropark.com",
     "teaminternet.com", "domainactive.co", "nicsell.com", "dropcatch.com", "snapnames.com",
     "godaddy.com", "mydomaincontact.com", "domainprofi.de", "fastpark.net", "ztomy.com",
-    "expireddomains.com",
+    "expireddomains.com", "parkweb.net", "brandbucket.com", "domainname.de", "dynadot.com",
+    "domain-for-sale.com", "thisdomainisforsale.com", "searchmagnified.com",
 })  # fmt: skip
 # These sell other things, too: they count only where a redirect leads there, at these paths.
 _SHOPS = re2.compile(
@@ -91,7 +92,7 @@ def judge_parked(page: PageEvidence) -> ClassFindings:
     """Collect findings for a parked or unused domain."""
     case = ClassFindings()
     shop = _SHOPS.search(f"{page.final.hostname or ''}{page.final.path}")
-    sold = host_in(page.final.hostname or "", _HOSTS)
+    sold = host_in(page.final.hostname or "", PARKERS)
     if page.has_moved and (page.final.hostname != page.wanted.hostname) and (sold or shop):
         strong = shop or sold not in _NOT_ALONE
         case.add(
@@ -108,7 +109,7 @@ def judge_parked(page: PageEvidence) -> ClassFindings:
 def _asked(page: PageEvidence, case: ClassFindings) -> None:
     own = page.wanted.hostname or ""
     for host in sorted(page.hosts):
-        found = host_in(host, _HOSTS)
+        found = host_in(host, PARKERS)
         if found and not host_in(own, frozenset({found})):
             framed = page.seen.is_frameset or (page.seen.frames and page.volume < 100)
             alone = 0.9 if framed else 0.4 if found in _NOT_ALONE else 0.8

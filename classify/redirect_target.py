@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Self
 from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
 
+from classify.parked_domain import PARKERS
 from core.errors import BadUrlError
 from core.urls import fetch_key, host_of
 from net.public_suffix import registrable
@@ -66,51 +67,15 @@ _LOGIN_HOSTS = re.compile(
 _CONSENT_HOSTS = re.compile(
     r"(?:consent|guce|myprivacy|privacy-?gate|cookiewall|cmp)\..+", re.IGNORECASE
 )
-_PARKERS = frozenset(
-    (
-        *(
-            "sedo.com",
-            "sedoparking.com",
-            "parkingcrew.net",
-            "bodis.com",
-            "dan.com",
-            "undeveloped.com",
-        ),
-        *("hugedomains.com", "afternic.com", "above.com", "parklogic.com", "domainmarket.com"),
-        *("buydomains.com", "uniregistry.com", "voodoo.com", "domainsponsor.com", "ztomy.com"),
-        *("parkweb.net", "namedrive.com", "fabulous.com", "skenzo.com", "trafficz.com", "epik.com"),
-        *("brandbucket.com", "squadhelp.com", "atom.com", "domainname.de", "expireddomains.com"),
-        *("dynadot.com", "domain-for-sale.com", "thisdomainisforsale.com", "searchmagnified.com"),
-    )
-)
+# GoDaddy sells other things, too.
+_PARKERS = PARKERS - {"godaddy.com"}
 # Ways to other sites' pages: what they lead to may well be a front page.
-_SHORTENERS = frozenset(
-    (
-        *(
-            "bit.ly",
-            "t.co",
-            "goo.gl",
-            "tinyurl.com",
-            "ow.ly",
-            "is.gd",
-            "buff.ly",
-            "lnkd.in",
-            "fb.me",
-        ),
-        *(
-            "doi.org",
-            "handle.net",
-            "purl.org",
-            "w3id.org",
-            "n2t.net",
-            "youtu.be",
-            "dlvr.it",
-            "tiny.cc",
-        ),
-        *("ift.tt", "amzn.to", "nyti.ms", "rebrand.ly", "cutt.ly", "shorturl.at", "j.mp", "v.gd"),
-        *("urn.fi", "nbn-resolving.org", "purl.com", "aka.ms", "git.io", "wp.me"),
-    )
-)
+_SHORTENERS = frozenset({
+    "bit.ly", "t.co", "goo.gl", "tinyurl.com", "ow.ly", "is.gd", "buff.ly", "lnkd.in", "fb.me",
+    "doi.org", "handle.net", "purl.org", "w3id.org", "n2t.net", "youtu.be", "dlvr.it",
+    "tiny.cc", "ift.tt", "amzn.to", "nyti.ms", "rebrand.ly", "cutt.ly", "shorturl.at", "j.mp",
+    "v.gd", "urn.fi", "nbn-resolving.org", "purl.com", "aka.ms", "git.io", "wp.me",
+})  # fmt: skip
 
 
 def resolve_location(base: str, location: str) -> str:

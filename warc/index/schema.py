@@ -3,32 +3,21 @@
 The WARCs are authoritative; this index is built from them and can be rebuilt. Times are whole
 milliseconds since 1970 UTC (``captured_ms``); `timestamp` is the same time in 14 digits.
 
-captures  one row for each replayable record. `page_id` joins it to its page. For a revisit
-``orig_*``
-          locate the payload, so that replay needs one look-up. `login` names the login that the
-          visit used; NULL without one.
-pages     one row for each page: the content of its ``urn:pageinfo:`` record, for lists and
-statistics.
-          `page_class` decides which of several captures is offered; `class_evidence` has one
-          sentence per line. `device` ("desktop", "phone") and `language` (the first of
-          Accept-Language) are empty where they were not recorded, `login` without one.
-payloads  one row for each payload and dedup bucket: the first `response`. It is committed only
-after
-          its record is on disk, so that a digest never refers to a missing record. `digest` is of
-          the payload without its transfer coding; `spelled` is the record's WARC-Payload-Digest
-          (docs/decisions/005-payload-digest.md). With a dedup index of several machines this table
-          holds the local payloads, from which that index can be rebuilt.
-qualities one row for each ``urn:pageinfo:`` record that is a check of a page's copy
-          (`core.playback_check`), not a page's manifest. Its record has a row of `captures` without
-          a key, so that look-ups by URL do not find it. `quality` is the amount by which it lowers
-          the page's rank: only the page's newest check at the default level counts
-          (`core.page_classes.rank_sql`).
-files     one row for each WARC: the number of bytes that the index covers (``indexed_to``); once it
-is
-          closed also its size, its SHA-256 in hexadecimal and its last modification time.
+captures   one row for each replayable record. For a revisit ``orig_*`` locate the payload.
+pages      one row for each page: its ``urn:pageinfo:`` record, for lists and statistics.
+           `class_evidence` has one sentence per line; `device` and `language` (the first of
+           Accept-Language) are empty where they were not recorded.
+payloads   the first `response` of each payload and dedup bucket, committed only after its record is
+           on disk. `digest` is of the payload without its transfer coding; `spelled` is the record's
+           WARC-Payload-Digest (docs/decisions/005-payload-digest.md). With a dedup index of several
+           machines these are the local payloads, from which that index can be rebuilt.
+qualities  one row for each check of a page's copy (`core.playback_check`), whose row of `captures`
+           has no key. `quality` is added to the page's rank (`core.page_classes.rank_sql`).
+files      one row for each WARC: the bytes that the index covers; once it is closed also its size,
+           its SHA-256 in hexadecimal and its last modification time.
 
-Two texts for the same tables: for SQLite, the index of one collection, and for PostgreSQL, that of
-several machines (docs/decisions/016-index-on-postgresql.md).
+`login` names the login that a visit used. The same tables are written for SQLite, the index of one
+collection, and PostgreSQL, that of several machines (docs/decisions/016-index-on-postgresql.md).
 """
 
 SCHEMA_VERSION = 5
