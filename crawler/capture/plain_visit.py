@@ -68,7 +68,11 @@ class PlainVisits:
             found = read_page(document.body, charset, document.final_url)
             await self._fetch_parts(kept, found.parts, max(settings.timeout_s - took, 0.0))
         seconds = self.clock.monotonic() - began
-        outcome, reason = _verdict(document)
+        outcome, reason = VisitOutcome.COMPLETE, document.error
+        if document.error and not document.status:
+            outcome = VisitOutcome.FAILED
+        elif document.error or document.truncated:
+            outcome, reason = VisitOutcome.PARTIAL, document.error or "truncated: document"
         return Visit(
             url=url,
             final_url=document.final_url or url,
@@ -225,11 +229,3 @@ def classify_plain(
             is_rendered=False,
         )
     )
-
-
-def _verdict(document: FetchedFile) -> tuple[VisitOutcome, str]:
-    if document.error and not document.status:
-        return VisitOutcome.FAILED, document.error
-    if document.error or document.truncated:
-        return VisitOutcome.PARTIAL, document.error or "truncated: document"
-    return VisitOutcome.COMPLETE, ""

@@ -10,13 +10,11 @@ Rules are called concurrently by several workers of one process, from one event 
 caches they hold no state that other machines do not see.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from core.config.settings import Settings
 from crawler.capture.page_capture import CaptureResult
 from crawler.frontier.base import FrontierItem, NewItem
 
@@ -72,25 +70,14 @@ class FollowUp:
         self.rests[host] = max(self.rests.get(host, until), until)
 
 
-class VisitRule(Protocol):
-    """Protocol of a visit rule; see the module."""
+class VisitRule:
+    """Base of visit rules; see the module. By default it allows every visit and adds nothing."""
 
-    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
+    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:  # noqa: ARG002 a rule
         """Decide whether to visit the item."""
+        return ALLOW_VISIT
 
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
         """Add the follow-up of the visit; called also when the visit will be tried again."""
-
-
-class FollowUpRule:
-    """Base of a `VisitRule` that never prevents a visit and only adds follow-up."""
-
-    def __init__(self, settings_for: Callable[[FrontierItem], Settings]) -> None:
-        """Store the lookup of an item's settings."""
-        self._settings_for = settings_for
-
-    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:  # noqa: ARG002 a rule
-        """Return VISIT: the frontier enforces host delays and due dates."""
-        return ALLOW_VISIT

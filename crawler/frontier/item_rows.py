@@ -90,22 +90,28 @@ def read_claimed_item(
         "FROM items AS i JOIN jobs AS j ON j.id = i.job_id WHERE i.seq = ?",
         (seq,),
     ).fetchone()
-    page_id, url, lane, hops, via, attempts, hops_off, memo, job, job_id = row
-    found = FrontierItem(
+    *facts, job_id = row
+    return _item(facts, host, token=token, host_down=host_down), job_id
+
+
+def _item(
+    facts: Sequence[Any], host: str, *, token: int | None, host_down: str = ""
+) -> FrontierItem:
+    page_id, url, lane, hops, via, attempts, hops_off, memo, job = facts
+    return FrontierItem(
         id=str(UUID(bytes=page_id)),
         url=url,
         host=host,
         lane=Lane(lane),
         hops=hops,
         via=via,
-        attempts=attempts + 1,
-        token=token,
+        attempts=attempts + (token is not None),
+        token=token or 0,
         job=job,
         hops_off=hops_off,
         memo=memo,
         host_down=host_down,
     )
-    return found, job_id
 
 
 _RECORD = """
@@ -285,23 +291,11 @@ def _marks(values: Sequence[object]) -> str:
 
 
 def _record(row: Sequence[Any], attempts_made: Iterable[ClaimAttempt]) -> ItemRecord:
-    _, page_id, url, host, lane, hops, via, attempts, hops_off, memo, job, *rest = row
-    ended, added_ms, ended_ms, outcome, token, worker, lease_ms, begun_ms, due_ms = rest
+    page_id, url, host, *facts = row[1:11]
+    ended, added_ms, ended_ms, outcome, token, worker, lease_ms, begun_ms, due_ms = row[11:]
     state = ENDED.get(ended) or (ItemState.QUEUED if token is None else ItemState.CLAIMED)
     return ItemRecord(
-        item=FrontierItem(
-            id=str(UUID(bytes=page_id)),
-            url=url,
-            host=host,
-            lane=Lane(lane),
-            hops=hops,
-            via=via,
-            attempts=attempts + (token is not None),
-            token=token or 0,
-            job=job,
-            hops_off=hops_off,
-            memo=memo,
-        ),
+        item=_item((page_id, url, *facts), host, token=token),
         state=state,
         added_at=to_moment(added_ms),
         ended_at=None if ended_ms is None else to_moment(ended_ms),

@@ -23,10 +23,9 @@ _DOUBLINGS = 40
 
 
 def host_delay(duration: timedelta, settings: PolitenessSettings) -> timedelta:
-    """Return the host's delay after a visit that took `duration`.
+    """Return the host's delay after a visit: a multiple of its duration between two limits, as in Heritrix.
 
-    As in Heritrix: a multiple of the visit's duration, between a minimum and a maximum. Where the
-    settings contradict each other the longer delay applies.
+    Where the settings contradict each other the longer delay applies.
     """
     wanted = max(duration.total_seconds(), 0.0) * settings.delay_factor
     return timedelta(seconds=max(min(wanted, settings.max_delay_s), settings.min_delay_s))

@@ -241,30 +241,15 @@ class RedisFrontier(Frontier):
         *numbers, later, due, expired, paused = unpack(self._store.ask("stats", now_ms))
         queued, claimed, done, skipped, dead, duplicates, hosts, stored, version = numbers
         return FrontierStats(
-            queued=queued + expired,
-            claimed=claimed - expired,
-            done=done,
-            skipped=skipped,
-            dead=dead,
-            later=later,
-            due=due,
-            duplicates=duplicates,
-            hosts=hosts,
-            bytes=stored,
-            version=version,
+            queued + expired,
+            claimed - expired,
+            *(done, skipped, dead, later, due, duplicates, hosts, stored, version),
             paused=to_text(paused) if paused is not False else None,
         )
 
     def counts(self) -> dict[ItemState, int]:
         """See `Frontier.counts`."""
-        queued, claimed, done, skipped, dead = unpack(self._store.ask("stats", 0))[:5]
-        return {
-            ItemState.QUEUED: queued,
-            ItemState.CLAIMED: claimed,
-            ItemState.DONE: done,
-            ItemState.SKIPPED: skipped,
-            ItemState.DEAD: dead,
-        }
+        return dict(zip(ItemState, unpack(self._store.ask("stats", 0))[:5], strict=True))
 
     def job_counts(self, job: str) -> JobCounts:
         """See `Frontier.job_counts`."""

@@ -1,8 +1,7 @@
 """Settings in force for a URL: machine, job, sheets, redirected seeds and ordered repairs.
 
-Jobs, sheets, repairs and redirected seeds are orders in the frontier, so that every worker on every
-machine has them. `FrontierStats.version` shows when one of them has changed; it is polled every
-`ORDERS_POLL_S`, so a change reaches every worker within a second.
+Jobs, sheets, repairs and redirected seeds are orders in the frontier; `FrontierStats.version`, polled
+every `ORDERS_POLL_S`, shows when one has changed, so a change reaches every worker within a second.
 
 A repair keeps the item's job, host slot and place. Its profile's visit settings override the item's
 own, and payloads use a dedup bucket of the repair: with the usual one a revisit record would refer to
@@ -24,7 +23,7 @@ from core.layout import check_name
 from core.urls import fetch_key, identity_key
 from crawler.capture.page_capture import CaptureResult
 from crawler.capture.site_logins import SiteLogins
-from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision
+from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.jobs.crawl_job import JOB_ORDER, Job, overlay_job, parse_job
 from crawler.jobs.scope import Scope, SeedTerritory
@@ -111,7 +110,7 @@ def read_repairs(frontier: Frontier) -> dict[str, RepairVisit]:
 
 
 @dataclass(eq=False, repr=False)
-class RepairRule:
+class RepairRule(VisitRule):
     """`VisitRule` of repairs: made with the capture's login, and without following links.
 
     The page's links were decided on when it was captured first.

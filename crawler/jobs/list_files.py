@@ -1,13 +1,10 @@
 """Files of URLs and of URL patterns, read line by line; invalid lines are reported by number.
 
-`read_list` holds a URL list in memory, each URL once; `ListFile` reads lists of any length as a stream.
-
 A blocklist in plain format has one pattern per line (`core.url_patterns`); a ``#`` at the line's
 beginning or after white space starts a comment. A list whose name ends in ``.spamlist``, or whose first
 line is ``# format: mediawiki``, is read as MediaWiki's Spam blacklist: each line is a regular
 expression for the host and what follows, ``#`` starts a comment anywhere, and letter case does not
-count. Changed lists are read again within `LISTS_POLL_S`; a list that cannot be read any more keeps its
-last content.
+count. Changed lists are read again within `LISTS_POLL_S`; an unreadable one keeps its last content.
 """
 
 import asyncio
@@ -239,21 +236,14 @@ class BlocklistLine(NamedTuple):
         return f"{self.source}, line {self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class BlocklistProblems:
-    """Invalid lines of a blocklist."""
-
-    kept: tuple[ListLineProblem, ...]  # the first of them
-    count: int  # how many there are
-
-
 @dataclass(slots=True)
 class UrlBlocklists:
     """Content of all blocklists. `read_lists` makes it."""
 
     sources: tuple[str, ...] = ()  # the lists' names, in their order
     lines: int = 0  # number of valid lines
-    problems: BlocklistProblems = BlocklistProblems((), 0)  # the invalid ones
+    problems: tuple[ListLineProblem, ...] = ()  # the first invalid ones
+    bad: int = 0  # number of invalid ones
     # A number stands for source and line: a million objects of two fields would be 100 MB.
     _table: PatternTable[int] = field(default_factory=PatternTable)
 
@@ -281,7 +271,7 @@ def read_lists(paths: Sequence[str]) -> UrlBlocklists:
                 problems.append(made)
     table.ready()
     sources = tuple(Path(path).name for path in paths)
-    return UrlBlocklists(sources, table.size, BlocklistProblems(tuple(problems), count), table)
+    return UrlBlocklists(sources, table.size, tuple(problems), count, table)
 
 
 class BlocklistCache:
@@ -312,10 +302,10 @@ class BlocklistCache:
                 self.lists = await asyncio.to_thread(read_lists, self._paths)
                 self._seen = seen
                 # Name the first lines that cannot be used.
-                for problem in self.lists.problems.kept[:PROBLEMS_TOLD]:
+                for problem in self.lists.problems[:PROBLEMS_TOLD]:
                     log.warning("list.line %s", problem)
-                if self.lists.problems.count > PROBLEMS_TOLD:
-                    log.warning("list.lines %d lines cannot be used", self.lists.problems.count)
+                if self.lists.bad > PROBLEMS_TOLD:
+                    log.warning("list.lines %d lines cannot be used", self.lists.bad)
             elif seen != self._seen:
                 with contextlib.suppress(ConfigError):  # it is being written or replaced
                     self.lists = await asyncio.to_thread(read_lists, self._paths)

@@ -134,28 +134,20 @@ class Scope:
 
         `hops` includes this one; `hops_off` counts links since the scope was left on the page that has it.
         """
-        excluded = self.excluded(url)
+        excluded, extra = self.excluded(url), self._settings.extra_hops
+        refused = ""
         if excluded is not None:
-            return LinkDecision(followed=False, reason=f"exclude: {excluded}", url=url)
-        if 0 <= self._settings.depth < hops:
-            return LinkDecision(
-                followed=False, reason=f"depth: more than {self._settings.depth} links", url=url
-            )
-        trap = _trap_reason(url)
-        if trap:
-            return LinkDecision(followed=False, reason=f"trap: {trap}", url=url)
-        why = self._why_in(url)
-        if why is not None:
+            refused = f"exclude: {excluded}"
+        elif 0 <= self._settings.depth < hops:
+            refused = f"depth: more than {self._settings.depth} links"
+        elif trap := _trap_reason(url):
+            refused = f"trap: {trap}"
+        elif (why := self._why_in(url)) is not None:
             return LinkDecision(followed=True, reason=why, url=url)
-        extra = self._settings.extra_hops
-        if hops_off < extra:
-            return LinkDecision(
-                followed=True,
-                reason=f"extra hop: {hops_off + 1} of {extra}",
-                hops_off=hops_off + 1,
-                url=url,
-            )
-        return LinkDecision(followed=False, reason="outside", url=url)
+        elif hops_off < extra:
+            reason = f"extra hop: {hops_off + 1} of {extra}"
+            return LinkDecision(followed=True, reason=reason, hops_off=hops_off + 1, url=url)
+        return LinkDecision(followed=False, reason=refused or "outside", url=url)
 
     def _why_in(self, url: str) -> str | None:
         why = self._territory.why(url)

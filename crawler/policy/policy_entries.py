@@ -1,11 +1,9 @@
 """Policy entries: decisions on URLs by operators or by the crawl, stored in the frontier.
 
-They are orders of the frontier (kind `POLICY_ORDER`), so that they reach every worker on every machine
-within seconds. An entry is one JSON object under its id; one that this version cannot read is kept and
-ignored, as workers of another version may understand it.
-
-Reading takes time in proportion to the entries, so it is done at most every `ENTRIES_POLL_S`, and takes
-at most a tenth of the time.
+They are orders of the frontier (kind `POLICY_ORDER`), so that they reach every worker within seconds. An
+entry is one JSON object under its id; one that this version cannot read is kept and ignored, as workers
+of another version may understand it. Entries are read at most every `ENTRIES_POLL_S`, and for at most a
+tenth of the time.
 """
 
 import asyncio

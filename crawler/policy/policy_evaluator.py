@@ -27,7 +27,7 @@ from crawler.frontier.base import Frontier, Lane
 from crawler.jobs.list_files import BlocklistCache
 from crawler.policy.policy_entries import Ask, PolicyEntry, PolicyEntryCache
 from crawler.policy.robots_cache import OriginRobots, RobotsRecord
-from net.address_policy import Address, EnforcedAddressPolicy
+from net.address_policy import Address, AddressPolicy
 from net.connect_errors import BlockedAddressError
 
 _LOCAL: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
@@ -41,7 +41,7 @@ class AddressCheck:
         self._block = HostPatterns(dict.fromkeys(settings.block, True))
         self._given = {resolve_key(name): to for name, to in settings.resolve.items()}
         # The proxy checks for its machine's own addresses, which may be another machine.
-        self._rules = EnforcedAddressPolicy(
+        self._rules = AddressPolicy(
             allow=settings.allow, refuse=settings.refuse, is_own=lambda _address: False
         )
 

@@ -23,7 +23,7 @@ from core.url_patterns import pattern_target
 from core.urls import host_of, identity_key
 from crawler.capture.page_capture import CaptureResult
 from crawler.capture.proxy_fetcher import FileFetcher
-from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision
+from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.jobs.list_files import BlocklistCache
 from crawler.policy.policy_entries import FAILING_SITE, Ask, PolicyEntryCache
@@ -51,7 +51,7 @@ _OUR_FAULTS = ("address:", "host:", "port:", "limit:", "proxy:", "browser:", "cl
 
 
 @dataclass(eq=False, repr=False)
-class PolicyRule:
+class PolicyRule(VisitRule):
     """`VisitRule` of the exclusion policy; `ask` is `net.backoff.StoreRetry.ask`."""
 
     judge: PolicyEvaluator
@@ -83,10 +83,7 @@ class PolicyRule:
         return await self._after_asking(item, now=now) if asked else ALLOW_VISIT
 
     async def _after_asking(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
-        """Defer the page after its host's robots.txt was requested, so that the host delay applies.
-
-        The page is visited at once when the answer would expire before that.
-        """
+        """Defer the page so that the host delay applies after its robots.txt; not when that would expire."""
         settings = self.settings_for(item)
         rest = timedelta(seconds=settings.politeness.min_delay_s)
         delay = await self._crawl_delay(item, self._policy(item, now=now), now=now)

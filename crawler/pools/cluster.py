@@ -1,16 +1,14 @@
 """Cluster membership: service announcements in the frontier, and the pool of remote proxies.
 
 A note is a JSON object under the process's name, renewed every `ANNOUNCEMENT_INTERVAL_S`; it expires
-`LIFE_S` after the last renewal. During an outage of the store no notes are read or renewed; connections
-already in use go on.
+`ANNOUNCEMENT_LIFE` after the last renewal. During an outage of the store connections in use go on.
 
 A proxy's note names the authority that browsers are to trust, so it is signed with the cluster's secret:
 write access to the store alone redirects no browser. A replayed old note names a former proxy, which
 must still authenticate before each visit (`proxy.control.frames`).
 
-A visit uses the least loaded proxy among those announced that have disk space; one that could not be
-reached is avoided for a while. Without a proxy, visits wait, and their claims are kept. This module
-neither starts nor stops proxies.
+A visit uses the least loaded announced proxy with disk space; one that could not be reached is avoided
+for a while. Without a proxy, visits wait, and their claims are kept.
 """
 
 import asyncio

@@ -1,23 +1,21 @@
 """Rules after a visit: delay and back-off of hosts, and the date of the next recrawl.
 
-A visit sends requests to more hosts than the page's own: those of images, scripts and frames are
-delayed too, so that their pages are not visited at once. (The frontier knows hosts only by their queued
-pages; the proxy limits concurrent requests of a visit by `egress.connections_per_host`.) A host that
-answers 429 or 503, to a page or to a resource, or with a bot challenge, is blocked for its Retry-After,
-and twice as long each time in a row. A host that cannot be reached is retried in the same manner and
-given up after a few times (W46): its other URLs would get the same result.
+Hosts of images, scripts and frames are delayed too, so that their pages are not visited at once. A host
+that answers 429 or 503, to a page or to a resource, or with a bot challenge, is blocked for its
+Retry-After, and twice as long each time in a row. A host that cannot be reached is retried in the same
+manner and given up after a few times (W46): its other URLs would get the same result.
 
 Changes are detected by the page's visible text (`core.page_manifest.PageInfo.text_digest`), as the
-source of most pages differs at each visit. A wall, a parked domain or a soft 404 shows nothing of the
-page, which therefore counts as neither changed nor unchanged; a page that answers 404 or 410 is not due
-again. Interval and digest are stored in the frontier as the URL's memo.
+source of most pages differs at each visit. A wall, a parked domain or a soft 404 counts as neither
+changed nor unchanged; a page that answers 404 or 410 is not due again. Interval and digest are the URL's
+memo in the frontier.
 """
 
 import json
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -31,10 +29,10 @@ from crawler.capture.page_capture import REFUSAL_STATUSES, CaptureResult
 from crawler.capture.visit_rule import (
     ALLOW_VISIT,
     FollowUp,
-    FollowUpRule,
     HostBackOff,
     RuleAction,
     RuleDecision,
+    VisitRule,
 )
 from crawler.frontier.base import FrontierItem, Lane
 from crawler.frontier.politeness import host_delay
@@ -47,14 +45,17 @@ MINIMAL_REST = timedelta(
 HOSTS_LIMIT = 200  # of one page; a hostile page could name thousands
 
 
-class PolitenessRule(FollowUpRule):
+@dataclass(eq=False, repr=False)
+class PolitenessRule(VisitRule):
     """`VisitRule` of host delays and back-offs."""
+
+    settings_for: Callable[[FrontierItem], Settings]
 
     async def after(
         self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
     ) -> None:
         """Delay the hosts that received requests; back off from those that refused or failed."""
-        page, politeness = captured.page, self._settings_for(item).politeness
+        page, politeness = captured.page, self.settings_for(item).politeness
         delay = host_delay(timedelta(seconds=page.seconds), politeness)
         aftermath.wish_delay(max(delay, MINIMAL_REST))
         aftermath.back_offs += _page_back_offs(item, captured)
@@ -145,20 +146,20 @@ def next_recrawl_state(
     return RecrawlState(bounded, digest or (old.digest if old is not None else ""))
 
 
-class RecrawlRule(FollowUpRule):
+@dataclass(eq=False, repr=False)
+class RecrawlRule(VisitRule):
     """`VisitRule` of recrawl dates."""
 
-    def __init__(self, settings_for: Callable[[FrontierItem], Settings]) -> None:
-        """Store the lookup of an item's settings."""
-        super().__init__(settings_for)
-        self._made: deque[datetime] = deque()  # captures made again in the last hour
+    settings_for: Callable[[FrontierItem], Settings]
+    # Captures made again in the last hour.
+    _made: deque[datetime] = field(default_factory=deque, init=False)
 
     async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Defer a due page while the hourly share of recrawls is used up.
 
         This bounds the recrawls that new links wait for, as both come in the same lane.
         """
-        most = self._settings_for(item).recrawl.per_hour
+        most = self.settings_for(item).recrawl.per_hour
         if not most or item.lane is not Lane.HIGH or parse_recrawl_state(item.memo) is None:
             return ALLOW_VISIT
         while self._made and self._made[0] <= now - ONE_HOUR:
@@ -181,7 +182,7 @@ class RecrawlRule(FollowUpRule):
         self, item: FrontierItem, page: PageInfo | None, aftermath: FollowUp, *, now: datetime
     ) -> None:
         """Set due date and memo; `page` is None for a finished visit whose item was not completed."""
-        settings = self._settings_for(item).recrawl
+        settings = self.settings_for(item).recrawl
         is_gone = page is not None and page.status in GONE_STATUSES
         if is_gone or not (settings.enabled or settings.every):
             aftermath.memo = item.memo

@@ -13,8 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 
 from core.config.settings import ScopeSettings
-from crawler.capture.page_capture import CaptureResult
-from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision
+from crawler.capture.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision, VisitRule
 from crawler.frontier.base import Frontier, FrontierItem, ItemRecord, ItemState, JobCounts
 from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.jobs.job_settings import JobSettings
@@ -42,7 +41,7 @@ _WITHIN_BUDGET = _BudgetAnswer()
 
 
 @dataclass(eq=False, repr=False)
-class BudgetRule:
+class BudgetRule(VisitRule):
     """`VisitRule` of budgets; one for all workers of a process."""
 
     jobs: JobSettings
@@ -72,11 +71,6 @@ class BudgetRule:
                 RuleAction.LATER, f"{BUDGET_REASON}the last pages are under way", until=until
             )
         return ALLOW_VISIT
-
-    async def after(
-        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
-    ) -> None:
-        """Do nothing: the frontier counts."""
 
     def _word(self, item: FrontierItem, now: datetime) -> _BudgetAnswer:
         """Return the result of the first budget that objects to a visit."""

@@ -1,17 +1,15 @@
 """Scope rule: the links of a page that join the crawl, and the log of these decisions.
 
-Before a visit an item is checked against the exclude patterns again, since these may have changed; its
-scope was decided when its link was found. After the visit the links of the page are decided on, each
-with a reason. Links of a redirected page count as those of the redirect's target: a page in scope that
-redirects out of it is kept, and its links outside count as one hop further off. The target of a seed's
-redirect counts as a seed, too, as in browsertrix. Links of a parked domain or a bot challenge are
-ignored, and a wall is no target of a seed. ``rel=nofollow`` is ignored.
+Before a visit an item is checked against the exclude patterns, which may have changed. After it the links
+of the page are decided on, each with a reason. Links of a redirected page count as those of the target: a
+page in scope that redirects out of it is kept, and its links outside count as one hop further off. The
+target of a seed's redirect counts as a seed, as in browsertrix. Links of a parked domain or a bot
+challenge are ignored, and a wall is no target of a seed. ``rel=nofollow`` is ignored.
 
 Decisions are counted by reason, for the job in the frontier's notes (kind "links") and for each page in
 ``reports/links-JOB.jsonl``; with ``[scope] link_decisions`` each link is also logged in
-``reports/decisions-JOB.jsonl``. Both have one JSON object of bounded length per line. A file that has
-reached its limit is renamed to ``….1.jsonl``, older ones move up, and the oldest is deleted: the links
-themselves stay in the pages' manifests. Several processes may write the same file.
+``reports/decisions-JOB.jsonl``. A file that has reached its limit is renamed to ``….1.jsonl``, older ones
+move up, and the oldest is deleted. Several processes may write the same file.
 """
 
 import asyncio
@@ -31,7 +29,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from core.urls import identity_key
 from crawler.capture.page_capture import CaptureResult
-from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision
+from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.jobs.job_settings import JobSettings
 from crawler.jobs.scope import LinkDecision, link_key
@@ -136,7 +134,7 @@ class LinkSelection:
 
 
 @dataclass(eq=False, repr=False)
-class ScopeRule:
+class ScopeRule(VisitRule):
     """`VisitRule` of the scope; one for all workers of a process."""
 
     jobs: JobSettings

@@ -1,13 +1,11 @@
 """Sitemap rule: queues the pages of the sitemaps of a seed's host.
 
-Files are fetched one after the other, with the host's delay between them, and limited in number, index
-depth, pages and time. Each file is fetched once, so that indexes that name each other end. An index
-names files of its own host; a robots.txt may name those of another (sitemaps.org, "Sitemaps & Cross
-Submits").
+Files are fetched one after the other, each once, with the host's delay between them, and limited in
+number, index depth, pages and time. An index names files of its own host; a robots.txt may name those of
+another (sitemaps.org, "Sitemaps & Cross Submits").
 
-One worker does this once a day for each host of a job; the others go on meanwhile. The result is a note
-of the frontier (kind "sitemap"). A page in a sitemap counts as one link away from the seed, and is
-decided on like any link.
+One worker does this once a day for each host of a job. The result is a note of the frontier (kind
+"sitemap"). A page in a sitemap counts as one link away from the seed, and is decided on like any link.
 """
 
 import asyncio
@@ -21,9 +19,8 @@ from itertools import islice
 
 from core.clock import Clock
 from core.urls import authority_of, host_of, identity_key
-from crawler.capture.page_capture import CaptureResult
 from crawler.capture.proxy_fetcher import FileFetcher
-from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleDecision
+from crawler.capture.visit_rule import ALLOW_VISIT, RuleDecision, VisitRule
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.politeness import SlotAssigner
 from crawler.jobs.job_settings import JobSettings
@@ -73,9 +70,7 @@ class SitemapWalk:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(
-        self,
-        site: str,
-        take: Callable[[str, Sequence[SitemapUrl]], Awaitable[int]],
+        self, site: str, take: Callable[[str, Sequence[SitemapUrl]], Awaitable[int]]
     ) -> SitemapWalkResult:
         """Read the sitemaps of a site, of which `site` is any URL; errors are the fetcher's.
 
@@ -159,7 +154,7 @@ SITEMAPS_VALID = timedelta(days=1)
 
 
 @dataclass(eq=False, repr=False)
-class SitemapRule:
+class SitemapRule(VisitRule):
     """`VisitRule` of sitemaps; one for all workers of a process."""
 
     jobs: JobSettings
@@ -188,17 +183,10 @@ class SitemapRule:
             self._walking.discard(key)
         return ALLOW_VISIT
 
-    async def after(
-        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
-    ) -> None:
-        """Do nothing."""
-
     async def _walk(self, item: FrontierItem, key: str) -> None:
         settings = self.jobs.settings_for(item.url, item.job)
         walk = SitemapWalk(
-            self.fetch,
-            rest_s=settings.politeness.min_delay_s,
-            monotonic=self.clock.monotonic,
+            self.fetch, rest_s=settings.politeness.min_delay_s, monotonic=self.clock.monotonic
         )
 
         async def take(file: str, pages: Sequence[SitemapUrl]) -> int:

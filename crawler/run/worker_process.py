@@ -135,22 +135,16 @@ class _WorkerProcess:
             begun = self.clock.monotonic()
             try:
                 await self._once()
-            except BaseExceptionGroup as group:
-                self._take(first_error(group))
-            except WeboidError as error:
-                self._take(error)
+            except (BaseExceptionGroup, WeboidError) as group:
+                error = first_error(group)
+                if not isinstance(error, WeboidError) or isinstance(error, _FINAL):
+                    raise error  # noqa: B904 its own cause stays
+                if not self.stop.event.is_set():
+                    log.warning("worker.interrupted error=%s", error)
+                    self.note(WaitStarted("service", f"{error} The worker tries again."))
             if self.clock.monotonic() - begun > RESTART_BACKOFF_MAX_S:
                 backoff.reset()
             await wait_for_any(self.stop.event, timeout_s=backoff.next_s())
-
-    def _take(self, error: BaseException) -> None:
-        """Report the missing resource; raise errors that are not transient."""
-        if not isinstance(error, WeboidError) or isinstance(error, _FINAL):
-            raise error
-        if self.stop.event.is_set():
-            return
-        log.warning("worker.interrupted error=%s", error)
-        self.note(WaitStarted("service", f"{error} The worker tries again."))
 
     async def _once(self) -> None:
         settings, layout = self.order.settings, self.order.layout

@@ -145,8 +145,7 @@ def ended_in(minute: MinuteCounts) -> int:
 def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datetime) -> float:
     """Return ended pages per minute over the last `window` minutes and the current partial one.
 
-    A crawl that began within them is measured from the middle of its first minute, as the exact
-    moment is unknown.
+    A crawl that began within them is measured from the middle of its first minute.
     """
     recent = list(minutes[-(window + 1) :])
     began_before = bool(recent and ended_in(recent[0]))
@@ -312,8 +311,7 @@ def read_status(
 class StatusReader:
     """Reader of the status for repeated requests, at a bounded cost. Thread-safe.
 
-    The frontier's part is always cheap. Index and registry count their rows, which takes longer the more
-    there are, so each is read at most a twentieth of the time.
+    Index and registry count their rows, so each is read at most a twentieth of the time.
     """
 
     def __init__(

@@ -1,13 +1,11 @@
 """Status server: /stats.json, Prometheus /metrics and /healthz.
 
-Every number comes from `crawler.status.collection_status.CollectionStatus`. Labels are bounded: states,
-outcomes, verdicts, the words before the colon of the latest reasons, names of crawls and machines, and
-the hosts of two short lists; never a URL. Values that can fall, such as the number of done pages when
-some are queued again, are gauges; only values that never fall are counters.
+Labels are bounded: states, outcomes, verdicts, the words before the colon of the latest reasons, names of
+crawls and machines, and the hosts of two short lists; never a URL. Values that can fall, such as the
+number of done pages when some are queued again, are gauges; only values that never fall are counters.
 
-The server only reads, and holds no secret, but the URLs being archived are confidential: it listens on
-loopback unless configured otherwise, and answers only to a Host that is an address, ``localhost`` or a
-configured name, which prevents DNS rebinding from a browser.
+The URLs being archived are confidential: the server listens on loopback unless configured otherwise, and
+answers only to a Host that is an address, ``localhost`` or a configured name (no DNS rebinding).
 """
 
 import asyncio
@@ -15,14 +13,7 @@ import contextlib
 import ipaddress
 import json
 import logging
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from urllib.parse import urlsplit

@@ -3,14 +3,12 @@
     workers run ──────────> nothing left ─> extension: settle ─> new items? ─> workers run again
     extension: note, note, …                                 ╰─> none ───────> the run's end
 
-An extension uses the run's resources without delaying the workers. It handles its own errors and
-raises none.
+An extension uses the run's resources without delaying the workers, and raises no errors.
 
 `reports/crawl.jsonl` is append-only and never read by a crawl. It is rotated when it reaches
-`CRAWL_LOG_LIMIT_BYTES` and by `weboid frontier snapshot` (U20): the file is renamed to include the
-moment, and writers notice that and start a new one. A line is written with one call to a file opened
-for appending, so several processes may share a log on one machine, and no rotation splits or loses a
-line.
+`CRAWL_LOG_LIMIT_BYTES` and by `weboid frontier snapshot` (U20): it is renamed to include the moment, and
+writers notice that and start a new one. A line is written with one call to a file opened for appending,
+so several processes may share a log on one machine, and no rotation splits or loses a line.
 """
 
 import itertools

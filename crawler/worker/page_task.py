@@ -69,11 +69,7 @@ MAX_CRASHES = 5  # browsers or proxies that a page may see die before it counts 
 REPORTED_WAIT = timedelta(seconds=10)  # shorter waits are not reported
 _REASON_CHARS = 300  # of a recorded error
 NO_REST = timedelta(0)  # the host was not asked
-RUN_ERRORS = (
-    DiskFullError,
-    LimitReachedError,
-    DedupUnavailableError,
-)
+RUN_ERRORS = (DiskFullError, LimitReachedError, DedupUnavailableError)
 HOST_DOWN = "host down:"  # how the reason of an item begins that ended unvisited
 ONE_ATTEMPT = "one-attempt"  # the kind of the notes on URLs, by identity key, that are visited once
 LINKS_AT_ONCE = 1_000  # a store is not kept from others for longer
@@ -120,13 +116,10 @@ class PageTask:
         self._is_only_attempt = False
 
     async def run(self) -> None:
-        """Process the item, and end its claim.
-
-        An unexpected error costs the page an attempt, and does not affect other pages.
+        """Process the item, and end its claim; an unexpected error costs the page an attempt.
 
         Raises:
-            DiskFullError, LimitReachedError, DedupUnavailableError: no page
-                can be stored at the moment; the item was released.
+            DiskFullError, LimitReachedError, DedupUnavailableError: no page can be stored; it was released.
             ClaimLostError: another worker has it.
             InvariantError: consecutive pages ended with internal errors.
         """
@@ -174,8 +167,8 @@ class PageTask:
     async def _leave_to_its_host(self) -> None:
         """End or defer an unvisited item whose host is known to be down.
 
-        Items deferred by their site's ban are tried again when the ban ends, and not before their own
-        moment, so that an outage of any length costs one attempt.
+        Deferred items are tried again when the ban ends, and not before their own moment, so that an outage
+        of any length costs one attempt.
         """
         item, frontier = self._item, self._means.frontier
         reason = f"{HOST_DOWN} {item.host_down}"

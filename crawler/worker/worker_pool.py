@@ -55,8 +55,7 @@ class WorkerPool:
         """Run until nothing is left, or until `stopping` is set and visits under way have ended.
 
         Raises:
-            DiskFullError, LimitReachedError, DedupUnavailableError: there is no space, the run may
-                receive no more, or the dedup index does not answer; nothing is lost.
+            DiskFullError, LimitReachedError, DedupUnavailableError: no page can be stored; nothing is lost.
             BrowserUnavailableError, ProxyUnavailableError: they do not start any more.
             InvariantError: consecutive internal errors, in pages or outside of any page.
         """

@@ -32,7 +32,7 @@ def test_a_plain_list(tmp_path: Path) -> None:
     text = "\ufeff# spam\n\nspam.example  # since 2026\nhttp://a.example/#!x\nb.example/x#y\n re:casino\n"
     lists = lists_of(tmp_path, text=text)
     assert lists.lines == 4
-    assert lists.problems.count == 0
+    assert lists.bad == 0
     assert refusing(lists, "https://www.spam.example/x") == "spam.txt, line 3"
     assert refusing(lists, "http://a.example/#!x") == "spam.txt, line 4"
     assert refusing(lists, "http://b.example/xyz") == "spam.txt, line 5"
@@ -56,7 +56,7 @@ def test_mediawikis_spam_blacklist(tmp_path: Path, name: str) -> None:
     assert refusing(lists, "http://buy-viagra.example/") == f"{name}, line 3"
     assert refusing(lists, "http://www.example.org/SPAM") == f"{name}, line 4"
     assert refusing(lists, "http://example.com/?q=viagra") == ""
-    assert [problem.line for problem in lists.problems.kept] == [5, 6]
+    assert [problem.line for problem in lists.problems] == [5, 6]
 
 
 def test_lines_that_are_no_patterns_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -64,15 +64,15 @@ def test_lines_that_are_no_patterns_are_named_and_the_rest_goes_on(tmp_path: Pat
     long = b"x" * (3 * LINE_LIMIT_BYTES)
     text = b"two words\n" + long + b"\nre:(\nftp://a.example/\nlatin-\xe4.example/\ngood.example\n"
     lists = lists_of(tmp_path, text=text)
-    assert [problem.line for problem in lists.problems.kept] == [1, 2, 3, 4, 5]
-    assert lists.problems.kept[0].source.endswith("spam.txt")
+    assert [problem.line for problem in lists.problems] == [1, 2, 3, 4, 5]
+    assert lists.problems[0].source.endswith("spam.txt")
     assert refusing(lists, "http://good.example/") == "spam.txt, line 6"
 
 
 def test_a_flood_of_bad_lines_is_counted_and_not_kept(tmp_path: Path) -> None:
     """The first hundred are named."""
     lists = lists_of(tmp_path, text="bad line\n" * 5_000)
-    assert (lists.problems.count, len(lists.problems.kept)) == (5_000, 100)
+    assert (lists.bad, len(lists.problems)) == (5_000, 100)
 
 
 def test_several_lists_are_told_apart(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from core.errors import InputError, InvariantError, UnavailableError
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import identity_key
 from crawler.capture.page_capture import CaptureResult
-from crawler.capture.visit_rule import FollowUp, RuleAction, RuleDecision
+from crawler.capture.visit_rule import FollowUp, RuleAction, RuleDecision, VisitRule
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.pools.proxy_pool import ProxyAccess, ProxyPool
@@ -51,7 +51,7 @@ class Still:
         return 0.0
 
 
-class Says:
+class Says(VisitRule):
     """A rule that says one thing."""
 
     def __init__(self, verdict: RuleDecision | Exception) -> None:
