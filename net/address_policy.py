@@ -70,6 +70,25 @@ def is_public(address: Address) -> bool:
     return all(_is_public_itself(each) for each in destinations(address))
 
 
+_NO_ROUTE = frozenset((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EAFNOSUPPORT))
+
+
+def is_own(address: Address) -> bool:
+    """Return True for an address of this machine, by the kernel's routes; no packet is sent.
+
+    Servers that trust their own machine may listen on public addresses, too. Without an answer from the
+    kernel the result is True.
+    """
+    try:
+        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(address), 443))
+            source = ipaddress.ip_address(probe.getsockname()[0].partition("%")[0])
+    except OSError as error:
+        return error.errno not in _NO_ROUTE
+    return source == address or source.is_loopback
+
+
 class AddressPolicy:
     """Decision on addresses by `[egress] allow` and `refuse`."""
 
@@ -78,7 +97,7 @@ class AddressPolicy:
         *,
         allow: Iterable[str],
         refuse: Iterable[str],
-        is_own: Callable[[Address], bool],
+        is_own: Callable[[Address], bool] = is_own,
     ) -> None:
         """Store the networks, and the predicate for this machine's own addresses."""
         self._allow = tuple(ipaddress.ip_network(network) for network in allow)
@@ -110,6 +129,13 @@ class AddressPolicy:
                 )
         return ""
 
+    def check(self, host: str, address: Address) -> Address:
+        """Return the address to connect to; BlockedAddressError if it, or an embedded one, is refused."""
+        said = self.against(host, address)
+        if said:
+            raise BlockedAddressError(said)
+        return unmap_ipv4(address)
+
 
 def _is_public_itself(address: Address) -> bool:
     if not address.is_global or address.is_multicast or _within(address, _NEVER):
@@ -132,42 +158,3 @@ def rate_limit_prefix(address: Address) -> str:
     if isinstance(address, ipaddress.IPv4Address):
         return str(ipaddress.IPv4Network((int(address), 24), strict=False))
     return str(ipaddress.IPv6Network((int(address), 48), strict=False))
-
-
-_NO_ROUTE = frozenset((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EAFNOSUPPORT))
-
-
-def is_own(address: Address) -> bool:
-    """Return True for an address of this machine, by the kernel's routes; no packet is sent.
-
-    Servers that trust their own machine may listen on public addresses, too. Without an answer from the
-    kernel the result is True.
-    """
-    try:
-        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((str(address), 443))
-            source = ipaddress.ip_address(probe.getsockname()[0].partition("%")[0])
-    except OSError as error:
-        return error.errno not in _NO_ROUTE
-    return source == address or source.is_loopback
-
-
-class EnforcedAddressPolicy(AddressPolicy):
-    """Address policy that raises errors."""
-
-    def __init__(
-        self,
-        *,
-        allow: Iterable[str],
-        refuse: Iterable[str],
-        is_own: Callable[[Address], bool] = is_own,
-    ) -> None:
-        super().__init__(allow=allow, refuse=refuse, is_own=is_own)
-
-    def check(self, host: str, address: Address) -> Address:
-        """Return the address to connect to; BlockedAddressError if it, or an embedded one, is refused."""
-        said = self.against(host, address)
-        if said:
-            raise BlockedAddressError(said)
-        return unmap_ipv4(address)

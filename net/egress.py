@@ -33,7 +33,7 @@ from core.hosts import (
     parse_upstream_proxy,
     resolve_key,
 )
-from net.address_policy import Address, EnforcedAddressPolicy, destinations, is_own
+from net.address_policy import Address, AddressPolicy, destinations, is_own
 from net.connect_errors import (
     BlockedAddressError,
     BlockedHostError,
@@ -166,9 +166,7 @@ class Egress:
         is_own: Callable[[Address], bool] = is_own,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._rules = EnforcedAddressPolicy(
-            allow=settings.allow, refuse=settings.refuse, is_own=is_own
-        )
+        self._rules = AddressPolicy(allow=settings.allow, refuse=settings.refuse, is_own=is_own)
         self._resolve = {
             resolve_key(name): parse_endpoint(text) for name, text in settings.resolve.items()
         }

@@ -2,10 +2,10 @@
 
 import socket
 import ssl
-from contextlib import suppress
 
 from core.errors import TransientError
 from net.http1 import HEAD_LIMIT_BYTES, MalformedMessageError, find_head_end
+from net.upstream_proxy import shut_socket
 
 PIECE_BYTES = 1 << 16
 TLS_PIECE_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is longer
@@ -28,10 +28,7 @@ class BrowserConnection:
 
     def abort(self) -> None:
         """Cancel blocked reads and sends from another thread; never raises."""
-        with suppress(
-            OSError
-        ):  # the plain one: that of `ssl` has the reader take ciphertext for data
-            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+        shut_socket(self.sock)
 
     def speaks_tls(self) -> bool:
         """Return whether a TLS handshake follows; waits for its first byte without consuming it."""

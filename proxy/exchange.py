@@ -35,8 +35,9 @@ from proxy.browser_connection import BrowserConnection, ConnectionLostError
 from proxy.limits import ReceiveLimits
 from proxy.redaction import redact_request, redact_response
 from proxy.request_log import RequestLogEntry, RequestOutcome
+from proxy.request_target import Origin
 from proxy.spool import BodySpool, SpoolSpace
-from proxy.upstream import Origin, OriginConnection, UpstreamConnector
+from proxy.upstream import OriginConnection, UpstreamConnector
 from proxy.visit_registry import VisitSession
 
 _IDENTITY_CODINGS = (b"", b"identity")

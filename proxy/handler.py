@@ -10,6 +10,7 @@ import logging
 import socket
 import ssl
 from dataclasses import replace
+from http import HTTPStatus
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,13 @@ from proxy.browser_connection import BrowserConnection, ConnectionLostError
 from proxy.exchange import Exchange, NoResponseError, left_out_reason
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.request_target import (
+    Origin,
     TargetTooLongError,
     host_header,
     parse_absolute,
     parse_authority,
     parse_tunnelled,
 )
-from proxy.upstream import Origin
 from proxy.visit_registry import VisitSession
 from proxy.websocket import WebSocketExchange, asks_for_websocket, upgrade_request
 from warc.local_storage import log_failure, to_weboid_error
@@ -285,7 +286,7 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         self._send(status, header, keep_alive=keep_alive)
 
     def _send(self, status: int, headers: bytes, *, keep_alive: bool, length: bool = True) -> None:
-        lines = b"HTTP/1.1 %d %s\r\n" % (status, _PHRASES.get(status, b"Error"))
+        lines = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
         if length:
             lines += b"Content-Length: 0\r\nCache-Control: no-store\r\n"
             lines += b"Connection: keep-alive\r\n" if keep_alive else b"Connection: close\r\n"
@@ -328,16 +329,3 @@ def _fail_visit(exchange: Exchange, error: OSError) -> None:
     log_failure(log, "exchange.failed", error)
     exchange.entry.reason = f"disk: {error}"
     exchange.visit.failure = to_weboid_error(error)
-
-
-_PHRASES = {
-    200: b"OK",
-    400: b"Bad Request",
-    403: b"Forbidden",
-    407: b"Proxy Authentication Required",
-    413: b"Content Too Large",
-    414: b"URI Too Long",
-    501: b"Not Implemented",
-    502: b"Bad Gateway",
-    504: b"Gateway Timeout",
-}

@@ -16,8 +16,7 @@ from core.urls import fetch_key
 from net.http1 import MalformedMessageError, RequestHead, forwarded_request, with_headers
 from proxy.exchange import Exchange, ExchangeContext, NoResponseError
 from proxy.request_log import RefetchRequest, RequestOutcome
-from proxy.request_target import host_header, parse_absolute, parse_tunnelled
-from proxy.upstream import Origin
+from proxy.request_target import Origin, host_header, parse_absolute, parse_tunnelled
 from proxy.visit_registry import VisitSession
 from warc.local_storage import to_weboid_error
 

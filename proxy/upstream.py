@@ -25,11 +25,10 @@ from net.http1 import ResponseHead
 from net.timeouts import CancellableTimeout, CancelSignal, WaitCancelledError
 from net.tls_client import TlsClient, TlsFacts, UnverifiedError
 from net.upstream_proxy import absolute_request, proxy_fault, shut_socket
+from proxy.request_target import Origin, host_header
 
 READ_BYTES = 1 << 16
 TLS_READ_BYTES = 1 << 14  # OpenSSL hands out a record at a time, and none is longer
-
-Origin = tuple[str, int, bool]  # host, port, whether TLS
 
 
 @dataclass(slots=True, eq=False)
@@ -60,9 +59,7 @@ class OriginConnection:
     def send(self, request: bytes) -> None:
         """Send a request given in origin form, in the form that the next hop needs."""
         if self.absolute and self.via is not None:
-            host, port, _ = self.origin
-            authority = host if port == 80 else f"{host}:{port}"
-            request = absolute_request(request, self.via, authority)
+            request = absolute_request(request, self.via, host_header(self.origin))
         self.sock.sendall(request)
 
     def fault_of(self, head: ResponseHead) -> str:

@@ -15,7 +15,7 @@ from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InvariantError, WeboidError
 from net.http1 import Headers
 from proxy.request_log import RequestLogEntry
-from proxy.upstream import Origin
+from proxy.request_target import Origin
 
 UNANSWERED_LIMIT = 256
 UNANSWERED_BYTES = 65_536  # of one

@@ -16,7 +16,8 @@ from net.http1 import HOP_BY_HOP, RequestHead
 from proxy.browser_connection import BrowserConnection, ConnectionLostError
 from proxy.exchange import Exchange
 from proxy.request_log import RequestOutcome
-from proxy.upstream import Origin, OriginConnection
+from proxy.request_target import Origin
+from proxy.upstream import OriginConnection
 
 # Servers ping every 20 to 60 s; who keeps silent longer has gone.
 IDLE_S = 120.0

@@ -145,9 +145,8 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and whom to te
         renew_index,  # its PostgreSQL driver is a tenth of a command's start
     )
 
-    with renew_index(layout, index or IndexSettings()) as renewed:
-        fresh = renewed.index
-        _recover_interrupted(layout, fresh, renewed.covered, told)
+    with renew_index(layout, index or IndexSettings()) as (fresh, covered, publish):
+        _recover_interrupted(layout, fresh, covered, told)
         for path in sorted((*closed_warcs(layout), *interrupted(layout))):
             filename = path.name.removesuffix(OPEN_SUFFIX)
             found = _index_whole(path, filename, fresh, bucket, min_bytes, told)
@@ -161,7 +160,7 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and whom to te
             _adopt_orphans(fresh, shared, bucket, also)
         add_missing_sums(layout, fresh)
         counts = fresh.counts()
-        renewed.publish()
+        publish()
     return counts
 
 

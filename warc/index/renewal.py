@@ -7,7 +7,7 @@ collection, and an index of several machines is locked here.
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from core.config.database_urls import IndexAddress, parse_index_url
@@ -25,14 +25,9 @@ LOCK_TRIES = 50  # a look at the status, or a checksum that is noted, is over in
 LOCK_PAUSE_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class IndexRenewal:
-    """Resources for rebuilding an index."""
-
-    index: CaptureIndex  # the fresh one
-    # Bytes that the old one covers, by file, for any version; empty when it cannot be read.
-    covered: Mapping[str, int]
-    publish: Callable[[], None]  # replaces the old index by the fresh one; no writes may follow
+# The fresh index, the bytes that the old one covers by file (none when it cannot be read), and a
+# function that replaces the old one by the fresh one; no writes may follow.
+IndexRenewal = tuple[CaptureIndex, Mapping[str, int], Callable[[], None]]
 
 
 @contextmanager
@@ -61,7 +56,7 @@ def _renew_file(layout: Layout) -> Iterator[IndexRenewal]:
         sync_folder(layout.databases)
 
     with closing(index):
-        yield IndexRenewal(index, covered_by_file(path), publish)
+        yield index, covered_by_file(path), publish
 
 
 def _remove(database: Path) -> None:
@@ -89,7 +84,7 @@ def _renew_server(address: IndexAddress) -> Iterator[IndexRenewal]:
 
         try:
             with closing(PostgresCaptureIndex(replace(address, index=fresh))) as index:
-                yield IndexRenewal(index, _covered_on_server(server, name), publish)
+                yield index, _covered_on_server(server, name), publish
         finally:
             with suppress(IndexUnavailableError):  # else the next renewal drops it
                 server.execute(drop)

@@ -572,10 +572,10 @@ def test_readers_go_on_while_the_index_is_made_anew(tmp_path: Path, database_url
             return found[0]
 
         assert seen() == [capture()]
-        with renew_index(Layout(tmp_path), place) as renewed:
-            renewed.index.add_captures([capture(second=1, offset=7)])
+        with renew_index(Layout(tmp_path), place) as (fresh, _, publish):
+            fresh.add_captures([capture(second=1, offset=7)])
             assert seen() == [capture()]
-            renewed.publish()
+            publish()
         assert seen() == [capture(second=1, offset=7)]
 
 
