@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import datetime
 
 from core.captures import ArtifactKind
@@ -90,28 +91,22 @@ class SnapshotReader:
 
     def _sight(self, page: CapturedPage, kind: ArtifactKind | None) -> PageSnapshot:
         info = self.records.manifest(page)
-        return _without_artifacts(
-            page,
+        kept = None
+        if info is not None:
+            kept = frozenset(each.url for each in info.resources if each.kept in _KEPT)
+        return replace(
+            _without_artifacts(page),
             text=self.records.text(page),
             picture=None if kind is None else self.records.picture(page, kind),
             outlinks=None if info is None else frozenset(info.outlinks),
-            parts=None
-            if info is None
-            else frozenset(each.url for each in info.resources if each.kept in _KEPT),
+            parts=kept,
         )
 
 
 _FAILED = {VisitOutcome.FAILED, VisitOutcome.SKIPPED}
 
 
-def _without_artifacts(
-    page: CapturedPage,
-    *,
-    text: str | None = None,
-    picture: bytes | None = None,
-    outlinks: frozenset[str] | None = None,
-    parts: frozenset[str] | None = None,
-) -> PageSnapshot:
+def _without_artifacts(page: CapturedPage) -> PageSnapshot:
     return PageSnapshot(
         url=page.url,
         final_url=page.final_url,
@@ -124,10 +119,6 @@ def _without_artifacts(
         title=page.title,
         page_class=parse_page_class(page.page_class),
         evidence=tuple(page.evidence),
-        text=text,
-        picture=picture,
-        outlinks=outlinks,
-        parts=parts,
     )
 
 

@@ -18,7 +18,7 @@ import contextlib
 import io
 import struct
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -125,7 +125,11 @@ def _read_png(png: bytes) -> tuple[bytes, bytes]:
         raise BadPngError("Not a PNG.")
     header = b""
     packed: list[bytes] = []
-    for name, body in _chunks(png):
+    at = len(PNG_SIGNATURE)
+    while at + 12 <= len(png):
+        length, name = int.from_bytes(png[at : at + 4], "big"), png[at + 4 : at + 8]
+        body = png[at + 8 : at + 8 + length]
+        at += 12 + length
         if name == b"IHDR":
             header = body
         elif name == b"IDAT":
@@ -135,14 +139,6 @@ def _read_png(png: bytes) -> tuple[bytes, bytes]:
     if len(header) != 13:
         raise BadPngError("A PNG without its header.")
     return header, b"".join(packed)
-
-
-def _chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
-    at = 8
-    while at + 12 <= len(png):
-        length = int.from_bytes(png[at : at + 4], "big")
-        yield png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
-        at += 12 + length
 
 
 def _chunk(name: bytes, body: bytes) -> tuple[bytes, ...]:

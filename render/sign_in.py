@@ -188,7 +188,12 @@ async def open_sign_in(
     prefix = privilege_prefix(root=root, executable=executable.path)
     home = BrowserHome(owner=NOBODY if root else None)
     try:
-        line = _command_line(executable, home.profile, visible=screen is not None)
+        line = [str(executable.path), f"--user-data-dir={home.profile}", *_SWITCHES]
+        if screen is None and executable.kind is not BrowserKind.HEADLESS_SHELL:
+            line.append("--headless=new")
+        if not shared_memory_suffices():
+            line.append("--disable-dev-shm-usage")
+        line.append("about:blank")
         more = _with_ticket(screen or {}, home, owner=NOBODY if root else None)
         process = BrowserProcess([*prefix, *line], home=home.inside, more=more)
         connection = CdpConnection(process.read_fd, process.write_fd)
@@ -223,12 +228,3 @@ def _with_ticket(
     except OSError:
         return dict(screen)  # a screen that needs none
     return {**screen, "XAUTHORITY": str(copy)}
-
-
-def _command_line(executable: BrowserExecutable, profile: Path, *, visible: bool) -> list[str]:
-    line = [str(executable.path), f"--user-data-dir={profile}", *_SWITCHES]
-    if not visible and executable.kind is not BrowserKind.HEADLESS_SHELL:
-        line.append("--headless=new")
-    if not shared_memory_suffices():
-        line.append("--disable-dev-shm-usage")
-    return [*line, "about:blank"]

@@ -304,7 +304,9 @@ def _settled(rows: Places, height: int, edges: tuple[int, ...]) -> RowAlignment:
     free = np.ones((len(rows), height), np.bool_)
     for strip, own in enumerate(rows):
         free[strip, own[own >= 0]] = False
-        for first, end in _gaps(own):
+        none = np.concatenate(([False], own < 0, [False]))
+        edges_of_gaps = np.flatnonzero(none[1:] != none[:-1]).tolist()
+        for first, end in zip(edges_of_gaps[::2], edges_of_gaps[1::2], strict=True):
             start = int(own[first - 1]) + 1 if first else 0
             room = free[strip, start : start + end - first]
             count = len(room) if room.all() else int(room.argmin())
@@ -313,12 +315,6 @@ def _settled(rows: Places, height: int, edges: tuple[int, ...]) -> RowAlignment:
     elsewhere = rows != np.arange(rows.shape[1], dtype=np.int32)
     moved = float((elsewhere & (rows >= 0)).mean())
     return RowAlignment(rows, free, edges, moved)
-
-
-def _gaps(rows: Places) -> list[tuple[int, int]]:
-    none = np.concatenate(([False], rows < 0, [False]))
-    edges = np.flatnonzero(none[1:] != none[:-1])
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def take_aligned(shown: TiledPicture, alignment: RowAlignment, first: int, end: int) -> PictureRows:

@@ -208,12 +208,9 @@ def describe_differences(found: PictureComparison) -> str:
         (0.01, found.moved, "{} of the rows stand elsewhere"),
     ):
         if share > _SOME:
-            parts.append((weight * share, words.format(_percentage(share))))
+            percentage = f"{share:.0%}" if share >= 0.01 else f"{share:.1%}"
+            parts.append((weight * share, words.format(percentage)))
     if not parts:
         return "Nothing differs." if found.score == 1 else "Hardly anything differs."
     told = "; ".join(text for _, text in sorted(parts, key=lambda each: -each[0]))
     return f"{told[0].upper()}{told[1:]}."
-
-
-def _percentage(value: float) -> str:
-    return f"{value:.0%}" if value >= 0.01 else f"{value:.1%}"
