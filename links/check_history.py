@@ -57,13 +57,10 @@ History = tuple[HistoryRun, ...]  # oldest first
 
 
 def add_check(history: History, code: int, day: int) -> History:
-    """Return the history with a check added.
+    """Return the history with a check added; InvariantError for a code or day out of range.
 
     >>> add_check((HistoryRun(1, 10, 17),), 18, 24)
     (HistoryRun(code=1, first=10, last=17), HistoryRun(code=18, first=24, last=24))
-
-    Raises:
-        InvariantError: the code is no byte, or the day has no number.
     """
     if not (0 <= code <= 0xFF and 0 <= day <= LAST_DAY):
         raise InvariantError(f"No history can hold code {code} on day {day}.")

@@ -7,7 +7,7 @@ not answer. During a pause requests fail at once. Answers are treated as untrust
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -106,15 +106,11 @@ class ArchiveClient:
     gap_s: float = GAP_S  # between two requests to one service
     _doors: dict[str, _ServiceThrottle] = field(default_factory=dict, init=False)
 
-    def closed_s(self, service: str) -> float:
-        """Return the remaining pause of the service in seconds; 0 when it may be queried."""
-        return max(self._door(service).closed_until - self.monotonic(), 0.0)
-
     async def ask(self, service: str, question: ArchiveRequest) -> ArchiveResponse:
         """Send the request; ArchiveUnavailableError without a response, or for a 5xx, a 429 or a refusal."""
         door = self._door(service)
         async with door.lock:
-            closed = self.closed_s(service)
+            closed = max(door.closed_until - self.monotonic(), 0.0)
             if closed:
                 said = "it was busy or silent a moment ago"
                 raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, said, retry_s=closed)
@@ -165,9 +161,3 @@ class ArchiveClient:
 def is_refusal(reply: ArchiveResponse) -> bool:
     """Return True for a status that refuses this client altogether (401, 403 …)."""
     return reply.status in _REFUSED
-
-
-def with_headers(question: ArchiveRequest, **headers: str) -> ArchiveRequest:
-    """Return the request with more headers; underscores in names become hyphens."""
-    more = {name.replace("_", "-"): value for name, value in headers.items()}
-    return replace(question, headers={**question.headers, **more})

@@ -276,11 +276,9 @@ class _FixedClock:
     moment: datetime
 
     def now(self) -> datetime:
-        """Return the time."""
         return self.moment
 
     def monotonic(self) -> float:
-        """Return its seconds."""
         return self.moment.timestamp()
 
 

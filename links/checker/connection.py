@@ -25,8 +25,8 @@ from core.urls import host_of
 from links.checker.dns_resolver import Addresses, DnsResolver
 from links.checker.fetch_errors import NO_FILES, FetchFailure, NoAnswerError
 from net.address_policy import Address, AddressPolicy, unmap_ipv4
+from net.tls_client import for_http1, lenient_context
 
-_OP_LEGACY_SERVER_CONNECT = 0x4  # SSL_OP_LEGACY_SERVER_CONNECT, in Python's ssl since 3.12
 _VERIFY_CODES = {  # X509_V_ERR_*, openssl/x509_vfy.h
     9: "not yet valid",
     10: "expired",
@@ -66,19 +66,7 @@ def strict_context(ca_file: str) -> ssl.SSLContext:
             raise ConfigError(
                 f"[egress] ca_file {ca_file!r} has no certificates: {error}."
             ) from error
-    return _for_http1(context)
-
-
-@lru_cache(maxsize=1)
-def lenient_context() -> ssl.SSLContext:
-    """Create a context without verification and with obsolete options; used after the strict one failed."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
-    context.set_ciphers("DEFAULT:@SECLEVEL=0")
-    context.options |= _OP_LEGACY_SERVER_CONNECT
-    return _for_http1(context)
+    return for_http1(context)
 
 
 def certificate_fault(error: Exception) -> str:
@@ -100,13 +88,6 @@ def _reason(error: Exception) -> str:
     if not isinstance(error, ssl.SSLError):
         return ""
     return (getattr(error, "reason", None) or str(error)).upper().replace(" ", "_")
-
-
-def _for_http1(context: ssl.SSLContext) -> ssl.SSLContext:
-    context.set_alpn_protocols(["http/1.1"])
-    # A body that ends with the connection often ends without TLS's farewell.
-    context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF
-    return context
 
 
 _PARTS = re.compile(r"(https?)://(?:\[[^\]]*\]|[^/:?#]*)(?::(\d+))?([^#]*)")

@@ -349,7 +349,6 @@ class _RowBatch:
         kept: CheckedRow,
         change: RowUpdate,
     ) -> None:
-        """Add the changes of a URL."""
         standing = change.standing
         self.booked.append(
             RecordedResult(
@@ -387,7 +386,6 @@ class _RowBatch:
     def add_traits(
         self, row: Any, where: UrlParts, finding: CheckResult, *, contradicts: bool
     ) -> None:
-        """Add the quirks that a result shows."""
         of_host = detect_host_quirks(where, finding, is_known_failing=contradicts)
         for kind, is_there in of_host.items():
             self._of_hosts[row.host_id, kind] = is_there
@@ -395,7 +393,6 @@ class _RowBatch:
             self._of_urls[row.id, url_kind] = value
 
     def write(self, connection: Connection) -> None:
-        """Write the changes."""
         if self._changed:
             connection.execute(update(urls).where(urls.c.id == bindparam("b_id")), self._changed)
         if self._observed:

@@ -200,10 +200,15 @@ def search_links(
             break
     citing = _citing(rows, wanted, [row.id for _, row in found if row.id not in hidden.citing])
     citing |= hidden.citing
-    links = tuple(_link(host, row, citing.get(row.id, [])) for host, row in found)
+    links = []
+    for host, row in found:
+        url = UrlParts(SCHEMES[row.scheme], host.name, row.port, row.path).url
+        shown, state = citing.get(row.id, []), LinkState(row.state)
+        facts = (row.id, url, state, row.code, row.checked_day, tuple(shown[:PAGES_SHOWN]))
+        links.append(FoundLink(*facts, more_pages=len(shown) > PAGES_SHOWN))
     text = json.dumps(place, ensure_ascii=False, separators=(",", ":"))
     cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-    return LinkSearchResult(links, "" if is_over else cursor, looked_at)
+    return LinkSearchResult(tuple(links), "" if is_over else cursor, looked_at)
 
 
 def _wanted_of(
@@ -309,13 +314,6 @@ class _ExclusionFilter:
 def _exclusions(settings: str) -> ExclusionList:
     """Parse the lists in a wiki's settings; thousands of entries take tens of milliseconds."""
     return exclusions_of(parse_wiki_settings(settings))
-
-
-def _link(host: SearchHost, row: SearchRow, citing: Sequence[CitingPage]) -> FoundLink:
-    url = UrlParts(SCHEMES[row.scheme], host.name, row.port, row.path).url
-    shown = tuple(citing[:PAGES_SHOWN])
-    more = len(citing) > PAGES_SHOWN
-    return FoundLink(row.id, url, LinkState(row.state), row.code, row.checked_day, shown, more)
 
 
 def _place_of(after: str) -> SearchPosition:

@@ -79,11 +79,6 @@ def is_url_quirk_over(last_day: int, day: int) -> bool:
     return day - last_day >= URL_QUIRK_DAYS
 
 
-def is_to_refresh(last_day: int, day: int) -> bool:
-    """Return True when the row of a confirmed quirk is old enough to be rewritten."""
-    return day - last_day >= REFRESH_DAYS
-
-
 _Key = tuple[int, int]  # a host's or a URL's row, and the quirk's kind
 
 
@@ -191,7 +186,7 @@ def settle_quirks(
             continue
         if row is None or row.value != value:
             written[key] = QuirkRow(day, day, value)
-        elif is_to_refresh(row.last_day, day):
+        elif day - row.last_day >= REFRESH_DAYS:
             written[key] = QuirkRow(row.first_day, day, value)
     return QuirkChanges(gone, written)
 

@@ -50,10 +50,7 @@ class ExclusionEntry:
 
 
 def parse_entry(text: str, form: EntryForm) -> ExclusionEntry:
-    """Parse an entry.
-
-    Raises:
-        InputError: it is invalid; the message gives the reason and a correction.
+    """Parse an entry; InputError says what is wrong, and suggests a correction.
 
     >>> parse_entry("Example.com", EntryForm.DOMAIN).text
     'example.com'
