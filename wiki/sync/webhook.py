@@ -322,7 +322,16 @@ async def serve_webhook(
 
     Raises UnavailableError: the address cannot be bound.
     """
-    listener, datagrams = _sockets(host, port)
+    listener = open_listener(host, port)  # and a UDP socket at the same port
+    try:
+        datagrams = socket.socket(listener.family, socket.SOCK_DGRAM)
+        datagrams.setblocking(False)  # noqa: FBT003 the library's own
+        datagrams.bind(listener.getsockname()[:2])
+    except OSError as error:
+        listener.close()
+        raise UnavailableError(
+            f"The bell cannot listen at {host}:{port}: {error}. Free the port, or name another."
+        ) from error
     loop = asyncio.get_running_loop()
     server = HttpServer(
         create_app(ringing), _LIMITS, timeout_keep_alive=1, timeout_graceful_shutdown=1
@@ -345,21 +354,6 @@ class _DatagramProtocol(asyncio.DatagramProtocol):
         name = parse_datagram(data)
         if name:
             self._ring(name, None, ())
-
-
-def _sockets(host: str, port: int) -> tuple[socket.socket, socket.socket]:
-    """Open a TCP listener and a UDP socket at the same port."""
-    listener = open_listener(host, port)
-    try:
-        datagrams = socket.socket(listener.family, socket.SOCK_DGRAM)
-        datagrams.setblocking(False)  # noqa: FBT003 the library's own
-        datagrams.bind(listener.getsockname()[:2])
-    except OSError as error:
-        listener.close()
-        raise UnavailableError(
-            f"The bell cannot listen at {host}:{port}: {error}. Free the port, or name another."
-        ) from error
-    return listener, datagrams
 
 
 async def _body(request: Request) -> bytes:

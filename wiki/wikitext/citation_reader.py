@@ -125,9 +125,13 @@ class _MarkJoiner:
                 target.dated = item.dated
             target.archive_tag = target.archive_tag or tag
         elif item.dead is not None:
-            if target is None or self._is_other(item, target):
-                if item.url is not None and is_url(item.url.value):
-                    self._own(stretch, item, tag, item.url)
+            named = item.url if item.url is not None and is_url(item.url.value) else None
+            if target is None or (
+                named is not None
+                and not is_same_page(decode_entities(named.value), _url_of(target, self.reader))
+            ):  # it names another link than the preceding one
+                if named is not None:
+                    self._own(stretch, item, tag, named)
                 return
             if target.dead_tag is None:
                 target.dead_tag = tag
@@ -156,12 +160,6 @@ class _MarkJoiner:
             return self.last if near and not self._breaks(item.start) else None
         limit = _IN_LINE if self._is_listed(item.start) else _NEAR
         return self.last if gap <= limit and not self._breaks(item.start) else None
-
-    def _is_other(self, item: AdjacentItem, target: CitationDraft) -> bool:
-        """Return True if a dead-link tag names another link than the preceding one."""
-        if item.url is None or not is_url(item.url.value):
-            return False
-        return not is_same_page(decode_entities(item.url.value), _url_of(target, self.reader))
 
     def _breaks(self, end: int) -> bool:
         return self.text.find("\n", self.last_end, end) >= 0

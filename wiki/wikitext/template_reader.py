@@ -330,16 +330,13 @@ class TemplateReader:
         if found[1] and name == "tag":
             self._tag_function(stretch, node, found.end())
             return True
-        self._argument(stretch, node, 0, found.end())
-        for number, part in enumerate(node.parts[1:], 1):
+        for part in node.parts:
             is_case = name == "switch" and part.equals >= 0
-            self._argument(stretch, node, number, part.equals + 1 if is_case else part.start)
+            start = part.equals + 1 if is_case else part.start
+            start = found.end() if part is first else start
+            children = [each for each in part.children if each.start >= start]
+            self.later(stretch.inner(start, part.end, children))
         return True
-
-    def _argument(self, stretch: TextStretch, node: WikitextNode, number: int, start: int) -> None:
-        part = node.parts[number]
-        children = [each for each in part.children if each.start >= start]
-        self.later(stretch.inner(start, part.end, children))
 
     def _tag_function(self, stretch: TextStretch, node: WikitextNode, start: int) -> None:
         """Read `{{#tag:ref|…}}` as a tag; this form allows templates within it."""
