@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 
 from core.hosts import canonical_host
 from net.connect_errors import TlsError
@@ -107,8 +107,8 @@ class TlsClient:
         if ca_file:
             context.load_verify_locations(ca_file)
         context.set_ciphers(_CIPHERS)
-        self._strict = _for_http1(context)
-        self._lenient = _lenient_context()
+        self._strict = for_http1(context)
+        self._lenient = lenient_context()
         self._sessions: dict[tuple[str, int, bool], tuple[float, ssl.SSLSession]] = {}
         self._lock = threading.Lock()
 
@@ -219,7 +219,8 @@ def _words(error: Exception) -> str:
     return str(error)
 
 
-def _lenient_context() -> ssl.SSLContext:
+@cache
+def lenient_context() -> ssl.SSLContext:
     """Create a context for old or misconfigured origins; used only after the strict one failed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -227,10 +228,11 @@ def _lenient_context() -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
     context.set_ciphers("DEFAULT:@SECLEVEL=0")
     context.options |= _OP_LEGACY_SERVER_CONNECT
-    return _for_http1(context)
+    return for_http1(context)
 
 
-def _for_http1(context: ssl.SSLContext) -> ssl.SSLContext:
+def for_http1(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Set the context up for HTTP/1.1 alone, with bodies that end as the connection does."""
     context.set_alpn_protocols(["http/1.1"])
     # A body that ends with the connection often ends without TLS's farewell.
     context.options |= ssl.OP_IGNORE_UNEXPECTED_EOF

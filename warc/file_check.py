@@ -57,36 +57,23 @@ class FaultKind(StrEnum):
 
 
 NOTE_KINDS = frozenset(
-    (
-        FaultKind.INTERRUPTED,
-        FaultKind.OPEN,
-        FaultKind.PENDING,
-        FaultKind.SET_ASIDE,
-        FaultKind.ELSEWHERE,
-    ),
+    {FaultKind(name) for name in ("interrupted", "open", "pending", "set-aside", "elsewhere")}
 )
+# What does not have the bytes that it was closed with, and what the index has wrong.
+_CHANGED = ("checksum", "size", "gzip", "warc", "length", "block-digest", "payload-digest")
+_MISINDEXED = ("unknown", "row", "no-row", "payload", "index")
 
 _REMEDIES = {
-    FaultKind.CHECKSUM: _RESTORE,
-    FaultKind.SIZE: _RESTORE,
-    FaultKind.GZIP: _RESTORE,
-    FaultKind.WARC: _RESTORE,
-    FaultKind.LENGTH: _RESTORE,
-    FaultKind.BLOCK_DIGEST: _RESTORE,
-    FaultKind.PAYLOAD_DIGEST: _RESTORE,
+    **dict.fromkeys(map(FaultKind, _CHANGED), _RESTORE),
+    **dict.fromkeys(map(FaultKind, _MISINDEXED), _REBUILD),
     FaultKind.UNREADABLE: "Look after the disk and the file's permissions, or restore it from a copy.",
     FaultKind.MISSING: "Restore the file from a copy; if it is gone for good, take its line out of "
     "SHA256SUMS and run `weboid index rebuild`.",
-    FaultKind.UNKNOWN: _REBUILD,
     FaultKind.NO_CHECKSUM: "The next `weboid archive` writes the line, or `weboid index rebuild`.",
     FaultKind.BAD_LINE: "Restore archive/SHA256SUMS from a copy, or run `weboid index rebuild`, which "
     "drops such lines.",
-    FaultKind.ROW: _REBUILD,
-    FaultKind.NO_ROW: _REBUILD,
     FaultKind.ORIGINAL: "Run `weboid index rebuild`; if it stays, the payload is lost: restore the WARC "
     "that held it from a copy, or archive the page again.",
-    FaultKind.PAYLOAD: _REBUILD,
-    FaultKind.INDEX: _REBUILD,
     FaultKind.INTERRUPTED: "The next `weboid archive` puts it in order.",
     FaultKind.SET_ASIDE: "Nothing reads it. Look whether it is of use, or take it away.",
     FaultKind.ELSEWHERE: "Run `weboid archive verify` where that file is.",
