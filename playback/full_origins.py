@@ -20,7 +20,6 @@ import hmac
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from core.errors import ConfigError
 
@@ -129,8 +128,3 @@ def full_pattern(host: str, port: int) -> str:
             " --full-origin 'https://*.copies.example'."
         )
     return f"http://*.localhost:{port}"
-
-
-def host_of(origin: str) -> str:
-    """Return the Host header for an origin."""
-    return urlsplit(origin).netloc

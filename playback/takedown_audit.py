@@ -164,20 +164,14 @@ class AuditReport:
 
 
 class LeakTraces:
-    """Byte strings to search responses for: decoded payloads, and text of them and titles.
-
-    Args:
-        payloads: payloads that must not be shown.
-        titles: titles that must not be shown.
-        shown: content that may be shown; what occurs in it is no trace.
-        manifests: page manifests, searched as a whole only: the index holds their lines, too.
-    """
+    """Byte strings to search responses for: decoded payloads, and text of them and titles."""
 
     def __init__(
         self,
-        payloads: Iterable[bytes],
-        titles: Iterable[str],
-        shown: Iterable[bytes],
+        payloads: Iterable[bytes],  # payloads that must not be shown
+        titles: Iterable[str],  # titles that must not be shown
+        shown: Iterable[bytes],  # content that may be shown; what occurs in it is no trace
+        # page manifests, searched as a whole only: the index holds their lines, too
         manifests: Iterable[bytes],
     ) -> None:
         kept, others = tuple(dict.fromkeys(payloads)), tuple(shown)

@@ -1,9 +1,9 @@
 """Client of the ClamAV daemon clamd (clamd(8), INSTREAM), one connection for each command.
 
 >>> parse_clamd_address("unix:/run/clamav/clamd.ctl")
-UnixAddress(path='/run/clamav/clamd.ctl')
+ClamdAddress(host='/run/clamav/clamd.ctl', port=0)
 >>> parse_clamd_address("scanner.example:3310")
-TcpAddress(host='scanner.example', port=3310)
+ClamdAddress(host='scanner.example', port=3310)
 """
 
 import re
@@ -11,8 +11,8 @@ import socket
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from core.errors import ConfigError, PermanentError, TransientError, UnavailableError
 
@@ -32,43 +32,30 @@ class TooLargeToScanError(PermanentError):
     """Payload above a size limit of the scanner."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnixAddress:
-    """Address of a Unix domain socket."""
-
-    path: str
-
-    def __str__(self) -> str:
-        return f"unix:{self.path}"
-
-
-@dataclass(frozen=True, slots=True)
-class TcpAddress:
-    """TCP address of a clamd; the protocol has neither authentication nor TLS."""
+class ClamdAddress(NamedTuple):
+    """TCP address of a clamd, whose protocol has no TLS; without a port, path of its Unix socket."""
 
     host: str
-    port: int
+    port: int = 0
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        if not self.port:
+            return f"unix:{self.host}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-Address = UnixAddress | TcpAddress
-
-
-def parse_clamd_address(text: str) -> Address:
+def parse_clamd_address(text: str) -> ClamdAddress:
     """Parse ``unix:/path``, ``host``, ``host:port`` or ``[::1]:port``; else raise ConfigError."""
     if text.startswith(("unix:", "/")):
         path = text.removeprefix("unix:")
         if not path.startswith("/") or "\0" in path:
             raise ConfigError("clamd's socket is a whole path: unix:/run/clamav/clamd.ctl.")
-        return UnixAddress(path)
+        return ClamdAddress(path)
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?", text)
     port = int(match[3] or _PORT) if match else 0
     if match is None or not 0 < port < 65_536:
         raise ConfigError(f"{text[:100]!r} is no address of clamd: write unix:/path or host:port.")
-    return TcpAddress(match[1] or match[2], port)
+    return ClamdAddress(match[1] or match[2], port)
 
 
 def find_clamd(environment: Mapping[str, str]) -> str:
@@ -85,7 +72,7 @@ class ClamdClient:
     All methods raise UnavailableError when the daemon does not answer.
     """
 
-    def __init__(self, address: Address, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, address: ClamdAddress, *, timeout_s: float = TIMEOUT_S) -> None:
         self._address = address
         self._timeout_s = timeout_s
 
@@ -123,8 +110,16 @@ class ClamdClient:
 
     @contextmanager
     def _connected(self) -> Iterator[socket.socket]:
+        host, port = self._address
         try:
-            with self._connect() as connection:
+            if port:
+                connection = socket.create_connection((host, port), self._timeout_s)
+            else:
+                connection = socket.socket(socket.AF_UNIX)
+            with connection:
+                if not port:
+                    connection.settimeout(self._timeout_s)
+                    connection.connect(host)
                 yield connection
         except TimeoutError as error:
             raise UnavailableError(
@@ -135,20 +130,6 @@ class ClamdClient:
                 f"clamd cannot be reached at {self._address}: {error}. Start it"
                 " (`systemctl start clamav-daemon`), or say with --clamd where it is."
             ) from error
-
-    def _connect(self) -> socket.socket:
-        if isinstance(self._address, TcpAddress):
-            return socket.create_connection(
-                (self._address.host, self._address.port), self._timeout_s
-            )
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.settimeout(self._timeout_s)
-            connection.connect(self._address.path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
 
 def _streamed(connection: socket.socket, body: bytes) -> str | None:

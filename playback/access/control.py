@@ -137,23 +137,18 @@ class AccessControl:
     """Access decisions for a collection. Thread-safe if `rows` is.
 
     All methods raise TransientError when decisions or index cannot be read.
-
-    Args:
-        decisions: a decision store, whose changes are followed, or a set of take-downs.
-        rows: runs queries on the captures index.
-        now: returns the current time.
-        holds: further holds; None: payloads with a threat are held, threat lists are not used.
-        show_logins: captures made with a login may be shown.
     """
 
     def __init__(
         self,
+        # a decision store, whose changes are followed, or a set of take-downs
         decisions: DecisionStore | TakedownSet,
-        rows: Rows,
-        now: Callable[[], datetime],
+        rows: Rows,  # runs queries on the captures index
+        now: Callable[[], datetime],  # returns the current time
+        # further holds; None: payloads with a threat are held, threat lists are not used
         holds: HoldIndex | None = None,
         *,
-        show_logins: bool = False,
+        show_logins: bool = False,  # captures made with a login may be shown
     ) -> None:
         self._takedowns: Callable[[], TakedownSet]
         if isinstance(decisions, TakedownSet):
@@ -315,29 +310,23 @@ class AccessControl:
         own = takedowns.on(subject, now)
         if not capture.page_id or (own is not None and own.effect is TakedownEffect.HIDE):
             return own
-        return strictest_takedown((own, self._through_page(takedowns, capture, now)))
-
-    def _through_page(
-        self, takedowns: TakedownSet, capture: Capture, now: datetime
-    ) -> Takedown | None:
-        """Return the take-down of the capture's page if it covers the capture."""
+        # The capture's page may cover it.
         query = f"SELECT {PAGE_FACTS} FROM pages WHERE page_id = :page"  # noqa: S608 names
         rows = self._rows(query, {"page": capture.page_id})
         if not rows:
-            return None
+            return own
         page = page_facts(rows[0])
         is_artifact = url_within(capture.url) != capture.url
         if is_artifact or capture.url in (page.url, page.final_url):
-            return self.page(page)
-        if not takedowns.has(TakedownKind.CAPTURE):
-            return None
+            return strictest_takedown((own, self.page(page)))
         by_page = strictest_takedown(
             takedowns.on_capture(url, page.timestamp, now) for url in (page.url, page.final_url)
         )
         # Another page may have the same payload.
         query = "SELECT 1 AS one FROM captures WHERE digest = :digest AND page_id <> :page LIMIT 1"
         values = {"digest": capture.digest, "page": capture.page_id}
-        return None if by_page is None or self._rows(query, values) else by_page
+        is_own = by_page is not None and not self._rows(query, values)
+        return strictest_takedown((own, by_page)) if is_own else own
 
     def check_payload(self, body: bytes) -> None:
         """Raise TakenDownError when the decoded bytes, whose digest no record names, must not be sent."""

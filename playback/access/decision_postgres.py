@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from core.config.database_urls import IndexAddress
+from core.config.database_urls import IndexAddress, error_words
 from core.errors import TransientError
 from playback.access.decision_store import TABLES, Values
 from warc.index.postgres_database import PostgresDatabase, storable_values, translate_query
@@ -53,12 +53,18 @@ class PostgresDecisionStore:
             try:
                 conninfo = make_conninfo(**self._address.parameters, **_OPTIONS)
                 with closing(psycopg.connect(conninfo)) as connection:
-                    self._change(connection, changes)
+                    if not self._has_tables:
+                        self._make_tables(connection)
+                        connection.commit()  # before anything else is locked
+                        self._has_tables = True
+                    # Serialises writers, so that numbers and versions are consistent.
+                    connection.execute("SELECT n FROM decision_version FOR UPDATE")
+                    for query, values in changes:
+                        connection.execute(translate_query(query), storable_values(values))
+                    connection.execute("UPDATE decision_version SET n = n + 1")
                     connection.commit()
             except psycopg.Error as error:
-                words = " ".join(str(error).split()).rstrip(".")
-                if self._address.password:
-                    words = words.replace(self._address.password, "***")
+                words = error_words(error, self._address.password)
                 text = f"The decision was not kept at {self._address}: {words}."
                 raise TransientError(text) from None
             self._held = None
@@ -66,19 +72,6 @@ class PostgresDecisionStore:
     def close(self) -> None:
         """Close the connections."""
         self._reading.close()
-
-    def _change(
-        self, connection: psycopg.Connection[Any], changes: Iterable[tuple[str, Values]]
-    ) -> None:
-        if not self._has_tables:
-            self._make_tables(connection)
-            connection.commit()  # before anything else is locked
-            self._has_tables = True
-        # Serialises writers, so that numbers and versions are consistent.
-        connection.execute("SELECT n FROM decision_version FOR UPDATE")
-        for query, values in changes:
-            connection.execute(translate_query(query), storable_values(values))
-        connection.execute("UPDATE decision_version SET n = n + 1")
 
     def _make_tables(self, connection: psycopg.Connection[Any]) -> None:
         """Create missing tables; an existing schema is used if the role may not create one."""

@@ -129,19 +129,14 @@ class _HoldState(NamedTuple):
 
 
 class HoldIndex:
-    """Current holds. Thread-safe. Methods raise TransientError when decisions or lists are unreadable.
-
-    Args:
-        decisions: scan verdicts and threat lists; None: none.
-        lists: directory of the threat list files; None: no list is used.
-        unscanned: policy for downloads that were not scanned.
-    """
+    """Current holds. Thread-safe. Methods raise TransientError when decisions or lists are unreadable."""
 
     def __init__(
         self,
-        decisions: DecisionStore | None,
-        lists: Path | None = None,
+        decisions: DecisionStore | None,  # scan verdicts and threat lists; None: none
+        lists: Path | None = None,  # directory of the threat list files; None: no list is used
         *,
+        # policy for downloads that were not scanned
         unscanned: UnscannedPolicy = UnscannedPolicy.ALLOW,
     ) -> None:
         self._decisions = decisions

@@ -20,7 +20,7 @@ import re
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -386,29 +386,25 @@ class LiveTakedowns:
         if version == self._version:
             return self._held
         with self._lock:
-            if version != self._version:
-                self._follow(version)
+            if version == self._version:
+                return self._held
+            if version == 0:
+                # The first change creates the store, and nothing of ours removes it.
+                raise TransientError("The decision store is missing; restore it and restart.")
+            # What is read now is at least as new as the version, and is read again if newer.
+            if version < self._version or self._version == 0:
+                rows = self._store.rows("SELECT * FROM takedowns WHERE lifted_ms IS NULL", {})
+                self._held = TakedownSet(_entry(row).takedown for row in rows)
+            else:
+                query = "SELECT * FROM takedowns WHERE changed >= :since"
+                for row in self._store.rows(query, {"since": self._version}):
+                    entry = _entry(row)
+                    if entry.lifted_at is None:
+                        self._held.put(entry.takedown)
+                    else:
+                        self._held.drop(entry.takedown.number)
+            self._version = version
             return self._held
-
-    def _follow(self, version: int) -> None:
-        if version == 0:
-            # The first change creates the store, and nothing of ours removes it.
-            raise TransientError("The decision store is missing; restore it and restart.")
-        # The version was read first: what is read now is at least as new, and is read again if newer.
-        if version < self._version or self._version == 0:
-            rows = self._rows("SELECT * FROM takedowns WHERE lifted_ms IS NULL", 0)
-            self._held = TakedownSet(_entry(row).takedown for row in rows)
-        else:
-            for row in self._rows("SELECT * FROM takedowns WHERE changed >= :since", self._version):
-                entry = _entry(row)
-                if entry.lifted_at is None:
-                    self._held.put(entry.takedown)
-                else:
-                    self._held.drop(entry.takedown.number)
-        self._version = version
-
-    def _rows(self, query: str, since: int) -> Sequence[Any]:
-        return self._store.rows(query, {"since": since} if since else {})
 
 
 def _entry(row: Any) -> TakedownEntry:

@@ -50,18 +50,13 @@ class PartialPayload:
 
 
 class CaptureArchive:
-    """Read access to the WARCs of one collection.
-
-    Args:
-        layout: the collection.
-        permits: access control; None: everything may be read.
-        twins: finds other records for a revisit whose original is missing or damaged.
-    """
+    """Read access to the WARCs of one collection."""
 
     def __init__(
         self,
         layout: Layout,
-        permits: AccessControl | None = None,
+        permits: AccessControl | None = None,  # access control; None: everything may be read
+        # finds other records for a revisit whose original is missing or damaged
         twins: FindTwins = lambda _digest: (),
     ) -> None:
         self._folder = str(layout.archive)

@@ -6,7 +6,7 @@ captures of the exact URL.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +20,7 @@ from core.timestamps import (
     unix_milliseconds,
 )
 from core.url_keys import replay_key
-from playback.access.control import AccessControl, TakenDownError
+from playback.access.control import PAGE_FACTS, AccessControl, PageFacts, TakenDownError, page_facts
 from playback.access.takedowns import url_within
 from warc.index.database import IndexDatabase, key_values
 from warc.index.page_choice import OFFERED, WITHHELD, BestPageQuery, best_pages
@@ -58,7 +58,7 @@ _OF_DIGEST = (
     f" (SELECT {CAPTURE_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
     " WHERE record_type = 'response' LIMIT 4"
 )
-_PAGE_COLUMNS = "page_id, url, timestamp, captured_ms, final_url, page_class, device, login"
+_PAGE_COLUMNS = f"{PAGE_FACTS}, captured_ms, device"
 
 
 Beyond = Callable[[str, int, int], list[dict[str, Any]]]
@@ -69,38 +69,22 @@ def call_inline(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any
     return function(*arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPage:
-    """A page that may be shown."""
-
-    page_id: str
-    url: str
-    timestamp: str
-    final_url: str
-    page_class: str = ""
-    login: str = ""
-
-
 class CaptureLookup:
     """Look-ups in a captures index; a collection without an index counts as empty.
 
     Taken-down captures are not found; a look-up that finds nothing else raises TakenDownError
     (`playback.access.control`). All methods raise TransientError when the index cannot be read.
-
-    Args:
-        database: the index, owned by the caller.
-        beyond: finds captures in another index (`warc.index.outback`): of a URL, near a moment in
-            milliseconds, at most so many. They belong to the page with their URL and moment.
-        permits: access control; None: everything may be found.
-        call: calls a function with arguments, e.g. in another thread.
     """
 
     def __init__(
         self,
-        database: IndexDatabase,
+        database: IndexDatabase,  # the index, owned by the caller
         *,
-        permits: AccessControl | None = None,
+        permits: AccessControl | None = None,  # access control; None: everything may be found
+        # calls a function with arguments, e.g. in another thread
         call: Callable[..., Any] = call_inline,
+        # finds captures in another index (`warc.index.outback`): of a URL, near a moment in
+        # milliseconds, at most so many. They belong to the page with their URL and moment
         beyond: Beyond | None = None,
     ) -> None:
         self._database = database
@@ -179,7 +163,7 @@ class CaptureLookup:
         takedown = self._permits.capture(capture)
         return None if takedown is None else TakenDownError(takedown)
 
-    def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> FoundPage | None:
+    def page(self, url: str, at: datetime, *, on_purpose: bool = False) -> PageFacts | None:
         """Return the page of `url` to show for the moment `at`: neither failed nor skipped.
 
         The capture whose timestamp `at` names is shown whatever its class; for any other moment the
@@ -207,7 +191,7 @@ class CaptureLookup:
             raise blocked
         return None
 
-    def page_by_id(self, page_id: str) -> FoundPage | None:
+    def page_by_id(self, page_id: str) -> PageFacts | None:
         """Return the page of that identifier if it is offered to readers; TakenDownError when taken down."""
         for row in self.rows(
             f"SELECT {_PAGE_COLUMNS} FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
@@ -220,8 +204,8 @@ class CaptureLookup:
             return page
         return None
 
-    def _judged(self, row: Any) -> tuple[FoundPage, TakenDownError | None]:
-        page = FoundPage(*(row[name] for name in FoundPage.__slots__))
+    def _judged(self, row: Any) -> tuple[PageFacts, TakenDownError | None]:
+        page = page_facts(row)
         takedown = None if self._permits is None else self._permits.page(page)
         return page, None if takedown is None else TakenDownError(takedown)
 
@@ -264,7 +248,7 @@ class CaptureLookup:
             return row["standing"] if row["shown"] else None
         return 0
 
-    def artifact(self, page: FoundPage, kind: ArtifactKind) -> Capture | None:
+    def artifact(self, page: PageFacts, kind: ArtifactKind) -> Capture | None:
         """Return the page's artifact of that kind, under either of the page's URLs."""
         prefix = artifact_uri(kind, "")
         for row in self.rows(

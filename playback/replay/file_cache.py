@@ -37,24 +37,16 @@ class CacheUsage:
 
 
 class FileCache:
-    """Values in files below `folder`, which is created on first use.
-
-    Args:
-        folder: the cache folder.
-        limit: total size in bytes.
-        wait: sleeps for that many seconds.
-        later: calls a function with arguments in the background.
-        now: returns the Unix time in seconds.
-    """
+    """Values in files below `folder`, which is created on first use."""
 
     def __init__(
         self,
         folder: Path,
         *,
-        limit: int,
-        wait: Callable[[float], object],
-        later: Callable[..., object],
-        now: Callable[[], float],
+        limit: int,  # total size in bytes
+        wait: Callable[[float], object],  # sleeps for that many seconds
+        later: Callable[..., object],  # calls a function with arguments in the background
+        now: Callable[[], float],  # returns the Unix time in seconds
     ) -> None:
         self._folder = folder
         self._limit = limit

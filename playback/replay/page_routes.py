@@ -12,10 +12,10 @@ from urllib.parse import urljoin
 from core.captures import ArtifactKind, Capture
 from core.errors import BodyTooLargeError, PermanentError
 from core.timestamps import timestamp14
+from playback.access.control import PageFacts
 from playback.access.levels import Level
 from playback.access.threat_lists import ListEffect, ListHit
 from playback.media_types import HTML_TYPES, IMAGE_TYPES, PDF, READ_TYPES, TEXT_TYPES
-from playback.replay.capture_lookup import FoundPage
 from playback.replay.replay_context import ReplayContext, decode_text, first_playable, limit_level
 from playback.replay.resource_routes import download_type, offer_download
 from playback.replay.responses import HTML, NEVER, ReplayResponse, Request, missing, redirect
@@ -128,7 +128,7 @@ class PageRoutes:
             return self._shown(request, page)
         return threat_warning(self._context, request, url) or self._source(request, None)
 
-    def _page_of(self, request: Request) -> FoundPage | ReplayResponse | None:
+    def _page_of(self, request: Request) -> PageFacts | ReplayResponse | None:
         """Return the page nearest to the moment, or a redirect to it or a warning."""
         page = self._context.index.page(request.memento.url, request.at)
         if page is None:
@@ -138,7 +138,7 @@ class PageRoutes:
             return redirect(true)
         return threat_warning(self._context, request, page.url, page.final_url) or page
 
-    def _shown(self, request: Request, page: FoundPage) -> ReplayResponse:
+    def _shown(self, request: Request, page: PageFacts) -> ReplayResponse:
         self._context.permits.check_copy(page.page_id)
         found = limit_level(self._context, request, page.url, page.final_url)
         if isinstance(found, ReplayResponse):
@@ -162,7 +162,7 @@ class PageRoutes:
             )
         return self._source(request, page)
 
-    def _source(self, request: Request, page: FoundPage | None) -> ReplayResponse:
+    def _source(self, request: Request, page: PageFacts | None) -> ReplayResponse:
         """Make the copy from the page's own response, when no DOM was stored."""
         url = page.final_url if page is not None else request.memento.url
         of_page = page.page_id if page is not None else None

@@ -102,7 +102,7 @@ def declarations_both(text: str) -> list[str]:
 
 def raster_svg(data: str, options: dict[str, Any]) -> str:
     try:
-        drawn = svg_image.raster_svg(base64.b64decode(data), svg_image.DrawingOptions(**options))
+        drawn = svg_image.raster_svg(base64.b64decode(data), **options)
     except PermanentError:
         return ""
     return base64.b64encode(drawn).decode()

@@ -22,13 +22,12 @@ from wsgiref.types import WSGIApplication
 from core.captures import Capture
 from core.errors import BodyTooLargeError, PermanentError, TransientError
 from core.timestamps import parse_timestamp14
-from playback.access.control import TakenDownError
+from playback.access.control import PageFacts, TakenDownError
 from playback.access.holds import PayloadHold
 from playback.access.levels import Level
 from playback.full_origins import FULL_SECRET, FullOrigins
 from playback.media_types import charset_of
 from playback.replay.archive import Payload
-from playback.replay.capture_lookup import FoundPage
 from playback.replay.full.full_gate import (
     FullAnswer,
     FullGate,
@@ -129,7 +128,7 @@ _ABSENT = plain_answer(404, "Not captured.\n")
 class _PartRequest:
     """Request for a part, with the page it belongs to."""
 
-    page: FoundPage
+    page: PageFacts
     at: datetime
     origin: str
     modifier: str
@@ -239,7 +238,7 @@ class FullCopyServer:
             return _ABSENT  # the page itself could else be framed anywhere, without the banner
         return replace(self._shown(asked, found), nested=asked.is_nested)
 
-    def _page_of(self, host: str) -> FoundPage:
+    def _page_of(self, host: str) -> PageFacts:
         """Return the page that the host identifies, after a check that it may be shown."""
         named = self._origins.page_of(host)
         if named is None:
@@ -258,7 +257,7 @@ class FullCopyServer:
             raise _FullCopyRefusedError(plain_answer(403, text))
         return page
 
-    def _asked(self, request: FullRequest, page: FoundPage) -> _PartRequest:
+    def _asked(self, request: FullRequest, page: PageFacts) -> _PartRequest:
         origin = self._origins.scheme + request.host
         match = _TARGET.fullmatch(request.target)
         if match is None:
@@ -291,7 +290,11 @@ class FullCopyServer:
         payload = self._context.archive.load(capture, limit=self._context.limits.full_bytes)
         status = capture.status or 200
         if 300 <= status < 400:
-            return _redirect(asked, capture, payload)
+            # An archived redirect stays within the capture (P-14).
+            target = urljoin(capture.url, payload.location)
+            if not payload.location or not is_web_url(target):
+                return _ABSENT
+            return _to(asked.page.timestamp, asked.modifier, target)
         use = _PARTS.get(asked.request.destination, asked.modifier)
         media_type = media_type_of(payload, use if use == "js_" else asked.modifier)
         if media_type in ACTIVE_TYPES and not asked.request.destination:
@@ -348,20 +351,13 @@ def _is_page_itself(asked: _PartRequest) -> bool:
     return asked.url in {urldefrag(page.url).url, urldefrag(page.final_url).url}
 
 
-def _at_home(request: FullRequest, page: FoundPage) -> FullAnswer:
+def _at_home(request: FullRequest, page: PageFacts) -> FullAnswer:
     """Redirect an address that was not rewritten, e.g. ``/logo.png``, to the page's own site."""
     if not request.target.startswith("/") or request.target.startswith(("//", "/.weboid")):
         return _ABSENT
     site = urlsplit(page.final_url)
     modifier = _BY_DESTINATION.get(request.destination, "oe_")
     return _to(page.timestamp, modifier, f"{site.scheme}://{site.netloc}{request.target}")
-
-
-def _redirect(asked: _PartRequest, capture: Capture, payload: Payload) -> FullAnswer:
-    target = urljoin(capture.url, payload.location)
-    if not payload.location or not is_web_url(target):
-        return _ABSENT
-    return _to(asked.page.timestamp, asked.modifier, target)
 
 
 def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:

@@ -185,16 +185,17 @@ def write_font_face(rule: Any, rewriter: ReplayUrlRewriter) -> str:
         if node.type != "declaration" or node.important:
             continue
         name = node.lower_name
-        value = _sources(node.value, rewriter) if name == "src" else _descriptor(name, node.value)
+        value = ""
+        if name == "src":
+            value = _sources(node.value, rewriter)
+        elif name in _DESCRIPTORS and all(
+            each.type in _PLAIN_TOKENS or each == "," for each in node.value
+        ):
+            value = serialise(node.value).strip()
         if value:
             said.append(f"{name}:{value};")
             names.add(name)
     return f"@font-face{{{''.join(said)}}}" if names >= {"src", "font-family"} else ""
-
-
-def _descriptor(name: str, tokens: list[Any]) -> str:
-    plain = all(each.type in _PLAIN_TOKENS or each == "," for each in tokens)
-    return serialise(tokens).strip() if name in _DESCRIPTORS and plain else ""
 
 
 def _sources(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
@@ -212,7 +213,11 @@ def _source(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
     """Return one source; empty when its address or format is not allowed."""
     if not tokens or tokens[0].type == "string":
         return ""
-    target = _address(url_of(tokens[0]) or "", rewriter)
+    url = url_of(tokens[0]) or ""
+    if url.lstrip()[:5].lower() != "data:":
+        target = rewriter.font(url)
+    else:
+        target = _within(url.strip()) if len(url) <= _LONGEST_DATA_URL else None
     if target is None:
         return ""
     hints = [_hint(each) for each in tokens[1:]]
@@ -237,12 +242,6 @@ def _hint(token: Any) -> str | None:
         return None
     text = ",".join(f'"{each}"' if token.lower_name == "format" else each for each in words)
     return f"{token.lower_name}({text})"
-
-
-def _address(value: str, rewriter: ReplayUrlRewriter) -> str | None:
-    if value.lstrip()[:5].lower() != "data:":
-        return rewriter.font(value)
-    return _within(value.strip()) if len(value) <= _LONGEST_DATA_URL else None
 
 
 def _within(value: str) -> str | None:

@@ -13,7 +13,6 @@ from core.errors import PermanentError
 from playback.replay.sanitizer.svg_image import (
     NAMESPACE,
     URL,
-    DrawingOptions,
     data_url,
     draw,
     natural_size,
@@ -107,18 +106,20 @@ class InlineDrawings:
         for each in told:
             own = dict(_DECLARATION.findall(each.attrib.pop(_LOOK)))
             _dress(each, own, _PAINT | _OWN)
-        if told:
-            _humble_sheets(root)
+        for each in root.iter(f"{{{NAMESPACE}}}style") if told else ():
+            each.text = _IMPORTANT.sub("", each.text or "")  # so that stored looks win
         if look:  # the rest of its style holds for the image
             root.attrib.pop("style", None)
         _dress(root, look, _PAINT)
-        size = _size(look) or natural_size(root)
+        width = _PIXELS.fullmatch(look.get("width", ""))
+        height = _PIXELS.fullmatch(look.get("height", ""))
+        size = (float(width[1]), float(height[1])) if width and height else natural_size(root)
         area = size[0] * size[1]
         self._pixels += int(area)
         if area < 1 or self._pixels > _MOST_PIXELS:
             return ""
         scale = 2.0 if area <= _SHARP_PIXELS else 1.0
-        return data_url(draw(root, DrawingOptions(scale, size, look.get("color", ""))))
+        return data_url(draw(root, scale, size, look.get("color", "")))
 
     def _borrow(self, root: Element) -> None:
         own = {each.get("id") for each in root.iter()}
@@ -216,18 +217,6 @@ def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> Non
             kept[_NAMES.get(name, name)] = value
     if kept:
         element.set("style", ";".join(f"{name}:{value}" for name, value in kept.items()))
-
-
-def _humble_sheets(root: Element) -> None:
-    """Remove ``!important`` from the drawing's sheets, so that stored looks win."""
-    for each in root.iter(f"{{{NAMESPACE}}}style"):
-        each.text = _IMPORTANT.sub("", each.text or "")
-
-
-def _size(look: dict[str, str]) -> tuple[float, float] | None:
-    width = _PIXELS.fullmatch(look.get("width", ""))
-    height = _PIXELS.fullmatch(look.get("height", ""))
-    return (float(width[1]), float(height[1])) if width and height else None
 
 
 def _image_attributes(

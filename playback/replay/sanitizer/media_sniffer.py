@@ -12,7 +12,7 @@ outside of the file, or with too large an unpacked size (P-21).
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import pairwise
 from types import MappingProxyType
@@ -38,16 +38,13 @@ def image_type(data: bytes) -> str | None:
         (data[4:8] == b"ftyp" and _has_avif_brand(data), "image/avif", _avif),
     ):
         if matches:
-            return media_type if _is_bearable(data, measure) else None
+            try:
+                width, height, total = measure(data)
+            except (struct.error, IndexError):
+                return None  # cut short before its size
+            is_bearable = 0 < width * height <= _MOST_PIXELS and total <= _MOST_FRAME_PIXELS
+            return media_type if is_bearable else None
     return None
-
-
-def _is_bearable(data: bytes, measure: Callable[[bytes], _Extent]) -> bool:
-    try:
-        width, height, total = measure(data)
-    except (struct.error, IndexError):
-        return False  # cut short before its size
-    return 0 < width * height <= _MOST_PIXELS and total <= _MOST_FRAME_PIXELS
 
 
 def _png(data: bytes) -> _Extent:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import PermanentError
 from playback.replay.sanitizer.media_sniffer import RasterKind, image_type, raster_kind
-from playback.replay.sanitizer.svg_image import DrawingOptions, raster_svg
+from playback.replay.sanitizer.svg_image import raster_svg
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -29,7 +29,7 @@ def raster(data: bytes, scale: float = 1.0) -> bytes:
     """Return the picture as PNG, an SVG with `scale` pixels per CSS pixel; else raise PermanentError."""
     kind = raster_kind(data)
     if kind is RasterKind.SVG:
-        return raster_svg(data, DrawingOptions(scale=scale))
+        return raster_svg(data, scale)
     if kind is None:
         raise PermanentError("This is no picture.")
     with _picture(data, (kind.value,), _MOST_RASTER_PIXELS) as image:
@@ -39,7 +39,7 @@ def raster(data: bytes, scale: float = 1.0) -> bytes:
 def mask(data: bytes) -> bytes:
     """Return the shape of a small picture as black PNG with its opacity; else raise PermanentError."""
     if raster_kind(data) is RasterKind.SVG:
-        data = raster_svg(data, DrawingOptions())
+        data = raster_svg(data)
     if image_type(data) is None:
         raise PermanentError("This is no picture.")
     from PIL import Image

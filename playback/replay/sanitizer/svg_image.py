@@ -9,7 +9,6 @@ import re
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -58,44 +57,38 @@ _TYPEFACES = {
 _COLOUR = re.compile(r"[A-Za-z0-9#(),.%/ -]{1,60}")
 
 
-@dataclass(frozen=True, slots=True)
-class DrawingOptions:
-    """Options of drawing an SVG."""
-
-    scale: float = 1.0  # pixels per CSS pixel
-    size: tuple[float, float] | None = None  # its box in CSS pixels; None: its own size
-    colour: str = ""  # CSS value of ``currentColor``; empty: black
-
-
-def raster_svg(data: bytes, drawing: DrawingOptions | None = None) -> bytes:
-    """Return the document as a PNG image."""
+def raster_svg(data: bytes, scale: float = 1.0, colour: str = "") -> bytes:
+    """Return the document as a PNG image, with `scale` pixels per CSS pixel."""
     if data.startswith(b"\x1f\x8b"):
-        decoder = zlib.decompressobj(31)
         try:
-            inflated = decoder.decompress(data, _LONGEST)
+            data = zlib.decompressobj(31).decompress(data, _LONGEST)
         except zlib.error as error:
             raise PermanentError("A compressed drawing that is damaged.") from error
-        data = inflated
-    return draw(parse_svg(decode_xml(data)), drawing or DrawingOptions())
+    return draw(parse_svg(decode_xml(data)), scale, colour=colour)
 
 
-def draw(root: ElementTree.Element, drawing: DrawingOptions) -> bytes:
+def draw(
+    root: ElementTree.Element,
+    scale: float,
+    size: tuple[float, float] | None = None,  # its box in CSS pixels; None: its own size
+    colour: str = "",  # CSS value of ``currentColor``; empty: black
+) -> bytes:
     """Return the parsed document as a PNG image; reduces the tree in place."""
     _cut_down(root, 0)
     if _weight(root) > _MOST_SHAPES:
         raise PermanentError("A drawing of more shapes than can be drawn.")
-    width, height = drawing.size or natural_size(root)
+    width, height = size or natural_size(root)
     if "viewBox" not in root.attrib:  # then its box cuts it, and does not scale it (SVG 2, 8.2)
         root.set("viewBox", f"0 0 {width:g} {height:g}")
     # The scale at which it is drawn: less when the picture would be too large.
     area = max(width, 1) * max(height, 1)
     if area > _MOST_PIXELS or max(width, height) > 16_384:
         raise PermanentError("A drawing that is too large.")
-    scale = drawing.scale if area * drawing.scale * drawing.scale <= _SHARP_PIXELS else 1.0
+    scale = scale if area * scale * scale <= _SHARP_PIXELS else 1.0
     root.set("width", f"{max(1.0, width * scale):.3f}")
     root.set("height", f"{max(1.0, height * scale):.3f}")
-    if drawing.colour and _COLOUR.fullmatch(drawing.colour):
-        root.set("color", drawing.colour)
+    if colour and _COLOUR.fullmatch(colour):
+        root.set("color", colour)
     written = ElementTree.tostring(root, encoding="unicode")
     try:
         made: bytes = resvg_py.svg_to_bytes(svg_string=written, **_typefaces())
@@ -276,6 +269,6 @@ def _drawn(value: str) -> str | None:
         data = unquote_to_bytes(content)
         if said.lower().rstrip().endswith(";base64"):
             data = b64decode(data)
-        return data_url(raster_svg(data, DrawingOptions()))
+        return data_url(raster_svg(data))
     except (PermanentError, Base64Error, ValueError):
         return None

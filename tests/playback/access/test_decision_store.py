@@ -193,7 +193,7 @@ def test_a_store_that_went_away_shows_nothing(tmp_path: Path) -> None:
     book.add_takedowns(store, [takedown()])
     live.now()
     layout.decisions_db.rename(tmp_path / "away")
-    with pytest.raises(TransientError, match="gone"):
+    with pytest.raises(TransientError, match="missing"):
         live.now()
     (tmp_path / "away").rename(layout.decisions_db)
     assert len(live.now()) == 1

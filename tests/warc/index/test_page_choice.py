@@ -16,7 +16,8 @@ from core.page_classes import PageClass
 from core.page_manifest import DeviceType, VisitOutcome
 from core.timestamps import timestamp14, unix_milliseconds
 from core.url_keys import replay_key
-from playback.replay.capture_lookup import CaptureLookup, FoundPage
+from playback.access.control import PageFacts
+from playback.replay.capture_lookup import CaptureLookup
 from playback.web.page_store import PageStore
 from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW
@@ -202,7 +203,7 @@ def test_the_front_finds_what_sorting_all_would_give(
 def questions(index: CaptureLookup, database: Counted) -> dict[str, Callable[[], object]]:
     """What replay asks for a page and its parts."""
     later = NOW + timedelta(seconds=77)
-    page = FoundPage("00000005", URL, "", URL)
+    page = PageFacts("00000005", URL, "", URL, "")
     return {
         "exact page": lambda: index.page(URL, NOW),
         "nearest page": lambda: index.page(URL, later + timedelta(milliseconds=3)),
