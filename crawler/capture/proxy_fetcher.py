@@ -11,7 +11,7 @@ import uuid
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urljoin
@@ -69,21 +69,17 @@ class FileFetcher(Protocol):
         """See `ProxyFetcher.get`."""
 
 
+@dataclass(eq=False, repr=False)
 class ProxyFetcher:
     """Fetcher of small files, one per run; fetches may run concurrently."""
 
-    def __init__(
-        self, visits: Visits, *, ca: Path, agent: Callable[[], Awaitable[str]] | str
-    ) -> None:
-        """Use `visits` of `proxy_visits`, and the PEM file of the proxy's authority (made by the proxy)."""
-        self._visits = visits
-        self._ca = ca
-        self._agent = agent
-        self._context: ssl.SSLContext | None = None
+    visits: Visits  # of `proxy_visits`
+    _: KW_ONLY
+    ca: Path  # PEM of the proxy's authority, which the proxy makes
+    agent: Callable[[], Awaitable[str]] | str
+    _context: ssl.SSLContext | None = field(default=None, init=False)
 
-    async def get(
-        self, url: str, *, limit_bytes: int, timeout_s: float, redirects: int = REDIRECTS
-    ) -> FetchedFile:
+    async def get(self, url: str, *, limit_bytes: int, timeout_s: float) -> FetchedFile:
         """Fetch an http(s) fetch key with GET and follow its redirects, to other hosts too.
 
         `limit_bytes` holds for the body, encoded and decoded; `timeout_s` for the whole fetch.
@@ -92,28 +88,20 @@ class ProxyFetcher:
             ProxyUnavailableError: the proxy cannot be reached.
             DiskFullError, LimitReachedError: the proxy may write or receive no more.
         """
-        async with self._visits(str(uuid.uuid4())) as kept:
-            fetched = await self.within(
-                kept, url, limit_bytes=limit_bytes, timeout_s=timeout_s, redirects=redirects
-            )
+        async with self.visits(str(uuid.uuid4())) as kept:
+            fetched = await self.within(kept, url, limit_bytes=limit_bytes, timeout_s=timeout_s)
             await kept.seal(grace_s=SEAL_GRACE_S)
             return fetched
 
     async def within(
-        self,
-        kept: ProxyVisit,
-        url: str,
-        *,
-        limit_bytes: int,
-        timeout_s: float,
-        redirects: int = REDIRECTS,
+        self, kept: ProxyVisit, url: str, *, limit_bytes: int, timeout_s: float
     ) -> FetchedFile:
         """Fetch as `get` does, within an open visit that the caller seals."""
-        agent = self._agent if isinstance(self._agent, str) else await self._agent()
+        agent = self.agent if isinstance(self.agent, str) else await self.agent()
         run = _FetchAttempt(url, limit_bytes, agent)
         try:
             async with asyncio.timeout(timeout_s), self._through(kept) as proxy:
-                await run.follow(proxy, redirects)
+                await run.follow(proxy)
         except TimeoutError:
             run.broke_off("timeout")
         except _BROKEN as error:
@@ -125,7 +113,7 @@ class ProxyFetcher:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             # The proxy answers for the host that CONNECT named: that it is our proxy is what counts.
             context.check_hostname = False
-            context.load_verify_locations(cafile=str(self._ca))
+            context.load_verify_locations(cafile=str(self.ca))
             self._context = context
         given = kept.credentials
         host = f"[{given.host}]" if ":" in given.host else given.host
@@ -136,27 +124,27 @@ class ProxyFetcher:
         )
 
 
+@dataclass(eq=False, repr=False)
 class _FetchAttempt:
     """State of one fetch."""
 
-    def __init__(self, url: str, limit_bytes: int, agent: str) -> None:
-        self._url = url
-        self._agent = agent
-        self._limit_bytes = limit_bytes
-        self._status = 0
-        self._headers: dict[str, str] = {}
-        self._body = bytearray()
-        self._truncated = False
-        self._error = ""
+    url: str
+    limit_bytes: int
+    agent: str
+    _status: int = field(default=0, init=False)
+    _headers: dict[str, str] = field(default_factory=dict, init=False)
+    _body: bytearray = field(default_factory=bytearray, init=False)
+    _truncated: bool = field(default=False, init=False)
+    _error: str = field(default="", init=False)
 
-    async def follow(self, proxy: httpcore.AsyncConnectionPool, redirects: int) -> None:
+    async def follow(self, proxy: httpcore.AsyncConnectionPool) -> None:
         """Send the request and follow redirects."""
-        for left in range(redirects, -1, -1):
+        for left in range(REDIRECTS, -1, -1):
             location = await self._ask(proxy)
             if location is None:
                 return
             try:
-                target = urljoin(self._url, location)
+                target = urljoin(self.url, location)
                 is_web = target.lower().startswith(("http://", "https://"))
                 key = fetch_key(target, allow_single_label=True) if is_web else ""
             except (BadUrlError, ValueError):
@@ -164,15 +152,15 @@ class _FetchAttempt:
             if not key:
                 self._error = f"redirects: to {location[:200]!r}, which is no URL"
                 return
-            self._url = key
+            self.url = key
             if left == 0:
-                self._error = f"redirects: more than {redirects}"
+                self._error = f"redirects: more than {REDIRECTS}"
 
     async def _ask(self, proxy: httpcore.AsyncConnectionPool) -> str | None:
         """Send one request; return the redirect's target, None without a redirect."""
         self._status, self._headers = 0, {}
         self._body.clear()
-        response = await proxy.handle_async_request(_request(self._url, self._agent))
+        response = await proxy.handle_async_request(_request(self.url, self.agent))
         try:
             headers: dict[str, str] = {}
             for raw_name, raw_value in response.headers:
@@ -203,7 +191,7 @@ class _FetchAttempt:
             except zlib.error as error:
                 self._error, self._truncated = f"encoding: {error}", True
                 return
-            if not whole or raw > self._limit_bytes:
+            if not whole or raw > self.limit_bytes:
                 self._truncated = True
                 return
         if inflate is not None and raw and not inflate.eof:
@@ -211,7 +199,7 @@ class _FetchAttempt:
 
     def _take(self, piece: bytes) -> bool:
         """Append a piece of the body; return False when the limit cut it."""
-        room = self._limit_bytes - len(self._body)
+        room = self.limit_bytes - len(self._body)
         self._body += piece[:room]
         return len(piece) <= room
 
@@ -235,7 +223,7 @@ class _FetchAttempt:
             status=self._status,
             headers=self._headers,
             body=bytes(self._body),
-            final_url=self._url,
+            final_url=self.url,
             truncated=self._truncated,
             error=self._error,
         )

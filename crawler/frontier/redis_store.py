@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,20 +27,18 @@ CLOCK_STEP = timedelta(seconds=1)
 _SAMPLES = 3
 
 
+@dataclass(eq=False, repr=False)
 class ServerClock:
     """Offset of the server's clock, never older than a minute, nor from before our clock was set.
 
     Without `server_now` our own time counts.
     """
 
-    def __init__(
-        self, server_now: Callable[[], datetime] | None, monotonic: Callable[[], float]
-    ) -> None:
-        self._server_now = server_now
-        self._monotonic = monotonic
-        self._seen: tuple[datetime, float] | None = None
-        self._checked = 0.0
-        self._offset = timedelta(0)
+    server_now: Callable[[], datetime] | None
+    monotonic: Callable[[], float]
+    _seen: tuple[datetime, float] | None = field(default=None, init=False)
+    _checked: float = field(default=0.0, init=False)
+    _offset: timedelta = field(default=timedelta(0), init=False)
 
     @property
     def last(self) -> timedelta:
@@ -48,11 +47,11 @@ class ServerClock:
 
     def offset(self, now: datetime) -> timedelta:
         """Return the difference to add to our moments; `now` is the present one."""
-        if self._server_now is None:
+        if self.server_now is None:
             return self._offset
-        tick = self._monotonic()
+        tick = self.monotonic()
         if self._is_due(now, tick):
-            self._offset = self._measured(now, tick, self._server_now)
+            self._offset = self._measured(now, tick, self.server_now)
             self._checked = tick
         self._seen = now, tick
         return self._offset
@@ -69,9 +68,9 @@ class ServerClock:
         """Measure the offset several times; the quickest answer counts, at its half-way moment."""
         quickest, offset = float("inf"), timedelta(0)
         for _ in range(_SAMPLES):
-            asked = self._monotonic()
+            asked = self.monotonic()
             said = server_now()
-            answered = self._monotonic()
+            answered = self.monotonic()
             if answered - asked < quickest:
                 quickest = answered - asked
                 offset = said - (now + timedelta(seconds=(asked + answered) / 2 - tick))

@@ -12,7 +12,7 @@ but more specific blacklist entries, and addresses outside the public web.
 import asyncio
 import ipaddress
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -112,24 +112,17 @@ class PolicySubject:
     egress: EgressSettings  # the proxy's egress settings
 
 
+@dataclass(eq=False, repr=False)
 class PolicyEvaluator:
     """Evaluator of all policy rules. One for all workers of a process."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        book: PolicyEntryCache,
-        lists: BlocklistCache,
-        robots: OriginRobots,
-        *,
-        ask: Ask,
-    ) -> None:
-        self._frontier = frontier
-        self._ask = ask
-        self._egress: AddressCheck | None = None
-        self.book = book
-        self.lists = lists
-        self.robots = robots
+    frontier: Frontier
+    book: PolicyEntryCache
+    lists: BlocklistCache
+    robots: OriginRobots
+    _: KW_ONLY
+    ask: Ask
+    _egress: AddressCheck | None = field(default=None, init=False)
 
     async def opinions(
         self, subject: PolicySubject, *, now: datetime
@@ -209,7 +202,7 @@ class PolicyEvaluator:
 
     async def _failed(self, subject: PolicySubject, *, now: datetime) -> PolicyOpinion:
         key = identity_key(subject.url)
-        note = await self._ask(lambda: self._frontier.note(FAILED_LINK_NOTE, key, now=now))
+        note = await self.ask(lambda: self.frontier.note(FAILED_LINK_NOTE, key, now=now))
         if note is None:
             return _neutral_opinion("failed links", "it is not known to have failed")
         text = f"failed link: {note}"

@@ -20,7 +20,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -197,41 +197,29 @@ AVOID_S = 2.0  # a proxy that was not there is left alone for so long, doubled e
 AVOID_LIMIT_S = 60.0  # … and at most so long
 
 
+@dataclass(eq=False, repr=False)
 class RemoteProxyPool:
     """`crawler.pools.proxy_pool.ProxyPool` that polls for announced proxies between `start` and `stop`."""
 
-    def __init__(  # noqa: PLR0913 dependencies
-        self,
-        frontier: Frontier,
-        secret: ClusterSecret,
-        clock: Clock,
-        *,
-        stopping: asyncio.Event,
-        dice: Random,
-        authority: Path,
-        report: Callable[[WaitStarted | WaitEnded], None],
-    ) -> None:
-        """Store the dependencies; nothing is polled yet.
-
-        Once `stopping` is set, waiting for a proxy ends. The certificate of the proxies' authority is written
-        to `authority`; `report` is called when there is no proxy, and when there is one again.
-        """
-        self._frontier = frontier
-        self._secret = secret
-        self._clock = clock
-        self._stopping = stopping
-        self._dice = dice
-        self._authority = authority
-        self._report = report
-        self._found: dict[str, AnnouncedProxy] = {}
-        self._ignored: set[str] = set()
-        self._hosts: dict[str, str] = {}
-        self._visits: Counter[str] = Counter()
-        self._before: dict[str, int] = {}  # our own visits when a note was read
-        self._shunned: dict[str, tuple[float, int]] = {}  # until when, how often in a row
-        self._changed = asyncio.Event()
-        self._missing_since: float | None = None
-        self._looking: asyncio.Task[None] | None = None
+    frontier: Frontier
+    secret: ClusterSecret
+    clock: Clock
+    _: KW_ONLY
+    stopping: asyncio.Event  # once set, waiting for a proxy ends
+    dice: Random
+    authority: Path  # where the certificate of the proxies' authority is written
+    report: Callable[[WaitStarted | WaitEnded], None]
+    _found: dict[str, AnnouncedProxy] = field(default_factory=dict, init=False)
+    _ignored: set[str] = field(default_factory=set, init=False)
+    _hosts: dict[str, str] = field(default_factory=dict, init=False)
+    _visits: Counter[str] = field(default_factory=Counter, init=False)
+    # Our own visits when a note was read.
+    _before: dict[str, int] = field(default_factory=dict, init=False)
+    # Until when, and how often in a row.
+    _shunned: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _missing_since: float | None = field(default=None, init=False)
+    _looking: asyncio.Task[None] | None = field(default=None, init=False)
 
     @property
     def lent(self) -> int:
@@ -265,11 +253,11 @@ class RemoteProxyPool:
         name = chosen.name
         self._visits[name] += 1
         try:
-            yield ProxyClient(chosen.control, self._secret)
+            yield ProxyClient(chosen.control, self.secret)
         except ProxyUnavailableError as error:
             _, times = self._shunned.get(name, (0.0, 0))
             pause_s = min(AVOID_S * 2**times, AVOID_LIMIT_S)
-            self._shunned[name] = self._clock.monotonic() + pause_s, times + 1
+            self._shunned[name] = self.clock.monotonic() + pause_s, times + 1
             log.warning("proxy.lost name=%s reason=%s", name, error)
             raise
         else:
@@ -279,7 +267,7 @@ class RemoteProxyPool:
 
     async def _choose(self) -> AnnouncedProxy:
         while True:
-            now = self._clock.monotonic()
+            now = self.clock.monotonic()
             able = [
                 each
                 for name, each in self._found.items()
@@ -288,11 +276,11 @@ class RemoteProxyPool:
             self._tell(able=bool(able))
             if able:
                 least = min(map(self._load, able))
-                return self._dice.choice([each for each in able if self._load(each) == least])
-            if self._stopping.is_set():
+                return self.dice.choice([each for each in able if self._load(each) == least])
+            if self.stopping.is_set():
                 raise ProxyUnavailableError("No proxy is there, and the worker is to stop.")
             # Return when something may have changed.
-            await wait_for_any(self._changed, self._stopping, timeout_s=PROXIES_POLL_S)
+            await wait_for_any(self._changed, self.stopping, timeout_s=PROXIES_POLL_S)
 
     def _load(self, proxy: AnnouncedProxy) -> int:
         """Return its visits: those of its note, and ours that began or ended since."""
@@ -302,20 +290,20 @@ class RemoteProxyPool:
     def _tell(self, *, able: bool) -> None:
         if able:
             if self._missing_since is not None:
-                away_s = self._clock.monotonic() - self._missing_since
+                away_s = self.clock.monotonic() - self._missing_since
                 self._missing_since = None
-                self._report(WaitEnded("proxy", away_s))
+                self.report(WaitEnded("proxy", away_s))
             return
         if self._missing_since is not None:
             return
-        self._missing_since = self._clock.monotonic()
+        self._missing_since = self.clock.monotonic()
         if not self._found:
             text = "No proxy has announced itself: start one with `weboid proxy`."
         elif any(each.has_room for each in self._found.values()):
             text = "No proxy can be reached; the last error is in the log."
         else:
             text = "Every proxy is out of space: free some where its collection lies."
-        self._report(WaitStarted("proxy", text))
+        self.report(WaitStarted("proxy", text))
 
     async def _look(self) -> None:
         while True:
@@ -327,7 +315,7 @@ class RemoteProxyPool:
 
     async def _refresh(self) -> None:
         proxies = await asyncio.to_thread(
-            living_proxies, self._frontier, self._clock, self._secret, self._ignored
+            living_proxies, self.frontier, self.clock, self.secret, self._ignored
         )
         hosts = await asyncio.to_thread(_resolved, proxies)
         for each in proxies:
@@ -337,7 +325,7 @@ class RemoteProxyPool:
             if known is not None and known.started != each.started:
                 self._shunned.pop(each.name, None)  # it was restarted
         if proxies and proxies[0].spki not in {each.spki for each in self._found.values()}:
-            await asyncio.to_thread(self._authority.write_text, proxies[0].authority)
+            await asyncio.to_thread(self.authority.write_text, proxies[0].authority)
         self._found = {each.name: each for each in proxies if _key(each) in hosts}
         # A visit that is about to borrow a browser may be at a proxy that has just gone.
         self._hosts = {**(self._hosts if self.lent else {}), **hosts}

@@ -69,18 +69,18 @@ def summarize_links(
     }
 
 
+@dataclass(eq=False, repr=False)
 class LinkLog:
     """Writer of the link logs; keeps no file open. Thread-safe."""
 
-    def __init__(self, folder: Path, *, limit_bytes: int = FILE_LIMIT_BYTES) -> None:
-        """Use the folder, with files up to `limit_bytes` each."""
-        self._folder = folder
-        self._limit_bytes = limit_bytes
-        self._lock = threading.Lock()
+    folder: Path
+    _: KW_ONLY
+    limit_bytes: int = FILE_LIMIT_BYTES
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def write(self, page: Mapping[str, Any]) -> None:
         """Append a line. A full disk loses the line and does not stop the crawl."""
-        self._append(self._folder / f"links-{page['job']}.jsonl", [page])
+        self._append(self.folder / f"links-{page['job']}.jsonl", [page])
 
     def write_decisions(
         self, page: Mapping[str, Any], decisions: Sequence[tuple[str, LinkDecision]]
@@ -96,7 +96,7 @@ class LinkLog:
             }
             for url, decision in decisions
         ]
-        self._append(self._folder / f"decisions-{page['job']}.jsonl", lines)
+        self._append(self.folder / f"decisions-{page['job']}.jsonl", lines)
 
     def _append(self, path: Path, objects: Sequence[Mapping[str, object]]) -> None:
         text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
@@ -105,7 +105,7 @@ class LinkLog:
                 with path.open("ab") as file:
                     file.write(text.encode(errors="replace"))
                     file.flush()
-                    is_full = file.tell() >= self._limit_bytes
+                    is_full = file.tell() >= self.limit_bytes
                 if is_full:
                     self._set_aside(path)
         except OSError as error:

@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -184,19 +184,18 @@ _LINE_LIMIT_BYTES = 1 << 20
 RETRY = "retry"  # in addition to the outcomes: the visit failed and will be tried again
 
 
+@dataclass(eq=False, repr=False)
 class CrawlLog:
     """Append-only log at `path`, created when it is missing; its folder must exist.
 
     Not thread-safe: one writer per process.
     """
 
-    def __init__(
-        self, path: Path, *, clock: Clock, limit_bytes: int = CRAWL_LOG_LIMIT_BYTES
-    ) -> None:
-        self._path = path
-        self._clock = clock
-        self._limit_bytes = limit_bytes
-        self._file: int | None = None
+    path: Path
+    _: KW_ONLY
+    clock: Clock
+    limit_bytes: int = CRAWL_LOG_LIMIT_BYTES
+    _file: int | None = field(default=None, init=False)
 
     def close(self) -> None:
         """Close the file; the next event opens it again."""
@@ -210,34 +209,34 @@ class CrawlLog:
         Raises DiskFullError, UnavailableError if it cannot be written.
         """
         if isinstance(event, SnapshotMade):
-            rotate_crawl_log(self._path, now=event.at, older=True)
+            rotate_crawl_log(self.path, now=event.at, older=True)
             return
-        line = crawl_log_line(event, now=self._clock.now())
+        line = crawl_log_line(event, now=self.clock.now())
         if line is None:
             return
         data = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
         try:
             file = self._current()
             size = os.fstat(file).st_size
-            if size and size + len(data) > self._limit_bytes:
-                rotate_crawl_log(self._path, now=self._clock.now(), only=file)
+            if size and size + len(data) > self.limit_bytes:
+                rotate_crawl_log(self.path, now=self.clock.now(), only=file)
             os.write(self._current(), data)
         except OSError as error:
             if error.errno == 28:  # ENOSPC
                 raise DiskFullError(
-                    f"The disk that holds {self._path} is full: free some space."
+                    f"The disk that holds {self.path} is full: free some space."
                 ) from error
             raise UnavailableError(
-                f"{self._path} cannot be written: {error.strerror or error}."
+                f"{self.path} cannot be written: {error.strerror or error}."
             ) from error
 
     def _current(self) -> int:
         """Return a descriptor of the file now at the path, reopened after a rotation by any process."""
-        if self._file is not None and not _is_at(self._file, self._path):
+        if self._file is not None and not _is_at(self._file, self.path):
             self.close()
         if self._file is None:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._file = os.open(self._path, flags, 0o644)
+            self._file = os.open(self.path, flags, 0o644)
         return self._file
 
 
