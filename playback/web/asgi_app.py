@@ -106,17 +106,14 @@ class SiteMount(Protocol):
 class WebOptions:
     """Optional components and settings of a front."""
 
-    # reads texts and manifests; None where the WARCs are not available
-    records: ArtifactReader | None = None
+    records: ArtifactReader | None = None  # None where the WARCs are not here
     status: QueueStatusReader | None = None  # reads the crawl queue; None: not available
     language: str = SOURCE  # default for readers whose browser accepts no available language
     full: FullCopyAccess | None = None  # access to copies with scripts; None disables these routes
-    # holds on payloads; None: payloads with a threat are held, threat lists are not used
-    holds: HoldIndex | None = None
+    holds: HoldIndex | None = None  # None: no threat lists
     openness: MachineAccess = CLOSED
     links: LinkRegistry | None = None
-    # parts of the site added above playback; shown when there is a link registry
-    mounts: Sequence[SiteMount] = ()
+    mounts: Sequence[SiteMount] = ()  # shown with a link registry
     access: RateLimitPolicy = field(default_factory=RateLimitPolicy)
     crawler: Crawler = NOBODY
     show_logins: bool = False  # show captures made with a login to all readers

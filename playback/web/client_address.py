@@ -30,8 +30,7 @@ _HOST_BITS_V6 = 64  # one customer's network; its hosts choose the lower half fr
 class ClientAddresses:
     """Determination of client addresses."""
 
-    # networks whose ``X-Forwarded-For`` is trusted; none by default
-    proxies: tuple[Network, ...] = ()
+    proxies: tuple[Network, ...] = ()  # whose ``X-Forwarded-For`` is trusted
 
     def address_of(self, request: Request) -> Address:
         """Return the reader's address; an invalid entry ends the evaluation at the proxy that sent it."""

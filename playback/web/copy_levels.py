@@ -20,11 +20,12 @@ from playback.full_origins import FullOrigins
 from playback.media_types import HTML_TYPES
 from playback.url_paths import LEVEL_MODIFIERS, PageAddress, is_web_url, page_path
 from playback.web.i18n import localized_path
-from playback.web.page_renderer import WebContext, reader_path, security_headers
+from playback.web.page_renderer import WebContext, security_headers, view_path
 from playback.web.page_request import moment_of, parse_page_request
 from playback.web.page_store import CapturedPage
 
 _NOTICE, _VIEW = "full", "full-view"
+_POLICY = "Content-Security-Policy"
 _SAFE = "!$&'()*+,/:;=?@[]~%-._"
 
 
@@ -77,7 +78,7 @@ class _FullPages:
             return self._means.render("never.html", 404, url=wanted.url, standing=None)
         if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
             # The notice comes first, with the actual date.
-            return RedirectResponse(localized_path(_path(page, _NOTICE, wanted.wiki)), 302)
+            return RedirectResponse(view_path(page, replace(wanted, view=_NOTICE, level=None)), 302)
         frame = self._copies.frame_of(page, wanted.wiki)
         plain = localized_path(page_path(page.timestamp, page.url, wiki=wanted.wiki))
         if frame is None:
@@ -86,27 +87,14 @@ class _FullPages:
         if caution.threat is not None:
             return RedirectResponse(plain, 302)  # that page explains it
         if wanted.view == _NOTICE:
-            view = localized_path(_path(page, _VIEW, wanted.wiki))
+            view = view_path(page, replace(wanted, view=_VIEW, level=None))
             return self._means.render(
                 "full_notice.html", page=page, plain=plain, view=view, caution=caution
             )
-        return self._means.render(
-            "full.html", headers=self._headers(frame), page=page, plain=plain, frame=frame
-        )
-
-    def _headers(self, frame: str) -> dict[str, str]:
-        """Return the front's headers, with a policy that allows this capture's frame only."""
-        headers = dict(security_headers(self._means.replay_origin))
-        origin = "/".join(frame.split("/", 3)[:3])
-        policy = [
-            f"frame-src {origin}" if each.startswith("frame-src") else each
-            for each in headers["Content-Security-Policy"].split("; ")
-        ]
-        return {"Content-Security-Policy": "; ".join(policy)}
-
-
-def _path(page: CapturedPage, view: str, wiki: str) -> str:
-    return page_path(page.timestamp, page.url, view=view, wiki=wiki)
+        # The front's policy, for this capture's frame only.
+        policy = security_headers(self._means.replay_origin, "/".join(frame.split("/", 3)[:3]))
+        headers = {_POLICY: policy[_POLICY]}
+        return self._means.render("full.html", headers=headers, page=page, plain=plain, frame=frame)
 
 
 _PICTURES = {ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL}
@@ -164,7 +152,7 @@ class LevelOffers:
             LevelChoice(
                 level,
                 # The default level is not written in the address.
-                _address(page, replace(asked, level=None if level is usual else level)),
+                view_path(page, replace(asked, level=None if level is usual else level)),
                 level is current,
             )
             for level in LEVEL_MODIFIERS
@@ -172,7 +160,7 @@ class LevelOffers:
         ]
         if self._full is not None and self._full.frame_of(page, asked.wiki) is not None:
             full = replace(asked, view="full", level=None)
-            found.append(LevelChoice(Level.FULL, _address(page, full), is_current=False))
+            found.append(LevelChoice(Level.FULL, view_path(page, full), is_current=False))
         return found if len(found) > 1 else ()
 
 
@@ -180,7 +168,3 @@ def _is_file(page: CapturedPage) -> bool:
     """Return True for captures without text at any level: images and downloads."""
     is_picture = page.mime.startswith("image/") and ArtifactKind.DOM not in page.artifacts
     return is_picture or page.is_file
-
-
-def _address(page: CapturedPage, asked: PageAddress) -> str:
-    return reader_path(page.timestamp, page.url, view=asked.view, asked=asked)

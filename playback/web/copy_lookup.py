@@ -55,8 +55,7 @@ class UrlQueueStatus:
 
     standing: UrlQueueState
     since: datetime
-    # QUEUED: earliest next attempt; REFUSED: end of the refusal; None: not set
-    until: datetime | None = None
+    until: datetime | None = None  # earliest next attempt, or end of the refusal
     reason: str = ""  # machine-readable constant first, e.g. ``robots: …``; may be empty
     attempts: Sequence[FailedAttempt] = ()  # failed attempts, oldest first
 

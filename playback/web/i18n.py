@@ -86,11 +86,7 @@ def wanted_language(accepted: str, default: str = SOURCE) -> str:
         if not weight:
             continue
         if name == "*":
-            return (
-                default
-                if default not in refused
-                else next((each for each in languages() if each not in refused), default)
-            )
+            return next((each for each in (default, *languages()) if each not in refused), default)
         base = name.partition("-")[0]
         if base in languages():
             return base

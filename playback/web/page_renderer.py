@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 _LOCAL_HOST = re.compile(r"(?:127\.0\.0\.1|\[::1\]|localhost)(?::\d+)?")
 
 
-def security_headers(replay_origin: str) -> dict[str, str]:
+def security_headers(replay_origin: str, frames: str = "") -> dict[str, str]:
     """Return the default headers: own styles, images and frames of replay, no script."""
     directives = (
         "default-src 'none'",
         "style-src 'self'",
         f"img-src 'self' {replay_origin}",
-        f"frame-src {replay_origin}",
+        f"frame-src {frames or replay_origin}",
         "form-action 'self'",
         "base-uri 'none'",
         "frame-ancestors 'none'",
@@ -170,7 +170,6 @@ class WebContext:
     offers: "LevelOffers"
     cautions: CopyWarnings
     page_headers: Callable[[CapturedPage], Mapping[str, str]]
-    # returns the temporal drift of copies, where available in time
     skews: Callable[[Sequence[CapturedPage]], Sequence[TemporalDrift | None]]
 
 
@@ -206,6 +205,11 @@ def reader_path(
     """Return `page_path` with the reader's language prefix, and level and wiki of `asked`."""
     level, wiki = (asked.level, asked.wiki) if asked is not None else (None, "")
     return localized_path(page_path(timestamp, url, view=view, level=level, wiki=wiki))
+
+
+def view_path(page: CapturedPage, asked: PageAddress) -> str:
+    """Return the path of the requested view, level and wiki for this page."""
+    return reader_path(page.timestamp, page.url, view=asked.view, asked=asked)
 
 
 def path_with_query(path: str, *values: Mapping[str, str]) -> str:

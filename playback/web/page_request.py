@@ -168,15 +168,6 @@ class HistoryRequest:
     facets: CaptureFacets = EVERYTHING
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonRequest:
-    """Request to compare two captures of a URL."""
-
-    first: str
-    second: str
-    url: str
-
-
 def parse_page_request(request: Request) -> PageAddress:
     """Parse view, timestamp, URL, requested level and the reader's wiki."""
     address = parse_page_path(raw_target(request))
@@ -189,7 +180,7 @@ def url_of(request: Request) -> str:
     """Return the archived URL of an address of any kind."""
     view = raw_target(request).split("/", 2)[1]
     if view == "changes":
-        return parse_comparison_request(request).url
+        return parse_comparison_request(request)[2]
     return parse_history_request(request).url if view == "url" else parse_page_request(request).url
 
 
@@ -207,13 +198,13 @@ def parse_history_request(request: Request) -> HistoryRequest:
     return HistoryRequest(timestamp or "", url, facets)
 
 
-def parse_comparison_request(request: Request) -> ComparisonRequest:
-    """Parse the URL and the two timestamps."""
+def parse_comparison_request(request: Request) -> tuple[str, str, str]:
+    """Parse the two timestamps and the URL."""
     rest = raw_rest(request, 1)
     match = _TWO.fullmatch(rest)
     if match is None:
         raise HTTPException(404)
-    return ComparisonRequest(match[1], match[2], _page_rest(match[3], timestamped=False)[1])
+    return match[1], match[2], _page_rest(match[3], timestamped=False)[1]
 
 
 def moment_of(timestamp: str) -> datetime:

@@ -76,11 +76,8 @@ class CapturedPage:
     class_evidence: str  # evidence for it, one sentence per line
     artifacts: dict[ArtifactKind, str]  # its artifact URIs by kind
     text_digest: str = ""  # of its visible text as stored; empty without one
-    # why it is blocked; then only its address and time are disclosed
-    taken_down: Takedown | None = None
-    # take-down of a framed document, if it is disclosed; then the copy is shown without the
-    # document, and text and screenshots are not shown
-    withheld: TakedownEffect | None = None
+    taken_down: Takedown | None = None  # then only address and time are disclosed
+    withheld: TakedownEffect | None = None  # a framed document, text and pictures are not shown
     quality: int = 0  # rank penalty from the replay check; see `core.playback_check.choice_penalty`
     device: str = ""  # device profile (`core.page_manifest.DeviceType`); empty when not recorded
     language: str = ""  # the browser's first Accept-Language; empty when not recorded
@@ -156,10 +153,7 @@ class CapturedPage:
     @property
     def picture(self) -> str | None:
         """Return the URI of the best screenshot; None when there is none."""
-        for kind in (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW):
-            if kind in self.artifacts:
-                return self.artifacts[kind]
-        return None
+        return self.artifacts.get(ArtifactKind.FULL_PAGE) or self.artifacts.get(ArtifactKind.VIEW)
 
     @property
     def thumbnail(self) -> str | None:
@@ -344,31 +338,17 @@ class PageStore:
             " ORDER BY captured_ms DESC LIMIT :limit",
             {**values, "limit": MOST_MOMENTS},
         )
-        moments = (
-            CaptureMoment(
-                row["timestamp"],
-                bool(row["offered"]),
-                page_facts(row),
-                row["device"],
-                row["language"],
-            )
-            for row in rows
-        )
-        return tuple(self._permitted(moments))
-
-    def _permitted(self, moments: Iterable[CaptureMoment]) -> Iterator[CaptureMoment]:
-        """Yield the entries that are not hidden; blocked ones have no copy."""
-        if self._permits is None:
-            yield from moments
-            return
-        every = list(moments)
-        taken_down = self._permits.pages([each.page for each in every])
-        for each in every:
-            takedown = taken_down.get(each.page.page_id)
+        facts = [page_facts(row) for row in rows]
+        taken_down = {} if self._permits is None else self._permits.pages(facts)
+        moments = []
+        for row, page in zip(rows, facts, strict=True):
+            takedown = taken_down.get(page.page_id)
             if takedown is None:
-                yield each
-            elif takedown.effect is TakedownEffect.BLOCK:
-                yield replace(each, is_offered=False, device="", language="")
+                shown = bool(row["offered"]), page, row["device"], row["language"]
+                moments.append(CaptureMoment(row["timestamp"], *shown))
+            elif takedown.effect is TakedownEffect.BLOCK:  # without a copy; hidden ones not at all
+                moments.append(CaptureMoment(row["timestamp"], is_offered=False, page=page))
+        return tuple(moments)
 
     def spellings(self, url: str, *, limit: int) -> tuple[str, ...]:
         """Return other URLs with the same replay key, which may be different pages."""

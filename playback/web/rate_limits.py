@@ -250,13 +250,10 @@ class RateLimitPolicy:
 
     readers: ClientAddresses = field(default_factory=ClientAddresses)
     internal: tuple[Network, ...] = ()
-    # bearer token of exempt callers from elsewhere (``Authorization: Bearer …``); empty:
-    # none
-    token: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)  # of exempt callers (``Bearer``); empty: none
     rates: ReaderRates = field(default_factory=ReaderRates)
     form_rates: ReaderRates = FORM_RATES  # for the form (W20)
-    # buckets shared by several fronts; None: local buckets only
-    shared: SharedBuckets | None = None
+    shared: SharedBuckets | None = None  # by several fronts; None: local buckets
 
 
 class BusyError(Exception):

@@ -11,7 +11,6 @@ from core.errors import TransientError
 from playback.url_paths import (
     Memento,
     MementoModifier,
-    PageAddress,
     is_web_url,
     memento_path,
     page_path,
@@ -19,8 +18,7 @@ from playback.url_paths import (
 from playback.web import citation_formats
 from playback.web.copy_lookup import UrlQueueState, UrlQueueStatus
 from playback.web.copy_notices import CopyWarning
-from playback.web.i18n import localized_path
-from playback.web.page_renderer import WebContext
+from playback.web.page_renderer import WebContext, view_path
 from playback.web.page_request import moment_of, parse_page_request
 from playback.web.page_store import CapturedPage
 
@@ -44,9 +42,9 @@ class ReaderPages:
             return no_copy(self._means, wanted.url)
         if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
             # The final address contains the actual date and URL.
-            return RedirectResponse(localized_path(path_of(page, wanted)), 302)
+            return RedirectResponse(view_path(page, wanted), 302)
         if self._means.offers.is_above(page, wanted):
-            return RedirectResponse(localized_path(path_of(page, replace(wanted, level=None))), 302)
+            return RedirectResponse(view_path(page, replace(wanted, level=None)), 302)
         page = self._means.offers.allowed(page, wanted)
         if wanted.view == "cite":
             if not page.is_usable:
@@ -105,14 +103,7 @@ class ReaderPages:
         page = self._means.store.nearest(wanted.url, None)
         if page is None:
             return no_copy(self._means, wanted.url)
-        return RedirectResponse(localized_path(path_of(page, replace(wanted, view="page"))), 302)
-
-
-def path_of(page: CapturedPage, wanted: PageAddress) -> str:
-    """Return the path of the requested view for this page."""
-    return page_path(
-        page.timestamp, page.url, view=wanted.view, level=wanted.level, wiki=wanted.wiki
-    )
+        return RedirectResponse(view_path(page, replace(wanted, view="page")), 302)
 
 
 def no_copy(means: WebContext, url: str) -> Response:

@@ -155,8 +155,7 @@ class CaptureListEntry:
     page: CapturedPage
     older: CapturedPage | None  # the previous capture, if any
     is_same: bool | None  # whether both have the same text; None when unknown
-    # the earliest of the consecutive captures with the same text, other than this one
-    same_since: CapturedPage | None
+    same_since: CapturedPage | None  # earliest other one in a row with the same text
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,21 +221,19 @@ class HistoryPages:
 
     def changes(self, request: Request) -> Response:
         """Return the differences between two captures, the older one first."""
-        wanted = parse_comparison_request(request)
-        moments = moment_of(wanted.first), moment_of(wanted.second)
-        pages = [self._means.store.nearest(wanted.url, each) for each in moments]
-        first, second = pages
+        *timestamps, url = wanted = parse_comparison_request(request)
+        moments = [moment_of(each) for each in timestamps]
+        first, second = (self._means.store.nearest(url, each) for each in moments)
         if first is None or second is None:
-            return no_copy(self._means, wanted.url)
+            return no_copy(self._means, url)
         older, newer = sorted((first, second), key=lambda page: page.captured_at)
-        named = (wanted.first, wanted.second, wanted.url)
-        if named != (older.timestamp, newer.timestamp, newer.url):
+        if wanted != (older.timestamp, newer.timestamp, newer.url):
             return RedirectResponse(changes_path(older, newer), 302)
         return self._means.render(
             "changes.html",
             older=older,
             newer=newer,
-            url=wanted.url,
+            url=url,
             difference=self._difference(older, newer),
             links=self._links(older, newer),
             is_same=_is_same(older, newer),

@@ -53,8 +53,7 @@ class LinkEvidence:
     asked: AskedUrl
     offer: CopyOffer | None = None  # result of the captures index; None: never captured
     link: LinkRecord | None = None  # record of the registry; None when not disclosed to the caller
-    # a copy in another archive; None without one, or when it must not be offered
-    elsewhere: ExternalCopy | None = None
+    elsewhere: ExternalCopy | None = None  # copy in another archive, to be offered
     wanted_at: datetime | None = None  # since when it waits to be archived; None: it does not
     standing: UrlQueueStatus | None = None  # state in the crawl queue; None: none
     never: LinkClass | None = None  # why the URL is never checked; None: it may be

@@ -40,8 +40,7 @@ class AskedUrl:
     """URL of a request."""
 
     text: str
-    # spellings for look-up; None when it cannot be archived, or is a copy already
-    spelled: UrlSpellings | None = None
+    spelled: UrlSpellings | None = None  # None: not to be archived
     fragment: str = ""  # with its ``#``, appended to the address of a copy; or empty
     is_copy: bool = False  # it is a copy in an archive, or a page of this one
 

@@ -155,8 +155,7 @@ class RegistryForm:
     scope: str = LinkScope.PROBLEMS.value
     farm: bool = False
     stamp: str = ""  # stamp for the next query
-    # the part of the form submitted: ``page``, ``url``, ``pattern`` or ``list``
-    asked: str = "page"
+    asked: str = "page"  # part submitted: ``page``, ``url``, ``pattern`` or ``list``
 
 
 class FormStamps:

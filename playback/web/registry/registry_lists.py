@@ -140,8 +140,7 @@ class PatternQuestion:
 
     pattern: LinkPattern
     wiki: WikiName | None  # pages of this wiki; None: all watched links, without pages (W24)
-    # of these pages; empty: all; None: those that the wiki observes
-    namespaces: tuple[int, ...] | None
+    namespaces: tuple[int, ...] | None  # empty: all; None: those observed
     groups: frozenset[Group]  # states; empty: all
     after: str = ""  # position from the previous part
 
@@ -235,8 +234,7 @@ class WikiQuestion:
 
     wiki: WikiName
     states: tuple[int, ...] = EVERY_STATE  # link states
-    # only links in their state, or added to a page, since that day; None: all
-    since_day: int | None = None
+    since_day: int | None = None  # only links in state, or on the page, since then
     after: tuple[int, int] = (0, 0)  # page and URL numbers of the last link of the previous part
     fields: frozenset[str] = frozenset()  # fields of each link; empty: all
 

@@ -5,7 +5,7 @@ Read-only. No query exceeds the caller's farm (W24). The caller opens the regist
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -66,26 +66,16 @@ from playback.web.registry.registry_values import (
 MOST_LINKS = 5_000  # of one page
 MOST_USES = 100  # W09
 _TITLE_SAFE = "/:;@!$*(),~"  # as MediaWiki writes addresses
-_HOST_HINTS = {
-    HostQuirk.HTTPS_NEEDED: LinkHint.HTTPS_NEEDED,
-    HostQuirk.HTTP_NEEDED: LinkHint.HTTP_NEEDED,
-    HostQuirk.DNS_ERROR: LinkHint.DNS_ERROR,
-    HostQuirk.SERVER_ERROR: LinkHint.SERVER_ERROR,
-    HostQuirk.PRESUMED_REACHABLE: LinkHint.PRESUMED_REACHABLE,
-    HostQuirk.UNVERIFIABLE: LinkHint.UNVERIFIABLE,
-}
 _TROUBLE = (HostQuirk.DNS_ERROR, HostQuirk.SERVER_ERROR)  # an old one, when a URL there works
-_URL_HINTS = {
-    UrlQuirk.MOVED: LinkHint.MOVED,
-    UrlQuirk.CERTIFICATE: LinkHint.CERTIFICATE,
-    UrlQuirk.RATE_LIMIT: LinkHint.RATE_LIMIT,
-}
-_WARNINGS = {
-    LinkWarning.BIDI: LinkHint.BIDI,
-    LinkWarning.HIDDEN: LinkHint.HIDDEN,
-    LinkWarning.MIXED: LinkHint.MIXED,
-}
 _Kind = TypeVar("_Kind", bound=IntEnum)
+_Hinted = TypeVar("_Hinted", bound=Enum)
+
+
+def _hints(kinds: type[_Hinted]) -> dict[_Hinted, LinkHint]:
+    return {kind: LinkHint[kind.name] for kind in kinds if kind.name in LinkHint.__members__}
+
+
+_HOST_HINTS, _URL_HINTS, _WARNINGS = _hints(HostQuirk), _hints(UrlQuirk), _hints(LinkWarning)
 
 
 class UnknownWikiError(InputError):
@@ -214,9 +204,9 @@ class RegistryReader:
         ids = {each.page.wiki_id for each in found}
         rows = [row for each in ids for row in WIKI_BY_ID.rows(self._reader, {"id": each})]
         wikis = {row[0]: _wiki(row) for row in rows}
-        pages = [each.page for each in found[:MOST_USES]]
+        shown = [each.page for each in found[:MOST_USES]]
         refs = tuple(
-            ref_of(wikis[page.wiki_id], page.page_id, page.title, page.namespace) for page in pages
+            ref_of(wikis[page.wiki_id], page.page_id, page.title, page.namespace) for page in shown
         )
         return UrlUses(refs, len(found) > MOST_USES, farm_wide)
 
@@ -227,6 +217,7 @@ class RegistryReader:
             farm = WikiFarm(*row).name
             if farm.lower() == name.farm.lower() and farm != name.farm:
                 found = self._find_wiki(name.dbname, farm)
+                break
         return found if found is None or self._is_internal or found.is_public else None
 
     def hidden(self) -> frozenset[int]:

@@ -208,8 +208,7 @@ class LinkRegistry:
     source: RegistrySource  # opens the registry; closed by the caller
     access: RateLimitPolicy
     voice: ReportOptions | None = None  # settings of reader reports; None: disabled
-    # the collection, whose key signs the form's stamps; None: each process has a key
-    layout: Layout | None = None
+    layout: Layout | None = None  # its key signs stamps; None: the process's own
 
 
 class RegistryService:

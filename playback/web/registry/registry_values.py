@@ -156,18 +156,13 @@ class PageAnswer:
     title: str | None
     namespace: int | None = None  # None when the page is not observed
     is_observed: bool = False
-    # day of the last read of its links; later additions are missing (W08). None: not yet.
-    # For a page that is not observed, the day it was read on request
-    listed_day: int | None = None
+    listed_day: int | None = None  # last read of its links (W08), maybe on request; None: not yet
     address: str = ""  # address of the page; empty when unknown
-    # number of links on the page, including those outside the scope; for a page that is not
-    # observed, of those known to the registry
-    total: int = 0
+    total: int = 0  # of its links in any scope; if not observed, of the known ones
     links: tuple[LinkRecord, ...] = ()  # those in the scope, in the order of `link_order`
     revision: int | None = None  # revision the links were read from; None: not recorded
     is_current: bool | None = None  # whether that is the requested revision; None: none was given
-    # for a page that is not observed, state of the request to read it; else None
-    request: RequestState | None = None
+    request: RequestState | None = None  # to read a page that is not observed
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,8 +113,7 @@ class UrlReports:
     url: str  # its normal form
     observed: ObservedUrl | None  # its record; None when it is not watched
     reachable: ReachabilityReports = NO_REPORTS
-    # proposed replacement, tested or not; None: none
-    replacement: ReplacementProposal | None = None
+    replacement: ReplacementProposal | None = None  # tested or not
     day: int = 0
 
     @property
