@@ -22,7 +22,6 @@ from qa.compare.tile_damage import (
     DIMMED,
     DRAWN,
     LOST,
-    TileDamage,
     added_weight,
     classify_tiles,
     find_recoloured,
@@ -119,9 +118,11 @@ def compare_pictures(
     whole = float(damage.weight.sum()) + ADDED_WEIGHT * put_in
     shown_whole = float(damage.weight_shown.sum()) + put_in
     added = damage.weight_shown * (1 - damage.alike) * (damage.kinds == ADDED)
+    drawn = (damage.weight_seen == 1) | (damage.weight_shown == 1)
+    best = np.maximum(np.maximum(tiles.alike, beside), damage.alike)
     found_so_far = PictureComparison(
         score=round(float((damage.weight * damage.alike).sum()) / whole, 4),
-        structure=round(_structure(tiles, beside, damage), 4),
+        structure=round(float(best[drawn].mean()) if drawn.any() else 1.0, 4),
         same=round(1 - float(np.maximum(tiles.missed, tiles.hued).mean()), 4),
         lost=round(damage.share(LOST), 4),
         changed=round(damage.share(CHANGED, DIMMED), 4),
@@ -154,14 +155,6 @@ def compare_if_readable(
         return compare_pictures(seen, shown, heat=heat)
     except PictureError:
         return None
-
-
-def _structure(tiles: TileMetrics, beside: Floats, damage: TileDamage) -> float:
-    drawn = (damage.weight_seen == 1) | (damage.weight_shown == 1)
-    if not drawn.any():
-        return 1.0
-    best = np.maximum(np.maximum(tiles.alike, beside), damage.alike)
-    return float(best[drawn].mean())
 
 
 def _blanks(tiles: TileMetrics, shown: TiledPicture) -> tuple[bool, bool]:
