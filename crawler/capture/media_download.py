@@ -126,13 +126,12 @@ async def fetch_media(
     media: MediaSettings,
     *,
     clock: Clock,
-    python: str = sys.executable,
 ) -> PlayerMedia:
-    """Download the player's media through the proxy, with the yt-dlp of that Python's environment.
+    """Download the player's media through the proxy.
 
     The result has a reason when there is no media, or not all of it.
     """
-    if python == sys.executable and find_spec(MODULE) is None:
+    if find_spec(MODULE) is None:
         return PlayerMedia(reason="not-installed: pip install 'weboid[media]'")
     began = clock.monotonic()
     with scratch_folder(ScratchKind.MEDIA) as folder:
@@ -140,7 +139,7 @@ async def fetch_media(
         authority.write_text(through.authority)
         root = os.geteuid() == 0
         try:
-            prefix = privilege_prefix(root=root, executable=Path(python))
+            prefix = privilege_prefix(root=root, executable=Path(sys.executable))
         except BrowserUnavailableError:
             return PlayerMedia(reason="not-installed: setpriv, without which root starts no player")
         work.mkdir(mode=0o700)
@@ -151,7 +150,7 @@ async def fetch_media(
             os.chown(work, NOBODY, NOBODY)
         process = await asyncio.create_subprocess_exec(
             *prefix,
-            *_command(python, player, work, media, through.credentials),
+            *_command(player, work, media, through.credentials),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -187,13 +186,13 @@ def bootstrap(media: MediaSettings, proxy: VisitCredentials, *, module: str = MO
 
 
 def _command(
-    python: str, player: MediaPlayer, folder: Path, media: MediaSettings, proxy: VisitCredentials
+    player: MediaPlayer, folder: Path, media: MediaSettings, proxy: VisitCredentials
 ) -> list[str]:
     height = media.max_height
     # Streams are kept as they come: to join sound and picture would take another program.
     wanted = f"b[height<={height}]/(bv*[height<={height}],ba)/b/w"
     return [
-        *(python, "-I", "-c", bootstrap(media, proxy)),
+        *(sys.executable, "-I", "-c", bootstrap(media, proxy)),
         *("--ignore-config", "--no-config-locations", "--no-plugin-dirs", "--no-cache-dir"),
         *("--no-cookies", "--no-cookies-from-browser", "--no-remote-components"),
         *("--no-js-runtimes", "--no-exec", "--downloader", "native", "--fixup", "never"),

@@ -17,13 +17,13 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from core.config.settings import EgressSettings, PolicySettings
+from core.config.settings import EgressSettings, PolicySettings, Settings
 from core.errors import BadUrlError
 from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
 from core.url_patterns import PatternTarget, pattern_target
 from core.urls import identity_key
 from crawler.capture.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
-from crawler.frontier.base import Frontier, Lane
+from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.jobs.list_files import BlocklistCache
 from crawler.policy.policy_entries import Ask, PolicyEntry, PolicyEntryCache
 from crawler.policy.robots_cache import OriginRobots, RobotsRecord
@@ -101,17 +101,6 @@ class PolicyOpinion:
         return self.verdict.action is not RuleAction.VISIT
 
 
-@dataclass(frozen=True, slots=True)
-class PolicySubject:
-    """URL to evaluate, with its settings."""
-
-    url: str  # a fetch key
-    host: str  # the slot key that is blocked when its robots.txt cannot be fetched
-    lane: Lane  # its priority
-    policy: PolicySettings  # its settings, without setting entries
-    egress: EgressSettings  # the proxy's egress settings
-
-
 @dataclass(eq=False, repr=False)
 class PolicyEvaluator:
     """Evaluator of all policy rules. One for all workers of a process."""
@@ -125,28 +114,28 @@ class PolicyEvaluator:
     _egress: AddressCheck | None = field(default=None, init=False)
 
     async def opinions(
-        self, subject: PolicySubject, *, now: datetime
+        self, item: FrontierItem, settings: Settings, *, now: datetime
     ) -> AsyncIterator[PolicyOpinion]:
         """Yield each rule's opinion, in their order; stop iterating when enough is known.
 
         Entries and lists are used as they are: refresh them first.
         """
-        target = pattern_target(subject.url)
+        target = pattern_target(item.url)
         allowing, opinion = self._entries(target, now=now)
         yield opinion
-        policy = self.policy_for(target, subject.policy, now=now)
+        policy = self.policy_for(target, settings.policy, now=now)
         over = f"passed over: {allowing}" if allowing is not None else ""
         yield _neutral_opinion("lists", over) if over else self._lists(target)
         yield (
-            _neutral_opinion("failed links", over) if over else await self._failed(subject, now=now)
+            _neutral_opinion("failed links", over) if over else await self._failed(item, now=now)
         )
-        yield self._address(target, subject.egress)
+        yield self._address(target, settings.egress)
         if policy.robots != "obey":
             yield _neutral_opinion("robots.txt", f"policy.robots is {policy.robots!r}")
         elif over:
             yield _neutral_opinion("robots.txt", over)
         else:
-            yield await self._robots(subject, policy, now=now)
+            yield await self._robots(item, policy, now=now)
 
     def policy_for(
         self, target: PatternTarget, policy: PolicySettings, *, now: datetime
@@ -200,22 +189,22 @@ class PolicyEvaluator:
             "address", "nothing against host and port; the proxy checks the address"
         )
 
-    async def _failed(self, subject: PolicySubject, *, now: datetime) -> PolicyOpinion:
-        key = identity_key(subject.url)
+    async def _failed(self, item: FrontierItem, *, now: datetime) -> PolicyOpinion:
+        key = identity_key(item.url)
         note = await self.ask(lambda: self.frontier.note(FAILED_LINK_NOTE, key, now=now))
         if note is None:
             return _neutral_opinion("failed links", "it is not known to have failed")
         text = f"failed link: {note}"
-        if subject.lane is Lane.NOW:
+        if item.lane is Lane.NOW:
             return _neutral_opinion("failed links", f"somebody waits for it, although {text}")
         return _opinion_against("failed links", text)
 
     async def _robots(
-        self, subject: PolicySubject, policy: PolicySettings, *, now: datetime
+        self, item: FrontierItem, policy: PolicySettings, *, now: datetime
     ) -> PolicyOpinion:
         """Return the opinion of robots.txt."""
-        url = subject.url
-        known = await self.robots.of(url, policy, host=subject.host, now=now)
+        url = item.url
+        known = await self.robots.of(url, policy, host=item.host, now=now)
         if known is None:
             return _neutral_opinion("robots.txt", NOT_KNOWN)
         robots = known.holds(now=now)

@@ -32,7 +32,6 @@ from crawler.policy.policy_evaluator import (
     NOT_KNOWN,
     PolicyEvaluator,
     PolicyOpinion,
-    PolicySubject,
     failed_link_note,
 )
 from crawler.policy.robots import ROBOTS_HEADER, forbidding_reason
@@ -70,7 +69,7 @@ class PolicyRule(VisitRule):
         """
         await self.refresh()
         asked = False
-        async for opinion in self.judge.opinions(self._subject(item), now=now):
+        async for opinion in self.judge.opinions(item, self.settings_for(item), now=now):
             if opinion.text == NOT_KNOWN:
                 raise InvariantError(
                     "robots.txt is to be obeyed, and nothing is there to fetch it."
@@ -100,7 +99,7 @@ class PolicyRule(VisitRule):
     async def explain(self, item: FrontierItem, *, now: datetime) -> list[PolicyOpinion]:
         """Return the opinions of all policy rules on the item; raises as `before`."""
         await self.refresh()
-        return [each async for each in self.judge.opinions(self._subject(item), now=now)]
+        return [each async for each in self.judge.opinions(item, self.settings_for(item), now=now)]
 
     async def refresh(self) -> None:
         """Read entries and lists that have changed; raises as `before`."""
@@ -225,10 +224,6 @@ class PolicyRule(VisitRule):
     def _policy(self, item: FrontierItem, *, now: datetime) -> PolicySettings:
         settings = self.settings_for(item).policy
         return self.judge.policy_for(pattern_target(item.url), settings, now=now)
-
-    def _subject(self, item: FrontierItem) -> PolicySubject:
-        settings = self.settings_for(item)
-        return PolicySubject(item.url, item.host, item.lane, settings.policy, settings.egress)
 
 
 def _failed_digests(note: str | None) -> list[str]:

@@ -238,7 +238,7 @@ def test_its_command_line_tells_no_secret_and_takes_no_orders(
     tmp_path: Path,
 ) -> None:
     """The login is in its environment alone, and a URL cannot be read as an option."""
-    command = _command("python", MediaPlayer("--exec=x", PLAYER), tmp_path, MediaSettings(), SECRET)
+    command = _command(MediaPlayer("--exec=x", PLAYER), tmp_path, MediaSettings(), SECRET)
     environment = _environment(SECRET, tmp_path, tmp_path)
 
     assert not any(SECRET.password in each or "everybody" in each for each in command)
