@@ -15,6 +15,7 @@ from qa.local_replay import LendBrowser
 from render.browser import Browser
 from render.chromium import find_browser
 from tests.links.conftest import (  # noqa: F401 fixtures
+    shared_registry,
     sqlite_store,
     store,
 )

@@ -13,6 +13,7 @@ from crawler.capture.visit_rule import RuleAction
 from crawler.frontier.base import Lane
 from crawler.policy.policy_entries import POLICY_ORDER, PolicyKind, read_entries
 from render.visit import Visit
+from tests.crawler.frontier.conftest import frontier, open_frontier  # noqa: F401 fixtures
 from tests.crawler.policy.conftest import NOON, SITE, World, item
 
 HOST = "origin.example"

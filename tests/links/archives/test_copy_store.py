@@ -331,9 +331,7 @@ def test_a_proposal_of_an_archives_address_goes_to_the_copies(
             == "archive-today"
         )
         assert takes(rows, url, "http://c.test/", NOW) == ""
-        assert (
-            takes(rows, url, "https://evil.example/20160115102033/http://a.test/", NOW) == ""
-        )
+        assert takes(rows, url, "https://evil.example/20160115102033/http://a.test/", NOW) == ""
         assert (
             takes(rows, url, "https://front.example/page/20200101000000/http://a.test/", NOW)
             == "weboid"

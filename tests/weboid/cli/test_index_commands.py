@@ -156,10 +156,10 @@ def test_an_index_is_not_made_anew_under_those_who_write_it(
         rebuild_index(layout, bucket="default", index=chosen.index)
     proxy.stop()
     wait_until(lambda: not is_index_in_use(database_url))
-    with renew_index(layout, chosen.index) as renewed:
+    with renew_index(layout, chosen.index) as (fresh, _, _):
         with pytest.raises(IndexUnavailableError, match="being made anew"):
             held(database_url)
-        assert renewed.index.counts()["captures"] == 0
+        assert fresh.counts()["captures"] == 0
 
 
 def test_a_rebuild_that_fails_leaves_the_old_index(
