@@ -1,8 +1,6 @@
 """Heads, bodies, pages and redirects: read as far as they make sense, whatever was sent."""
 
 import gzip
-import re
-import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -10,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classify.challenge import detect_guard
 from classify.page_excerpt import (
     page_refresh_target,
     parse_page_excerpt,
@@ -18,58 +15,11 @@ from classify.page_excerpt import (
     says_parked,
     simhash,
 )
-from classify.redirect_target import (
-    BadLocationError,
-    RedirectEnding,
-    classify_ending,
-    resolve_location,
-)
 from links.checker.answer_verdict import RETRY_LIMIT_S, retry_after_s
 from links.checker.http_exchange import PLAIN_BYTES, dechunked, decoded
 from links.checker.http_probe import COOKIES, ChainCookies
-from net.http_head import LenientHead, end_of_head, may_begin, parse_head
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-TOKEN = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=20)
-VALUE = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=40)
-
-
-@given(
-    st.integers(100, 999),
-    st.lists(st.tuples(TOKEN, VALUE), max_size=20),
-    st.sampled_from(["\r\n", "\n"]),
-)
-def test_a_head_is_read_as_it_was_written(
-    status: int, headers: list[tuple[str, str]], end: str
-) -> None:
-    """What is written by the rules is read back, with either end of lines."""
-    text = end.join([f"HTTP/1.1 {status} x", *(f"{name}: {value}" for name, value in headers)])
-    data = f"{text}{end}{end}body".encode()
-    at = end_of_head(data)
-    assert data[at:] == b"body"
-    assert parse_head(data[:at]) == LenientHead(status, tuple(headers))
-
-
-@given(st.binary(max_size=500))
-def test_no_bytes_break_the_reading_of_heads(data: bytes) -> None:
-    """Any bytes are a head or none."""
-    for wire in (data, b"HTTP/1.1 200 OK\r\n" + data):
-        at = end_of_head(wire)
-        assert 0 <= at <= len(wire)
-        found = parse_head(wire)
-        if found is not None:
-            assert found.length is None or found.length >= 0
-            assert found.mime == found.mime.lower()
-        may_begin(wire)
-
-
-@given(st.binary(max_size=300), st.integers(0, 300))
-def test_a_head_that_comes_in_pieces_ends_at_the_same_place(body: bytes, cut: int) -> None:
-    """Looking again from where one has looked finds the same end."""
-    data = b"HTTP/1.0 200 OK\r\nA: b\r\n\r\n" + body
-    whole = end_of_head(data)
-    first = end_of_head(data[:cut])
-    assert (first or end_of_head(data, min(cut, len(data)))) == whole
 
 
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=20))
@@ -103,32 +53,6 @@ def test_no_page_breaks_the_hints(text: str) -> None:
     says_parked(page)
     page_refresh_target(page)
     assert simhash(page) < 1 << 64
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [
-        *("<script", "<!--", "<title", "<h1", "<meta ", "<", "<style>x", "domain ", "this domain "),
-        *("<meta http-equiv=refresh content=", "&amp;", "&#", "not ", "page  ", "404 "),
-    ],
-)
-def test_reading_a_page_takes_time_by_its_length_alone(piece: str) -> None:
-    """Twice as much of the same takes no more than a few times as long: no pattern explodes."""
-
-    def took(times: int) -> float:
-        body = (piece * times).encode()
-        best = 1e9
-        for _ in range(3):
-            began = time.process_time()
-            page = parse_page_excerpt(body)
-            says_parked(page)
-            says_not_found(page, "http://a.test/")
-            page_refresh_target(page)
-            detect_guard(LenientHead(403), body)
-            best = min(best, time.process_time() - began)
-        return best
-
-    assert took(60_000 // len(piece)) < max(40 * took(6_000 // len(piece)), 0.5)
 
 
 @pytest.mark.parametrize(
@@ -171,47 +95,6 @@ def test_titles_that_speak_of_something_else(title: str) -> None:
     assert not says_not_found(
         parse_page_excerpt(f"<title>{title}</title>".encode()), "http://a.test/bridge"
     )
-
-
-@pytest.mark.parametrize(
-    ("final", "end"),
-    [
-        ("https://site.test/cited/page.html", RedirectEnding.FINE),
-        ("https://www.site.test/cited/page.html/", RedirectEnding.FINE),
-        ("https://other.test/archive/page.html", RedirectEnding.FINE),
-        ("https://site.test/terror-in-the-valley", RedirectEnding.FINE),
-        ("https://site.test/errors-in-python.html", RedirectEnding.FINE),
-        ("https://site.test/catalogue", RedirectEnding.FINE),
-        ("https://site.test/#!/cited/page", RedirectEnding.FINE),
-        ("https://site.test/?p=12", RedirectEnding.FINE),
-        ("https://site.test/", RedirectEnding.ROOT),
-        ("https://www.site.test/index.html", RedirectEnding.ROOT),
-        ("https://site.test/en-gb/", RedirectEnding.ROOT),
-        ("https://elsewhere.test/", RedirectEnding.ROOT),
-        ("https://site.test/404", RedirectEnding.ERROR_PAGE),
-        ("https://site.test/pages/not-found.php", RedirectEnding.ERROR_PAGE),
-        ("https://site.test/Error.aspx?path=/cited", RedirectEnding.ERROR_PAGE),
-        ("https://site.test/user/login?destination=x", RedirectEnding.LOGIN),
-        ("https://login.other.test/x", RedirectEnding.LOGIN),
-        ("https://consent.yahoo.com/v2/collectConsent?x", RedirectEnding.CONSENT),
-        ("https://sedoparking.com/site.test", RedirectEnding.PARKED),
-    ],
-)
-def test_what_the_end_of_redirects_says(final: str, end: RedirectEnding) -> None:
-    """Where a redirect ends tells front pages, error pages, logins and dealers from pages."""
-    assert classify_ending("http://site.test/cited/page.html", final) is end
-
-
-@given(st.text(max_size=120))
-def test_no_location_breaks_the_following(location: str) -> None:
-    """Any Location is a URL of the web or a reason."""
-    try:
-        found = resolve_location("http://a.test/b/c", location)
-    except BadLocationError as error:
-        found = str(error)
-    assert re.match(r"https?://|redirect: ", found)
-    if found.startswith("http"):
-        classify_ending("http://a.test/b/c", found)
 
 
 @pytest.mark.parametrize(
@@ -262,15 +145,6 @@ def test_cookies_of_a_public_suffix_are_the_host_s_alone() -> None:
     cookies.take("a.co.uk", ["x=1; Domain=co.uk", "y=2; Domain=.a.co.uk"])
     assert cookies.header("b.co.uk") == ""
     assert cookies.header("www.a.co.uk") == "y=2"
-
-
-def test_an_article_that_names_a_guard_is_no_guard_s_page() -> None:
-    """A page about captchas is a page."""
-    body = (
-        b"<title>How Cloudflare works</title>"
-        + b"<p>challenge-platform/ and cf_chl_ explained</p>" * 9
-    )
-    assert detect_guard(LenientHead(200), body) == ""
 
 
 def test_addresses_are_nobodys_subdomains() -> None:

@@ -18,7 +18,6 @@ from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from core.timestamps import timestamp14
 from playback.playback_server import ServerOrigins, serve
-from playback.replay.full.pywb_environment import find_pywb_python
 from tests.support.playback_fixtures import NOW, ROOT, CollectionBuilder, fetch, serving
 from tests.support.services.ports import free_port
 
@@ -196,11 +195,6 @@ async def test_a_front_alone_needs_to_know_where_the_copies_are(tmp_path: Path) 
     """Nothing is guessed."""
     with pytest.raises(ConfigError, match="copies"):
         await serve(Layout(tmp_path), with_replay=False)
-
-
-def test_pywb_is_found_beside_the_project() -> None:
-    """Nothing has to be set where `make setup-full` has run."""
-    assert find_pywb_python() == ROOT / ".venv-replay" / "bin" / "python"
 
 
 def _command(pid: int) -> str:

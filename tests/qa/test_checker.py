@@ -1,7 +1,5 @@
 """One page checked: what was kept is compared, what was not is not, and nothing of it can stop a check."""
 
-import os
-import signal
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
@@ -11,14 +9,11 @@ import pytest
 
 from core.captures import ArtifactKind
 from core.clock import SystemClock
-from core.config.settings import BrowserSettings
 from core.errors import UnavailableError
 from core.page_classes import PageClass
 from core.page_manifest import PageResource
 from core.playback_check import PlaybackFault, QaVerdict, picture_name
 from core.timestamps import timestamp14
-from crawler.pools.proxy_pool import ProxyAccess
-from crawler.pools.resource_pool import BrowserPool
 from playback.access import takedowns
 from playback.access.decision_store import open_decisions
 from playback.access.levels import Level
@@ -26,10 +21,9 @@ from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
 from qa.check_run import store_check
 from qa.check_store import find_checks
 from qa.checker import CheckOutcome, PlaybackChecker
-from qa.local_replay import HOST_MAPPING, ReplayOrigins, open_collection_replay
+from qa.local_replay import ReplayOrigins, open_collection_replay
 from qa.sample import SampleCandidate
 from render.browser import Browser
-from render.chromium import find_browser
 from tests.qa.conftest import drawing, drawn_page, lending
 from tests.support.playback_fixtures import (  # noqa: F401 fixtures
     NOW,
@@ -321,44 +315,6 @@ async def test_a_copy_in_full_is_looked_at_in_its_frame(
     assert found.check.verdict is QaVerdict.GOOD, found.check
     assert found.check.picture is not None
     assert found.check.picture > 0.9
-
-
-async def test_a_browser_that_dies_costs_one_look(full: FullSite, site: str) -> None:  # noqa: F811
-    """The page is looked at again in a fresh one."""
-    page_id = full.builder.page(f"{site}/", STYLE.format("green", ""), shot=png("green", SIZE))
-    browsers = BrowserPool(
-        BrowserSettings(hang_limit_s=3_600),
-        find_browser(),
-        CLOCK,
-        needs=lambda: ProxyAccess(hosts=HOST_MAPPING),
-    )
-    lent = []
-
-    @asynccontextmanager
-    async def lend() -> AsyncIterator[Browser]:
-        async with browsers.lend() as browser:
-            lent.append(browser.pid)
-            if len(lent) == 1:
-                os.killpg(browser.pid, signal.SIGKILL)
-            yield browser
-
-    origins = ReplayOrigins(full.served.front, full.served.replay)
-    with (
-        ThreadPoolExecutor(2) as pool,
-        open_collection_replay(
-            full.builder.layout, "", origins, Level.IMAGES, clock=CLOCK
-        ) as playback,
-    ):
-        await browsers.start()
-        try:
-            found = await PlaybackChecker(playback, lend, pool, CLOCK).check(
-                candidate(f"{site}/", page_id)
-            )
-        finally:
-            await browsers.stop()
-
-    assert found.check.verdict is QaVerdict.GOOD
-    assert len(set(lent)) == 2
 
 
 async def test_a_playback_that_is_gone_condemns_no_copy(

@@ -1,25 +1,17 @@
 """Which pages of a run are looked at, in which order, and what becomes of looks that fail."""
 
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.clock import SystemClock
 from core.config.profile import parse_settings
-from core.config.settings import QualitySettings, Settings
-from core.errors import ConfigError, UnavailableError
-from core.layout import Layout
+from core.config.settings import QualitySettings
+from core.errors import ConfigError
 from core.page_classes import PageClass
 from core.page_manifest import MissingResource, PageInfo, VisitOutcome
-from crawler.capture.site_logins import NO_LOGINS
-from crawler.worker.crawl_events import Event, PageDone, RunContext
-from net.backoff import WaitStarted
-from qa.live_checks import CheckBacklog, CheckTools, LiveChecks, is_sampled, suspicion_weight
+from qa.live_checks import CheckBacklog, is_sampled, suspicion_weight
 
 PAGE = PageInfo("p", "https://a.example/", "https://a.example/", "2026-11-22T12:00:00Z",
                 VisitOutcome.COMPLETE, status=200, page_class=PageClass.OK)  # fmt: skip
@@ -103,54 +95,3 @@ def test_a_share_that_is_none_is_refused(share: str) -> None:
     """The text names it."""
     with pytest.raises(ConfigError, match="share"):
         parse_settings(f"[quality]\nshare = {share}\n")
-
-
-def desk(told: list[Event], *, endless: bool = False) -> RunContext:
-    """A run of which nothing is needed."""
-    nothing = cast(Any, None)
-    return RunContext(
-        Layout(Path("/nowhere")), Settings(), nothing, nothing, nothing, NO_LOGINS, SystemClock(),
-        told.append, endless=endless,
-    )  # fmt: skip
-
-
-class Away(AbstractAsyncContextManager[CheckTools]):
-    """Tools that cannot be had."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    async def __aenter__(self) -> CheckTools:
-        raise self._error
-
-    async def __aexit__(self, *_: object) -> None:
-        """Nothing was begun."""
-
-
-async def test_a_run_ends_although_no_look_can_be_had() -> None:
-    """That is told once; what was to be looked at is left to another run."""
-    told: list[Event] = []
-
-    away = Away(UnavailableError("No browser was found."))
-    checks = LiveChecks(QualitySettings(), lambda _desk: away)
-    async with checks.beside(desk(told)):
-        for number in range(3):
-            checks.note(PageDone("u", page(number), "", 1))
-        assert not await checks.settle()
-        assert not await checks.settle()
-
-    assert told == [WaitStarted("playback", "Copies are not checked: No browser was found.")]
-
-
-async def test_our_own_mistake_ends_the_looks_and_not_the_run(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """It is logged, and the run's end comes all the same."""
-    away = Away(KeyError("no such thing"))
-    checks = LiveChecks(QualitySettings(), lambda _desk: away)
-    async with checks.beside(desk([])):
-        checks.note(PageDone("u", PAGE, "", 1))
-        assert not await checks.settle()
-        assert not await checks.settle()
-
-    assert "quality.ended" in caplog.text

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from core.config.profile import check_settings
-from core.config.settings import BehaviourSettings, MediaSettings, Settings, VisitSettings
+from core.config.settings import Settings
 from core.config.stored_level import StoredLevel
 from core.errors import ConfigError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_manifest import PageInfo, PageResource, VisitOutcome, parse_pageinfo
-from crawler.capture.page_capture import StoredLevelLookup, announce_wikis, limit_settings, wiki_of
+from crawler.capture.page_capture import StoredLevelLookup, announce_wikis, wiki_of
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.profiles import load_profile
@@ -98,29 +98,6 @@ def test_wikis_are_announced_once_and_again_when_they_move(frontier: Frontier) -
     announce_wikis(frontier, {"handbook": "https://moved.example/$1"})
     assert frontier.stats(NOW).version > version
     assert wiki_of("https://moved.example/A", frontier.orders("wiki")) == "handbook"
-
-
-def test_settings_of_a_level_make_nothing_that_it_leaves_out() -> None:
-    """No pictures of a page whose images are missing, and nobody plays what is not recorded."""
-    full = Settings(
-        visit=VisitSettings(pdf=True),
-        behaviours=BehaviourSettings(run=("consent", "scroll", "lazy", "media", "play")),
-        media=MediaSettings(players=True),
-    )
-    assert limit_settings(full, StoredLevel.EVERYTHING) == full
-
-    no_media = limit_settings(full, StoredLevel.NO_MEDIA)
-    assert no_media.visit == full.visit
-    assert (no_media.media.players, no_media.behaviours.run) == (
-        False,
-        ("consent", "scroll", "lazy"),
-    )
-
-    text = limit_settings(full, StoredLevel.TEXT)
-    made = (text.visit.view, text.visit.full_page, text.visit.thumbnail, text.visit.pdf)
-    assert not any((*made, text.visit.favicon, text.media.players))
-    assert (text.visit.dom, text.visit.text) == (True, True)
-    assert text.behaviours.run == ("consent", "scroll")
 
 
 def test_a_profile_names_a_level_or_none() -> None:

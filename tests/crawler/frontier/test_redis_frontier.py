@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from core.clock import SystemClock
 from core.config.database_urls import RedisAddress, RedisUse, parse_redis_url
 from core.config.profile import parse_settings
-from core.config.settings import FrontierSettings, PolitenessSettings
+from core.config.settings import FrontierSettings
 from core.errors import (
     CollectionVersionError,
     ConfigError,
@@ -24,13 +22,9 @@ from core.errors import (
     TransientError,
     UnavailableError,
 )
-from core.layout import Layout
-from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import AddResult, HostOrder, ItemState, Lane, NewItem
-from crawler.frontier.redis_codec import pack, page_id, to_bytes, to_text, unpack
 from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.frontier.redis_store import durability_warnings
-from crawler.frontier.sqlite_frontier import SqliteFrontier
 from tests.crawler.frontier.redis_place import redis_address
 from tests.crawler.frontier.support import A1, A2, B1, HOUR, MINUTE, NO_DELAY, SECOND, visit
 from tests.support.services.redis_server import RedisServer, two_nodes, wait_until
@@ -69,18 +63,6 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 # ------------------------------------------------------------------------------- opening
-
-
-def test_the_settings_say_where_the_frontier_is(redis_server: RedisServer, tmp_path: Path) -> None:
-    """Without an address it is the collection's own file."""
-    shared = FrontierSettings(url=f"{redis_server.url}?frontier=of-settings")
-    layout = Layout(tmp_path)
-    layout.databases.mkdir(parents=True)
-
-    with open_frontier(layout, shared, PolitenessSettings()) as frontier:
-        assert isinstance(frontier, RedisFrontier)
-    with open_frontier(layout, FrontierSettings(), PolitenessSettings()) as frontier:
-        assert isinstance(frontier, SqliteFrontier)
 
 
 def test_a_bad_address_is_refused_with_the_profile() -> None:
@@ -639,21 +621,3 @@ def test_whatever_it_is_told_comes_back(
     assert [(block.host, block.reason) for block in frontier.blocks(now=now)] == [(host, odd)]
     assert frontier.orders(odd) == {odd: odd}
     assert frontier.notes(odd, now=now) == {odd: odd}
-
-
-@given(st.text(st.characters()))
-def test_texts_come_back_from_messages(text: str) -> None:
-    """Surrogates included, which UTF-8 does not know."""
-    assert to_text(to_bytes(text)) == text
-    assert to_text(unpack(pack(text))) == text
-
-
-@given(st.binary(min_size=16, max_size=16), st.integers(0, 2**48), st.integers(0, 2**48))
-def test_an_identifier_is_made_of_what_it_is_for(identity: bytes, one: int, other: int) -> None:
-    """The same page has one; another number, another frontier has another."""
-    salt = b"s" * 16
-
-    assert page_id(salt, identity, one) == page_id(salt, identity, one)
-    assert page_id(b"t" * 16, identity, one) != page_id(salt, identity, one)
-    if one != other:
-        assert page_id(salt, identity, one) != page_id(salt, identity, other)

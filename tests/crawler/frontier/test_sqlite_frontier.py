@@ -21,14 +21,11 @@ from core.errors import (
     CollectionVersionError,
     DiskFullError,
     InputError,
-    InvariantError,
-    TransientError,
     UnavailableError,
 )
-from crawler.frontier import host_slots, item_rows, transitions
+from crawler.frontier import transitions
 from crawler.frontier.base import HostOrder, ItemState, Lane, NewItem
 from crawler.frontier.host_slots import EPOCH_BITS
-from crawler.frontier.sqlite_database import FrontierDatabase
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 
 ROOT = Path(__file__).parents[3]
@@ -235,42 +232,6 @@ def test_a_full_disk_is_named_and_changes_nothing(path: Path) -> None:
         db.execute("PRAGMA max_page_count = 1000000")
         assert frontier.unfinished(now) == 1
         assert frontier.add([NewItem("https://a.test/1")], now=now).added == 1
-
-
-def test_a_lock_that_stays_is_transient(path: Path) -> None:
-    """Somebody's hanging transaction is waited for, then reported; nothing changed."""
-    SqliteFrontier(path).close()
-    store = FrontierDatabase(path)
-    store._db.execute("PRAGMA busy_timeout = 50")
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(TransientError, match="busy"), store.transaction():
-            pass
-        other.execute("ROLLBACK")
-    with store.transaction() as db:
-        assert item_rows.last_seq(db) == 0
-    store.close()
-
-
-def test_an_error_within_a_verb_undoes_all_of_it(path: Path) -> None:
-    """One transaction a verb."""
-    store = FrontierDatabase(path)
-
-    def stopped_midway(error: Exception | None) -> None:
-        with store.transaction() as db:
-            host_slots.create_slot(db, "a.test")
-            if error is not None:
-                raise error
-            host_slots.create_slot(db, "a.test")
-
-    with pytest.raises(ValueError, match="midway"):
-        stopped_midway(ValueError("midway"))
-    with pytest.raises(InvariantError, match="UNIQUE"):
-        stopped_midway(None)
-
-    with store.reading() as db:
-        assert host_slots.slot_by_name(db, "a.test") is None
-    store.close()
 
 
 def test_a_host_is_searched_across_epochs_in_the_order_of_addition(path: Path) -> None:

@@ -6,11 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,14 +16,11 @@ from core.errors import TransientError
 from core.layout import Layout
 from links.check_history import unpack_history
 from links.checker import check_schedule, result_store
-from links.checker.check_leases import ALL_HOSTS, HostShare, LeaseHeldError, LeaseLostError
+from links.checker.check_leases import ALL_HOSTS, HostShare, LeaseLostError
 from links.checker.check_run import CheckTally
-from links.checker.check_worker import check_continuously, take_leases
 from links.checker.result_store import RecordedResult
-from links.checker.result_writer import LeaseHolder
 from links.registry.database import RegistryStore
 from links.registry.schema import leases, urls
-from links.registry.thread import RegistryThread
 from links.states import LinkState
 from tests.support.check_farm import Days, Farm, checking, farming, gone
 from tests.support.check_rows import row_of
@@ -220,100 +213,6 @@ async def test_two_checkers_share_the_hosts(sqlite_store: RegistryStore, farm: F
     assert all(row_of(sqlite_store, id_).state == LinkState.ALIVE for id_ in ids.values())
 
 
-async def test_a_checker_that_waits_ends_when_its_lease_is_taken(
-    sqlite_store: RegistryStore,
-) -> None:
-    """Whatever it does between its passes is broken off, with the reason."""
-    days = Days()
-    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
-        mine = LeaseHolder(
-            desk, [ALL_HOSTS], "mine", clock=days, length_s=0
-        )  # renewed all the time
-        await mine.take()
-
-        async def wait() -> None:
-            async with mine.renewed():
-                with sqlite_store.writing() as rows:
-                    rows.execute(update(leases).values(holder="other"))
-                await asyncio.Event().wait()
-
-        with pytest.raises(LeaseLostError):
-            await wait()
-
-
-class _Running(Days):
-    """A clock on which a minute passes each time that somebody looks at it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._minutes = 0
-
-    def now(self) -> datetime:
-        self._minutes += 1
-        return super().now() + timedelta(minutes=self._minutes)
-
-
-async def test_a_dead_checkers_part_is_taken_when_its_lease_is_over(
-    sqlite_store: RegistryStore,
-) -> None:
-    """Whoever comes waits for that, and tells whom it waits for."""
-    days, clock = Days(), _Running()
-    told: list[str] = []
-    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
-        await LeaseHolder(desk, [ALL_HOSTS], "dead", clock=days).take()
-        taken = await take_leases(
-            *(LeaseHolder(desk, [ALL_HOSTS], "next", clock=clock), asyncio.Event()),
-            clock=clock,
-            waiting=lambda error: told.append(error.holder),
-            look_again_s=0.01,
-        )
-
-    assert (taken, told) == (True, ["dead"])
-
-
-async def test_a_living_checkers_part_is_not_taken(sqlite_store: RegistryStore) -> None:
-    """It renewed its lease while the other waited, who then gives up."""
-    days, clock = Days(), _Running()
-    with closing(RegistryThread(sqlite_store, monotonic=days.monotonic)) as desk:
-        living = LeaseHolder(desk, [ALL_HOSTS], "living", clock=clock, length_s=3600)
-        await living.take()
-        renewed: list[asyncio.Task[None]] = []
-        with pytest.raises(LeaseHeldError, match="living"):
-            await take_leases(
-                *(LeaseHolder(desk, [ALL_HOSTS], "other", clock=days), asyncio.Event()),
-                clock=days,
-                waiting=lambda _: renewed.append(asyncio.create_task(living.renew())),
-                look_again_s=0.01,
-            )
-        await asyncio.gather(*renewed)
-
-
-async def test_a_watching_checker_looks_at_what_falls_due(
-    sqlite_store: RegistryStore, farm: Farm
-) -> None:
-    """Day after day, until it is stopped; what somebody adds meanwhile, too."""
-    days = Days()
-    watch_urls(sqlite_store, ["http://h0.example/"], day=days.day)
-    passed: list[int] = []
-
-    async with checking(sqlite_store, farm, NAMES, days=days) as checker:
-
-        async def between(tally: CheckTally) -> None:
-            passed.append(tally.kept)
-            if len(passed) == 1:
-                watch_urls(sqlite_store, ["http://h1.example/"], day=days.day)
-            elif len(passed) == 2:
-                days.day += 20
-            else:
-                checker.stop.set()
-
-        await check_continuously(
-            checker.means, checker.plan, checker.stop, between=between, idle_s=0.01
-        )
-
-    assert passed == [1, 1, 2]
-
-
 _CRASHING = """
 import asyncio, os, signal, sys
 from pathlib import Path
@@ -378,15 +277,3 @@ def test_a_batch_of_a_pass_is_counted_once(sqlite_store: RegistryStore) -> None:
         assert result_store.advance_run(rows, made.id, 2, 5)
     with sqlite_store.reading() as rows:
         assert check_schedule.latest_runs(rows, limit=1)[0].done == 15
-
-
-async def test_a_long_question_holds_up_no_lease(sqlite_store: RegistryStore) -> None:
-    """What is asked aside has a thread of its own: reads and writes go on meanwhile (W38)."""
-    is_over = threading.Event()
-    desk = RegistryThread(sqlite_store, monotonic=time.monotonic)
-    with closing(desk):
-        long = asyncio.create_task(desk.read_aside(lambda _rows: is_over.wait(60)))
-        assert await asyncio.wait_for(desk.write(lambda _rows: 7), 30) == 7
-        assert not long.done()
-        is_over.set()
-        assert await long

@@ -1,7 +1,7 @@
 """Passes over a small web: real registry, real names, real servers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -12,11 +12,10 @@ from core.errors import InvariantError
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.checker import check_worker, result_writer
 from links.checker.check_run import CheckRun, CheckTally
-from links.checker.due_urls import DueUrl
 from links.checker.http_probe import LinkProber
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
 from links.checker.timetable import Timetable
-from links.checker.timetable_feed import TimetableFeed, checks_sibling, uses_get
+from links.checker.timetable_feed import TimetableFeed
 from links.registry.bot_edits import (
     EditChange,
     EditState,
@@ -28,7 +27,7 @@ from links.registry.bot_edits import (
 from links.registry.citations import CitationFlag, CitationRow, put_citations
 from links.registry.database import RegistryStore
 from links.registry.pages import LinkRef, number_of
-from links.states import DEFAULT, LinkHealth, LinkState
+from links.states import DEFAULT, LinkState
 from tests.support.check_farm import (
     Days,
     Decided,
@@ -433,20 +432,6 @@ async def test_a_links_first_look_goes_closer(sqlite_store: RegistryStore, farm:
     assert awaits == [True, False]
     assert {each.method for each in farm.asked} == {"GET"}
     assert len(farm.asked) == 4  # each page once, and one beside it
-
-
-@pytest.mark.parametrize(
-    ("each", "goes"), [(4, uses_get), (16, checks_sibling)], ids=["get", "beside"]
-)
-def test_about_so_many_looks_go_closer(each: int, goes: Callable[[DueUrl, int], bool]) -> None:
-    """With seven or eight days between looks every link has its turn."""
-    url = DueUrl(1, bytes(16), 1, "a.example", "http://a.example/", 0, LinkHealth(), is_new=False)
-    looks = [replace(url, key=bytes([first]) * 16) for first in range(0, 256, 5)]
-
-    turns = [sum(goes(look, day) for day in range(0, 7 * 64, 7)) for look in looks]
-
-    assert set(turns) == {64 // each}
-    assert goes(replace(url, is_new=True), 1)
 
 
 async def test_a_look_that_waits_for_its_host_lets_others_ask(

@@ -5,7 +5,6 @@ import ipaddress
 import os
 import resource
 import socket
-import ssl
 from contextlib import suppress
 from dataclasses import replace
 
@@ -14,9 +13,7 @@ import pytest
 from core.config.settings import EgressSettings, LinksSettings, Settings
 from core.errors import ConfigError
 from links.check_result import CheckVerdict, StatusCode
-from links.checker.connection import tls_refusal
 from links.checker.dns_resolver import DnsResolver
-from links.checker.fetch_errors import FetchFailure
 from links.checker.http_exchange import user_agent
 from links.checker.http_probe import HttpProber
 from net.address_policy import Address
@@ -152,21 +149,6 @@ async def test_a_machine_without_a_way_there_holds_nothing_against_a_link() -> N
             found = await prober.probe("http://a.test/")
     assert found.verdict is CheckVerdict.UNDECIDED
     assert found.code == StatusCode.OUR_NETWORK
-
-
-@pytest.mark.parametrize(
-    ("words", "trouble"),
-    [
-        ("[SSL] tlsv13 alert certificate required (_ssl.c:2580)", FetchFailure.WANTS_CERTIFICATE),
-        ("[SSL] tlsv1 alert no application protocol (_ssl.c:1006)", FetchFailure.OTHER_PROTOCOL),
-        ("[SSL: SSLV3_ALERT_HANDSHAKE_FAILURE] sslv3 alert handshake failure", None),
-    ],
-)
-def test_what_a_server_minds_about_us_is_told_apart(
-    words: str, trouble: FetchFailure | None
-) -> None:
-    """A host that wants a certificate of ours, or another protocol, is there."""
-    assert tls_refusal(ssl.SSLError(1, words)) is trouble
 
 
 async def test_blocked_hosts_are_not_asked() -> None:

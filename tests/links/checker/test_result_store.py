@@ -9,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import func, insert, select, update
 
-from core.config.settings import LinksSettings
 from links.check_history import LAST_DAY, unpack_history
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectHop, StatusCode
-from links.checker.check_leases import ALL_HOSTS
-from links.checker.check_worker import plan_from_settings
 from links.checker.due_urls import links_awaiting_browser
 from links.checker.result_store import (
     OBSERVATIONS,
@@ -25,7 +22,6 @@ from links.checker.result_store import (
     record_results,
 )
 from links.registry.archive_backlog import ArchivePriority, due_links, forget_links
-from links.registry.citations import CitationFlag, CitationRow, put_citations
 from links.registry.database import RegistryStore
 from links.registry.pages import PAGE_BITS, LinkRef
 from links.registry.quirks import HostQuirk, quirks_of
@@ -296,28 +292,3 @@ def test_rows_and_standings_are_one(sqlite_store: RegistryStore) -> None:
     with sqlite_store.reading() as rows:
         assert rows.execute(select(func.count()).select_from(observations)).scalar_one() == 4
         assert rows.execute(select(urls.c.code)).scalar_one() == StatusCode.NOT_FOUND
-
-
-@pytest.mark.parametrize(
-    ("trusts", "said", "state"),
-    [
-        (True, CitationFlag.DEAD | CitationFlag.REFERENCE, LinkState.DEAD),
-        (True, CitationFlag.LIVE | CitationFlag.REFERENCE, LinkState.DYING),
-        (False, CitationFlag.DEAD, LinkState.DYING),
-    ],
-)
-def test_a_pages_dead_link_tag_counts_where_it_is_trusted(
-    store: RegistryStore, trusts: bool, said: CitationFlag, state: LinkState
-) -> None:
-    """B10: at the link's first own failure; a look that finds it alive says otherwise."""
-    url_id = watch(store, [URL])[URL]
-    said_so = LinksSettings(preset="iabot", trust_tags=trusts, browser=False)
-    rules = plan_from_settings(said_so, ALL_HOSTS).rules
-    with store.writing() as rows:
-        put_citations(rows, [1], [CitationRow(LinkRef(1, url_id), "citation", said=said)], day=100)
-        fine, gone = (
-            record_results(rows, [UrlCheckResult(url_id, each, Days(day).now())], rules)[0]
-            for day, each in ((100, FINE), (107, GONE))
-        )
-
-    assert (fine.after, gone.after) == (LinkState.ALIVE, state)

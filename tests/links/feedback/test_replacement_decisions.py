@@ -32,7 +32,6 @@ from links.feedback.replacements import (
     replacements_to_test,
     shown_replacement,
 )
-from links.feedback.reporter_limits import TooOftenError
 from links.feedback.reports import NeedlessReportError
 from links.registry.database import RegistryStore
 from links.registry.schema import replacements
@@ -188,16 +187,6 @@ def test_a_copy_in_an_archive_goes_to_the_copies(sqlite_store: RegistryStore) ->
         )
     assert done.archive == "some-archive"
     assert proposed(sqlite_store, url_id) is None
-
-
-def test_proposals_are_limited_and_counted_apart(sqlite_store: RegistryStore) -> None:
-    """One a minute; removing costs none of it."""
-    with sqlite_store.writing() as rows:
-        watch(rows, OLD, f"{OLD}/2")
-        propose_replacement(rows, OLD, NEW, ONE, NOW)
-        remove_replacement(rows, OLD, ONE, NOW)
-    with pytest.raises(TooOftenError), sqlite_store.writing() as rows:
-        propose_replacement(rows, f"{OLD}/2", NEW, ONE, NOW + timedelta(seconds=30))
 
 
 def test_what_waits_is_tested_first_and_what_works_each_month(store: RegistryStore) -> None:

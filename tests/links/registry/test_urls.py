@@ -14,7 +14,6 @@ from links.registry.schema import hosts, urls
 from links.registry.urls import FIRST_LOOKS_DAYS, ensure_urls, find_urls, urls_by_id
 from links.states import LinkState
 from links.url_parts import key_of, url_parts_of
-from net.public_suffix import registrable
 from tests.support.examples import examples
 
 
@@ -113,22 +112,6 @@ def test_hosts_are_kept_in_all_their_spellings(store: RegistryStore) -> None:
         ("[2600::1]", "V6.2600.0.0.0.0.0.0.1.", "[2600::1]"),
         ("8.8.8.8", "V4.8.8.8.8.", "8.8.8.8"),
     }
-
-
-@pytest.mark.parametrize(
-    ("host", "domain"),
-    [
-        ("a.b.heise.de", "heise.de"),
-        ("www.example.co.uk", "example.co.uk"),
-        ("someone.github.io", "someone.github.io"),
-        ("co.uk", "co.uk"),
-        ("xn--mnchen-3ya.de", "xn--mnchen-3ya.de"),
-        ("192.0.2.1", "192.0.2.1"),
-    ],
-)
-def test_the_registrable_domain(host: str, domain: str) -> None:
-    """By the Public Suffix List; what is none stands for itself."""
-    assert registrable(host) == domain
 
 
 def test_two_that_write_the_same_urls_at_once_both_succeed(store: RegistryStore) -> None:

@@ -11,7 +11,6 @@ from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from core.timestamps import timestamp14
 from playback.access.levels import Level
-from playback.replay.sanitizer.prescan import doctype_of
 from tests.support.playback_fixtures import FRONT, NOW, Archived, decide, png
 
 pytestmark = pytest.mark.playback
@@ -168,12 +167,6 @@ def test_the_characters_of_an_old_page_are_read_as_a_browser_does(
     assert "<p>é</p>" in texts["none"]
 
 
-LIMITED_QUIRKS = (
-    '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN"'
-    ' "http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd">'
-)
-
-
 def test_quirks_mode_is_kept(archived: Archived, site: str) -> None:
     """A page without a doctype was laid out by other rules, and still is."""
     archived.builder.page(f"{site}/old", "<html><body>old</body></html>")
@@ -181,23 +174,6 @@ def test_quirks_mode_is_kept(archived: Archived, site: str) -> None:
 
     assert archived.replay.get(f"/c/{TS}/{site}/old").text.startswith("<html>")
     assert archived.replay.get(f"/c/{TS}/{site}/new").text.startswith("<!DOCTYPE html><html>")
-
-
-@pytest.mark.parametrize(
-    ("doctype", "kept"),
-    [
-        ('PUBLIC "-//W3C//DTD HTML 4.01 Transitional//EN"', ""),
-        ('PUBLIC "-//W3C//DTD HTML 3.2 Final//EN"', ""),
-        ("PUBLIC '-//W3C//DTD HTML 4.01 Transitional//EN' 'http://x/loose.dtd'", LIMITED_QUIRKS),
-        ('PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN" "http://x/t.dtd"', LIMITED_QUIRKS),
-        ('PUBLIC "-//W3C//DTD HTML 4.01//EN" "http://x/strict.dtd"', "<!DOCTYPE html>"),
-        ('SYSTEM "about:legacy-compat"', "<!DOCTYPE html>"),
-        ("", "<!DOCTYPE html>"),
-    ],
-)
-def test_a_document_is_laid_out_by_the_rules_of_its_doctype(doctype: str, kept: str) -> None:
-    """Quirks, limited quirks and none are told apart as browsers do; the words are always ours."""
-    assert doctype_of(f"<!-- a --> <!-- b -->\n<!DocType HTML {doctype}>\n<p>x") == kept
 
 
 def test_an_archived_redirect_stays_in_the_archive(archived: Archived, site: str) -> None:

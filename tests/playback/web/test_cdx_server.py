@@ -5,27 +5,21 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import cdx_toolkit  # type: ignore[import-untyped]
 import pytest
 import wayback  # type: ignore[import-untyped]
 from cdx_toolkit import myrequests
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
-from core.errors import InputError
 from core.timestamps import timestamp14
 from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, add_takedowns
-from playback.web import cdx_query, cdx_server
+from playback.web import cdx_server
 from playback.web.cdx_query import parse_query, resume_key
-from playback.web.machine_api import MachineAccess
-from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW, PYWB_PYTHON, ROOT, Reply, Served, png
-from warc.index.queries import CaptureQueries, IndexPosition, KeyRange, TimeRange
+from warc.index.queries import CaptureQueries, IndexPosition, KeyRange
 
 pytestmark = pytest.mark.playback
 
@@ -348,28 +342,6 @@ def test_what_cannot_be_answered_is_said_clearly(
         assert word in json.loads(as_json.text)["message"]
 
 
-def test_whole_hosts_are_told_where_a_setting_allows_it(tmp_path: Path) -> None:
-    """A host without its subdomains, a domain with them, and neither's neighbours."""
-    keys = {
-        match: parse_query(
-            [("url", "https://www.b.example/x"), ("matchType", match)], wide=True
-        ).keys
-        for match in ("host", "domain")
-    }
-    inside = {"host": ["example,b)/", "example,b)/z"], "domain": ["example,b)/", "example,b,c)/"]}
-    outside = {"host": ["example,b,c)/"], "domain": ["example,b-c)/", "example,bc)/", "example)/"]}
-    for match, found in keys.items():
-        assert all(found.low <= key < found.high for key in inside[match])
-        assert not any(found.low <= key < found.high for key in outside[match])
-
-
-def test_a_key_belongs_to_its_question(served: Served, site: str) -> None:
-    """It leads nowhere else in the index."""
-    key = resume_key(IndexPosition("com,secret)/", 1, 1))
-    with pytest.raises(InputError, match="another question"):
-        parse_query([("url", f"{site}/"), ("resumeKey", key)])
-
-
 def test_an_expensive_filter_costs_nothing_more(served: Served, site: str) -> None:
     """Expressions that make others hang are searched for in linear time."""
     served.builder.response(f"{site}/{'a' * 5_000}", b"x")
@@ -460,59 +432,3 @@ def test_take_downs_hold_in_lists_of_captures(served: Served, site: str) -> None
 
 
 # ------------------------------------------------------------------------------- fuzz
-
-_WORDS = st.sampled_from(
-    ("url", "matchType", "limit", "from", "to", "closest", "filter", "fl", "output", "page",
-     "pageSize", "showNumPages", "showResumeKey", "resumeKey", "collapse", "collapseTime", "sort",
-     "reverse", "offset", "fields")
-)  # fmt: skip
-_VALUES = st.one_of(
-    st.text(max_size=30),
-    st.integers().map(str),
-    st.sampled_from(
-        ("true", "json", "cdxj", "link", "text", "prefix", "exact", "reverse", "closest", "*",
-         "https://a.example/", "a.example/*", "*.a", "urn:view:https://a.example/", "~url:.*",
-         "!status:2..", "=mime:", "timestamp:4", "99991231235959", "00010101000000", "\0", "https://[",
-         "http://999999999999999999999/", "2", "0", "-1", "filedesc:x", "-", "urn:", "http://%00/")
-    ),
-)  # fmt: skip
-
-
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.lists(st.tuples(_WORDS, _VALUES), max_size=6), st.sampled_from(["/cdx", "/cdx/search/cdx"])
-)
-@example([("url", "https://a.example/"), ("resumeKey", "W10")], "/cdx")
-@example([("url", "a"), ("resumeKey", resume_key(IndexPosition("a)/", 10**18, 10**19)))], "/cdx")
-@example([("url", "a"), ("closest", "99991231235959"), ("limit", "-5"), ("page", "3")], "/cdx")
-def test_no_parameters_break_the_server(
-    served: Served, parameters: list[tuple[str, str]], path: str
-) -> None:
-    """Whatever is asked, it answers, and never with a fault of its own."""
-    target = f"{path}?{urlencode(parameters, errors='replace')}"
-
-    assert served.get(target).status in {200, 400, 403, 404}
-
-
-@given(st.binary(max_size=60))
-def test_no_query_string_breaks_the_reading(query: bytes) -> None:
-    """Bytes that are no text included."""
-    pairs = [("url", "a.example"), ("filter", query.decode("latin-1")), ("fl", quote(query))]
-    try:
-        parse_query(pairs)
-    except InputError as error:
-        assert str(error)  # noqa: PT017 either is right
-
-
-@given(st.text(max_size=30), st.integers(-(2**60), 2**60), st.integers(0, 2**60))
-def test_resumption_keys_lead_back(urlkey: str, captured_ms: int, number: int) -> None:
-    """The inverse, for every place."""
-    place = IndexPosition(urlkey, captured_ms, number)
-    keys = KeyRange(urlkey, urlkey + "\0")
-    assert cdx_query._position(resume_key(place), keys) == place
-
-
-def test_defaults_are_closed() -> None:
-    """Nothing is open that nobody opened."""
-    assert not MachineAccess().cdx_hosts
-    assert TimeRange() == parse_query([("url", "a.example")]).between

@@ -18,7 +18,6 @@ from playback.access import takedowns
 from playback.access.control import PageFacts
 from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from playback.web.page_request import EVERYTHING, CaptureFacets, parse_facets
 from playback.web.page_store import CaptureMoment
 from playback.web.url_history import CaptureCalendar, span_of
 from tests.support.examples import examples
@@ -451,22 +450,3 @@ def test_a_phones_capture_is_offered_only_where_no_other_is_near(served: Served,
         served.builder.page(url, "<p>a</p>", screen=PHONE, at=last - timedelta(days=day))
     assert f"/c/{timestamp14(last)}/" in served.get(f"/timegate/{url}")["Location"]
     assert served.get(f"/latest/{url}")["Location"] == f"/page/{timestamp14(last)}/{url}"
-
-
-@given(
-    st.builds(
-        CaptureFacets,
-        st.sampled_from(["", "phone", "desktop"]),
-        st.sampled_from(["", "de", "en-US"]),
-    )
-)
-def test_facets_are_read_as_they_are_written(facets: CaptureFacets) -> None:
-    """In an address; no facets are no segment of it."""
-    assert (parse_facets(facets.segment) or EVERYTHING) == facets
-
-
-@given(st.text(max_size=30))
-def test_whatever_stands_in_an_address_is_a_facet_or_none(segment: str) -> None:
-    """And what is one is written in one way."""
-    found = parse_facets(segment)
-    assert found is None or found.segment == segment

@@ -14,8 +14,6 @@ from urllib.parse import urlencode
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from core.clock import SystemClock
@@ -26,9 +24,8 @@ from playback.access import takedowns
 from playback.access.decision_store import open_decisions
 from playback.access.levels import Level
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from qa.check_table import CheckFilter, RepairState
+from qa.check_table import RepairState
 from qa.web.check_pages import QualityContext
-from qa.web.check_query import filter_values, parse_check_filter
 from tests.support.playback_fixtures import NOW, decide, png
 from tests.support.quality_hall import (
     STRANGER,
@@ -169,34 +166,6 @@ def test_what_is_no_filter_is_refused(query: str, front: Front) -> None:
     assert (people.status_code, programs.status_code) == (400, 400)
     assert 'role="alert"' in people.text
     assert programs.headers["content-type"] == "application/problem+json"
-
-
-@given(
-    st.builds(
-        CheckFilter,
-        verdict=st.none() | st.sampled_from(QaVerdict),
-        host=st.none() | st.from_regex(r"[a-z0-9]{1,20}\.example", fullmatch=True),
-        page_class=st.none() | st.sampled_from([each for each in PageClass if each]),
-        level=st.none() | st.sampled_from([str(each) for each in Level]),
-        fault=st.none() | st.sampled_from(PlaybackFault),
-        below=st.none() | st.integers(0, 10_000).map(lambda number: number / 10_000),
-        unreviewed=st.booleans(),
-    )
-)
-def test_a_filter_survives_its_address(wanted: CheckFilter) -> None:
-    """What an address says is what was asked for."""
-    assert parse_check_filter(filter_values(wanted)) == wanted
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(["verdict", "host", "below", "class", "level", "unreviewed"]), st.text()
-    )
-)
-def test_any_text_is_a_filter_or_is_refused(values: dict[str, str]) -> None:
-    """Nothing that anybody types is an error of ours."""
-    with contextlib.suppress(InputError):
-        parse_check_filter(values)
 
 
 def test_a_long_list_goes_on_by_place(hall: Hall, front: Front) -> None:

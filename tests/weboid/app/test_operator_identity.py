@@ -27,7 +27,7 @@ from weboid.cli.crawl import crawl_runs as archive_command
 from weboid.cli.crawl import crawl_runs as crawl_command
 from weboid.cli.main import weboid
 from weboid.cli.support.child_commands import ChildCommandOptions, watch_children
-from weboid.cli.wiki import wiki_add, wiki_sweep, wiki_watch
+from weboid.cli.wiki import wiki_add, wiki_watch
 from wiki.api.client import user_agent as wiki_agent
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -205,13 +205,6 @@ def test_the_table_of_who_obeys_what_is_true(
     }
     assert rows == {
         name: [f"`{profile}`", *words_of(settings)] for name, (profile, settings) in found.items()
-    }
-
-
-def test_wikis_are_added_watched_and_swept_with_the_profile_for_them() -> None:
-    """By default: what a wiki's editors cite is asked for by nobody who looks at it."""
-    assert {_default_profile(each.command) for each in (wiki_add, wiki_watch, wiki_sweep)} == {
-        "wiki"
     }
 
 

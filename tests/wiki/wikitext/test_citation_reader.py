@@ -5,7 +5,6 @@ from datetime import date
 import pytest
 
 from tests.wiki.wikitext.reading import TODAY, one, read
-from wiki.wikitext.citation_model import CitationForm, ParameterRole
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.template_map import rules_for
 
@@ -61,33 +60,6 @@ def test_a_german_citation_is_read_by_its_own_names() -> None:
 def test_a_status_is_read_in_its_old_and_new_words(parameter: str, status: str) -> None:
     """Parameters were renamed, and pages kept the old ones."""
     assert one(f"{{{{cite web|url={A}|{parameter}}}}}").status == status
-
-
-def test_the_last_parameter_of_a_name_counts_and_an_empty_alias_does_not() -> None:
-    """As MediaWiki and the citation modules read them."""
-    assert one(f"{{{{cite web|url=http://b.test/|url={A}}}}}").url == A
-    for text in (f"{{{{cite web|url=|URL={A}}}}}", f"{{{{cite web|URL={A}|url=}}}}"):
-        assert (one(text).url, one(text).way) == (A, CitationForm.CITATION)
-
-
-@pytest.mark.parametrize(
-    ("text", "way"),
-    [
-        (f"[{COPY} b]", CitationForm.BRACKETS),
-        (COPY, CitationForm.BARE),
-        (f"{{{{cite web|url={COPY}|title=b}}}}", CitationForm.CITATION),
-        (f"{{{{cite web|archive-url={COPY}|title=b}}}}", CitationForm.CITATION),
-        (f"{{{{infobox|site={COPY}}}}}", CitationForm.TEMPLATE),
-        (f"{{{{webarchive|url={COPY}|title=b}}}}", CitationForm.ARCHIVE_TEMPLATE),
-        (f"[https://archive.today/20150102030405/{COPY} b]", CitationForm.BRACKETS),
-    ],
-)
-def test_an_archives_address_stands_for_its_original(text: str, way: CitationForm) -> None:
-    """Wherever it stands in the original's place; copies of copies are followed."""
-    found = one(text)
-    assert (found.url, found.way) == (A, way)
-    assert (found.archive_url, found.archive_date) == (found.address, date(2015, 1, 2))
-    assert text[found.url_span.start : found.url_span.end] == found.address
 
 
 def test_an_archives_address_that_does_not_say_of_what_stays() -> None:
@@ -154,73 +126,12 @@ def test_each_tag_speaks_of_its_own_link() -> None:
     assert (first.dead_tag, second.dead_tag is not None) == (None, True)
 
 
-def test_a_dead_link_tag_with_a_link_of_its_own_is_a_citation() -> None:
-    """As the German one is often used; beside that link, it is a tag."""
-    alone = one(f"{{{{Toter Link|url={A}|text=Titel}}}}", "de")
-    assert (alone.url, alone.way, alone.title) == (A, CitationForm.TEMPLATE, "Titel")
-    assert alone.is_said_dead
-    beside = one(f"[{A} Titel] {{{{Toter Link|url={A}}}}}", "de")
-    assert (beside.way, beside.is_said_dead) == (CitationForm.BRACKETS, True)
-    twice = one(f"[{A} Titel] {{{{dead link}}}} {{{{Toter Link|url={A}}}}}", "de")
-    assert twice.dead_tag is not None
-    assert twice.dead_tag.name == "dead link"
-    both = read(f"[http://b.test/ Titel] {{{{Toter Link|url={A}}}}}", "de")
-    assert [each.is_said_dead for each in both] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("tag", "language", "address"),
-    [
-        (f"{{{{webarchive|url={COPY}|date=January 2, 2015}}}}", "en", COPY),
-        (f"{{{{wayback|url={A}|date=20150102030405}}}}", "en", COPY),
-        (f"{{{{Webarchiv|url={A}|wayback=20150102030405|text=b}}}}", "de", COPY),
-        (f"{{{{Webarchiv|url={COPY}|text=b}}}}", "de", COPY),
-        (
-            f"{{{{Webarchiv|url={A}|archive-is=20150102030405}}}}",
-            "de",
-            f"https://archive.today/20150102030405/{A}",
-        ),
-    ],
-)
-def test_an_archive_template_belongs_to_its_link(tag: str, language: str, address: str) -> None:
-    """Beside the link it is of; a citation of its own alone, or beside another link."""
-    beside = one(f"[{A} b] {tag}", language)
-    assert (beside.way, beside.archive_url) == (CitationForm.BRACKETS, address)
-    assert beside.archive_tag is not None
-    assert beside.archive_date == date(2015, 1, 2)
-    alone = one(f"* {tag}", language)
-    assert (alone.url, alone.way, alone.archive_url) == (A, CitationForm.ARCHIVE_TEMPLATE, address)
-    first, second = read(f"[http://other.test/ b] {tag}", language)
-    assert (first.archive_url, second.url) == ("", A)
-
-
 @pytest.mark.parametrize(
     "link", ["[//a.test/x b]", "{{URL|a.test/x}}", "{{URL|1=http://a.test/x}}"]
 )
 def test_an_archive_template_belongs_to_a_link_without_its_scheme(link: str) -> None:
     """Whatever MediaWiki or a template puts in front of it."""
     assert one(f"* {link} {{{{webarchive|url={COPY}}}}}").archive_url == COPY
-
-
-@pytest.mark.parametrize(
-    ("tag", "language", "address"),
-    [
-        (f"{{{{Webarchiv|url={A}|wayback=*|text=b}}}}", "de", ""),
-        (f"{{{{Webarchiv|url={A}|webciteID=6AbCdEfGh}}}}", "de", ""),
-        (f"{{{{Webarchiv|url={A}|archive-today=AbC12}}}}", "de", "https://archive.today/AbC12"),
-        (f"{{{{wayback|url={A}}}}}", "en", ""),
-    ],
-)
-def test_an_archive_template_that_names_no_moment_is_of_its_link(
-    tag: str, language: str, address: str
-) -> None:
-    """The link is known, and the template beside it, whether or not anybody knows its copy."""
-    alone = one(f"* {tag}", language)
-    assert (alone.url, alone.way, alone.archive_url) == (A, CitationForm.ARCHIVE_TEMPLATE, address)
-    beside = one(f"[{A} b] {tag}", language)
-    assert (beside.way, beside.archive_url) == (CitationForm.BRACKETS, address)
-    assert beside.archive_tag is not None
-    assert not read(f"* {tag.replace(A, '')}", language)
 
 
 @pytest.mark.parametrize(
@@ -284,13 +195,6 @@ def test_an_archive_without_a_status_leads_readers_to_the_copy() -> None:
     assert not one(text.replace("}}", "|url-status=live}}")).is_treated_dead
 
 
-def test_a_parameter_that_may_hold_wikitext_does() -> None:
-    """``Online`` of the German template for literature is a URL, or text with links."""
-    found = one(f"{{{{Literatur|Titel=b|Online={A}|Abruf=2020-03-05}}}}", "de")
-    assert (found.way, found.access_date) == (CitationForm.CITATION, FIFTH)
-    assert one(f"{{{{Literatur|Titel=b|Online=[{A} PDF]}}}}", "de").way is CitationForm.BRACKETS
-
-
 @pytest.mark.parametrize("value", [f"{{{{URL|{A}}}}}", "{{URL|a.test/x}}", f"[{A}]", f"[{A} b]"])
 def test_a_link_where_a_url_should_be_is_read(value: str) -> None:
     """As readers of the page have it; no bot writes into that template."""
@@ -306,9 +210,3 @@ def test_own_addresses_are_copies_when_we_say_which_are_ours() -> None:
     other = f"[https://evil.test/page/20150102030405/{A} b]"
     (found,) = read_citations(other, rules_for("en"), today=TODAY, own=["https://archive.example"])
     assert (found.url, found.archive_url) == (found.address, "")
-
-
-def test_roles_name_the_parameter_that_holds_the_url() -> None:
-    """Also one that stands in for ``url``."""
-    found = one(f"{{{{cite book|chapter-url={A}}}}}")
-    assert found.parameters[ParameterRole.URL].name == "chapter-url"

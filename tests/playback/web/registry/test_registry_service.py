@@ -5,7 +5,6 @@ import re
 import socket
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -17,13 +16,6 @@ from sqlalchemy import select
 from core.errors import TransientError
 from core.layout import Layout
 from links.check_history import HistoryRun, date_of, pack_history
-from links.feedback.page_requests import (
-    MOST_OF_WIKI,
-    RequestedPage,
-    finish_page_requests,
-    put_page_requests,
-    waiting_pages,
-)
 from links.feedback.replacements import ProposalStage
 from links.registry.database import RegistryStore
 from links.registry.link_additions import PageRevision, note_additions
@@ -31,10 +23,8 @@ from links.registry.pages import next_stale, number_of
 from links.registry.quirks import HostQuirk, UrlQuirk
 from links.registry.schema import host_quirks, pages, replacements, url_quirks
 from links.states import LinkState
-from links.url_parts import key_of
 from playback.web.client_address import parse_networks
 from playback.web.rate_limits import RateLimitPolicy
-from playback.web.registry import answer_formats
 from playback.web.registry.registry_values import link_order
 from tests.support.registry_shelf import (
     CODES,
@@ -149,47 +139,6 @@ def test_a_wiki_that_nobody_knows_is_an_error(path: str, name: str, front: Front
     assert (form.status_code, "Nothing is known of that wiki" in form.text) == (404, True)
 
 
-def test_a_page_that_is_not_observed_is_handed_to_the_feeder(shelf: Shelf, front: Front) -> None:
-    """By its number or its title, once a day; those that are known are stamped as ever (W10, W34)."""
-    front.page("dbname=dewiki@WMF&curid=1|4711&titles=Foo bar|Neu")
-    with shelf.store.reading() as rows:
-        assert waiting_pages(rows, shelf.wiki(), limit=9) == [(0, "Neu"), (4711, "")]
-
-    written: list[str] = []
-    shelf.on_write(written.append)
-    front.page("dbname=dewiki@WMF&curid=4711&titles=Neu")
-    assert written == []
-
-
-def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(
-    shelf: Shelf, front: Front
-) -> None:
-    """W10: those that other pages of the farm have, with what these know; the answer says how it stands."""
-    query = "dbname=dewiki@WMF&curid=4711&titles=Neu&scope=all"
-    told = front.page(query).json()["pages"]
-    assert [(page["request"], page["links"]) for page in told] == [("queued", [])] * 2
-    assert "asked to read it" in told[0]["note"]
-
-    elsewhere = "https://osm.info/"
-    shelf.page(1, "Ways", elsewhere, wiki="dewiki@OSM")
-    read = [RequestedPage(4711, ""), RequestedPage(0, "Neu")]
-    keys = [key_of(url) for url in (DEAD, "https://unknown.net/", elsewhere)]
-    wiki = shelf.wiki()
-    with shelf.store.writing() as rows:
-        finish_page_requests(rows, wiki, read, day=TODAY, keys=dict.fromkeys(read, keys))
-    told = front.page(query).json()["pages"]
-
-    assert [page["is_observed"] for page in told] == [False, False]
-    assert [page["request"] for page in told] == ["done", "done"]
-    assert [page["links_read"]["date"] for page in told] == [date_of(TODAY).isoformat()] * 2
-    (link,) = told[0]["links"]
-    assert (link["url"], link["state"], told[0]["links_total"]) == (DEAD, "dead", 1)
-    form = front.get("/links?dbname=dewiki@WMF&curid=4711&scope=all").text
-    assert "It was read on request" in form
-    assert DEAD in form
-    assert shelf.counts()["link_pages"] == 2  # nothing is observed because of that
-
-
 def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(
     shelf: Shelf, front: Front
 ) -> None:
@@ -250,27 +199,6 @@ def test_a_links_spelling_is_that_of_its_page(shelf: Shelf, front: Front) -> Non
 
     assert {each["url"]: each["spelling"] for each in told} == {url: spelled, FINE: FINE}
     assert spelled in {each["spelling"] for each in listed}
-
-
-def test_a_request_is_refused_while_too_many_wait(shelf: Shelf, front: Front) -> None:
-    """And the answer says so."""
-    wiki = shelf.wiki()
-    with shelf.store.writing() as rows:
-        put_page_requests(rows, wiki, range(10_000, 10_000 + MOST_OF_WIKI), day=TODAY)
-
-    told = front.page("dbname=dewiki@WMF&curid=10001|4711").json()["pages"]
-
-    assert [page["request"] for page in told] == ["queued", "refused"]
-
-
-def test_what_waits_for_the_feeder_is_bounded(shelf: Shelf, front: Front) -> None:
-    """Nobody fills the registry by asking."""
-    for first in range(1, MOST_OF_WIKI + 200, 50):
-        front.clock.seconds += 60
-        ids = "|".join(str(10_000 + each) for each in range(first, first + 50))
-        assert front.page(f"dbname=dewiki@WMF&curid={ids}").status_code == 200
-
-    assert shelf.counts()["link_asked_pages"] == MOST_OF_WIKI
 
 
 SECRET = "https://geheim.de/only"
@@ -972,18 +900,6 @@ def test_a_status_is_what_the_server_gave(
 
     assert (link["http"], link["reason"], link["mapped_http"]) == told
     assert link["status_byte"] == code
-
-
-def test_the_source_of_the_script_is_there_in_this_version(front: Front) -> None:
-    """Its first line names the version and the address of what made it (seed: disclosed with it)."""
-    head = front.get(PROBLEM).text.splitlines()[0]
-    address = re.search(r"http\S+", head)
-    assert address is not None
-    source = front.get(address[0].removeprefix(ORIGIN))
-
-    assert f"Weboid {version('weboid')}," in head
-    assert source.headers["content-type"].startswith("text/plain")
-    assert source.content == Path(answer_formats.__file__).read_bytes()
 
 
 def test_a_question_may_ask_for_some_fields(front: Front) -> None:

@@ -10,16 +10,11 @@ from typing import Any
 import pytest
 
 from core.clock import CLOCK_OFFSET, SystemClock
-from core.config.settings import Settings
 from core.errors import ConfigError, InputError
-from core.layout import Layout
 from crawler.collection import check_trial_clock
-from links.registry.database import open_registry_store
 from tests.support.commands import Weboid
 from tests.support.linked_site import LinkedSite
 from tests.support.wiki_town import Town, article, profile_of, running_town
-from weboid.app import collection_snapshot
-from weboid.cli.support.options import SharedStores, with_database
 
 FINE, DEAD, GONE = "http://site.org/", "http://site.org/nothing-here", "http://museum.org/hall"
 COPY = "trial"
@@ -130,36 +125,6 @@ def test_no_real_collection_is_opened_with_a_moved_clock(
     monkeypatch.setenv(CLOCK_OFFSET, "10d")
     with pytest.raises(ConfigError, match="wiki trial"):
         check_trial_clock(tmp_path)
-
-
-def test_no_store_of_several_machines_is_opened_with_a_moved_clock(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """A trial's folder does not make a trial of the database, queue or index that is named beside it."""
-    named = "postgresql://archive@127.0.0.1:9/archive"
-    settings = with_database(Settings(), named)
-    monkeypatch.setenv(CLOCK_OFFSET, "10d")
-    assert with_database(Settings(), "") == Settings()
-    with pytest.raises(ConfigError, match="--database"):
-        with_database(Settings(), named)
-    with pytest.raises(ConfigError, match="--database"):
-        with_database(settings, "")
-    with pytest.raises(ConfigError, match="--frontier"):
-        SharedStores(frontier_url="redis://127.0.0.1:9/0?frontier=a").applied_to(Settings())
-    with pytest.raises(ConfigError, match="--dedup"):
-        SharedStores(dedup_url="redis://127.0.0.1:9/0?index=a").applied_to(Settings())
-
-
-def test_a_registry_that_is_too_large_is_refused_with_the_way_to_try_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, database_url: str
-) -> None:
-    """Nothing is copied then."""
-    layout = Layout(tmp_path / "collection")
-    open_registry_store(layout, database_url).close()
-    monkeypatch.setattr(collection_snapshot, "COPY_URLS_LIMIT", -1)
-    with pytest.raises(InputError, match="`weboid wiki sweep --now --collection DIR`"):
-        collection_snapshot.make_trial_copy(layout, tmp_path / COPY, database_url)
-    assert not (tmp_path / COPY).exists()
 
 
 @pytest.mark.slow

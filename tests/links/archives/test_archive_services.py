@@ -1,0 +1,212 @@
+"""Tests of `links.archives.archive_services`."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.urls import fetch_key
+from links.archives.archive_services import OTHER, SERVICES, WEBOID, AddressFault
+from links.archives.archive_urls import (
+    ArchiveUrl,
+    is_copy_of,
+    make_archive_url,
+    recognise,
+)
+
+A = "http://a.test/"
+
+
+T = "20150102030405"
+
+
+WAYBACK = "https://web.archive.org/web"
+
+
+# address, service, original, timestamp, the address to keep
+FORMS = [
+    (f"{WAYBACK}/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"http://archive.org/web/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"http://www.archive.org/web/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"http://web.archive.org/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"http://classic-web.archive.org/web/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"http://replay.web.archive.org/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"http://web-beta.archive.org/web/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"http://liveweb.archive.org/{A}", "wayback", A, "", f"{WAYBACK}/{A}"),
+    (f"http://wayback.archive.org/web/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"http://www.waybackmachine.org/{T}/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"HTTPS://WEB.Archive.ORG/WEB/{T}/HTTP://A.test:80/", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"https://vefsafn.is/is/{T}/{A}", "vefsafn", A, T, f"https://wayback.vefsafn.is/wayback/{T}/{A}"),
+    ("http://nla.gov.au/nla.arc-12345", "nla", "", "", "https://nla.gov.au/nla.arc-12345"),
+    (f"{WAYBACK}/{T}id_/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"{WAYBACK}/{T}/_embed/{A}", "wayback", A, T, f"{WAYBACK}/{T}/{A}"),
+    (f"{WAYBACK}/2015/{A}", "wayback", A, "20150000000000", f"{WAYBACK}/2015/{A}"),
+    (f"{WAYBACK}/2/{A}", "wayback", A, "", f"{WAYBACK}/{A}"),
+    (f"{WAYBACK}/{A}", "wayback", A, "", f"{WAYBACK}/{A}"),
+    (f"archive.is/{T}/{A}", "archive-today", A, T, f"https://archive.today/{T}/{A}"),
+    (f"http://www.archive.is/2015.01.02-030405/{A}", "archive-today", A, T, f"https://archive.today/{T}/{A}"),
+    (f"https://archive.ph/newest/{A}", "archive-today", A, "", f"https://archive.today/{A}"),
+    ("https://archive.vn/AbC12", "archive-today", "", "", "https://archive.today/AbC12"),
+    ("https://archive.md/wip/AbC12", "archive-today", "", "", "https://archive.today/AbC12"),
+    ("https://archive.li/AbC12/image", "archive-today", "", "", "https://archive.today/AbC12"),
+    (f"http://wayback.archive-it.org/1234/{T}/{A}", "archive-it", A, T, f"https://wayback.archive-it.org/1234/{T}/{A}"),
+    (f"http://archive-it.org/all/{T}/{A}", "archive-it", A, T, f"https://wayback.archive-it.org/all/{T}/{A}"),
+    (f"http://webarchive.proni.gov.uk/{T}/{A}", "archive-it", A, T, f"https://wayback.archive-it.org/11112/{T}/{A}"),
+    (f"http://collection.europarchive.org/nli/{T}/{A}", "archive-it", A, T, f"https://wayback.archive-it.org/10702/{T}/{A}"),
+    (f"http://arquivo.pt/wayback/wayback/{T}/{A}", "arquivo", A, T, f"https://arquivo.pt/wayback/{T}/{A}"),
+    (f"https://arquivo.pt/noFrame/replay/{T}/{A}", "arquivo", A, T, f"https://arquivo.pt/wayback/{T}/{A}"),
+    (f"http://webarchive.loc.gov/lcwa0010/{T}/{A}", "loc", A, T, f"https://webarchive.loc.gov/all/{T}/{A}"),
+    (f"http://webharvest.gov/peth04/{T}/{A}", "webharvest", A, T, f"https://www.webharvest.gov/peth04/{T}/{A}"),
+    (f"http://web.archive.bibalex.org:80/web/{T}/{A}", "bibalex", A, T, f"http://web.archive.bibalex.org/web/{T}/{A}"),
+    (f"http://www.collectionscanada.gc.ca/webarchives/{T}/{A}", "bac-lac", A, T, f"http://webarchive.bac-lac.gc.ca:8080/wayback/{T}/{A}"),
+    (f"http://webarchive.bac-lac.gc.ca:8080/wayback/{T}/{A}", "bac-lac", A, T, f"http://webarchive.bac-lac.gc.ca:8080/wayback/{T}/{A}"),
+    (f"http://veebiarhiiv.digar.ee/a/{T}/{A}", "veebiarhiiv", A, T, f"https://veebiarhiiv.digar.ee/a/{T}/{A}"),
+    (f"http://wayback.vefsafn.is/wayback/{T}/{A}", "vefsafn", A, T, f"https://wayback.vefsafn.is/wayback/{T}/{A}"),
+    (f"http://nukrobi2.nuk.uni-lj.si:8080/wayback/{T}/{A}", "uni-lj", A, T, f"http://nukrobi2.nuk.uni-lj.si:8080/wayback/{T}/{A}"),
+    (f"https://sul-swap-prod.stanford.edu/{T}/{A}", "stanford", A, T, f"https://swap.stanford.edu/{T}/{A}"),
+    (f"http://yourarchives.nationalarchives.gov.uk/{T}/{A}", "uk-national-archives", A, T, f"https://webarchive.nationalarchives.gov.uk/ukgwa/{T}/{A}"),
+    (f"http://webarchive.nationalarchives.gov.uk/+/{A}", "uk-national-archives", A, "", f"https://webarchive.nationalarchives.gov.uk/ukgwa/{A}"),
+    (f"http://webarchive.parliament.uk/{T}/{A}", "uk-parliament", A, T, f"https://webarchive.parliament.uk/{T}/{A}"),
+    (f"http://eresources.nlb.gov.sg/webarchives/wayback/{T}/{A}", "nlb-singapore", A, T, f"https://eresources.nlb.gov.sg/webarchives/wayback/{T}/{A}"),
+    ("http://perma.cc/ab12-cd34?type=image", "perma", "", "", "https://perma.cc/AB12-CD34"),
+    (f"http://perma-archives.org/warc/AB12-CD34/{A}", "perma", A, "", "https://perma.cc/AB12-CD34"),
+    (f"http://perma-archives.org/warc/{T}/{A}", "perma", A, T, f"https://perma-archives.org/warc/{T}/{A}"),
+    ("http://pandora.nla.gov.au/pan/14231/20120727-0512/www.a.test/x.htm", "nla", "http://www.a.test/x.htm", "20120727051200", "https://pandora.nla.gov.au/pan/14231/20120727-0512/www.a.test/x.htm"),
+    (f"http://pandora.nla.gov.au/nph-wb/{T}/{A}", "nla", A, T, f"https://pandora.nla.gov.au/nph-wb/{T}/{A}"),
+    (f"http://pandora.nla.gov.au/nph-arch/2000/S2000-Dec-5/{A}", "nla", A, "20001205000000", f"https://pandora.nla.gov.au/nph-arch/2000/S2000-Dec-5/{A}"),
+    (f"http://content.webarchive.nla.gov.au/gov/wayback/{T}/{A}", "nla", A, T, f"https://webarchive.nla.gov.au/gov/{T}/{A}"),
+    (f"http://archive.wikiwix.com/cache/{T}/{A}", "wikiwix", A, T, f"https://archive.wikiwix.com/cache/{T}/{A}"),
+    ("http://wikiwix.com/cache/?url=http%3A%2F%2Fa.test%2F&title=x", "wikiwix", A, "", "https://archive.wikiwix.com/cache/?url=http%3A%2F%2Fa.test%2F"),
+    ("http://www.freezepage.com/1249681324ZHFROBOEGE", "freezepage", "", "20090807214204", "https://www.freezepage.com/1249681324ZHFROBOEGE"),
+    (f"https://webrecorder.io/me/mine/{T}$br:chrome:53/{A}", "conifer", A, T, f"https://conifer.rhizome.org/me/mine/{T}$br:chrome:53/{A}"),
+    (f"https://conifer.rhizome.org/me/mine/list/one/b1/{T}/{A}", "conifer", A, T, f"https://conifer.rhizome.org/me/mine/list/one/b1/{T}/{A}"),
+    (f"http://webarchive.org.uk/wayback/en/archive/{T}mp_/{A}", "ukwa", A, T, f"https://www.webarchive.org.uk/wayback/archive/{T}/{A}"),
+    ("https://ghostarchive.org/archive/AbC12", "ghostarchive", "", "", "https://ghostarchive.org/archive/AbC12"),
+    ("https://ghostarchive.org/varchive/youtube/20211205/dQw4w9WgXcQ", "ghostarchive", "https://www.youtube.com/watch?v=dQw4w9WgXcQ", "20211205000000", "https://ghostarchive.org/varchive/youtube/20211205/dQw4w9WgXcQ"),
+    (f"http://timetravel.mementoweb.org/memento/{T}/{A}", "memento", A, T, f"https://timetravel.mementoweb.org/memento/{T}/{A}"),
+    (f"http://digital.library.yorku.ca/wayback/{T}/{A}", "yorku", A, T, f"https://digital.library.yorku.ca/wayback/{T}/{A}"),
+    (f"http://www.padi.cat:8080/wayback/{T}/{A}", "padicat", A, T, f"http://padi.cat:8080/wayback/{T}/{A}"),
+    (f"https://megalodon.jp/ref/2015-0102-1204-05/{A}", "megalodon", A, T, f"https://megalodon.jp/ref/2015-0102-1204-05/{A}"),
+    (f"https://wayback.webarchiv.cz/wayback/{T}/{A}", "webarchiv-cz", A, T, f"https://wayback.webarchiv.cz/wayback/{T}/{A}"),
+]  # fmt: skip
+
+
+def test_every_service_has_a_form_in_these_tests() -> None:
+    """No service is added without one."""
+    tested = {each[1] for each in FORMS} | {each[1] for each in FAULTY}
+
+    assert tested >= set(SERVICES)
+
+
+FAULTY = [
+    ("https://cc.bingj.com/cache.aspx?q=a&d=4567&w=AbC", "bing-cache", "", "", AddressFault.GONE),
+    ("http://www.webcitation.org/query.php?url=http%3A%2F%2Fa.test%2F&date=2009-01-31", "webcite", A, "20090131000000", AddressFault.GONE),
+    ("http://www.webcitation.org/66lmEkpE8?url=http://a.test/x?chart%3D1G50", "webcite", "http://a.test/x?chart=1G50", "20120408112204", AddressFault.GONE),
+    ("http://www.webcitation.org/query?url=http%3A%2F%2Fa.test%2F&date=2009-01-31", "webcite", A, "20090131000000", AddressFault.GONE),
+    ("http://www.webcitation.org/query?id=1333884124123456", "webcite", "", "20120408112204", AddressFault.GONE),
+    ("http://webcache.googleusercontent.com/search?q=cache:AbCdEfGhIjKl:a.test/x+word&hl=en", "google-cache", "http://a.test/x", "", AddressFault.GONE),
+    (f"http://collection.europarchive.org/bnf/{T}/{A}", "internet-memory", A, T, AddressFault.GONE),
+    (f"{WAYBACK}/*/{A}", "wayback", A, "", AddressFault.LIST),
+    (f"{WAYBACK}/2015*/{A}", "wayback", A, "", AddressFault.LIST),
+    (f"https://archive.ph/{A}", "archive-today", A, "", AddressFault.LIST),
+    (f"https://web.archive.org/save/{A}", "wayback", A, "", AddressFault.REQUEST),
+    (f"https://archive.ph/o/AbC12/{A}", "archive-today", A, "", AddressFault.REQUEST),
+    ("https://archive.ph/?run=1&url=http%3A%2F%2Fa.test%2F", "archive-today", A, "", AddressFault.REQUEST),
+    (f"{WAYBACK}/{T}/ftp://a.test/x", "wayback", "ftp://a.test/x", T, AddressFault.NOT_WEB),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "service", "original", "timestamp", "fault"), FAULTY, ids=[f[0] for f in FAULTY]
+)
+def test_what_is_no_copy_is_told(
+    text: str, service: str, original: str, timestamp: str, fault: AddressFault
+) -> None:
+    """Services that are gone, lists, and requests for copies are known, and nobody is led there."""
+    found = recognise(text)
+
+    assert found is not None
+    assert (found.service, found.original, found.timestamp) == (service, original, timestamp)
+    assert found.fault is fault
+    assert not found.is_usable
+
+
+def test_only_the_host_decides_whose_address_it_is() -> None:
+    """Before an @ anybody can write an archive's name; what follows it is what is asked."""
+    found = recognise(f"https://web.archive.org@evil.test/web/{T}/{A}")
+
+    assert found is not None
+    assert found.service == OTHER
+    assert not found.is_known
+    assert is_copy_of(found, A) is None
+
+
+def test_archives_within_archives_end_somewhere() -> None:
+    """A hostile address is not followed for ever, and belongs to nothing."""
+    found = recognise(f"{WAYBACK}/{T}/" * 40 + A)
+
+    assert found is not None
+    assert found.fault is AddressFault.TOO_DEEP
+    assert not found.is_usable
+    assert not is_copy_of(found, A)
+
+
+def test_our_own_pages_are_known_by_their_origin() -> None:
+    """A front's page and replay's copy, with the hash that they escape; no other host has the name."""
+    for view in ("page", "c"):
+        address = f"https://archive.example:8443/{view}/{T}/https://a.test/x%23!/y"
+        found = recognise(address, own=["https://archive.example:8443"])
+        assert found is not None
+        assert (found.service, found.original, found.timestamp) == (
+            WEBOID,
+            "https://a.test/x#!/y",
+            T,
+        )
+        other = recognise(address)
+        assert other is not None
+        assert other.service == OTHER
+
+
+_HOSTS = st.from_regex(r"[a-z]{1,8}(\.[a-z]{2,6}){1,2}", fullmatch=True)
+
+
+_PATHS = st.text("abcXYZ019/?&=%~.-_:;,@!$'()*+#[]ü ", max_size=40)
+
+
+_STAMPS = st.datetimes().map(lambda when: when.strftime("%Y%m%d%H%M%S").rjust(14, "0"))
+
+
+@settings(deadline=None)
+@given(host=_HOSTS, path=_PATHS, stamp=_STAMPS, service=st.sampled_from(sorted(SERVICES)))
+def test_what_is_made_is_understood(host: str, path: str, stamp: str, service: str) -> None:
+    """`make` and `recognise` are inverse, whatever the original."""
+    original = fetch_key(f"http://{host}/{path}")
+    address = make_archive_url(service, original, stamp)
+
+    if address:
+        found = recognise(address)
+        assert found is not None
+        assert (found.service, found.timestamp, found.address) == (service, stamp, address)
+        assert found.original == original or found.chain
+    else:
+        assert not SERVICES[service].is_made
+
+
+@settings(deadline=None)
+@given(
+    st.one_of(
+        st.text(max_size=80),
+        st.builds(
+            "https://{}/{}".format,
+            st.sampled_from([h for s in SERVICES.values() for h in s.hosts]),
+            st.text(max_size=60),
+        ),
+    )
+)
+def test_any_text_has_an_answer(text: str) -> None:
+    """Nothing that stands on a page breaks it; what is understood has a moment or none."""
+    found = recognise(text)
+
+    if found is not None:
+        assert isinstance(found, ArchiveUrl)
+        assert not found.timestamp or len(found.timestamp) == 14
+        assert found.moment is None or found.moment.tzinfo is not None

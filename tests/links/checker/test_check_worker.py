@@ -1,0 +1,48 @@
+"""Tests of `links.checker.check_worker`."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from links.checker.check_run import CheckTally
+from links.checker.check_worker import check_continuously
+from links.registry.database import RegistryStore
+from tests.support.check_farm import Days, Farm, checking, farming
+from tests.support.check_rows import watch as watch_urls
+
+pytestmark = pytest.mark.slow  # servers of its own: seconds, not milliseconds
+
+
+NAMES = [f"h{number}.example" for number in range(60)]
+
+
+@pytest.fixture
+async def farm() -> AsyncIterator[Farm]:
+    async with farming() as running:
+        yield running
+
+
+async def test_a_watching_checker_looks_at_what_falls_due(
+    sqlite_store: RegistryStore, farm: Farm
+) -> None:
+    """Day after day, until it is stopped; what somebody adds meanwhile, too."""
+    days = Days()
+    watch_urls(sqlite_store, ["http://h0.example/"], day=days.day)
+    passed: list[int] = []
+
+    async with checking(sqlite_store, farm, NAMES, days=days) as checker:
+
+        async def between(tally: CheckTally) -> None:
+            passed.append(tally.kept)
+            if len(passed) == 1:
+                watch_urls(sqlite_store, ["http://h1.example/"], day=days.day)
+            elif len(passed) == 2:
+                days.day += 20
+            else:
+                checker.stop.set()
+
+        await check_continuously(
+            checker.means, checker.plan, checker.stop, between=between, idle_s=0.01
+        )
+
+    assert passed == [1, 1, 2]

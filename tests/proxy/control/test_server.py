@@ -1,0 +1,103 @@
+"""Tests of `proxy.control.server`."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.config.settings import EgressSettings, ProxySettings, Settings
+from core.errors import ProxyUnavailableError
+from core.layout import Layout
+from proxy.control.client import ProxyClient
+from proxy.control.frames import (
+    ClusterSecret,
+)
+from proxy.control.server import MAX_UNAUTHENTICATED, TcpControlServer
+from proxy.process import RunningProxy, TcpControl, run_proxy
+from proxy.request_log import RequestOutcome
+from tests.support.proxy_fixtures import Browser
+
+pytestmark = pytest.mark.proxy
+
+
+SECRET, OTHER = ClusterSecret.of("s" * 32), ClusterSecret.of("t" * 32)
+
+
+SETTINGS = Settings(
+    egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
+)
+
+
+@pytest.fixture(scope="module")
+def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningProxy]:
+    """A proxy with control over TCP."""
+    layout = Layout(tmp_path_factory.mktemp("collection"))
+    with run_proxy(layout, SETTINGS, control=TcpControl("127.0.0.1", 0, SECRET)) as started:
+        yield started
+
+
+def address(stands: RunningProxy) -> tuple[str, int]:
+    """Where its control listens."""
+    return "127.0.0.1", stands.control_port
+
+
+def test_too_many_strangers_at_once_are_not_heard(stands: RunningProxy) -> None:
+    """They cost a bounded number of threads; a worker is served when they are gone."""
+    assert isinstance(stands.control, TcpControlServer)
+    before = threading.active_count()
+    crowd = [socket.create_connection(address(stands)) for _ in range(MAX_UNAUTHENTICATED + 50)]
+    extra = crowd[-1]
+    extra.settimeout(10)
+    assert extra.recv(1) == b""
+    assert threading.active_count() - before <= MAX_UNAUTHENTICATED + 10
+    for sock in crowd:
+        sock.close()
+    pause = threading.Event()
+    for _ in range(500):
+        with suppress(ProxyUnavailableError):
+            assert asyncio.run(ProxyClient(address(stands), SECRET).status())["pid"]
+            return
+        pause.wait(0.02)
+    raise AssertionError("No worker was served after the crowd had gone.")
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1", "0.0.0.0"])
+async def test_a_page_gets_nothing_from_the_proxys_own_ports(tmp_path: Path, listen: str) -> None:
+    """Its network is allowed, and yet no way leads to control or to the proxy itself (C-01)."""
+    everything = replace(
+        SETTINGS, egress=EgressSettings(allow=("127.0.0.0/8", "0.0.0.0/8", "::1/128"))
+    )
+    control = TcpControl(listen, 0, SECRET)
+    with run_proxy(Layout(tmp_path), everything, control=control) as started:
+        client = ProxyClient(address(started), SECRET)
+        hosts = ["127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]"]
+        hosts += ["127.0.0.9"] if listen == "0.0.0.0" else []
+        async with client.visit("page", bucket="default") as visit:
+            given_ = visit.credentials
+            statuses = await asyncio.to_thread(
+                lambda: [
+                    _ask(given_.port, given_.username, given_.password, f"http://{host}:{port}/")
+                    for host in hosts
+                    for port in (started.control_port, given_.port if host != "127.0.0.9" else 1)
+                ]
+            )
+            entries = await visit.seal(grace_s=1)
+        assert isinstance(started.control, TcpControlServer)
+        refused = started.control.refused
+
+    assert set(statuses) == {403}
+    assert {entry.kept for entry in entries} == {RequestOutcome.BLOCKED}
+    assert refused == 0
+
+
+def _ask(port: int, username: str, password: str, url: str) -> int:
+    browser = Browser(port, username, password)
+    try:
+        return browser.get(url).status
+    finally:
+        browser.close()
