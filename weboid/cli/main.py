@@ -3,7 +3,9 @@
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Never
 
 import click
 
@@ -66,11 +68,11 @@ def weboid(*, verbose: bool, clock_offset: str | None) -> None:
     logging.basicConfig(level=level, format="%(levelname)s %(message)s", stream=sys.stderr)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> Never:
     """Run the command line; every expected error ends with a message and its exit code."""
     os.umask(os.umask(0o077) | 0o007)  # what we write is for the owner, and for a group if he likes
     try:
-        code = weboid.main(standalone_mode=False)
+        code = weboid.main(arguments, prog_name="weboid", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
     except click.ClickException as error:
         error.show()
