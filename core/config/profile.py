@@ -331,8 +331,25 @@ def _check_links(links: LinksSettings, source: str) -> None:
         raise ConfigError(f"{where} contact must be an address such as https://example.org/bot.")
     if links.purpose_page and not _WEB_PAGE.fullmatch(links.purpose_page):
         raise ConfigError(f"{where} purpose_page must be an address such as https://example.org/.")
-    if links.user_agent and not _AGENT.fullmatch(links.user_agent):
-        raise ConfigError(f"{where} user_agent must be printable ASCII on one line.")
+    link_user_agent(links)
+
+
+def link_user_agent(links: LinksSettings) -> str:
+    """Return the User-Agent of link checks; ConfigError for the word "link" or other characters.
+
+    Many sites refuse a client that calls itself something with "link" (links.md 5.5).
+    """
+    pages = "".join(f"; +{each}" for each in (links.purpose_page, links.contact) if each)
+    name = links.user_agent or f"Mozilla/5.0 (compatible; Weboid/0.1{pages})"
+    setting = "user_agent" if links.user_agent else "contact or purpose_page"
+    if len(name) > 512 or name != name.strip() or not _AGENT.fullmatch(name):
+        raise ConfigError(f"[links] {setting} must be printable ASCII on one line, 500 characters.")
+    if "link" in name.lower():
+        raise ConfigError(
+            f'[links] {setting} has the word "link", and many servers refuse whoever calls itself '
+            "that: write another name, or the address of another page."
+        )
+    return name
 
 
 def _check_frontier(frontier: FrontierSettings, source: str) -> None:

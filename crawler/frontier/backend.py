@@ -4,7 +4,6 @@ from core.config.database_urls import RedisUse, parse_redis_url
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
 from crawler.frontier.base import Frontier
-from crawler.frontier.redis_frontier import RedisFrontier
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 
 
@@ -25,5 +24,7 @@ def open_frontier(
     """
     if not settings.url:
         return SqliteFrontier(layout.frontier_db, politeness=politeness, settings=settings)
+    from crawler.frontier.redis_frontier import RedisFrontier  # loads the Redis client
+
     address = parse_redis_url(settings.url, RedisUse.FRONTIER)
     return RedisFrontier(address, politeness=politeness, settings=settings, server_time=server_time)

@@ -10,43 +10,23 @@ breaks off after its status line counts as an answer.
 """
 
 import asyncio
-import re
 import zlib
 from dataclasses import dataclass
 
+from core.config.profile import link_user_agent
 from core.config.settings import LinksSettings
-from core.errors import ConfigError
 from links.checker.connection import HostConnection, RequestTarget, tls_refusal
 from links.checker.fetch_errors import FetchFailure, NoAnswerError
 from net.http_head import LenientHead, end_of_head, may_begin, parse_head
-
-_PLAIN = re.compile(r"[!-~](?:[ -~]{0,510}[!-~])?")
-_NAME = "Mozilla/5.0 (compatible; Weboid/0.1{pages})"
-_UNLOVED = "link"
-
-
-def user_agent(links: LinksSettings) -> str:
-    """Return the user agent of the settings; ConfigError for the word "link" or illegal characters."""
-    pages = "".join(f"; +{each}" for each in (links.purpose_page, links.contact) if each)
-    name = links.user_agent or _NAME.format(pages=pages)
-    setting = "user_agent" if links.user_agent else "contact or purpose_page"
-    if not _PLAIN.fullmatch(name):
-        raise ConfigError(f"[links] {setting} must be printable ASCII on one line, 500 characters.")
-    if _UNLOVED in name.lower():
-        raise ConfigError(
-            f'[links] {setting} has the word "link", and many servers refuse whoever calls itself '
-            "that: write another name, or the address of another page."
-        )
-    return name
 
 
 class RequestWriter:
     """Serializer of requests."""
 
     def __init__(self, links: LinksSettings) -> None:
-        """Set the user agent; raises as `user_agent`."""
+        """Set the user agent; raises as `link_user_agent`."""
         lines = (
-            f"User-Agent: {user_agent(links)}",
+            f"User-Agent: {link_user_agent(links)}",
             "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
             "Accept-Language: en-US,en;q=0.9,*;q=0.5",
             "Accept-Encoding: gzip, deflate",

@@ -16,7 +16,6 @@ from core.errors import ConfigError
 from core.layout import Layout
 from warc.checksums import closed_warcs
 from warc.dedup.payloads import PayloadIndex
-from warc.dedup.redis_payloads import RedisPayloadIndex, dedup_server
 from warc.index.protocol import CaptureIndex
 from warc.index.sqlite import SqliteCaptureIndex, SqlitePayloadIndex, covered_by_file
 
@@ -65,11 +64,15 @@ def open_shared(layout: Layout, settings: ProxySettings) -> PayloadIndex | None:
     """
     if not settings.dedup_url:
         return None
+    from warc.dedup.redis_payloads import RedisPayloadIndex  # loads the Redis client
+
     return RedisPayloadIndex(parse_redis_url(settings.dedup_url, RedisUse.DEDUP), layout.owners)
 
 
 def check_shared(address: RedisAddress) -> None:
     """Check that the dedup index at the address answers, or raise DedupUnavailableError."""
+    from warc.dedup.redis_payloads import dedup_server
+
     with closing(dedup_server(address)) as server:
         server.script("find", [f"{address.tag}:alive:".encode()], [b""])
 

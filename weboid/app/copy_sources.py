@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from core.clock import SystemClock
+from core.config.profile import link_user_agent
 from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError, WeboidError
 from core.layout import Layout
@@ -23,7 +24,6 @@ from links.archives.copy_store import copies_of_url, urls_without_copy
 from links.archives.http_client import HttpFetch
 from links.archives.save_page_now import SavePageNow
 from links.check_history import day_of
-from links.checker.http_exchange import user_agent
 from links.registry.citations import CitingPageUse, cited_uses
 from links.registry.database import RegistryStore
 from links.registry.pages import MAX_PAGE_ID, PAGE_BITS, LinkRef
@@ -52,7 +52,7 @@ async def open_archives(
     fetch = HttpFetch(
         settings.egress,
         is_own=is_own,
-        user_agent=user_agent(links),
+        user_agent=link_user_agent(links),
         limit_s=links.timeout_s,
         origins=origins,
     )

@@ -24,7 +24,6 @@ from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from crawler.collection import is_trial, trial_settings
 from crawler.profiles import load_profile, profile_sets
-from links.checker.http_exchange import user_agent
 
 TABLE: Final = "operator"
 _ENVIRONMENT: Final = {"contact": "WEBOID_CONTACT", "purpose_page": "WEBOID_PURPOSE_PAGE"}
@@ -91,7 +90,6 @@ def check_operator(operator: OperatorIdentity) -> None:
     """Validate addresses for use in a User-Agent."""
     settings = _completed(Settings(), operator_fields(operator))
     check_settings(settings, source="the operator's")
-    user_agent(settings.links)
 
 
 def operator_fields(operator: OperatorIdentity) -> dict[str, str]:

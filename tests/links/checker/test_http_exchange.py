@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import pytest
 
+from core.config.profile import link_user_agent
 from core.config.settings import EgressSettings, LinksSettings, Settings
 from core.errors import ConfigError
 from links.check_result import CheckVerdict, StatusCode
 from links.checker.dns_resolver import DnsResolver
-from links.checker.http_exchange import user_agent
 from links.checker.http_probe import HttpProber
 from net.address_policy import Address
 from tests.links.name_server import NameServer, Records, naming
@@ -244,7 +244,7 @@ async def test_cookies_go_to_no_other_site() -> None:
 def test_a_name_that_servers_refuse_is_refused_at_once(links: LinksSettings, why: str) -> None:
     """The setting is mended by who wrote it, before anything is asked."""
     with pytest.raises(ConfigError, match=why):
-        user_agent(links)
+        link_user_agent(links)
 
 
 async def test_turns_are_taken_before_each_request_and_do_not_cost_time() -> None:

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from setuptools import find_namespace_packages  # type: ignore[import-untyped]
 
+from core.config.profile import link_user_agent as checker_agent
 from core.config.settings import PURPOSE_PAGE, LinksSettings, Settings, VisitSettings
 from core.errors import ConfigError, InputError
-from links.checker.http_exchange import user_agent as checker_agent
 from render.identity import visit_user_agent
 from weboid.app.operator_identity import (
     OperatorIdentity,
