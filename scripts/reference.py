@@ -17,7 +17,7 @@ import click
 from core.config import settings as settings_module
 from scripts import archive_services, link_states
 from weboid.cli.main import weboid
-from weboid.cli.support.command_base import ExitCode, LazyGroup
+from weboid.cli.support.commands import ExitCode, LazyGroup
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 SHORT_HELP_FILE = DOCS.parent / "weboid" / "cli" / "support" / "short_help.py"

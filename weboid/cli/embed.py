@@ -17,9 +17,8 @@ from core.hosts import join_host_port, split_host_port
 from links.registry.wikis import parse_wiki
 from net.http_server import open_listener
 from weboid.app.text_table import clean
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option, option_dict
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from wiki.embed.html_tags import parse_selector
 from wiki.embed.link_lookup import (
     TIMEOUT_S,
@@ -175,7 +174,7 @@ def filter_command(
     check: bool = option("Write nothing; end with 1 when a file would change."),
     remove: bool = option("Remove what earlier runs inserted; no request is made."),
     keep: bool = option("Leave links as they are that were marked before."),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Mark the links of HTML: from standard input to standard output, or of files and folders.
 
@@ -249,7 +248,7 @@ async def _all(
     *,
     out: Path | None,
     check: bool,
-    output: Output,
+    output: CommandOutput,
 ) -> int:
     total = SiteMarkResult()
     with Progress(transient=True, disable=output.is_json) as progress:
@@ -280,7 +279,7 @@ def _add(total: SiteMarkResult, done: SiteMarkResult, root: Path | None) -> None
     total.passed_over |= {placed(name): why for name, why in done.passed_over.items()}
 
 
-def _say(total: SiteMarkResult, lookup: LinkLookup, *, check: bool, output: Output) -> None:
+def _say(total: SiteMarkResult, lookup: LinkLookup, *, check: bool, output: CommandOutput) -> None:
     facts = {
         "pages": total.pages,
         "links": total.links,

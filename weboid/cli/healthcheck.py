@@ -10,9 +10,8 @@ from core.layout import Layout
 from crawler.frontier.backend import open_frontier
 from crawler.pools.cluster import SERVICE_KINDS, lives_here
 from crawler.profiles import load_profile
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode, argument, cli_command
 from weboid.cli.support.options import COLLECTION, FRONTIER, PROFILE, SharedStores
-from weboid.cli.support.parameters import argument, cli_command
 
 
 @cli_command("alive")

@@ -24,9 +24,15 @@ from playback.access.levels import (
     target_of,
 )
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option, option_dict
+from weboid.cli.support.commands import (
+    ExitCode,
+    GroupWithDefault,
+    argument,
+    cli_command,
+    option,
+    option_dict,
+)
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.run_options import STORED_LEVELS
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -43,7 +49,7 @@ def rights_group(
     *,
     history: bool = option("Every decision about rights, the oldest first."),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the rights of each wiki's editors.
 
@@ -104,7 +110,7 @@ def _change(
     actor: str | None,
     reason: str,
     stores: CollectionStores,
-    output: Output,
+    output: CommandOutput,
 ) -> int:
     name = _editor(editor, check_wiki(wiki))
     right = LevelRight(0, wiki, name, scope, most, level_actor(actor), _CLOCK.now(), reason)
@@ -244,7 +250,7 @@ def _decide(
     reason: str,
     dry_run: bool,
     stores: CollectionStores,
-    output: Output,
+    output: CommandOutput,
 ) -> int:
     targets = _targets(links, domains, wiki, is_default=is_default)
     by = level_actor(actor)
@@ -297,7 +303,7 @@ def show_command(
     url: str = argument(),
     wiki: str = option("To readers who come from that wiki.", default=""),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the level of a URL, and which rule decides."""
     identity = target_of(link=url).what
@@ -369,7 +375,7 @@ def list_command(
         type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)]),
     ),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the current rules."""
     with stores.levels() as book:
@@ -393,7 +399,7 @@ def history_command(
     wiki: str = _SUBJECT_OPTIONS["wiki"],
     is_default: bool = option("Only about everything.", "--default"),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show every decision, oldest first: all, or those of the given subjects."""
     asked = bool(links or domains or wiki or is_default)

@@ -12,8 +12,7 @@ import click
 from core.clock import CLOCK_OFFSET
 from core.clock import clock_offset as offset_now
 from core.errors import WeboidError
-from weboid.cli.support.command_base import ExitCode, LazyGroup, exit_code_for
-from weboid.cli.support.parameters import cli_command
+from weboid.cli.support.commands import ExitCode, LazyGroup, cli_command, exit_code_for
 
 _COMMANDS = {
     "alive": "weboid.cli.healthcheck",

@@ -18,7 +18,7 @@ from core.layout import Layout
 from crawler.collection import open_collection, read_collection
 from crawler.profiles import load_profile
 from crawler.status.collection_status import is_in_use
-from playback.replay.file_cache import CacheUsage, cache_usage, clear_cache
+from playback.replay.made_cache import CacheUsage, cache_usage, clear_cache
 from warc.checksums import closed_warcs
 from warc.file_check import CollectionFault
 from warc.index.database import IndexDatabase, open_database
@@ -29,9 +29,15 @@ from warc.rebuild import rebuild_index
 from warc.recovery import interrupted
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_setup
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import COLLECTION, DEDUP, OUTPUT, PROFILE, Output, with_database
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import (
+    COLLECTION,
+    DEDUP,
+    OUTPUT,
+    PROFILE,
+    CommandOutput,
+    with_database,
+)
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -46,7 +52,7 @@ _MARKS = {
 
 @cli_command("doctor")
 def doctor_command(
-    *, collection: Path = COLLECTION, profile: str = PROFILE, output: Output = OUTPUT
+    *, collection: Path = COLLECTION, profile: str = PROFILE, output: CommandOutput = OUTPUT
 ) -> int:
     """Check browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner, shared stores."""
     findings = check_setup(collection, load_profile(profile))
@@ -80,7 +86,7 @@ def verify_command(
         default=lambda: os.cpu_count() or 1,
         show_default="one a core",
     ),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check WARCs, checksums and index of a collection.
 
@@ -149,7 +155,7 @@ def push_command(
     ),
     dry_run: bool = option("Show the number of captures, without sending them."),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Send new captures of the index to an OutbackCDX server.
 
@@ -213,7 +219,7 @@ def _note(layout: Layout, address: str, number: int) -> None:
     temporary.rename(_file(layout))
 
 
-def _print_push(count: int, done: str, output: Output) -> None:
+def _print_push(count: int, done: str, output: CommandOutput) -> None:
     output.show({"captures": count}, f"{count:,} captures {done}.")
 
 
@@ -228,7 +234,7 @@ def rebuild_command(
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Rebuild the index from the WARCs; the old one stays until the new one is complete."""
     read_collection(stores.root)
@@ -276,7 +282,7 @@ def cache_group() -> None:
 
 
 @cli_command("show", cache_group)
-def show_command(*, collection: Path = COLLECTION, output: Output = OUTPUT) -> None:
+def show_command(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
     """Show the size of the cache."""
     folder = read_collection(collection).made
     _tell(cache_usage(folder), "kept", "Kept", folder, output=output)
@@ -287,7 +293,7 @@ def clear_command(
     *,
     collection: Path = COLLECTION,
     dry_run: bool = option("Show the amount, without deleting."),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Delete the whole cache; also while the collection is served."""
     folder = read_collection(collection).made
@@ -296,7 +302,7 @@ def clear_command(
     _tell(gone, *words, folder, output=output)
 
 
-def _tell(what: CacheUsage, key: str, verb: str, folder: Path, output: Output) -> None:
+def _tell(what: CacheUsage, key: str, verb: str, folder: Path, output: CommandOutput) -> None:
     document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
     copies = "1 copy" if what.values == 1 else f"{what.values:,} copies"
     output.show(document, f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")

@@ -10,9 +10,8 @@ from core.playback_check import QaVerdict
 from qa.compare.picture_comparison import PictureComparison, compare_pictures, describe_differences
 from qa.compare.picture_decoder import MOST_BYTES, MOST_PIXELS, decode_picture
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 
 _COLOURS = {QaVerdict.GOOD: "green", QaVerdict.DOUBTFUL: "yellow", QaVerdict.BROKEN: "red"}
 _MOST_SHOWN = 10
@@ -27,7 +26,7 @@ def command(
     heat: Path | None = option(
         "Write a PNG of what differs to this file.", type=_PICTURE, metavar="FILE"
     ),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Compare two pictures of a page: SEEN, as it was, with SHOWN, as it is.
 

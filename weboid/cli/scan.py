@@ -45,9 +45,8 @@ from playback.access.threat_lists import (
 )
 from weboid.app.text_table import clean, table, width
 from weboid.cli.links.link_confirmation import wait_unless_stopped
-from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import DURATION, OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
+from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -80,7 +79,7 @@ def add_command(
     reason: str = option("What is on the list, for readers.", default=""),
     dry_run: bool = option("Read the file, and change nothing."),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add the list NAME from FILE, or update it; - reads standard input.
 
@@ -104,7 +103,7 @@ def add_command(
 
 @cli_command("remove", lists_group)
 def remove_command(
-    *, name: str = argument(), stores: CollectionStores = STORES, output: Output = OUTPUT
+    *, name: str = argument(), stores: CollectionStores = STORES, output: CommandOutput = OUTPUT
 ) -> None:
     """Remove the list NAME; readers are no longer warned of its entries."""
     with _store(stores) as (store, folder):
@@ -120,7 +119,7 @@ def refresh_command(
     every: timedelta | None = option(
         "Again and again, so often: 1h.", type=DURATION, metavar="LENGTH"
     ),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Update lists whose files have changed since they were added; `wiki watch` does it hourly.
 
@@ -134,7 +133,7 @@ def refresh_command(
             return ExitCode.OK
 
 
-def _refresh(stores: CollectionStores, output: Output) -> bool:
+def _refresh(stores: CollectionStores, output: CommandOutput) -> bool:
     """Read again the lists whose files have changed; return True when one could not be read."""
     failed = False
     with _store(stores) as (store, folder):
@@ -194,7 +193,7 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
 
 
 @cli_command("show", lists_group)
-def show_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT) -> None:
+def show_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Show the lists."""
     with _store(stores) as (store, _):
         found = list_rows(store)
@@ -214,7 +213,7 @@ def check_command(
     *,
     urls: tuple[str, ...] = argument("URL...", required=True),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Show the lists that contain each URL. Exit code 1: one of them is on a list."""
     with _store(stores) as (store, folder):
@@ -257,7 +256,7 @@ def _hashed(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield url_hashes(url)[0]
 
 
-def _tell(about: ThreatList, words: str, output: Output) -> None:
+def _tell(about: ThreatList, words: str, output: CommandOutput) -> None:
     output.show(_facts(about), words)
 
 
@@ -303,7 +302,7 @@ def scan_group(
     settle: str = option(
         "How long clamd may take to read --signatures that have changed.", default="15m"
     ),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Scan payloads with clamd, newest first, and store its verdicts.
 
@@ -340,7 +339,7 @@ scan_group.add_command(lists_group)
 
 
 @cli_command("threats", scan_group)
-def threats_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT) -> None:
+def threats_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Show the payloads in which a threat was found, newest first."""
     with stores.decisions() as decisions:
         found = list_threats(decisions)
@@ -354,7 +353,9 @@ def threats_command(*, stores: CollectionStores = STORES, output: Output = OUTPU
     )
 
 
-def _watch(scan: CollectionScan, stopped: threading.Event, pause_s: float, output: Output) -> None:
+def _watch(
+    scan: CollectionScan, stopped: threading.Event, pause_s: float, output: CommandOutput
+) -> None:
     """Scan new payloads until stopped; the whole index each hour, and after a signature update."""
     highest, version, due = 0, "", 0.0
     away = False
@@ -398,7 +399,7 @@ def _shown(run: Callable[..., ScanProgress], *, quiet: bool) -> ScanProgress:
         return run(progress=lambda done, total: progress.update(task, completed=done, total=total))
 
 
-def _print_scan(found: ScanProgress, output: Output) -> None:
+def _print_scan(found: ScanProgress, output: CommandOutput) -> None:
     facts = {
         "scanner": found.scanner,
         "scanned": found.scanned,

@@ -46,9 +46,8 @@ from render.chromium import BrowserExecutable, find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import SiteSession, check_hosts, confine_to_hosts
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode, GroupWithDefault
-from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.run_options import ask_passphrase
 
 DEFAULT = "default"
@@ -65,7 +64,7 @@ def profile_group() -> None:
 
 
 @cli_command("list", profile_group)
-def profile_list(*, output: Output = OUTPUT) -> None:
+def profile_list(*, output: CommandOutput = OUTPUT) -> None:
     """List the profiles that come with the program, and their purpose."""
     found = {name: _purpose(name) for name in builtin_profiles()}
     profiles = [{"name": name, "purpose": purpose} for name, purpose in found.items()]
@@ -79,7 +78,7 @@ def profile_show(
     *,
     name: str = argument(default=DEFAULT),
     changed: bool = option("Only what is not as by default."),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show every effective setting of NAME, and its source.
 
@@ -112,7 +111,7 @@ def profile_show(
 
 @cli_command("check", profile_group)
 def profile_check(
-    *, files: tuple[str, ...] = argument("FILE...", required=True), output: Output = OUTPUT
+    *, files: tuple[str, ...] = argument("FILE...", required=True), output: CommandOutput = OUTPUT
 ) -> int:
     """Report every error of a profile, and unusual settings.
 
@@ -236,7 +235,7 @@ def login_group(
     ),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Log in to a site in a browser window, and store the session for archiving.
 
@@ -273,7 +272,7 @@ def login_group(
 
 
 @cli_command("ls", login_group)
-def login_list(*, collection: Path = COLLECTION, output: Output = OUTPUT) -> None:
+def login_list(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
     """Show the collection's logins; no passphrase is needed."""
     rows, facts = [], []
     for path in sorted(Layout(collection).logins.glob("*.login")):
@@ -310,7 +309,7 @@ def login_remove(
     *,
     names: tuple[str, ...] = argument("NAME...", required=True),
     collection: Path = COLLECTION,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Remove logins. The session itself stays valid until you log out at the site."""
     folder = Layout(collection).logins
@@ -367,7 +366,7 @@ def _key(path: Path | None) -> LoginKey:
     return make_key_file(path)
 
 
-def _tell(login: Login, path: Path, output: Output) -> None:
+def _tell(login: Login, path: Path, output: CommandOutput) -> None:
     storage = sum(map(len, login.session.storage.values()))
     output.show(
         {**_login_facts(login), "file": str(path)},

@@ -25,8 +25,8 @@ from playback.access.takedowns import (
 from playback.takedown_coverage import CoveredPage, TakedownCoverage, digest_aliases
 from warc.index.database import IndexDatabase
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.options import OUTPUT, Output, end_moment
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores
 from weboid.cli.takedown_enforcement import erase_command, open_takedown_stores, prove_command
@@ -85,7 +85,7 @@ def add_command(
     until: str | None = option("For so long (30d), or until then (2026-12-31).", metavar="WHEN"),
     dry_run: bool = option("Show what would be covered, without taking it down."),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Take down URLs, or the content that the options name.
 
@@ -137,7 +137,7 @@ def list_command(
     url: str | None = option("Only those that hold for the URL.", "--for", metavar="URL"),
     with_past: bool = option("Also those that were lifted or are over.", "--all"),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the take-downs."""
     now = _CLOCK.now()
@@ -170,7 +170,7 @@ def lift_command(
     actor: str | None = option("Who decides.  [default: you]"),
     dry_run: bool = option("Show which would be lifted, without lifting them."),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Lift take-downs, by their numbers or by what they name; they stay in the history."""
     now = _CLOCK.now()
@@ -277,7 +277,7 @@ def _say_added(
     framing: list[CoveredPage],
     *,
     dry_run: bool,
-    output: Output,
+    output: CommandOutput,
 ) -> None:
     added = [
         {

@@ -22,7 +22,7 @@ from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore
 from playback.access.takedowns import Takedown, TakedownKind, normalize_target
 from playback.playback_server import serve
-from playback.replay.file_cache import clear_cache
+from playback.replay.made_cache import clear_cache
 from playback.takedown_audit import (
     AuditReport,
     HeldValidators,
@@ -46,9 +46,8 @@ from warc.erasure import (
 from warc.index.database import IndexDatabase
 from warc.rebuild import rebuild_index
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import OUTPUT, Output, with_database
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput, with_database
 from weboid.cli.support.stores import STORES, CollectionStores
 
 
@@ -84,7 +83,7 @@ def erase_command(
     only_finish: bool = option("End an erasing that was interrupted.", "--finish"),
     actor: str | None = option("Who does it.  [default: you]"),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Erase the payloads that take-down NUMBER covers from the WARCs, permanently.
 
@@ -100,7 +99,7 @@ def erase_command(
 
 
 async def _run(
-    stores: CollectionStores, number: int | None, actor: str, *, yes: bool, output: Output
+    stores: CollectionStores, number: int | None, actor: str, *, yes: bool, output: CommandOutput
 ) -> int:
     async with open_collection(stores.root, clock=_CLOCK) as held:
         with ExitStack() as stack:
@@ -173,7 +172,7 @@ def _erase(
 
 
 def _finished(
-    layout: Layout, decisions: DecisionStore, database_url: str, actor: str, output: Output
+    layout: Layout, decisions: DecisionStore, database_url: str, actor: str, output: CommandOutput
 ) -> int:
     erased = finish_erasure(layout, with_index=not database_url)
     _after(layout, decisions, database_url, erased, 0, actor)
@@ -240,7 +239,7 @@ def _announce(
     )
 
 
-def _say(erased: list[ErasedRecord], output: Output) -> None:
+def _say(erased: list[ErasedRecord], output: CommandOutput) -> None:
     records = [
         {"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased
     ]
@@ -274,7 +273,7 @@ def prove_command(
         "The archive is served with --show-logins: captures made with a login may be shown."
     ),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Request every route for withheld content of URL, and search the responses for it.
 
@@ -371,7 +370,7 @@ def _read_warm(path: Path) -> HeldValidators:
         ) from error
 
 
-def _print_proof(proof: AuditReport, output: Output) -> None:
+def _print_proof(proof: AuditReport, output: CommandOutput) -> None:
     rows = list(proof.by_route())
     names = ("server", "route", "answers", "verdict")
     document: dict[str, Any] = {

@@ -17,7 +17,7 @@ from core.errors import ConfigError, UnavailableError
 from tests.support.embed_front import Front, answer_of
 from tests.support.embed_upstream import page, running_upstream
 from weboid.cli.main import weboid
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 from wiki.embed.page_marker import remove_marks
 
 pytestmark = pytest.mark.slow

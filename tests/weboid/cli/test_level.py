@@ -10,7 +10,7 @@ import pytest
 
 from core.layout import COLLECTION_VERSION, Layout
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 LINK = "https://a.example.org/page"
 Level = Callable[..., tuple[int, str, str]]

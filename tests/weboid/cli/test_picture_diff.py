@@ -11,7 +11,7 @@ from PIL import Image
 from core.errors import InputError
 from tests.support.drawing import banner, packed, page
 from weboid.cli.main import weboid
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 PAGE = page(1, 500)
 

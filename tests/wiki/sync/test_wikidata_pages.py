@@ -18,7 +18,7 @@ from tests.support.wiki_writer import Writer
 from tests.wiki.repository import Repository, repository, statement
 from tests.wiki.sync.conftest import Fed, opened
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 from wiki.api.client import WikiApi
 from wiki.api.errors import WikiAwayError
 from wiki.api.transport import ServerRoute

@@ -13,13 +13,14 @@ from core.clock import SystemClock
 from core.errors import ConfigError
 from core.hosts import split_host_port
 from core.layout import Layout
-from crawler.pools.proxy_pool import FileRecovered
 from crawler.profiles import load_profile
 from crawler.run.worker_process import WorkerOptions, run_worker
+from crawler.worker.crawl_events import FileRecovered
 from net.backoff import WaitEnded, WaitStarted
 from proxy.control.frames import ClusterSecret
 from weboid.app.operator_identity import collection_settings
 from weboid.app.proxy_service import ProxyServiceOptions, serve_proxy
+from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import (
     COLLECTION,
     OUTPUT,
@@ -27,10 +28,9 @@ from weboid.cli.support.options import (
     SECRET,
     SHARED,
     WORKERS,
-    Output,
+    CommandOutput,
     SharedStores,
 )
-from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.run_options import open_stored_levels, unlock_logins
 from weboid.cli.support.run_output import run_reporter
 
@@ -49,7 +49,7 @@ def worker_command(
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
     ),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Visit pages of a shared frontier until stopped.
 
@@ -86,7 +86,7 @@ def worker_command(
                 clock=SystemClock(),
                 report=show.event,
                 stopping=show.stopping,
-                dice=Random(),  # noqa: S311 no secret depends on it
+                rng=Random(),  # noqa: S311 no secret depends on it
             )
         )
     if not output.is_json:
@@ -118,7 +118,7 @@ def proxy_command(
         default=90.0,
         type=click.FloatRange(0, 86_400),
     ),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Write WARCs for workers on any machine.
 
@@ -156,7 +156,7 @@ def _place(text: str, option: str) -> tuple[str, int]:
 class _ProxyReporter:
     """Output of a cluster proxy, as text or JSON lines."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: CommandOutput) -> None:
         self._say = output.show
 
     def ready(self, about: dict[str, Any]) -> None:

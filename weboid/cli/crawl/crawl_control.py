@@ -19,15 +19,14 @@ from core.config.profile import parse_sheet
 from core.config.sheets import surt_prefix
 from core.errors import ConfigError, InputError
 from core.timestamps import LONGEST_DURATION, format_duration, parse_duration, parse_moment
-from crawler.frontier.base import Frontier, HostOrder, HostReport
+from crawler.frontier.base import STOP_ORDER, Frontier, HostOrder, HostReport
 from crawler.jobs.crawl_job import toml_value
 from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.status.collection_status import json_value
-from crawler.worker.worker_pool import STOP_ORDER
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, Output, host_name
-from weboid.cli.support.parameters import alternatives, argument, cli_command, option
+from weboid.cli.support.commands import alternatives, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput, host_name
 
 POLL_S = 0.2
 _CLOCK = SystemClock()
@@ -39,7 +38,7 @@ _WAIT_OPTION = option("Return when no page is in work any more.", is_flag=True)
 def pause_command(
     *,
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
     reason: str = option(
         "What `status` shows.", default="paused by an operator", show_default=False
     ),
@@ -56,7 +55,7 @@ def pause_command(
 
 
 @cli_command("resume")
-def resume_command(*, where: CommandTarget = TARGET, output: Output = OUTPUT) -> None:
+def resume_command(*, where: CommandTarget = TARGET, output: CommandOutput = OUTPUT) -> None:
     """Resume a paused crawl.
 
     Also cancels a stop order that no run has carried out yet.
@@ -76,7 +75,7 @@ def resume_command(*, where: CommandTarget = TARGET, output: Output = OUTPUT) ->
 def stop_command(
     *,
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
     at_once: bool = option("Give up the pages in work; they stay queued.", "--now"),
     wait: bool = _WAIT_OPTION,
 ) -> None:
@@ -95,7 +94,12 @@ def stop_command(
 
 
 def _tell(
-    frontier: Frontier, where: CommandTarget, text: str, *, output: Output, wait: bool = False
+    frontier: Frontier,
+    where: CommandTarget,
+    text: str,
+    *,
+    output: CommandOutput,
+    wait: bool = False,
 ) -> None:
     """Print the result and the pages in progress; wait for their end if `wait` is set."""
     if not output.is_json:
@@ -157,7 +161,7 @@ def hosts(
     ),
     limit: int = option(type=click.IntRange(1, 10_000), default=20),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the state of hosts.
 
@@ -200,7 +204,7 @@ def pause_host_command(
         "What `hosts` shows.", default="paused by an operator", show_default=False
     ),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Block a host for a time.
 
@@ -225,7 +229,10 @@ def pause_host_command(
 
 @cli_command("resume-host")
 def resume_host_command(
-    *, host: str = argument(type=host_name), where: CommandTarget = TARGET, output: Output = OUTPUT
+    *,
+    host: str = argument(type=host_name),
+    where: CommandTarget = TARGET,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Unblock a host.
 
@@ -325,7 +332,7 @@ def sheet_set(
     prefix: str = argument(),
     changes: tuple[str, ...] = argument("KEY=VALUE...", required=True),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Change settings below PREFIX: visit.timeout_s=90, politeness.min_delay_s=5.
 
@@ -344,7 +351,7 @@ def sheet_set(
 
 
 @cli_command("list", sheet_group)
-def sheet_list(*, where: CommandTarget = TARGET, output: Output = OUTPUT) -> None:
+def sheet_list(*, where: CommandTarget = TARGET, output: CommandOutput = OUTPUT) -> None:
     """List the sheets that were set, by prefix."""
     with where.frontier() as frontier:
         orders = frontier.orders(SHEET_ORDER)
@@ -356,7 +363,7 @@ def sheet_list(*, where: CommandTarget = TARGET, output: Output = OUTPUT) -> Non
 
 @cli_command("remove", sheet_group)
 def sheet_remove(
-    *, prefix: str = argument(), where: CommandTarget = TARGET, output: Output = OUTPUT
+    *, prefix: str = argument(), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT
 ) -> None:
     """Remove a sheet."""
     spelled = surt_prefix(prefix)
@@ -388,7 +395,7 @@ def _document(text: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _say(prefix: str, document: dict[str, Any], output: Output) -> None:
+def _say(prefix: str, document: dict[str, Any], output: CommandOutput) -> None:
     keys = [
         f"{group}.{key} = {toml_value(value)}"
         for group, table in document.items()

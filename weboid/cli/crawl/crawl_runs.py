@@ -22,7 +22,14 @@ from crawler.run.crawl_run import RunConfig, RunSummary, archive_urls
 from crawler.run.job_run import describe_budgets, run_crawl_job
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.child_commands import SCAN, scan_once
-from weboid.cli.support.command_base import ExitCode, LazyGroupWithDefault
+from weboid.cli.support.commands import (
+    ExitCode,
+    LazyGroupWithDefault,
+    argument,
+    cli_command,
+    option,
+    option_dict,
+)
 from weboid.cli.support.options import (
     COLLECTION,
     DURATION,
@@ -31,11 +38,10 @@ from weboid.cli.support.options import (
     SHARED,
     SIZE,
     WORKERS,
-    Output,
+    CommandOutput,
     SharedStores,
     warn_missing_contact,
 )
-from weboid.cli.support.parameters import argument, cli_command, option, option_dict
 from weboid.cli.support.run_options import (
     QA,
     STORE,
@@ -78,7 +84,7 @@ def archive_command(
     qa: bool | None = QA,
     scan: bool = SCAN,
     dry_run: bool = option("Read the list and show what would be done."),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Archive URLs into a collection.
 
@@ -216,7 +222,7 @@ def crawl_command(
     store: str | None = STORE,
     qa: bool | None = QA,
     dry_run: bool = option("Show what would be crawled."),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Archive the pages of sites, from seeds along their links.
 
@@ -288,7 +294,7 @@ def settings_of(
     return settings
 
 
-def _preview(job: Job, collection: Path, output: Output) -> None:
+def _preview(job: Job, collection: Path, output: CommandOutput) -> None:
     settings = job.settings.scope
     scope = Scope(SeedTerritory(settings.kind, job.seeds), settings)
     seeds = [

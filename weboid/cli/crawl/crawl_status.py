@@ -36,8 +36,8 @@ from crawler.status.status_server import DEFAULT_LISTEN, serve_status
 from weboid.app.text_table import clean, fitted, sparkline, table, width
 from weboid.cli.crawl.crawl_control import host_table
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import cli_command, option
+from weboid.cli.support.commands import cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.run_output import format_size
 
 SHOWN = 5
@@ -267,7 +267,7 @@ REFRESH_S = 1.0
 def status_command(
     *,
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
     watch: bool = option("Refresh each second, until Ctrl-C."),
 ) -> None:
     """Show the state of a collection and its crawl.
@@ -336,7 +336,7 @@ def _watch(reader: StatusReader) -> None:
 def monitor_command(
     *,
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
     listen: str = option(
         "Where; :PORT is every address.", default=DEFAULT_LISTEN, metavar="HOST:PORT"
     ),

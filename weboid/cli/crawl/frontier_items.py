@@ -19,7 +19,6 @@ from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.crawl.crawl_control import host_state
 from weboid.cli.crawl.frontier_transfer import export_command, import_command, snapshot
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import (
     DRY_RUN,
     HOST,
@@ -30,8 +29,8 @@ from weboid.cli.support.command_target import (
     CommandTarget,
     selection_of,
 )
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 
 CHAIN_LIMIT = 50
 
@@ -147,7 +146,7 @@ def list_command(
     match: str | None = MATCH,
     limit: int = option(type=click.IntRange(1, 1_000_000), default=20),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """List items in one state.
 
@@ -174,7 +173,7 @@ def list_command(
 
 @cli_command("show")
 def show_command(
-    *, url: str = argument(), where: CommandTarget = TARGET, output: Output = OUTPUT
+    *, url: str = argument(), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT
 ) -> None:
     """Show everything that is known of a URL.
 
@@ -235,7 +234,7 @@ def retry_command(
     match: str | None = MATCH,
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Queue dead or skipped items once more.
 
@@ -272,7 +271,7 @@ def purge_command(
     yes: bool = option("Do not ask."),
     dry_run: bool = DRY_RUN,
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Skip queued items unvisited.
 
@@ -359,7 +358,7 @@ def _agreed(count: int) -> bool:
     return click.confirm(f"{count} items will be skipped unvisited. Go on?", abort=True, err=True)
 
 
-def _say_count(count: int, what: str, *, dry_run: bool, output: Output) -> None:
+def _say_count(count: int, what: str, *, dry_run: bool, output: CommandOutput) -> None:
     output.show(
         {what.replace(" ", "_"): count, "dry_run": dry_run},
         f"{count} {'would be ' if dry_run else ''}{what}.",

@@ -15,20 +15,18 @@ from core.clock import SystemClock
 from core.errors import InputError, InvariantError, UnavailableError
 from core.timestamps import LONGEST_DURATION, parse_duration
 from crawler.collection import read_collection
-from crawler.frontier.base import AddResult, Frontier, ItemState, Lane, NewItem
+from crawler.frontier.base import JOB_ORDER, AddResult, Frontier, ItemState, Lane, NewItem
 from crawler.frontier.frontier_export import FrontierImport
 from crawler.frontier.frontier_export import export_lines as lines_of
 from crawler.frontier.frontier_export import import_items as add_lines
 from crawler.frontier.redis_frontier import RedisFrontier
-from crawler.jobs.crawl_job import JOB_ORDER
 from crawler.jobs.list_files import GivenUrls
 from crawler.run.context_builder import make_slot_assigner
 from crawler.run.crawl_run import add_in_batches
 from weboid.app import collection_snapshot as snapshots
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.run_output import format_size
 
@@ -55,7 +53,7 @@ def enqueue_command(
     ),
     job: str = option("The crawl whose scope and budget hold.", default="", metavar="NAME"),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Add URLs, also to a running crawl.
 
@@ -91,7 +89,9 @@ def _require_job(frontier: Frontier, job: str) -> None:
         raise InputError(f"There is no job {job!r}; known: {names}. `weboid crawl` makes one.")
 
 
-def _say(result: AddResult, frontier: Frontier, where: CommandTarget, output: Output) -> None:
+def _say(
+    result: AddResult, frontier: Frontier, where: CommandTarget, output: CommandOutput
+) -> None:
     now = _CLOCK.now()
     stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
     facts = {
@@ -129,7 +129,7 @@ def export_command(
         None, "--state", type=click.Choice([str(each) for each in _ORDER])
     ),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Write the frontier as JSON lines.
 
@@ -183,7 +183,7 @@ def import_command(
         default=("queued", "claimed"),
     ),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Queue the unfinished items of an export.
 
@@ -206,7 +206,7 @@ def import_command(
     return ExitCode.SOME_FAILED if taken.bad else ExitCode.OK
 
 
-def _say_taken(taken: FrontierImport, file: str, output: Output) -> None:
+def _say_taken(taken: FrontierImport, file: str, output: CommandOutput) -> None:
     for problem in taken.problems:
         click.echo(f"{file}, {problem}", err=True)
     if taken.bad > len(taken.problems):
@@ -241,7 +241,7 @@ def snapshot(
     *,
     folder: Path | None = argument("[DIR]", type=click.Path(path_type=Path)),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Copy the frontier while it is in use.
 

@@ -30,8 +30,8 @@ from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import open_local_pool
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, Output, end_moment
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
 
 _CLOCK = SystemClock()
 _WORDS = {
@@ -51,7 +51,7 @@ def explain_command(
         "Fetch an unknown robots.txt through a proxy; needs exclusive use of the collection."
     ),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the result of each rule for a URL, in their order, and which one decides.
 
@@ -199,7 +199,7 @@ def list_command(
     ),
     expired: bool = option("Also those that are over."),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the entries."""
     with where.frontier() as frontier:
@@ -244,7 +244,7 @@ def add_command(
     expires: str | None = option("After so long (30d), or then (2026-12-31).", metavar="WHEN"),
     actor: str | None = option("Author of the change.  [default: you]", "--by"),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add entries, or change those about the same pattern."""
     now = _CLOCK.now()
@@ -285,7 +285,7 @@ def remove_command(
     names: tuple[str, ...] = argument("ID|PATTERN...", required=True),
     kind: str | None = option("Only entries of that kind.", type=_KINDS),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Remove entries, by their ids or all of a pattern."""
     removed = []

@@ -51,16 +51,15 @@ from links.url_parts import bucket_of, url_parts_of
 from net.address_policy import is_own
 from net.stop_signals import StopSignals
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import (
     DURATION,
     OUTPUT,
     PROFILE,
-    Output,
+    CommandOutput,
     ParsedType,
     warn_missing_contact,
 )
-from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -263,7 +262,7 @@ def check_command(
     is_watch: bool = option("Go on for ever, as URLs become due.", "--watch"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check the links that are due, or the URLs that are named, and store the results.
 

@@ -36,6 +36,7 @@ from net.stop_signals import StopSignals
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import open_database
 from weboid.app.capture_opinions import CaptureOpinions
+from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import (
     COLLECTION,
     DURATION,
@@ -43,10 +44,9 @@ from weboid.cli.support.options import (
     PROFILE,
     SHARED,
     WORKERS,
-    Output,
+    CommandOutput,
     SharedStores,
 )
-from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.run_options import open_stored_levels
@@ -80,7 +80,7 @@ def confirm_command(
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
     workers: int = WORKERS,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Confirm in a browser the links that are about to be marked dead.
 
@@ -346,7 +346,9 @@ def _via(record: ItemRecord | None) -> str:
     return record.item.via if record is not None else ""
 
 
-def _say(booked: Sequence[RecordedResult], left: Sequence[AwaitingLink], output: Output) -> None:
+def _say(
+    booked: Sequence[RecordedResult], left: Sequence[AwaitingLink], output: CommandOutput
+) -> None:
     if output.is_json:
         for each in booked:
             click.echo(json.dumps(_facts(each), ensure_ascii=False))

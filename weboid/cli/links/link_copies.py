@@ -43,9 +43,8 @@ from weboid.app.copy_sources import (
     own_copy,
 )
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import OUTPUT, PROFILE, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -70,7 +69,7 @@ class _CopiesOptions:
     url: str
     limit: int
     front: str
-    output: Output
+    output: CommandOutput
     dry_run: bool
 
 
@@ -98,7 +97,7 @@ def command(
     dry_run: bool = option("With --find or --verify: show what would be checked."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Show, find, choose and verify the copies of links in archives.
 

@@ -50,9 +50,8 @@ from links.registry.urls import require_observed
 from links.states import LinkState
 from net.address_policy import is_own
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import OUTPUT, PROFILE, Output, end_moment
-from weboid.cli.support.parameters import argument, cli_command, option, option_dict
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput, end_moment
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.registry_access import actor_name, registry_settings, reporter_digest
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -137,7 +136,7 @@ def _make(
     actor: str | None,
     dry_run: bool,
     stores: CollectionStores,
-    output: Output,
+    output: CommandOutput,
     setting: str = "",
 ) -> int:
     now = _CLOCK.now()
@@ -177,7 +176,7 @@ def lift_command(
     actor: str | None = _SHARED_OPTIONS["actor"],
     dry_run: bool = _SHARED_OPTIONS["dry_run"],
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Lift marks: their links are watched again within a week. They stay in the history."""
     with stores.registry() as registry:
@@ -193,7 +192,7 @@ def lift_command(
 
 
 @cli_command("settle", mark_group)
-def settle_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT) -> None:
+def settle_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Continue an interrupted change, and lift expired marks."""
     with stores.registry() as registry:
         tally = _settled(registry, quiet=output.is_json)
@@ -206,7 +205,7 @@ def list_command(
     url: str | None = option("The one that decides on the URL.", "--for", metavar="URL"),
     with_all: bool = option("Also those that are over.", "--all"),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the marks."""
     now = _CLOCK.now()
@@ -238,7 +237,7 @@ def _settled(registry: RegistryStore, *, quiet: bool) -> MarkTally:
 
 
 def _print_marked(
-    done: str, marks: Sequence[LinkMark], tally: MarkTally, *, dry_run: bool, output: Output
+    done: str, marks: Sequence[LinkMark], tally: MarkTally, *, dry_run: bool, output: CommandOutput
 ) -> None:
     counts = {state: tally.changed[state] for state in _BECOMES if tally.changed[state]}
     facts = {
@@ -319,7 +318,7 @@ def replace_command(
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Propose another URL for a dead one, remove it, or show the proposals.
 
@@ -359,7 +358,7 @@ def _surroundings(registry: RegistryStore, settings: LinksSettings) -> ProposalC
     )
 
 
-def _print_proposed(done: ProposalResult, output: Output) -> None:
+def _print_proposed(done: ProposalResult, output: CommandOutput) -> None:
     if done.archive:
         text = f"is a copy in {done.archive}: kept among the copies."
     elif done.is_new:
@@ -370,7 +369,7 @@ def _print_proposed(done: ProposalResult, output: Output) -> None:
     output.show(facts, f"{clean(done.address)} {text}")
 
 
-def _show(registry: RegistryStore, url: str, output: Output) -> None:
+def _show(registry: RegistryStore, url: str, output: CommandOutput) -> None:
     with registry.reading() as rows:
         observed = require_observed(rows, url)
         found = replacements_of(rows, [observed.id]).get(observed.id)
@@ -388,7 +387,7 @@ def _replacement_facts(found: ReplacementProposal) -> dict[str, object]:
     return {"address": found.address, "stage": found.stage.name.lower(), "tested": tested}
 
 
-def _test(registry: RegistryStore, settings: Settings, limit: int, output: Output) -> int:
+def _test(registry: RegistryStore, settings: Settings, limit: int, output: CommandOutput) -> int:
     def told(which: ReplacementProposal, stage: ProposalStage) -> None:
         facts = {"url": which.url, **_replacement_facts(changed(which, stage=stage))}
         output.show(facts, f"{clean(which.address)} {_STAGES[stage]}.")
@@ -428,7 +427,7 @@ def report_command(
         default=LinksSettings().reports_per_day,
     ),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Report links as reachable that are shown as dead.
 
@@ -453,7 +452,7 @@ def report_command(
         _say_reported(done, output=output)
 
 
-def _say_reported(done: ReportResult, output: Output) -> None:
+def _say_reported(done: ReportResult, output: CommandOutput) -> None:
     until = date_of(done.until_day).isoformat()
     facts = {
         "reported": done.urls,
@@ -473,7 +472,7 @@ def _say_reported(done: ReportResult, output: Output) -> None:
         click.echo("Enough of the domain is reported: all of it is presumed reachable.")
 
 
-def _say_withdrawn(gone: WithdrawalResult, output: Output) -> None:
+def _say_withdrawn(gone: WithdrawalResult, output: CommandOutput) -> None:
     facts = {"withdrawn": gone.reports, "domain_no_longer_presumed": gone.presumption}
     if output.json(facts):
         return

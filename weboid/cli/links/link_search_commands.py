@@ -39,8 +39,8 @@ from links.rules.wiki_rules import (
 )
 from links.url_parts import url_parts_of
 from weboid.app.text_table import clean, fitted, table, width
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.registry_access import wiki_named
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -61,7 +61,7 @@ def search_command(
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Go on where an answer ended.", default="", metavar="PLACE"),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Find links by a pattern, as MediaWiki's LinkSearch does.
 
@@ -194,7 +194,7 @@ def add_command(
     word: str = _FORM_OPTION,
     dry_run: bool = _DRY_OPTION,
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Exclude the hosts or URL prefixes that the entries name.
 
@@ -240,7 +240,7 @@ def remove_command(
     word: str = _FORM_OPTION,
     dry_run: bool = _DRY_OPTION,
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Remove entries from the list; searches show such links again at once."""
     marked = 0
@@ -270,7 +270,7 @@ def remove_command(
 
 @cli_command("list", exclude_group)
 def list_command(
-    *, wiki: str = _WIKI_OPTION, stores: CollectionStores = STORES, output: Output = OUTPUT
+    *, wiki: str = _WIKI_OPTION, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT
 ) -> None:
     """Show the list, with the number of links that each entry excludes."""
     with stores.registry() as store, store.reading() as rows:
@@ -303,7 +303,7 @@ def suggest_command(
         "Different links to it at most.", "--urls", type=click.IntRange(1, 100_000), default=50
     ),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Suggest hosts to exclude, with their figures.
 

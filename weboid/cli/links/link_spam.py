@@ -37,9 +37,8 @@ from links.rules.wiki_rules import (
 from links.url_parts import key_of
 from net.public_suffix import registrable
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.registry_access import farm_named, wiki_named
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -78,7 +77,7 @@ def load_command(
     name: str | None = option("What it is called.  [default: the file's name]"),
     dry_run: bool = option("Report unusable lines, without storing the list."),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Load a list in a wiki's format, replacing the one of that name.
 
@@ -138,7 +137,7 @@ def unload_command(
 
 
 @cli_command("lists", spam_group)
-def lists_command(*, stores: CollectionStores = STORES, output: Output = OUTPUT) -> None:
+def lists_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Show the stored lists."""
     with stores.registry() as store, store.reading() as rows:
         kept = lists_kept(rows)
@@ -165,7 +164,7 @@ def hits_command(
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Go on where an answer ended.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the pages of a wiki that have listed links."""
     with stores.registry() as store, store.reading() as rows:
@@ -196,7 +195,7 @@ def spam_test_command(
     urls: tuple[str, ...] = argument("URL...", required=True),
     wiki: str = _WIKI_OPTION,
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Test URLs against a wiki's rules: watched, or why not."""
     with stores.registry() as store, store.reading() as rows:
@@ -222,7 +221,7 @@ def scan_command(
     wiki: str = _WIKI_OPTION,
     dry_run: bool = option("Name what would be found, and mark nothing."),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Match all known links against the lists, after the lists have changed.
 
@@ -331,7 +330,7 @@ def additions_command(
     ),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show which accounts add links to one domain on several wikis.
 

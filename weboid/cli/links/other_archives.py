@@ -40,9 +40,8 @@ from weboid.app.capture_opinions import CaptureOpinions
 from weboid.app.copy_sources import CLOCK, open_archives
 from weboid.app.text_table import clean
 from weboid.cli.links.link_confirmation import wait_unless_stopped
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -63,7 +62,7 @@ def recognise_command(
     front: tuple[str, ...] = option("An origin of our own pages.", metavar="ORIGIN"),
     ask: bool = option("Query the archive for the page, or with --of fetch the copy."),
     profile: str = PROFILE,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Recognise archive URLs: the archive, the archived page, and the time.
 
@@ -170,7 +169,7 @@ def mirror_command(
     dry_run: bool = option("Show the links, without querying archives."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Submit visited pages to other archives, or find copies of those that failed.
 
@@ -221,7 +220,7 @@ def mirror_command(
 
 
 def _round(
-    task: "_CaptureMirror", start: datetime, limit: int, output: Output
+    task: "_CaptureMirror", start: datetime, limit: int, output: CommandOutput
 ) -> tuple[datetime, bool]:
     """Mirror waiting visits; return the next start time, and whether some are to be retried."""
     begun = CLOCK.now()
@@ -271,7 +270,7 @@ class _CaptureMirror:
             ]
 
 
-def _say(done: list[MirrorResult], output: Output) -> None:
+def _say(done: list[MirrorResult], output: CommandOutput) -> None:
     for each in done:
         copy = each.copy
         facts = {

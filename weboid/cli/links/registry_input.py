@@ -46,9 +46,8 @@ from links.registry.wikis import (
 from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
 
@@ -72,7 +71,7 @@ def wiki_command(
         "The farm's first page; its host is one of the farm's own.", metavar="URL"
     ),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Add a wiki or change its settings; without NAME show all.
 
@@ -104,7 +103,7 @@ def wiki_command(
     return ExitCode.OK
 
 
-def _show_all(stores: CollectionStores, output: Output) -> int:
+def _show_all(stores: CollectionStores, output: CommandOutput) -> int:
     with stores.registry() as store, store.reading() as connection:
         wikis, farms = all_wikis(connection), all_farms(connection)
     document = {
@@ -167,7 +166,7 @@ def add_page_command(
     namespace: int = option("The page's namespace.", default=0),
     keep: bool = option("Add to the links that the page has already.", "--add"),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Set the links of a page of a wiki.
 
@@ -225,7 +224,7 @@ def import_command(
     restart: bool = option("From the first page, although a run was interrupted."),
     dry_run: bool = option("Show the content of the file, without writing it."),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Import the links of wikis from FILE, or from standard input.
 
@@ -321,7 +320,9 @@ def _read(
     return bad
 
 
-def _say(done: ImportSummary, bad: int, spool: PageSpool, *, dry_run: bool, output: Output) -> None:
+def _say(
+    done: ImportSummary, bad: int, spool: PageSpool, *, dry_run: bool, output: CommandOutput
+) -> None:
     sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
     facts = {
         "wikis": [str(name) for name in spool.names],

@@ -17,8 +17,8 @@ from links.registry.retention import PurgeSummary, purge, to_purge
 from weboid.app.copy_sources import count_without_copy, no_archives_notice
 from weboid.app.text_table import table, width
 from weboid.cli.links.link_check import open_existing_registry
-from weboid.cli.support.options import OUTPUT, PROFILE, Output
-from weboid.cli.support.parameters import cli_command, option
+from weboid.cli.support.commands import cli_command, option
+from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -31,7 +31,7 @@ def passes_command(
     limit: int = option(type=click.IntRange(1, 1000), default=20),
     stores: CollectionStores = STORES,
     profile: str = PROFILE,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the latest passes, and whether all links are checked in time.
 
@@ -111,7 +111,7 @@ def purge_command(
     dry_run: bool = option("Show the amount, without deleting."),
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Delete old check results, and URLs, links and pages not seen for `[links] keep_days`.
 
@@ -138,7 +138,7 @@ def purge_command(
     _say(gone, dry_run=dry_run, output=output)
 
 
-def _say(gone: PurgeSummary, *, dry_run: bool, output: Output) -> None:
+def _say(gone: PurgeSummary, *, dry_run: bool, output: CommandOutput) -> None:
     counts = gone._asdict()
     parts = [f"{count:,} {what}" for what, count in counts.items() if count]
     verb = "Would forget" if dry_run else "Forgot"

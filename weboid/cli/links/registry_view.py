@@ -38,8 +38,8 @@ from links.rules.link_class import FTP, MISSING_TARGET
 from links.states import LinkState
 from weboid.app.copy_sources import own_copy
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.options import OUTPUT, Output, host_name
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput, host_name
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _STATES = click.Choice([state.name.lower() for state in LinkState])
@@ -70,7 +70,7 @@ def list_command(
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Go on where an earlier answer ended.", metavar="PLACE", default=""),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """List URLs, a wiki's links, or its pages.
 
@@ -224,7 +224,7 @@ def show_command(
         show_default=False,
     ),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show what is known of a URL: its state, its history, where it is cited, copies, quirks.
 
@@ -267,7 +267,9 @@ def _identity(url: str) -> tuple[str, BadUrlError | None]:
         return "", error
 
 
-def _say_refused(url: str, uses: list[RefusedUse], names: dict[int, str], output: Output) -> None:
+def _say_refused(
+    url: str, uses: list[RefusedUse], names: dict[int, str], output: CommandOutput
+) -> None:
     pages = [
         {
             "wiki": names.get(use.page.wiki_id, ""),

@@ -45,9 +45,8 @@ from weboid.app.baseline_run import (
 )
 from weboid.app.standalone_page import baseline_report_page
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores
 
@@ -81,7 +80,7 @@ def save(
     jobs: int = _JOBS_OPTION,
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Save how playback shows a sample of pages, under NAME.
 
@@ -130,7 +129,7 @@ def check(
     jobs: int = _JOBS_OPTION,
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check the pages of NAME again, and report what got better or worse.
 
@@ -170,7 +169,7 @@ def check(
 
 
 @cli_command("ls", command)
-def ls(*, collection: Path = COLLECTION, output: Output = OUTPUT) -> None:
+def ls(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
     """List the saved baselines."""
     root = read_collection(collection).quality_baselines
     rows: list[dict[str, Any]] = []
@@ -233,7 +232,7 @@ def _looking(
     return BaselineOptions(layout, database_url, browser, Level(header.level), jobs, _CLOCK, told)
 
 
-def _list(pages: Iterable[SampleCandidate], output: Output) -> None:
+def _list(pages: Iterable[SampleCandidate], output: CommandOutput) -> None:
     for page in pages:
         facts = {"page_id": page.page_id, "url": page.url, "class": str(page.page_class)}
         output.show(facts, f"{page.timestamp}  {clean(page.url)}")
@@ -245,7 +244,7 @@ def _tell(
     header: BaselineHeader,
     engine: str,
     *,
-    output: Output,
+    output: CommandOutput,
 ) -> None:
     counts = {str(course): count for course, count in count_by_kind(found).items()}
     for each in found:

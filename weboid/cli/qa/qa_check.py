@@ -47,19 +47,24 @@ from weboid.cli.qa.qa_repair import (
     RepairRunOptions,
     RepairSummary,
 )
-from weboid.cli.support.command_base import ExitCode, LazyGroupWithDefault
+from weboid.cli.support.commands import (
+    ExitCode,
+    LazyGroupWithDefault,
+    argument,
+    cli_command,
+    option,
+)
 from weboid.cli.support.options import (
     CLUSTER_SECRET,
     DEDUP,
     FRONTIER,
     OUTPUT,
     PROFILE,
-    Output,
+    CommandOutput,
     SharedStores,
     host_name,
     start_moment,
 )
-from weboid.cli.support.parameters import argument, cli_command, option
 from weboid.cli.support.stores import STORES, CollectionStores
 
 
@@ -126,7 +131,7 @@ def check_command(
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check copies: does playback still show what the crawler saw?
 
@@ -237,7 +242,7 @@ class _QaRun:
             pages = [page for page in pages if page.page_id not in done]
         return list(map(weigh_candidate, pages))
 
-    def plan(self, output: Output) -> ExitCode:
+    def plan(self, output: CommandOutput) -> ExitCode:
         """Print what would be checked at which level; nothing is started."""
         found = ((level, each) for level in self._asked.levels for each in self.chosen(level))
         plan_lines(found, as_json=output.is_json)
@@ -256,7 +261,7 @@ class _QaRun:
         rows = self._database.rows(f"SELECT count(*) AS many FROM pages WHERE {OFFERED}", {})  # noqa: S608 constants of ours
         return int(rows[0]["many"]) * len(asked.levels) if rows else 0
 
-    async def perform(self, output: Output) -> ExitCode:
+    async def perform(self, output: CommandOutput) -> ExitCode:
         with (
             QaProgress(as_json=output.is_json, total=self.total()) as show,
             StopSignals(lambda: show.say("Stopping: what is begun is finished.")) as stop,

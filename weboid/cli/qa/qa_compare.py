@@ -38,9 +38,8 @@ from warc.index.page_choice import OFFERED
 from warc.index.queries import captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import DEDUP, DURATION, OUTPUT, PROFILE, Output, SharedStores
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import DEDUP, DURATION, OUTPUT, PROFILE, CommandOutput, SharedStores
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import open_stored_levels
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -86,7 +85,7 @@ def compare_command(
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Compare two captures of a page: picture, words, title, address, links, resources, owner.
 
@@ -198,7 +197,7 @@ def _facts(then: PageSnapshot, now: PageSnapshot) -> list[tuple[str, str, str]]:
     return list(zip(names, row(then), row(now), strict=True))
 
 
-def _tell(compared: ComparedCaptures, output: Output) -> None:
+def _tell(compared: ComparedCaptures, output: CommandOutput) -> None:
     if output.is_json:
         facts = changes_as_json(compared.found, compared.then, compared.now)
         difference = compared.difference
@@ -284,7 +283,7 @@ def drift_command(
     limit: int = option("Show so many.", type=click.IntRange(1, 100_000), default=100),
     jobs: int = option("At once.", type=click.IntRange(1, 64), default=2),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the pages that changed most between their first good capture and their newest.
 

@@ -34,7 +34,7 @@ from warc.artifact_reader import read_manifest
 from warc.index.opener import open_index
 from weboid.app.live_check_tools import create_live_checks, open_check_tools, open_withheld_lookup
 from weboid.app.text_table import clean
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode, cli_command, option
 from weboid.cli.support.options import (
     CLUSTER_SECRET,
     COLLECTION,
@@ -42,10 +42,9 @@ from weboid.cli.support.options import (
     PROFILE,
     SHARED,
     WORKERS,
-    Output,
+    CommandOutput,
     SharedStores,
 )
-from weboid.cli.support.parameters import cli_command, option
 from weboid.cli.support.run_options import open_stored_levels, unlock_logins
 
 _CLOCK = SystemClock()
@@ -110,7 +109,7 @@ def command(
     profile: str = PROFILE,
     workers: int = WORKERS,
     secret: ClusterSecret | None = CLUSTER_SECRET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Capture broken pages again, once, with the thorough profile.
 
@@ -145,7 +144,7 @@ def command(
 
 
 async def _repair_and_write(
-    home: RepairRunOptions, store: RegistryStore, output: Output
+    home: RepairRunOptions, store: RegistryStore, output: CommandOutput
 ) -> tuple[RepairSummary, RecordsSummary]:
     done = await CollectionRepair(home, store).repair(RepairReporter(output))
     if not done.ended:
@@ -278,7 +277,7 @@ def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
 class RepairReporter:
     """Output of each repair as it ends, as text or JSON lines."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: CommandOutput) -> None:
         self._output = output
 
     def __call__(self, event: Event) -> None:
@@ -298,7 +297,7 @@ class RepairReporter:
             self._output.show(facts, clean(event.text))
 
 
-def _say(done: RepairSummary, written: RecordsSummary, output: Output) -> None:
+def _say(done: RepairSummary, written: RecordsSummary, output: CommandOutput) -> None:
     facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
     more = {"why_left": done.why_left, "stopped": done.stopped, "unrecorded": written.left}
     told = [written.text] if written.left and written.error is None else []

@@ -40,9 +40,8 @@ from qa.web.check_query import UNCHECKED, VisibleChecks, parse_check_filter, ver
 from qa.web.review import ReviewAction, ReviewActions
 from qa.web.static_report import CheckReport, CheckReportWriter
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option, option_dict
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _FILTER_OPTIONS: dict[str, Any] = {
@@ -89,7 +88,7 @@ def ls_command(
     limit: int = option("At most.", type=click.IntRange(1), default=100),
     as_csv: bool = option("CSV for spreadsheets.", "--csv"),
     stores: CollectionStores = STORES,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the results of checks, worst first.
 

@@ -25,7 +25,7 @@ from net.process_supervisor import ManagedProcess, ProcessExit, ProcessOutput, d
 from playback.access.clamd import find_clamd
 from warc.index.database import INDEX_URL
 from weboid.app.text_table import clean
-from weboid.cli.support.parameters import option
+from weboid.cli.support.commands import option
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 _RETRY_WORDS = frozenset(

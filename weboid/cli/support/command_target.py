@@ -13,11 +13,11 @@ from core.layout import Layout
 from core.regexes import compile_pattern
 from crawler.collection import read_collection
 from crawler.frontier.backend import open_frontier
-from crawler.frontier.base import Frontier
+from crawler.frontier.base import WORKER_SERVICE, Frontier
 from crawler.frontier.frontier_export import ItemSelection
-from crawler.pools.cluster import WORKER_SERVICE
 from crawler.status.collection_status import is_in_use
 from weboid.app.operator_identity import collection_settings
+from weboid.cli.support.commands import made_by, option
 from weboid.cli.support.options import (
     COLLECTION,
     DATABASE,
@@ -28,7 +28,6 @@ from weboid.cli.support.options import (
     with_database,
     with_frontier,
 )
-from weboid.cli.support.parameters import made_by, option
 from weboid.cli.support.stores import CollectionStores
 
 

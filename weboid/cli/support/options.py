@@ -21,7 +21,7 @@ from crawler.collection import check_trial_clock, check_trial_stores
 from proxy.control.frames import ClusterSecret
 from warc.index.database import INDEX_URL
 from weboid.app.operator_identity import contact_notice
-from weboid.cli.support.parameters import made_by, option
+from weboid.cli.support.commands import made_by, option
 
 
 class ParsedType(click.ParamType[Any]):
@@ -165,7 +165,7 @@ def _secret_file(purpose: str, callback: Callable[..., Any]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CommandOutput:
     """Standard output of a command: text, or with `--json` a line of JSON for each result."""
 
     is_json: bool
@@ -184,9 +184,9 @@ class Output:
         return self.is_json
 
 
-def output_format(as_json: bool = option("JSON for machines.", "--json")) -> Output:  # noqa: FBT001
+def output_format(as_json: bool = option("JSON for machines.", "--json")) -> CommandOutput:  # noqa: FBT001
     """Return the output that `--json` chooses."""
-    return Output(as_json)
+    return CommandOutput(as_json)
 
 
 COLLECTION = option(

@@ -20,7 +20,7 @@ from crawler.capture.site_logins import NO_LOGINS, LoginKey, SiteLogins, open_lo
 from crawler.worker.crawl_events import RunExtension
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
-from weboid.cli.support.parameters import option
+from weboid.cli.support.commands import option
 
 QA = option(
     "Check the copies of pages as they are archived, and capture broken ones again."

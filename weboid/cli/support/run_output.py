@@ -26,11 +26,12 @@ from core.page_manifest import VisitOutcome
 from core.playback_check import QaVerdict
 from core.timestamps import warc_date
 from crawler.frontier.base import AddResult
-from crawler.pools.proxy_pool import FileRecovered
 from crawler.run.crawl_run import RunSummary
-from crawler.worker.backpressure import DiskSpaceLow, DiskSpaceRestored
 from crawler.worker.crawl_events import (
+    DiskSpaceLow,
+    DiskSpaceRestored,
     Event,
+    FileRecovered,
     IndexRestored,
     LinksAdded,
     PageChecked,

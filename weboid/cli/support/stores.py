@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from core.clock import SystemClock
 from core.layout import Layout
 from crawler.collection import open_collection, read_collection
+from weboid.cli.support.commands import made_by
 from weboid.cli.support.options import COLLECTION, DATABASE
-from weboid.cli.support.parameters import made_by
 
 if TYPE_CHECKING:  # each command loads the libraries of the stores that it opens
     from links.registry.database import RegistryStore

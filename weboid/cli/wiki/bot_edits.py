@@ -23,8 +23,8 @@ from links.registry.wikis import Wiki
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.registry_access import actor_name
 from weboid.cli.wiki.bot_run import edit_facts
 from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, source_warnings
@@ -41,7 +41,7 @@ def status_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show whether the bot is on, its account, and the outcomes of its edits."""
     with where.stores.registry() as store:
@@ -88,7 +88,7 @@ def edits_command(
     states: tuple[str, ...] = option("Only these.", "--state", type=click.Choice(_STATES)),
     limit: int = option("At most so many.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the bot's edits, newest first."""
     wanted = [EditState[each.upper()] for each in states] or list(EditState)
@@ -114,7 +114,7 @@ def review_command(
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     limit: int = option("At most so many.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Show the edits that people undid; accept or decline each undo.
 
@@ -145,7 +145,9 @@ def review_command(
             click.echo("Nothing awaits a review.")
 
 
-def _show(store: RegistryStore, wiki: Wiki, found: Sequence[BotEdit], output: Output) -> None:
+def _show(
+    store: RegistryStore, wiki: Wiki, found: Sequence[BotEdit], output: CommandOutput
+) -> None:
     with store.reading() as rows:
         pages = find_pages(rows, wiki.id, {edit.page_id for edit in found})
         links = urls_by_id(rows, {change.url_id for edit in found for change in edit.changes})

@@ -24,10 +24,9 @@ from net.stop_signals import StopSignals
 from weboid.app.copy_sources import OwnCaptures, open_archives
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import settings_of_wiki
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.progress import terminal_progress
 from weboid.cli.wiki.bot_setup import (
     CLOCK,
@@ -90,7 +89,7 @@ def command(
     ),
     is_all: bool = option("On every wiki that has its bot switched on.", "--all"),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Repair citations of links that are confirmed dead, after a review of earlier edits.
 

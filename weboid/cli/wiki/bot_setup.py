@@ -21,8 +21,8 @@ from links.registry.wikis import Wiki, all_wikis, change_wiki, known_wiki, parse
 from weboid.app.copy_sources import OwnCaptures, open_own_captures
 from weboid.app.wiki_clients import open_api, settings_of_wiki, wiki_credentials
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option, option_dict
+from weboid.cli.support.commands import argument, cli_command, option, option_dict
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from wiki.api.client import WikiApi
 from wiki.api.credentials import read_account
 from wiki.api.edit_request import BotAccount, clear_messages, read_bot_account
@@ -168,7 +168,7 @@ def on_command(
     ),
     messages_read: bool = option("What people wrote to the bot was read."),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Switch on the bot for a wiki, with an account of its own, whose rights are checked.
 
@@ -212,7 +212,7 @@ def off_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Switch off the bot for a wiki; a run in progress stops at its next batch of pages."""
     with where.stores.registry() as store:

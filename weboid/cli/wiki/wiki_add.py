@@ -28,8 +28,8 @@ from weboid.app.operator_identity import (
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import open_api, open_items, settings_of_wiki, wiki_credentials
 from weboid.app.wiki_intake import stored_level_of_wiki
-from weboid.cli.support.options import OUTPUT, WIKI_PROFILE, Output, warn_missing_contact
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, WIKI_PROFILE, CommandOutput, warn_missing_contact
 from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.run_options import STORED_LEVELS
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -120,7 +120,7 @@ def command(
     ),
     stores: CollectionStores = STORES,
     profile: str = WIKI_PROFILE,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """Add a wiki, by any address of it, or change its settings.
 

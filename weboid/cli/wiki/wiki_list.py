@@ -30,8 +30,8 @@ from playback.web.registry.registry_values import Group
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki_clients import settings_of_wiki
-from weboid.cli.support.options import FRONTIER, OUTPUT, Output, with_frontier
-from weboid.cli.support.parameters import cli_command
+from weboid.cli.support.commands import cli_command
+from weboid.cli.support.options import FRONTIER, OUTPUT, CommandOutput, with_frontier
 from weboid.cli.support.stores import STORES, CollectionStores
 from wiki.settings import WikiSettings
 from wiki.sync.feed_context import CHANGES, SWEEP
@@ -72,7 +72,10 @@ class WikiOverview:
 
 @cli_command("ls")
 def command(
-    *, stores: CollectionStores = STORES, frontier_url: str = FRONTIER, output: Output = OUTPUT
+    *,
+    stores: CollectionStores = STORES,
+    frontier_url: str = FRONTIER,
+    output: CommandOutput = OUTPUT,
 ) -> None:
     """List the wikis: number of pages and links, the links' states, and the bot.
 

@@ -24,10 +24,9 @@ from weboid.app.setup_check import SetupFinding, SetupHealth, bad, good, unset, 
 from weboid.app.wiki_clients import open_wiki_api, settings_of_wiki
 from weboid.app.wiki_intake import WatchNote, read_note
 from weboid.cli.maintenance import finding_line
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.wiki.bot_setup import bot_api, choose_wiki
 from wiki.api.client import WikiApi
 from wiki.api.credentials import read_secret
@@ -56,7 +55,7 @@ def command(
     ),
     secret_file: str | None = option("The wiki's secret.  [default: the same]", metavar="FILE"),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Check a wiki's set-up: API, front, copies, webhook, extension, archives, bot.
 

@@ -23,10 +23,9 @@ from links.registry.sync_state import FeedHeldError
 from links.registry.wikis import Wiki, parse_wiki
 from weboid.app.text_table import clean
 from weboid.app.wiki_intake import FrontierArchive
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.wiki.wiki_watch import has_holder_ended, lease_holder_name, wiki_opener
 from wiki.settings import WikiSettings
 from wiki.sync.feed_context import SyncServices, citation_readers, order_lists
@@ -56,7 +55,7 @@ def command(
     is_now: bool = option("Also when none is due yet.", "--now"),
     dry_run: bool = option("Show what would be observed, without writing it."),
     where: CommandTarget = WIKI_TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Read every page of wikis again, of all known ones or of those that are named.
 

@@ -39,10 +39,9 @@ from weboid.app.collection_snapshot import make_trial_copy
 from weboid.app.text_table import clean
 from weboid.app.wiki_clients import settings_of_wiki
 from weboid.app.wiki_intake import read_note
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.wiki.bot_setup import choose_wiki
 from weboid.cli.wiki.wiki_watch import lease_holder_name
 from wiki.settings import WikiSettings, replace_settings
@@ -82,7 +81,7 @@ def command(
         "Show what the bot would write then.", "--bot/--no-bot", default=True, show_default=False
     ),
     where: CommandTarget = TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Simulate the coming weeks of a wiki's links, and show the bot's edits at the end.
 

@@ -42,10 +42,9 @@ from weboid.cli.support.child_commands import (
     watch_children,
     with_time,
 )
-from weboid.cli.support.command_base import ExitCode
 from weboid.cli.support.command_target import WIKI_TARGET, CommandTarget
-from weboid.cli.support.options import OUTPUT, WORKERS, Output, warn_missing_contact
-from weboid.cli.support.parameters import argument, cli_command, option, option_dict
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.options import OUTPUT, WORKERS, CommandOutput, warn_missing_contact
 from weboid.cli.support.run_options import QA
 from wiki.api.credentials import read_secret
 from wiki.api.transport import ApiTransport
@@ -114,7 +113,7 @@ def command(
     qa: bool | None = QA,
     workers: int = WORKERS,
     where: CommandTarget = WIKI_TARGET,
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Watch wikis: archive what their pages cite as soon as they are saved, and watch every link.
 

@@ -12,9 +12,8 @@ import click
 from core.clock import SystemClock
 from core.errors import ConfigError, InputError
 from weboid.app.text_table import clean
-from weboid.cli.support.command_base import ExitCode
-from weboid.cli.support.options import OUTPUT, Output
-from weboid.cli.support.parameters import argument, cli_command, option
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.options import OUTPUT, CommandOutput
 from wiki.bot.edit_guard import is_busy, may_edit
 from wiki.wikitext.citation_model import (
     ArchivedCopy,
@@ -98,7 +97,7 @@ def read_command(
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE",
     ),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Show the citations of a page, as parsed from its wikitext.
 
@@ -248,7 +247,7 @@ def repair_command(
     ),
     bot: str = option("The account that tags are to name.", default="", metavar="NAME"),
     as_diff: bool = option("Show what would change, instead of the text.", "--diff"),
-    output: Output = OUTPUT,
+    output: CommandOutput = OUTPUT,
 ) -> int:
     """Repair the lost links in a page's wikitext, and print it.
 

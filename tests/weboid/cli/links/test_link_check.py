@@ -29,7 +29,7 @@ from tests.support.check_farm import Farm, farming, gone
 from tests.support.check_rows import watch
 from tests.support.services.registries import open_registry
 from weboid.cli.main import weboid
-from weboid.cli.support.command_base import ExitCode, exit_code_for
+from weboid.cli.support.commands import ExitCode, exit_code_for
 
 TODAY = day_of(SystemClock().now())
 NAMES = [f"h{number}.example" for number in range(12)]

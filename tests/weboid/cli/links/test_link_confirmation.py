@@ -31,7 +31,7 @@ from tests.support.services.registries import open_registry
 from tests.support.sites.web import TestWeb
 from weboid.app.wiki_intake import FrontierArchive
 from weboid.cli.links import link_confirmation
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
 

@@ -28,7 +28,7 @@ from links.states import LinkState
 from tests.support.playback_fixtures import NOW, CollectionBuilder
 from tests.support.services.registries import open_registry
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from links.states import LinkState
 from tests.support.feedback_reports import watch
 from tests.support.services.registries import open_registry
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 DEAD = "https://gone.example.net/a"
 Links = Callable[..., tuple[int, str, str]]

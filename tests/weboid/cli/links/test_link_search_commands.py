@@ -17,7 +17,7 @@ from links.rules.link_class import classify_link
 from links.rules.wiki_rules import RuleBook
 from tests.support.services.registries import open_registry
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 TODAY = 3_600
 CC = "https://creativecommons.org/licenses/by-sa/4.0"

@@ -16,7 +16,7 @@ from links.registry.pages import PageName, PutPage, put_pages
 from links.rules.link_class import MISSING_TARGET, ClassifiedLink, LinkClass
 from tests.support.services.registries import open_registry
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 Links = Callable[..., tuple[int, str, str]]
 PAGES = (

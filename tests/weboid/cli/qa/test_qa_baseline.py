@@ -14,7 +14,7 @@ from tests.qa.test_page_changes import drawn, other_picture
 from tests.support.commands import Ran, Weboid
 from tests.support.linked_site import Answer, LinkedSite, file, weboid_for
 from tests.support.sites.web import TestWeb
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 pytestmark = [
     pytest.mark.browser,

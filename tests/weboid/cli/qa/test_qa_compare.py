@@ -10,7 +10,7 @@ from tests.links.checker.test_browser_check import ARTICLE, GAMBLING, OTHER
 from tests.support.commands import Weboid
 from tests.support.linked_site import Answer, LinkedSite, file, weboid_for
 from tests.support.sites.web import TestWeb
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 pytestmark = [
     pytest.mark.browser,

@@ -23,7 +23,7 @@ from qa.check_table import RepairState
 from tests.support.playback_fixtures import NOW
 from tests.support.quality_hall import Hall, open_hall, webp
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 Qa = Callable[..., tuple[int, str, str]]
 SITE = "https://quality.example"

@@ -20,7 +20,7 @@ from tests.support.bot_shop import Shop, open_shop
 from tests.support.playback_fixtures import CollectionBuilder, serving
 from tests.support.wiki_writer import BOT, BOT_SECRET, Writer
 from weboid.cli.main import weboid
-from weboid.cli.support.command_base import exit_code_for
+from weboid.cli.support.commands import exit_code_for
 from weboid.cli.support.stores import CollectionStores
 
 pytestmark = pytest.mark.slow

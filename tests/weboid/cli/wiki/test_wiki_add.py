@@ -28,7 +28,7 @@ from tests.support.sites.mediawiki import Wiki
 from tests.support.wiki_front import fronting
 from tests.support.wiki_writer import BOT_SECRET, Writer
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 pytestmark = pytest.mark.slow
 Command = Callable[..., tuple[int, str, str]]

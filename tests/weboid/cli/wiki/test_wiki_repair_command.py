@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 from weboid.cli.wiki.wikitext_files import skip_reason_line
 from wiki.wikitext.citation_model import (
     Citation,

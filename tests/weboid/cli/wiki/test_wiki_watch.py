@@ -20,7 +20,7 @@ from tests.support.services.registries import open_registry
 from tests.support.sites.mediawiki import Wiki
 from tests.support.wiki_writer import Writer
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 from weboid.cli.wiki.wiki_watch import has_holder_ended, lease_holder_name
 
 pytestmark = pytest.mark.slow

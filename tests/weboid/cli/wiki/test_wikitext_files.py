@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from weboid.cli.main import main
-from weboid.cli.support.command_base import ExitCode
+from weboid.cli.support.commands import ExitCode
 
 PAGE = (
     "Text.<ref>{{cite web|url=http://a.test/x|title=A title|access-date=5 March 2020}}</ref>"

@@ -1,0 +1,277 @@
+"""Click extensions: commands made of functions, lazily imported groups, and exit codes.
+
+```
+@cli_command("pause")
+def pause_command(*, reason: str = option("What `status` shows.", default="paused")) -> None: ...
+```
+
+A parameter's name is the option's name, and its annotation tells flags, numbers and repeated options.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from importlib import import_module
+from types import UnionType
+from typing import Any, get_args, get_origin
+
+import click
+
+from core.errors import (
+    CollectionInUseError,
+    CollectionVersionError,
+    DiskFullError,
+    InputError,
+    TransientError,
+    UnavailableError,
+    WeboidError,
+)
+from weboid.cli.support.short_help import SHORT_HELP
+
+
+class ExitCode(IntEnum):
+    """Exit codes of commands."""
+
+    OK = 0  # all that was asked for is done
+    # fmt: off
+    SOME_FAILED = 1  # done, but pages failed, lines were no URLs, `verify` found faults, or pictures differ
+    # fmt: on
+    INPUT = 2  # an argument, or a file that it names, is invalid
+    UNAVAILABLE = 3  # something must be installed or started first; see `weboid doctor`
+    DISK_FULL = 4  # free some space, then run the same command again
+    COLLECTION = 5  # the collection is in use, or of another version
+    STOPPED = 6  # stopped on request; the same command continues where it stopped
+    INTERNAL = 70  # our own mistake
+
+
+def exit_code_for(error: WeboidError) -> ExitCode:
+    """Return the exit code of an error."""
+    match error:
+        case InputError():
+            return ExitCode.INPUT
+        case DiskFullError():
+            return ExitCode.DISK_FULL
+        case CollectionInUseError() | CollectionVersionError():
+            return ExitCode.COLLECTION
+        case UnavailableError() | TransientError():
+            return ExitCode.UNAVAILABLE
+        case _:
+            return ExitCode.INTERNAL
+
+
+class LazyGroup(click.Group):
+    """Group whose commands are imported on use, which keeps `weboid --help` fast."""
+
+    def __init__(self, *args: Any, commands_at: Mapping[str, str], **kwargs: Any) -> None:
+        """Create the group from names and ``module`` (its `command`) or ``module:object`` paths."""
+        super().__init__(*args, **kwargs)
+        self._commands_at = commands_at
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Return every command's name."""
+        return sorted(self._commands_at)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        """Return the command of that name; None when there is none."""
+        if name not in self._commands_at:
+            return None
+        module, _, attribute = self._commands_at[name].partition(":")
+        command = getattr(import_module(module), attribute or "command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table of short helps, without importing them."""
+        path: list[str] = []
+        at: click.Context | None = ctx
+        while at is not None and at.parent is not None:
+            path.insert(0, at.info_name or "")
+            at = at.parent
+        known = SHORT_HELP.get(" ".join(path), {})
+        names = self.list_commands(ctx)
+        if set(names) != set(known):
+            super().format_commands(ctx, formatter)
+            return
+        limit = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, click.Command(name, help=known[name]).get_short_help_str(limit))
+                    for name in names
+                ]
+            )
+
+
+class GroupWithDefault(click.Group):
+    """Group with a default action: a first word that names no subcommand is its own argument."""
+
+    allow_interspersed_args = True  # as a command: `weboid archive URL --json`
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, or leave them to the subcommand that the first one names."""
+        if args and args[0] in self.list_commands(ctx):
+            ctx.invoked_subcommand = args[0]
+            ctx.args = list(args)
+            return ctx.args
+        return click.Command.parse_args(self, ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand that was named, or this one."""
+        if ctx.invoked_subcommand is None:
+            return click.Command.invoke(self, ctx)
+        name, command, rest = self.resolve_command(ctx, ctx.args)
+        assert command is not None
+        with command.make_context(name, rest, parent=ctx) as below:
+            return command.invoke(below)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return its own parameters; without its arguments in the usage of a subcommand."""
+        params = super().get_params(ctx)
+        if ctx.command is self:
+            return params
+        return [each for each in params if not isinstance(each, click.Argument)]
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Return the usage of a plain command; subcommands are listed below the options."""
+        return click.Command.collect_usage_pieces(self, ctx)
+
+
+class LazyGroupWithDefault(LazyGroup, GroupWithDefault):
+    """Group with a default action, whose subcommands are imported on use."""
+
+
+@dataclass(frozen=True, eq=False)
+class _ParameterSpec:
+    """Click parameter, written as the default of a function's parameter."""
+
+    make: Callable[..., click.Parameter]
+    names: tuple[str, ...]
+    attributes: dict[str, Any]
+
+    def parameters(self, name: str, annotation: Any) -> list[click.Parameter]:
+        attributes = {**_inferred(annotation, self), **self.attributes}
+        names = self.names
+        if self.make is click.Option and not names:
+            names = (f"--{name.strip('_').replace('_', '-')}",)
+        return [self.make((*names, name), **attributes)]
+
+
+@dataclass(frozen=True, eq=False)
+class _FlagChoice:
+    """Flags of which the last one given is the value; the first is the default."""
+
+    flags: dict[str, str]
+
+    def parameters(self, name: str, _annotation: Any) -> list[click.Parameter]:
+        first = next(iter(self.flags))
+        return [
+            click.Option(
+                (f"--{value}", name),
+                flag_value=value,
+                help=text,
+                **({"default": True} if value == first else {}),
+            )
+            for value, text in self.flags.items()
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class _OptionGroup:
+    """Value that a function makes from options of its own; without a function a dictionary."""
+
+    members: dict[str, inspect.Parameter]
+    make: Callable[..., Any]
+
+    def parameters(self, _name: str, _annotation: Any) -> list[click.Parameter]:
+        return _click_parameters(self.members)
+
+
+def option(help_text: str | None = None, *names: str, **attributes: Any) -> Any:
+    """Return an option as the default of a parameter; `names` where they differ from its name.
+
+    Its help shows the default value, if it has one.
+    """
+    default = attributes.get("default")
+    attributes.setdefault("show_default", default not in {None, ""} and default is not False)
+    return _ParameterSpec(click.Option, names, {"help": help_text, **attributes})
+
+
+def argument(metavar: str | None = None, **attributes: Any) -> Any:
+    """Return an argument as the default of a parameter."""
+    return _ParameterSpec(click.Argument, (), {"metavar": metavar, **attributes})
+
+
+def alternatives(**flags: str) -> Any:
+    """Return flags for one parameter, with their help; the first is the default."""
+    return _FlagChoice(flags)
+
+
+def option_dict(options: dict[str, Any]) -> Any:
+    """Return a parameter's default: a dictionary of options, which have no annotations."""
+    members = {
+        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each)
+        for name, each in options.items()
+    }
+    return _OptionGroup(members, dict)
+
+
+def made_by(make: Callable[..., Any]) -> Any:
+    """Return a parameter's default: what `make` returns, whose parameters are options themselves."""
+    return _OptionGroup(dict(inspect.signature(make).parameters), make)
+
+
+def cli_command(
+    name: str, group: click.Group | None = None, **attributes: Any
+) -> Callable[[Callable[..., int | None]], Any]:
+    """Make a click command of a function, in `group` if there is one; None is returned as success."""
+
+    def decorate(function: Callable[..., int | None]) -> click.Command:
+        parameters = dict(inspect.signature(function).parameters)
+
+        def callback(**values: Any) -> int:
+            code = function(**_arguments(parameters, values))
+            return ExitCode.OK if code is None else code
+
+        callback.__doc__ = function.__doc__
+        register = click.command if group is None else group.command
+        made: click.Command = register(name, params=_click_parameters(parameters), **attributes)(
+            callback
+        )
+        return made
+
+    return decorate
+
+
+def _click_parameters(parameters: dict[str, inspect.Parameter]) -> list[click.Parameter]:
+    return [
+        each
+        for name, parameter in parameters.items()
+        for each in parameter.default.parameters(name, parameter.annotation)
+    ]
+
+
+def _arguments(parameters: dict[str, inspect.Parameter], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the function's arguments: click's values, with each option group made from its members."""
+    arguments = {}
+    for name, parameter in parameters.items():
+        spec = parameter.default
+        if isinstance(spec, _OptionGroup):
+            arguments[name] = spec.make(**_arguments(spec.members, values))
+        else:
+            arguments[name] = values[name]
+    return arguments
+
+
+def _inferred(annotation: Any, spec: _ParameterSpec) -> dict[str, Any]:
+    """Return what the annotation says: a flag, a number, any count of values, or none."""
+    if isinstance(annotation, UnionType):
+        kinds = [each for each in get_args(annotation) if each is not type(None)]
+        return {**_inferred(kinds[0], spec), "default": None} if len(kinds) == 1 else {}
+    is_option = spec.make is click.Option
+    if get_origin(annotation) is tuple and "nargs" not in spec.attributes:
+        return {"multiple": True} if is_option else {"nargs": -1}
+    if annotation is bool and is_option:
+        return {} if any("/" in each for each in spec.names) else {"is_flag": True}
+    is_number = annotation in {int, float} and "type" not in spec.attributes
+    return {"type": annotation} if is_number else {}
