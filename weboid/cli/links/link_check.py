@@ -60,8 +60,7 @@ from weboid.cli.support.options import (
     ParsedType,
     warn_missing_contact,
 )
-from weboid.cli.support.registry_access import registry_settings
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 
 _SHOWN = (LinkState.ALIVE, LinkState.DYING, LinkState.DEAD, LinkState.BLOCKED)
 

@@ -48,8 +48,8 @@ from weboid.cli.support.options import (
     SharedStores,
 )
 from weboid.cli.support.progress import progress_bar
-from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.run_options import open_stored_levels
+from weboid.cli.support.stores import registry_settings
 
 _CLOCK = SystemClock()
 _AT_ONCE = 200

@@ -46,8 +46,7 @@ from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.progress import progress_bar
-from weboid.cli.support.registry_access import registry_settings
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 
 _SAYS = {
     SearchStep.KEPT: "remembered",

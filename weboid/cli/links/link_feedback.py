@@ -53,8 +53,13 @@ from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput, end_moment
 from weboid.cli.support.progress import search_progress
-from weboid.cli.support.registry_access import actor_name, registry_settings, reporter_digest
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.stores import (
+    STORES,
+    CollectionStores,
+    actor_name,
+    registry_settings,
+    reporter_digest,
+)
 
 _CLOCK = SystemClock()
 _BECOMES = {

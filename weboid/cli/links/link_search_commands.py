@@ -41,8 +41,7 @@ from links.url_parts import url_parts_of
 from weboid.app.text_table import clean, fitted, table, width
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
-from weboid.cli.support.registry_access import wiki_named
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.stores import STORES, CollectionStores, wiki_named
 
 _STATES = click.Choice([str(state) for state in StateClass])
 _WARNINGS_SHOWN = 3

@@ -40,8 +40,7 @@ from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.progress import search_progress
-from weboid.cli.support.registry_access import farm_named, wiki_named
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki_named
 
 _CLOCK = SystemClock()
 _PROBLEMS_TOLD = 10

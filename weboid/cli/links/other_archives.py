@@ -42,8 +42,7 @@ from weboid.app.text_table import clean
 from weboid.cli.links.link_confirmation import wait_unless_stopped
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, CommandOutput
-from weboid.cli.support.registry_access import registry_settings
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 
 _FAULTS = {
     AddressFault.GONE: "The service was shut down: no copy can be read there.",

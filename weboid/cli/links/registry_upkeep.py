@@ -19,8 +19,7 @@ from weboid.app.text_table import table, width
 from weboid.cli.links.link_check import open_existing_registry
 from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
-from weboid.cli.support.registry_access import registry_settings
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 
 _CLOCK = SystemClock()
 

@@ -1,6 +1,7 @@
-"""Stores of a collection, opened when a command needs them."""
+"""Stores of a collection, opened when a command needs them; actors, wikis and farms by name."""
 
 import asyncio
+import getpass
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
@@ -8,13 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import InputError
 from core.layout import Layout
 from crawler.collection import open_collection, read_collection
+from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.commands import made_by
-from weboid.cli.support.options import COLLECTION, DATABASE
+from weboid.cli.support.options import COLLECTION, DATABASE, with_database
 
 if TYPE_CHECKING:  # each command loads the libraries of the stores that it opens
+    from sqlalchemy import Connection
+
     from links.registry.database import RegistryStore
+    from links.registry.wikis import Wiki, WikiFarm
     from playback.access.decision_store import DecisionStore
     from playback.access.level_store import LevelStore
     from warc.index.database import IndexDatabase
@@ -78,3 +85,41 @@ def collection_stores(
 
 
 STORES = made_by(collection_stores)
+
+
+def registry_settings(
+    profile: str, database_url: str, collection: Path | None = None, *, unattended: bool = False
+) -> Settings:
+    """Return the profile with the registry's database, completed by the operator of the collection."""
+    settings = collection_settings(profile, collection, unattended=unattended)
+    return with_database(settings, database_url)
+
+
+def actor_name(actor: str | None) -> str:
+    """Return the actor's name; the logged-in user when no name is given."""
+    return getpass.getuser() if actor is None else actor
+
+
+def reporter_digest(stores: CollectionStores, actor: str | None) -> bytes:
+    """Return the digest of the actor as a reporter; the logged-in user when no name is given."""
+    from links.feedback.reporter_limits import open_reporter_digests
+
+    return open_reporter_digests(stores.layout).of_name(actor_name(actor))
+
+
+def wiki_named(rows: "Connection", name: str) -> "Wiki":
+    """Return the wiki of that name."""
+    from links.registry.wikis import known_wiki, parse_wiki
+
+    return known_wiki(rows, parse_wiki(name))
+
+
+def farm_named(rows: "Connection", name: str) -> "WikiFarm":
+    """Return the farm of that name."""
+    from links.registry.wikis import all_farms, find_farm
+
+    farm = find_farm(rows, name)
+    if farm is None:
+        known = ", ".join(each.name for each in all_farms(rows))
+        raise InputError(f"There is no farm {name[:80]!r}; the registry knows {known}.")
+    return farm

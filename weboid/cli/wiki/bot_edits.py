@@ -25,7 +25,7 @@ from weboid.app.wiki_clients import settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
-from weboid.cli.support.registry_access import actor_name
+from weboid.cli.support.stores import actor_name
 from weboid.cli.wiki.bot_run import edit_facts
 from weboid.cli.wiki.bot_setup import CLOCK, choose_wiki, source_warnings
 from wiki.bot.edit_settlement import RevertReview, edits_to_review, review_revert

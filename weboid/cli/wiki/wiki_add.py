@@ -30,9 +30,8 @@ from weboid.app.wiki_clients import open_api, open_items, settings_of_wiki, wiki
 from weboid.app.wiki_intake import stored_level_of_wiki
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, WIKI_PROFILE, CommandOutput, warn_missing_contact
-from weboid.cli.support.registry_access import registry_settings
 from weboid.cli.support.run_options import STORED_LEVELS
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 from wiki.api.client import WikiApi
 from wiki.api.credentials import WikiCredentials, split_basic
 from wiki.api.errors import WikiAwayError, WikiMovedError
