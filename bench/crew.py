@@ -11,7 +11,7 @@ from crawler.collection import open_collection
 from crawler.frontier.base import Frontier, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.pools.resource_pool import open_local_pool
-from crawler.run.context_builder import CrawlResources, build_crawl_context
+from crawler.run.context_builder import RunContext, build_crawl_context
 from crawler.worker.crawl_events import Event
 from crawler.worker.worker_pool import WorkerPool
 from warc.index.sqlite import SqliteCaptureIndex
@@ -48,7 +48,8 @@ async def archivists(
                     layout.frontier_db, settings=settings.frontier, politeness=settings.politeness
                 ) as frontier,
             ):
-                stores = CrawlResources(frontier, supervisor, index, disk=None)
-                means = build_crawl_context(stores, settings, clock=clock, report=report)
-                crew = WorkerPool(means, lease_s=settings.frontier.lease_s, name="bench")
+                context = build_crawl_context(
+                    RunContext(layout, settings, frontier, supervisor, index, clock, report)
+                )
+                crew = WorkerPool(context, lease_s=settings.frontier.lease_s, name="bench")
                 yield Archivists(crew, frontier, clock)

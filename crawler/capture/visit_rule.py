@@ -78,6 +78,6 @@ class VisitRule:
         return ALLOW_VISIT
 
     async def after(
-        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
     ) -> None:
         """Add the follow-up of the visit; called also when the visit will be tried again."""

@@ -21,7 +21,6 @@ from core.timestamps import parse_warc_date, warc_date
 from core.urls import fetch_key, host_of, identity_key
 from crawler.frontier.base import Lane
 
-JOB_ORDER = "job"  # its kind of order; the key is the job's name
 JOB_VERSION = 1
 JOB_GROUPS = ("visit", "politeness", "scope", "policy", "recrawl")
 SEEDS_LIMIT = 200_000

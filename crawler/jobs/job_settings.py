@@ -24,8 +24,8 @@ from core.urls import fetch_key, identity_key
 from crawler.capture.page_capture import CaptureResult
 from crawler.capture.site_logins import SiteLogins
 from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
-from crawler.frontier.base import Frontier, FrontierItem, Lane
-from crawler.jobs.crawl_job import JOB_ORDER, Job, overlay_job, parse_job
+from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem, Lane
+from crawler.jobs.crawl_job import Job, overlay_job, parse_job
 from crawler.jobs.scope import Scope, SeedTerritory
 from crawler.profiles import overlay_profile
 
@@ -137,12 +137,12 @@ class RepairRule(VisitRule):
         )
 
     async def after(
-        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
     ) -> None:
         """Remove the page's links."""
         del captured, now
         if self.repair_of(item.url) is not None:
-            aftermath.links.clear()
+            follow_up.links.clear()
 
 
 SHEET_ORDER = "sheet"  # the key is the prefix, the value its changes as JSON

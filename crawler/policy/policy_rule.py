@@ -140,13 +140,13 @@ class PolicyRule(VisitRule):
         )
 
     async def after(
-        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
     ) -> None:
         """Apply the robots.txt delay to the host, and record failures and prohibitions."""
         policy = self._policy(item, now=now)
         delay = await self._crawl_delay(item, policy, now=now)
         if delay is not None:
-            aftermath.wish_delay(delay)
+            follow_up.wish_delay(delay)
         page = captured.page
         await self._count(page, policy, now=now)
         if captured.again:

@@ -29,7 +29,7 @@ from typing import Any, Self
 from core.clock import Clock
 from core.errors import ProxyUnavailableError, WeboidError
 from core.hosts import join_host_port, split_host_port
-from crawler.frontier.base import Frontier
+from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE, Frontier
 from crawler.pools.proxy_pool import ProxyAccess
 from net.backoff import WaitEnded, WaitStarted
 from net.stop_signals import wait_for_any
@@ -38,7 +38,6 @@ from proxy.control.frames import ClusterSecret
 
 log = logging.getLogger(__name__)
 
-PROXY_SERVICE, WORKER_SERVICE = "proxy", "worker"  # kinds of notes
 SERVICE_KINDS = (PROXY_SERVICE, WORKER_SERVICE)
 ANNOUNCEMENT_INTERVAL_S = 5.0
 ANNOUNCEMENT_LIFE = timedelta(seconds=15)
@@ -206,7 +205,7 @@ class RemoteProxyPool:
     clock: Clock
     _: KW_ONLY
     stopping: asyncio.Event  # once set, waiting for a proxy ends
-    dice: Random
+    rng: Random
     authority: Path  # where the certificate of the proxies' authority is written
     report: Callable[[WaitStarted | WaitEnded], None]
     _found: dict[str, AnnouncedProxy] = field(default_factory=dict, init=False)
@@ -276,7 +275,7 @@ class RemoteProxyPool:
             self._tell(able=bool(able))
             if able:
                 least = min(map(self._load, able))
-                return self.dice.choice([each for each in able if self._load(each) == least])
+                return self.rng.choice([each for each in able if self._load(each) == least])
             if self.stopping.is_set():
                 raise ProxyUnavailableError("No proxy is there, and the worker is to stop.")
             # Return when something may have changed.

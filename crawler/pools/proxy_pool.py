@@ -15,11 +15,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Protocol
 
 from core.config.settings import Settings
 from core.errors import ProxyUnavailableError
 from crawler.collection import Collection
+from crawler.worker.crawl_events import FileRecovered
 from proxy.control.client import ProxyClient
 from proxy.limits import create_counter_file
 
@@ -61,20 +62,6 @@ PROXY_STOP_S = 60.0
 MAX_RESTARTS = 20  # a process that dies so often without ever being useful is not restarted again
 LIMIT_BYTES = 16 << 20  # of a proxy's recovery report line
 BYTE_COUNTER_FILE = "tally"  # next to the control sockets: bytes received by all proxies of the run
-
-
-@dataclass(frozen=True, slots=True)
-class FileRecovered:
-    """Event: a proxy recovered an interrupted WARC."""
-
-    text: str  # description of the recovery
-    lost: bool  # whether stored records cannot be read any more
-    facts: dict[str, Any]  # the same as JSON values
-
-    @classmethod
-    def of(cls, facts: dict[str, Any]) -> Self:
-        """Build the event from `warc.recovery.WarcRecovery.to_dict`."""
-        return cls(facts["text"], bool(facts["lost_bytes"] or facts["lost_records"]), facts)
 
 
 _PACKAGES = str(Path(__file__).resolve().parents[2])

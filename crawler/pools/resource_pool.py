@@ -14,7 +14,8 @@ from core.clock import Clock
 from core.config.settings import BrowserSettings, Settings
 from core.errors import BrowserUnavailableError
 from crawler.collection import Collection
-from crawler.pools.proxy_pool import FileRecovered, LocalProxyPool, ProxyAccess, ProxyPool
+from crawler.pools.proxy_pool import LocalProxyPool, ProxyAccess, ProxyPool
+from crawler.worker.crawl_events import FileRecovered
 from proxy.control.client import ProxyClient
 from render.browser import Browser
 from render.chromium import BrowserExecutable, find_browser

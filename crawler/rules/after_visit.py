@@ -52,19 +52,19 @@ class PolitenessRule(VisitRule):
     settings_for: Callable[[FrontierItem], Settings]
 
     async def after(
-        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
     ) -> None:
         """Delay the hosts that received requests; back off from those that refused or failed."""
         page, politeness = captured.page, self.settings_for(item).politeness
         delay = host_delay(timedelta(seconds=page.seconds), politeness)
-        aftermath.wish_delay(max(delay, MINIMAL_REST))
-        aftermath.back_offs += _page_back_offs(item, captured)
+        follow_up.wish_delay(max(delay, MINIMAL_REST))
+        follow_up.back_offs += _page_back_offs(item, captured)
         rest = now + timedelta(seconds=politeness.min_delay_s)
         own = {item.host, _host(page.url)}
         for host, refused in islice(_hosts(page, without=own), HOSTS_LIMIT):
-            aftermath.wish_rest(host, rest)
+            follow_up.wish_rest(host, rest)
             if refused:
-                aftermath.back_offs.append(
+                follow_up.back_offs.append(
                     HostBackOff(host, f"status {refused} for a part of a page")
                 )
 
@@ -172,25 +172,25 @@ class RecrawlRule(VisitRule):
         return ALLOW_VISIT
 
     async def after(
-        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
     ) -> None:
         """Set when the page is due again; a page that was given up never is."""
         if captured.page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
-            self.schedule(item, captured.page, aftermath, now=now)
+            self.schedule(item, captured.page, follow_up, now=now)
 
     def schedule(
-        self, item: FrontierItem, page: PageInfo | None, aftermath: FollowUp, *, now: datetime
+        self, item: FrontierItem, page: PageInfo | None, follow_up: FollowUp, *, now: datetime
     ) -> None:
         """Set due date and memo; `page` is None for a finished visit whose item was not completed."""
         settings = self.settings_for(item).recrawl
         is_gone = page is not None and page.status in GONE_STATUSES
         if is_gone or not (settings.enabled or settings.every):
-            aftermath.memo = item.memo
+            follow_up.memo = item.memo
             return
         memo = next_recrawl_state(
             parse_recrawl_state(item.memo),
             "" if page is None or page.page_class in NOT_THE_PAGE else page.text_digest,
             settings,
         )
-        aftermath.memo = str(memo)
-        aftermath.due = now + timedelta(seconds=memo.interval_s)
+        follow_up.memo = str(memo)
+        follow_up.due = now + timedelta(seconds=memo.interval_s)

@@ -157,7 +157,7 @@ class ScopeRule(VisitRule):
         return ALLOW_VISIT
 
     async def after(
-        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
     ) -> None:
         """Add the links that belong to the crawl."""
         page = captured.page
@@ -169,7 +169,7 @@ class ScopeRule(VisitRule):
         if target:
             await self.patience.ask(lambda: self.jobs.move_seed(item.job, item.url, target))
         found = await asyncio.to_thread(decide_links, self.jobs, item, page)
-        aftermath.links += found.items
+        follow_up.links += found.items
         if not found.decisions:
             return
         # Count the decisions, and log them by page.

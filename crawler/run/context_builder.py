@@ -1,14 +1,20 @@
-"""Construction of the crawl context: rules in their order, limits, fetcher.
+"""Context of a run for its extension, and construction of the workers' context: rules, limits, fetcher.
 
-Rules are called before a visit in this order, the cheapest first.
+    workers run ──────────> nothing left ─> extension: settle ─> new items? ─> workers run again
+    extension: note, note, …                                 ╰─> none ───────> the run's end
+
+An extension uses the run's resources without delaying the workers, and raises no errors.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import Protocol
 
 from core.clock import Clock
 from core.config.settings import Settings
+from core.layout import Layout
 from crawler.capture.page_capture import StoredLevelLookup, StoredLevelOf, store_everything
 from crawler.capture.plain_visit import PlainVisits
 from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
@@ -36,25 +42,43 @@ SLOT_LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 
 
 @dataclass(frozen=True, slots=True)
-class CrawlResources:
-    """Stores and pools of a worker pool."""
+class RunContext:
+    """Settings, stores and pools of a run; not available after the run."""
 
+    layout: Layout  # of the collection, which a local run holds
+    settings: Settings  # this machine's
     frontier: Frontier
-    supervisor: ResourcePool
+    supervisor: ResourcePool  # lends proxies and browsers
     index: CaptureIndex
-    disk: DiskReserve | None  # the collection's; None when remote proxies check theirs
+    clock: Clock
+    report: Callable[[Event], None]  # called with each event
+    _: KW_ONLY
     name: str = ""  # of this process, for records
+    disk: DiskReserve | None = None  # the collection's; None when remote proxies check theirs
     reports: Path | None = None  # the folder of the link logs; None: none are written
     ca: Path | None = None  # authority of the proxies, for fetches without a browser
     logins: SiteLogins = NO_LOGINS
     stored_level_of: StoredLevelOf = store_everything  # looks up decisions on stored levels
+    endless: bool = False  # whether the workers never end by themselves
 
 
-def build_crawl_context(
-    stores: CrawlResources, settings: Settings, *, clock: Clock, report: Callable[[Event], None]
-) -> CrawlContext:
-    """Build the crawl context of a worker pool; the caller closes the stores."""
-    frontier, patience = stores.frontier, StoreRetry(clock, report)
+class RunExtension(Protocol):
+    """Protocol of a run extension; see the module."""
+
+    def note(self, event: Event) -> None:
+        """Handle an event of the run without blocking."""
+
+    def beside(self, context: RunContext) -> AbstractAsyncContextManager[None]:
+        """Run the extension during the block; at its end, finish work under way."""
+
+    async def settle(self) -> bool:
+        """Finish pending work after the workers; return whether there is something new in the frontier."""
+
+
+def build_crawl_context(run: RunContext) -> CrawlContext:
+    """Build the crawl context of a worker pool; the caller closes the run."""
+    settings, clock, report = run.settings, run.clock, run.report
+    frontier, patience = run.frontier, StoreRetry(clock, report)
     jobs = JobSettings(frontier, settings, clock=clock)
 
     def settings_for(item: FrontierItem) -> Settings:
@@ -62,25 +86,25 @@ def build_crawl_context(
         return settings if repair is None else repair.lay_over(settings)
 
     async def reach(host: str, port: int) -> bool:
-        async with stores.supervisor.proxy() as proxy:
+        async with run.supervisor.proxy() as proxy:
             return await proxy.reach(host, port)
 
     turns = make_slot_assigner(settings)
-    record = None if stores.reports is None else LinkLog(stores.reports)
+    record = None if run.reports is None else LinkLog(run.reports)
     rules: list[VisitRule] = [
-        ScopeRule(jobs, frontier, patience, name=stores.name, record=record),
+        ScopeRule(jobs, frontier, patience, name=run.name, record=record),
         BudgetRule(jobs, frontier, patience),
     ]
     fetch = None
-    if stores.ca is not None:
+    if run.ca is not None:
         fetch = ProxyFetcher(
             proxy_visits(
-                stores.supervisor,
+                run.supervisor,
                 bucket=settings.proxy.dedup_bucket,
                 headers=settings.visit.headers,
             ),
-            ca=stores.ca,
-            agent=user_agent_lookup(stores.supervisor, settings.visit),
+            ca=run.ca,
+            agent=user_agent_lookup(run.supervisor, settings.visit),
         )
     network = NetworkMonitor(reach, clock, report)
     policy = make_policy(
@@ -97,18 +121,18 @@ def build_crawl_context(
         rules.append(SitemapRule(jobs, frontier, patience, fetch, turns=turns, clock=clock))
     recrawl = RecrawlRule(settings_for)
     space = None
-    if stores.disk is not None:
+    if run.disk is not None:
         patience_s = settings.proxy.disk_wait_s
-        space = DiskLimit(stores.disk, patience_s=patience_s, clock=clock, report=report)
+        space = DiskLimit(run.disk, patience_s=patience_s, clock=clock, report=report)
     return CrawlContext(
         frontier=frontier,
-        supervisor=stores.supervisor,
-        index=stores.index,
+        supervisor=run.supervisor,
+        index=run.index,
         rules=(
             *rules,
             PolitenessRule(settings_for),
             recrawl,
-            RepairRule(jobs.repair_of, stores.logins),
+            RepairRule(jobs.repair_of, run.logins),
         ),
         settings_for=settings_for,
         policy=policy,
@@ -117,7 +141,7 @@ def build_crawl_context(
         space=space,
         room=MemoryLimit(
             free_bytes,
-            stores.supervisor.visits_bytes,
+            run.supervisor.visits_bytes,
             reserve_bytes=settings.browser.memory_reserve_mb * 1_000_000,
             clock=clock,
             report=report,
@@ -127,8 +151,8 @@ def build_crawl_context(
         patience=patience,
         clock=clock,
         report=report,
-        stored_levels=StoredLevelLookup(frontier, stores.stored_level_of),
-        logins=stores.logins,
+        stored_levels=StoredLevelLookup(frontier, run.stored_level_of),
+        logins=run.logins,
     )
 
 

@@ -25,16 +25,21 @@ from crawler.capture.proxy_fetcher import CA_FILE
 from crawler.capture.site_logins import NO_LOGINS, SiteLogins
 from crawler.collection import Collection, open_collection
 from crawler.frontier.backend import open_frontier
-from crawler.frontier.base import AddResult, Frontier, ItemState, NewItem
+from crawler.frontier.base import STOP_ORDER, AddResult, Frontier, ItemState, NewItem
 from crawler.frontier.politeness import SlotAssigner
 from crawler.pools.cluster import process_name
-from crawler.pools.proxy_pool import FileRecovered
 from crawler.pools.resource_pool import open_local_pool
-from crawler.run.context_builder import CrawlResources, build_crawl_context, make_slot_assigner
+from crawler.run.context_builder import (
+    RunContext,
+    RunExtension,
+    build_crawl_context,
+    make_slot_assigner,
+)
 from crawler.status.collection_status import pages_per_minute
 from crawler.worker.crawl_events import (
     CrawlLog,
     Event,
+    FileRecovered,
     IndexRestored,
     LinksAdded,
     PageChecked,
@@ -42,11 +47,9 @@ from crawler.worker.crawl_events import (
     PageRepaired,
     PageSkipped,
     QueueStatus,
-    RunContext,
-    RunExtension,
 )
 from crawler.worker.page_task import REPORTED_WAIT
-from crawler.worker.worker_pool import BACKOFF_MAX_S, STOP_ORDER, WorkerPool
+from crawler.worker.worker_pool import BACKOFF_MAX_S, WorkerPool
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals, first_error
 from warc.checksums import add_missing_sums, warcs_without_sum
@@ -264,19 +267,18 @@ async def _work(
     with closing(open_index(layout, settings.index)) as index:
         async with open_local_pool(collection, settings, clock=clock, report=note) as supervisor:
             name = process_name()
-            stores = CrawlResources(
-                frontier,
-                supervisor,
-                index,
-                DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes),
+            context = RunContext(
+                *(layout, settings, frontier, supervisor, index, clock, note),
                 name=name,
+                disk=DiskReserve(layout.archive, settings.proxy.disk_reserve_bytes),
                 reports=layout.reports,
                 ca=layout.ca / CA_FILE,
                 logins=run.logins,
                 stored_level_of=run.stored_level_of,
+                endless=run.endless,
             )
-            crew = WorkerPool(
-                build_crawl_context(stores, settings, clock=clock, report=note),
+            pool = WorkerPool(
+                build_crawl_context(context),
                 lease_s=settings.frontier.lease_s,
                 name=name,
                 endless=run.endless,
@@ -285,24 +287,13 @@ async def _work(
             companion = run.companion
             try:
                 if companion is None:
-                    await crew.run(run.workers)
+                    await pool.run(run.workers)
                     return
-                desk = RunContext(
-                    layout,
-                    settings,
-                    frontier,
-                    supervisor,
-                    index,
-                    run.logins,
-                    clock,
-                    note,
-                    endless=run.endless,
-                )
-                async with companion.beside(desk):
-                    await crew.run(run.workers)
+                async with companion.beside(context):
+                    await pool.run(run.workers)
                     # Again as long as the extension has queued more items.
-                    while not crew.stopping.is_set() and await companion.settle():
-                        await crew.run(run.workers)
+                    while not pool.stopping.is_set() and await companion.settle():
+                        await pool.run(run.workers)
             except BaseExceptionGroup as group:
                 raise first_error(group) from group
 

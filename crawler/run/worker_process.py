@@ -32,9 +32,10 @@ from crawler.capture.proxy_fetcher import CA_FILE
 from crawler.capture.site_logins import NO_LOGINS, SiteLogins
 from crawler.collection import read_collection
 from crawler.frontier.backend import open_frontier
-from crawler.pools.cluster import WORKER_SERVICE, RemoteProxyPool, ServiceAnnouncer, process_name
+from crawler.frontier.base import WORKER_SERVICE
+from crawler.pools.cluster import RemoteProxyPool, ServiceAnnouncer, process_name
 from crawler.pools.resource_pool import open_resource_pool
-from crawler.run.context_builder import CrawlResources, build_crawl_context
+from crawler.run.context_builder import RunContext, build_crawl_context
 from crawler.worker.crawl_events import CrawlLog, Event, PageDone
 from crawler.worker.worker_pool import WorkerPool
 from net.backoff import ExponentialBackoff, StoreRetry, WaitStarted
@@ -65,12 +66,12 @@ class WorkerOptions:
 
 
 async def run_worker(
-    order: WorkerOptions,
+    options: WorkerOptions,
     *,
     clock: Clock,
     report: Callable[[Event], None],
     stopping: Callable[[], None],
-    dice: Random,
+    rng: Random,
 ) -> int:
     """Run a worker process until stopped: gently at the first signal, at once at the second.
 
@@ -84,15 +85,15 @@ async def run_worker(
 
     with ExitStack() as stack:
         crawl_log = None
-        if order.reports is not None:
+        if options.reports is not None:
             try:
-                order.reports.mkdir(parents=True, exist_ok=True)
+                options.reports.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise UnavailableError(
-                    f"{order.reports} cannot be made: {error.strerror or error}."
+                    f"{options.reports} cannot be made: {error.strerror or error}."
                 ) from error
             crawl_log = stack.enter_context(
-                closing(CrawlLog(order.reports / CRAWL_LOG, clock=clock))
+                closing(CrawlLog(options.reports / CRAWL_LOG, clock=clock))
             )
 
         def note(event: Event) -> None:
@@ -103,12 +104,11 @@ async def run_worker(
             report(event)
 
         stop = stack.enter_context(StopSignals(stopping))
-        limit_s = order.settings.visit.timeout_s + order.settings.proxy.seal_grace_s + STOP_S
+        limit_s = options.settings.visit.timeout_s + options.settings.proxy.seal_grace_s + STOP_S
         hurrying = asyncio.create_task(_stop_after(stop, limit_s))
         try:
             with stop.cut_short(), scratch_folder(ScratchKind.RUN) as folder:
-                shift = _WorkerProcess(order, folder, clock, note, dice, stop)
-                await shift.run()
+                await _WorkerProcess(options, folder, clock, note, rng, stop).run()
         finally:
             hurrying.cancel()
     return ended
@@ -118,11 +118,11 @@ async def run_worker(
 class _WorkerProcess:
     """State of a running worker process; `folder` is for its own files."""
 
-    order: WorkerOptions
+    options: WorkerOptions
     folder: Path
     clock: Clock
     note: Callable[[Event], None]
-    dice: Random
+    rng: Random
     stop: StopSignals
     _proxies: RemoteProxyPool | None = None
     _since: str = ""
@@ -138,7 +138,7 @@ class _WorkerProcess:
             except (BaseExceptionGroup, WeboidError) as group:
                 error = first_error(group)
                 if not isinstance(error, WeboidError) or isinstance(error, _FINAL):
-                    raise error  # noqa: B904 its own cause stays
+                    raise error from error.__cause__
                 if not self.stop.event.is_set():
                     log.warning("worker.interrupted error=%s", error)
                     self.note(WaitStarted("service", f"{error} The worker tries again."))
@@ -147,7 +147,7 @@ class _WorkerProcess:
             await wait_for_any(self.stop.event, timeout_s=backoff.next_s())
 
     async def _once(self) -> None:
-        settings, layout = self.order.settings, self.order.layout
+        settings, layout = self.options.settings, self.options.layout
         name, authority = process_name(), self.folder / CA_FILE
         patience = StoreRetry(self.clock, self.note)
         if not (settings.frontier.url and settings.index.url):
@@ -167,34 +167,31 @@ class _WorkerProcess:
             stack.callback(asyncio.create_task(_forward_event(self.stop.event, stopping)).cancel)
             proxies = RemoteProxyPool(
                 frontier,
-                self.order.secret,
+                self.options.secret,
                 self.clock,
                 stopping=stopping,
-                dice=self.dice,
+                rng=self.rng,
                 authority=authority,
                 report=self.note,
             )
             self._proxies = proxies
             async with open_resource_pool(proxies, settings, clock=self.clock) as supervisor:
-                stores = CrawlResources(
-                    frontier,
-                    supervisor,
-                    index,
-                    None,
+                context = RunContext(
+                    *(layout, settings, frontier, supervisor, index, self.clock, self.note),
                     name=name,
                     ca=authority,
-                    logins=self.order.logins,
-                    reports=self.order.reports,
-                    stored_level_of=self.order.stored_level_of,
+                    logins=self.options.logins,
+                    reports=self.options.reports,
+                    stored_level_of=self.options.stored_level_of,
                 )
-                crew = WorkerPool(
-                    build_crawl_context(stores, settings, clock=self.clock, report=self.note),
+                pool = WorkerPool(
+                    build_crawl_context(context),
                     lease_s=settings.frontier.lease_s,
                     name=name,
                     endless=True,
-                    stopping=stopping,  # an order to stop ends the crew, not the process
+                    stopping=stopping,  # an order to stop ends the pool, not the process
                 )
-                await crew.run(self.order.workers)
+                await pool.run(self.options.workers)
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -203,7 +200,7 @@ class _WorkerProcess:
             "version": version("weboid"),
             "started": self._since,
             "visits": self._proxies.lent if self._proxies is not None else 0,
-            "workers": self.order.workers,
+            "workers": self.options.workers,
         }
 
 

@@ -22,6 +22,10 @@ from core.errors import UnavailableError
 from core.layout import OPEN_SUFFIX, Layout
 from core.page_manifest import VisitOutcome
 from crawler.frontier.base import (
+    JOB_ORDER,
+    PROXY_SERVICE,
+    STOP_ORDER,
+    WORKER_SERVICE,
     Frontier,
     FrontierStats,
     HostBlock,
@@ -32,10 +36,7 @@ from crawler.frontier.base import (
     JobCounts,
     MinuteCounts,
 )
-from crawler.jobs.crawl_job import JOB_ORDER
-from crawler.pools.cluster import PROXY_SERVICE, WORKER_SERVICE
 from crawler.rules.scope_rule import link_counts
-from crawler.worker.worker_pool import STOP_ORDER
 from warc.index.opener import open_index, unindexed_warcs
 
 HOSTS_SHOWN = 20

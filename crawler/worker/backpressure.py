@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from core.clock import Clock
 from core.errors import TransientError
 from core.page_manifest import PageInfo, VisitOutcome
+from crawler.worker.crawl_events import DiskSpaceLow, DiskSpaceRestored
 from net.backoff import WaitEnded, WaitStarted
 from net.connect_errors import UNREACHABLE
 from net.stop_signals import wait_for_any
@@ -149,21 +150,6 @@ class MemoryLimit:
 DISK_POLL_S = 2.0
 # More than the reserve must be free before a run goes on, or it would stop at the next page.
 DISK_MARGIN = 1.05
-
-
-@dataclass(frozen=True, slots=True)
-class DiskSpaceLow:
-    """Event: no page is begun, as less than the reserve is free."""
-
-    free_bytes: int  # on the collection's disk
-    wanted_bytes: int  # free bytes needed to continue
-
-
-@dataclass(frozen=True, slots=True)
-class DiskSpaceRestored:
-    """Event: there is enough disk space again, after so many seconds."""
-
-    seconds: float
 
 
 @dataclass(eq=False, repr=False)

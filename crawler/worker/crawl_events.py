@@ -1,9 +1,4 @@
-"""Crawl events, the extensions that observe them, and the crawl log.
-
-    workers run ──────────> nothing left ─> extension: settle ─> new items? ─> workers run again
-    extension: note, note, …                                 ╰─> none ───────> the run's end
-
-An extension uses the run's resources without delaying the workers, and raises no errors.
+"""Crawl events and the crawl log.
 
 `reports/crawl.jsonl` is append-only and never read by a crawl. It is rotated when it reaches
 `CRAWL_LOG_LIMIT_BYTES` and by `weboid frontier snapshot` (U20): it is renamed to include the moment, and
@@ -14,27 +9,17 @@ so several processes may share a log on one machine, and no rotation splits or l
 import itertools
 import json
 import os
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Self
 
 from core.clock import Clock
-from core.config.settings import Settings
 from core.errors import DiskFullError, UnavailableError
-from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from core.playback_check import QaVerdict
 from core.timestamps import timestamp14, warc_date
-from crawler.capture.site_logins import SiteLogins
-from crawler.frontier.base import Frontier
-from crawler.pools.proxy_pool import FileRecovered
-from crawler.pools.resource_pool import ResourcePool
-from crawler.worker.backpressure import DiskSpaceLow, DiskSpaceRestored
 from net.backoff import WaitEnded, WaitStarted
-from warc.index.protocol import CaptureIndex
 from warc.local_storage import locked_folder
 
 
@@ -132,6 +117,35 @@ class SnapshotMade:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class FileRecovered:
+    """Event: a proxy recovered an interrupted WARC."""
+
+    text: str  # description of the recovery
+    lost: bool  # whether stored records cannot be read any more
+    facts: dict[str, Any]  # the same as JSON values
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> Self:
+        """Build the event from `warc.recovery.WarcRecovery.to_dict`."""
+        return cls(facts["text"], bool(facts["lost_bytes"] or facts["lost_records"]), facts)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpaceLow:
+    """Event: no page is begun, as less than the reserve is free."""
+
+    free_bytes: int  # on the collection's disk
+    wanted_bytes: int  # free bytes needed to continue
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpaceRestored:
+    """Event: there is enough disk space again, after so many seconds."""
+
+    seconds: float
+
+
 Event = (
     PageDone
     | PageSkipped
@@ -149,34 +163,6 @@ Event = (
     | IndexRestored
     | SnapshotMade
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """Resources of a run that an extension may use while the workers run."""
-
-    layout: Layout  # of the collection, which the run holds
-    settings: Settings  # this machine's
-    frontier: Frontier  # the run's frontier
-    supervisor: ResourcePool  # lends proxies and browsers; not available after the run
-    index: CaptureIndex  # of captures
-    logins: SiteLogins
-    clock: Clock  # the time
-    report: Callable[[Event], None]  # called with each event
-    endless: bool = False  # whether the workers never end by themselves
-
-
-class RunExtension(Protocol):
-    """Protocol of a run extension; see the module."""
-
-    def note(self, event: Event) -> None:
-        """Handle an event of the run without blocking."""
-
-    def beside(self, desk: RunContext) -> AbstractAsyncContextManager[None]:
-        """Run the extension during the block; at its end, finish work under way."""
-
-    async def settle(self) -> bool:
-        """Finish pending work after the workers; return whether there is something new in the frontier."""
 
 
 CRAWL_LOG_LIMIT_BYTES = 256 << 20

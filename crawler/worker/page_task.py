@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from core.clock import Clock
@@ -38,14 +39,13 @@ from crawler.capture.page_capture import CaptureRequest, CaptureResult, StoredLe
 from crawler.capture.plain_visit import PlainVisits, is_rendered
 from crawler.capture.site_logins import NO_LOGINS, SiteLogins
 from crawler.capture.visit_rule import (
-    ALLOW_VISIT,
     FollowUp,
     HostBackOff,
     RuleAction,
     RuleDecision,
     VisitRule,
 )
-from crawler.frontier.base import Frontier, FrontierItem, ItemState
+from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.politeness import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
 from crawler.pools.resource_pool import ResourcePool
@@ -109,10 +109,10 @@ class CrawlContext:
 class PageTask:
     """Processing of one item. `run` it once."""
 
-    def __init__(self, item: FrontierItem, means: CrawlContext) -> None:
+    def __init__(self, item: FrontierItem, context: CrawlContext) -> None:
         self._item = item
-        self._means = means
-        self._aftermath = FollowUp()
+        self._context = context
+        self._follow_up = FollowUp()
         self._is_only_attempt = False
 
     async def run(self) -> None:
@@ -127,7 +127,7 @@ class PageTask:
             if self._item.host_down:
                 await self._leave_to_its_host()
             elif not await self._was_finished():
-                await self._do()
+                await self._process()
         except (ClaimLostError, *RUN_ERRORS):
             raise
         except asyncio.CancelledError as error:
@@ -138,28 +138,38 @@ class PageTask:
         except Exception as error:  # noqa: BLE001 any error of a page is recorded for that page
             await self._note_internal_error(error)
         else:
-            self._means.broken.clear()
+            self._context.broken.clear()
 
-    async def _do(self) -> None:
-        """Visit the item, or apply the rules' decision."""
-        item = self._item
+    async def _process(self) -> None:
+        """Visit the item, or apply the first objection of a rule."""
+        item, context = self._item, self._context
         try:
-            verdict = await self._judge()
-            if verdict.action is RuleAction.VISIT:
-                await self._visit()
-            else:
-                await self._refuse(verdict)
+            is_asked = False
+            for rule in context.rules:
+                decision = await rule.before(item, now=self._now())
+                is_asked = is_asked or decision.asked
+                if decision.action is not RuleAction.VISIT:
+                    await self._apply_decision(decision, delay=None if is_asked else NO_REST)
+                    return
+            await self._visit()
         except RUN_ERRORS as error:
-            await self._give_back(str(error))
-            low = self._means.space is None or self._means.space.is_low()
+            await self._release(str(error))
+            low = context.space is None or context.space.is_low()
             if not (isinstance(error, DiskFullError) and low):
                 raise  # waiting for space would not help
         except (BrowserUnavailableError, ProxyUnavailableError) as error:
-            await self._survive(error)
+            # Fail a page that repeatedly kills them after all.
+            context.deaths[item.url] += 1
+            if context.deaths[item.url] >= MAX_CRASHES:
+                del context.deaths[item.url]
+                await self._retry(str(error))
+            else:
+                log.warning("visit.interrupted url=%s reason=%s", item.url, error)
+                await self._release(str(error))
         except (ClaimLostError, InvariantError):
             raise
         except (NetworkAwayError, IndexUnavailableError) as error:
-            await self._give_back(str(error))
+            await self._release(str(error))
         except WeboidError as error:
             log.warning("visit.failed url=%s error=%s", item.url, error)
             await self._retry(str(error))
@@ -170,31 +180,31 @@ class PageTask:
         Deferred items are tried again when the ban ends, and not before their own moment, so that an outage
         of any length costs one attempt.
         """
-        item, frontier = self._item, self._means.frontier
+        item, frontier = self._item, self._context.frontier
         reason = f"{HOST_DOWN} {item.host_down}"
-        settings = self._means.settings_for(self._item).frontier
+        settings = self._context.settings_for(self._item).frontier
         if not settings.wait_for_sites or await self._take_only_attempt():
             await self._fail(reason, delay=NO_REST)
             return
         now = self._now()
-        seen = await self._ask(lambda: frontier.host(item.host, now=now))
-        over = seen.down_until if seen is not None else None
+        host = await self._retrying(lambda: frontier.host(item.host, now=now))
+        over = host.down_until if host is not None else None
         own_turn = retry_at(now, item.attempts, settings)
         await self._retry(reason, not_before=max(over or own_turn, own_turn), delay=NO_REST)
 
     async def _take_only_attempt(self) -> bool:
         """Return True when the item was queued for a single attempt; the note is deleted by reading."""
-        frontier, key = self._means.frontier, identity_key(self._item.url)
-        note = await self._ask(lambda: frontier.note(ONE_ATTEMPT, key, now=self._now()))
+        frontier, key = self._context.frontier, identity_key(self._item.url)
+        note = await self._retrying(lambda: frontier.note(ONE_ATTEMPT, key, now=self._now()))
         if note is not None:
-            await self._ask(lambda: frontier.erase_note(ONE_ATTEMPT, key))
+            await self._retrying(lambda: frontier.erase_note(ONE_ATTEMPT, key))
             self._is_only_attempt = True
         return self._is_only_attempt
 
     async def _was_finished(self) -> bool:
         """Complete an item whose visit was finished without ending its claim."""
-        item, means = self._item, self._means
-        outcome = await self._ask(lambda: means.index.page_outcome(item.id))
+        item, context = self._item, self._context
+        outcome = await self._retrying(lambda: context.index.page_outcome(item.id))
         if outcome is None:
             return False
         if outcome is VisitOutcome.FAILED:
@@ -202,57 +212,54 @@ class PageTask:
         elif outcome is VisitOutcome.SKIPPED:
             await self._fail("skipped, as its manifest says", delay=NO_REST, skip=True)
         else:
-            means.recrawl.schedule(item, None, self._aftermath, now=self._now())
+            context.recrawl.schedule(item, None, self._follow_up, now=self._now())
             await self._complete(outcome, None, delay=NO_REST, attempts=-1)
         return True
 
-    async def _judge(self) -> RuleDecision:
-        """Return the first objection of a rule."""
-        asked = False
-        for rule in self._means.rules:
-            verdict = await rule.before(self._item, now=self._now())
-            asked = asked or verdict.asked
-            if verdict.action is not RuleAction.VISIT:
-                return RuleDecision(verdict.action, verdict.reason, verdict.until, asked=asked)
-        return ALLOW_VISIT
-
-    async def _refuse(self, verdict: RuleDecision) -> None:
-        item, frontier = self._item, self._means.frontier
-        delay = None if verdict.asked else NO_REST
-        if verdict.action in (RuleAction.SKIP, RuleAction.FAIL):
-            is_skip = verdict.action is RuleAction.SKIP
-            await self._fail(verdict.reason, delay=delay, skip=is_skip)
-        else:
-            await self._ask(
-                lambda: frontier.release(
-                    item, now=self._now(), reason=verdict.reason, not_before=verdict.until
-                )
+    async def _apply_decision(self, decision: RuleDecision, *, delay: timedelta | None) -> None:
+        item, frontier = self._item, self._context.frontier
+        if decision.action in (RuleAction.SKIP, RuleAction.FAIL):
+            is_skip = decision.action is RuleAction.SKIP
+            await self._fail(decision.reason, delay=delay, skip=is_skip)
+            return
+        until = decision.until
+        await self._retrying(
+            lambda: frontier.release(
+                item, now=self._now(), reason=decision.reason, not_before=until
             )
-            if verdict.until is not None and verdict.until - self._now() >= REPORTED_WAIT:
-                self._means.report(PageDeferred(item.url, verdict.reason, verdict.until))
+        )
+        if until is not None and until - self._now() >= REPORTED_WAIT:
+            self._context.report(PageDeferred(item.url, decision.reason, until))
 
     async def _visit(self) -> None:
-        item, means = self._item, self._means
-        settings = means.settings_for(item)
+        item, context = self._item, self._context
+        settings = context.settings_for(item)
         only_attempt = await self._take_only_attempt()
         last_attempt = only_attempt or item.attempts >= settings.frontier.attempts
-        stored = await self._ask(lambda: means.stored_levels.of(item, settings))
+        stored = await self._retrying(lambda: context.stored_levels.of(item, settings))
         rendered = not item.hops or is_rendered(item.url, settings.visit.rendered_share)
+
+        async def follow(page: PageInfo) -> None:
+            # The manifest may be written when this returns.
+            await self._carry_out(CaptureResult(page))
+            if not await self._retrying(lambda: context.frontier.renew(item, now=self._now())):
+                raise ClaimLostError(f"{item.url} was given to another worker meanwhile.")
+
         captured = await capture(
             CaptureRequest(
                 item.url,
                 item.id,
                 last_attempt,
-                None if rendered else means.plain,
-                means.logins.of(item.url),
+                None if rendered else context.plain,
+                context.logins.of(item.url),
                 first_attempt=item.attempts <= 1,
                 stored=stored,
             ),
-            supervisor=means.supervisor,
+            supervisor=context.supervisor,
             settings=settings,
-            clock=means.clock,
-            before_manifest=self._follow,
-            forbids=means.policy.forbids(item),
+            clock=context.clock,
+            before_manifest=follow,
+            forbids=context.policy.forbids(item),
         )
         page = captured.page
         if captured.again:
@@ -261,51 +268,41 @@ class PageTask:
             reason = str(page.page_class) if is_withheld else f"status {page.status}"
             await self._retry(page.reason or reason, page)
         elif page.outcome is VisitOutcome.FAILED:
-            await self._fail(page.reason, page=page, delay=self._aftermath.delay)
+            await self._fail(page.reason, page=page, delay=self._follow_up.delay)
         elif page.outcome is VisitOutcome.SKIPPED:
-            await self._fail(page.reason, page=page, delay=self._aftermath.delay, skip=True)
+            await self._fail(page.reason, page=page, delay=self._follow_up.delay, skip=True)
         else:
             # A stored refusal, such as an archived 503, has blocked the host for longer than any
             # delay; as an answer it would reset the failures that set the next block's length.
-            refused = any(each.host == item.host for each in self._aftermath.back_offs)
-            delay = NO_REST if refused else self._aftermath.delay
+            refused = any(each.host == item.host for each in self._follow_up.back_offs)
+            delay = NO_REST if refused else self._follow_up.delay
             await self._complete(page.outcome, page, delay=delay)
-
-    async def _follow(self, page: PageInfo) -> None:
-        """Store the visit's follow-up; the manifest may be written when this returns.
-
-        Raises ClaimLostError, NetworkAwayError if the manifest must not be written.
-        """
-        await self._carry_out(CaptureResult(page))
-        item, frontier = self._item, self._means.frontier
-        if not await self._ask(lambda: frontier.renew(item, now=self._now())):
-            raise ClaimLostError(f"{item.url} was given to another worker meanwhile.")
 
     async def _carry_out(self, captured: CaptureResult) -> None:
         """Collect the rules' follow-up, and apply all of it but the item's own end."""
-        item, means, aftermath = self._item, self._means, self._aftermath
-        frontier = means.frontier
+        item, context, follow_up = self._item, self._context, self._follow_up
+        frontier = context.frontier
 
-        def back_off(wanted: HostBackOff) -> None:
-            host, reason, at_least, down = wanted
+        def add(items: list[NewItem]) -> AddResult:
+            return frontier.add(items, now=self._now())
+
+        def back_off(options: HostBackOff) -> None:
+            host, reason, at_least, down = options
             frontier.back_off(host, reason, now=self._now(), at_least=at_least, down=down)
 
-        await means.network.judge(captured.page)
-        for rule in means.rules:
-            await rule.after(item, captured, aftermath, now=self._now())
-        links, added = await means.turns.assign(aftermath.links), 0
+        await context.network.judge(captured.page)
+        for rule in context.rules:
+            await rule.after(item, captured, follow_up, now=self._now())
+        links, added = await context.turns.assign(follow_up.links), 0
         for start in range(0, len(links), LINKS_AT_ONCE):
-            some = links[start : start + LINKS_AT_ONCE]
-            result = await self._ask(
-                lambda: frontier.add(some, now=self._now())  # noqa: B023 awaited at once
-            )
+            result = await self._retrying(partial(add, links[start : start + LINKS_AT_ONCE]))
             added += result.added
         if added:
-            means.report(LinksAdded(item.url, added))
-        if aftermath.rests:
-            await self._ask(lambda: frontier.rest(aftermath.rests, now=self._now()))
-        for each in aftermath.back_offs:
-            await self._ask(lambda: back_off(each))  # noqa: B023 awaited at once
+            context.report(LinksAdded(item.url, added))
+        if follow_up.rests:
+            await self._retrying(lambda: frontier.rest(follow_up.rests, now=self._now()))
+        for each in follow_up.back_offs:
+            await self._retrying(partial(back_off, each))
 
     async def _complete(
         self,
@@ -315,8 +312,8 @@ class PageTask:
         delay: timedelta | None,
         attempts: int = 0,
     ) -> None:
-        item, frontier, aftermath = self._item, self._means.frontier, self._aftermath
-        completed = await self._ask(
+        item, frontier, follow_up = self._item, self._context.frontier, self._follow_up
+        completed = await self._retrying(
             lambda: frontier.complete(
                 item,
                 now=self._now(),
@@ -324,12 +321,12 @@ class PageTask:
                 duration=_duration(page),
                 delay=delay,
                 stored_bytes=page.stored_bytes if page is not None else 0,
-                due=aftermath.due,
-                memo=aftermath.memo,
+                due=follow_up.due,
+                memo=follow_up.memo,
             )
         )
         if completed:
-            self._means.report(PageDone(item.url, page, "", item.attempts + attempts))
+            self._context.report(PageDone(item.url, page, "", item.attempts + attempts))
 
     async def _fail(
         self,
@@ -341,15 +338,15 @@ class PageTask:
         skip: bool = False,
     ) -> None:
         """Mark the item dead, or with `skip` as not to be visited."""
-        item, frontier = self._item, self._means.frontier
+        item, frontier = self._item, self._context.frontier
         end = frontier.skip if skip else frontier.fail
-        ended = await self._ask(
+        ended = await self._retrying(
             lambda: end(item, now=self._now(), reason=reason, duration=_duration(page), delay=delay)
         )
         if ended and skip:
-            self._means.report(PageSkipped(item.url, reason))
+            self._context.report(PageSkipped(item.url, reason))
         elif ended:
-            self._means.report(PageDone(item.url, page, reason, item.attempts + attempts))
+            self._context.report(PageDone(item.url, page, reason, item.attempts + attempts))
 
     async def _retry(
         self,
@@ -359,12 +356,12 @@ class PageTask:
         not_before: datetime | None = None,
         delay: timedelta | None = None,
     ) -> None:
-        item, frontier = self._item, self._means.frontier
-        delay = self._aftermath.delay if delay is None else delay
+        item, frontier = self._item, self._context.frontier
+        delay = self._follow_up.delay if delay is None else delay
         if self._is_only_attempt:
             await self._fail(reason, page=page, delay=delay)
             return
-        state = await self._ask(
+        state = await self._retrying(
             lambda: frontier.retry(
                 item,
                 now=self._now(),
@@ -375,32 +372,21 @@ class PageTask:
             )
         )
         if state is ItemState.DEAD:
-            self._means.report(PageDone(item.url, None, reason, item.attempts))
+            self._context.report(PageDone(item.url, None, reason, item.attempts))
         elif state is ItemState.QUEUED:
-            self._means.report(PageRetried(item.url, reason, item.attempts))
-
-    async def _survive(self, error: WeboidError) -> None:
-        """Release an item whose browser or proxy died; fail a page that repeatedly kills them after all."""
-        item, means = self._item, self._means
-        means.deaths[item.url] += 1
-        if means.deaths[item.url] >= MAX_CRASHES:
-            del means.deaths[item.url]
-            await self._retry(str(error))
-            return
-        log.warning("visit.interrupted url=%s reason=%s", item.url, error)
-        await self._give_back(str(error))
+            self._context.report(PageRetried(item.url, reason, item.attempts))
 
     async def _note_internal_error(self, error: BaseException) -> None:
         """Count an attempt of the page; end the run when consecutive pages fail so.
 
         When even that cannot be stored the claim's lease runs out, which counts, too.
         """
-        item, broken = self._item, self._means.broken
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:_REASON_CHARS]
-        log.error("visit.internal_error url=%s error=%s", item.url, said, exc_info=error)
+        item, broken = self._item, self._context.broken
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:_REASON_CHARS]
+        log.error("visit.internal_error url=%s error=%s", item.url, text, exc_info=error)
         broken.add(item.url)
         try:
-            await self._retry(f"internal error: {said}")
+            await self._retry(f"internal error: {text}")
         except UnavailableError:
             raise  # without a frontier no work is possible
         except Exception:
@@ -408,27 +394,27 @@ class PageTask:
         if len(broken) >= MAX_INTERNAL_ERRORS:
             raise InvariantError(
                 f"{len(broken)} pages in a row ended with an internal error of Weboid, the last "
-                f"with {said}. The log has each with its traceback: please report it. Nothing that "
+                f"with {text}. The log has each with its traceback: please report it. Nothing that "
                 "was archived is lost, and the same command goes on with the rest."
             )
 
-    async def _give_back(self, reason: str) -> None:
-        item, means = self._item, self._means
-        await self._ask(lambda: release_item(item, means, reason))
+    async def _release(self, reason: str) -> None:
+        item, context = self._item, self._context
+        await self._retrying(lambda: release_item(item, context, reason))
 
-    async def _ask(self, verb: Callable[[], _T]) -> _T:
-        return await self._means.patience.ask(verb)
+    async def _retrying(self, operation: Callable[[], _T]) -> _T:
+        return await self._context.patience.ask(operation)
 
     def _now(self) -> datetime:
-        return self._means.clock.now()
+        return self._context.clock.now()
 
 
-def release_item(item: FrontierItem, means: CrawlContext, reason: str) -> None:
+def release_item(item: FrontierItem, context: CrawlContext, reason: str) -> None:
     """Release an item whose visit was broken off; the host may have received requests and is delayed."""
-    now = means.clock.now()
-    rest = timedelta(seconds=means.settings_for(item).politeness.min_delay_s)
-    means.frontier.rest({item.host: now + rest}, now=now)
-    means.frontier.release(item, now=now, reason=reason)
+    now = context.clock.now()
+    rest = timedelta(seconds=context.settings_for(item).politeness.min_delay_s)
+    context.frontier.rest({item.host: now + rest}, now=now)
+    context.frontier.release(item, now=now, reason=reason)
 
 
 def _duration(page: PageInfo | None) -> timedelta | None:

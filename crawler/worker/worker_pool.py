@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from core.errors import InputError, InvariantError, WeboidError
 from core.timestamps import parse_warc_date
-from crawler.frontier.base import FrontierItem
+from crawler.frontier.base import STOP_ORDER, FrontierItem
 from crawler.worker.crawl_events import SnapshotMade
 from crawler.worker.page_task import (
     MAX_INTERNAL_ERRORS,
@@ -25,21 +25,18 @@ log = logging.getLogger(__name__)
 
 WAIT_LIMIT_S = 1.0  # poll interval: other processes may add, finish or unblock
 BLOCKED_PAUSE_S = 10.0  # while no page can be kept
-LONG_WAIT = timedelta(
-    hours=1
-)  # whoever called for a run does not wait longer for a page's own turn
+LONG_WAIT = timedelta(hours=1)  # a run ends when its next item is due later than this
 ORDERS_POLL_S = 0.5  # an order reaches us within so long
 BACKOFF_INITIAL_S = 1.0  # of a worker after an internal error outside of any page …
 BACKOFF_MAX_S = 30.0  # … doubled each time in a row, up to this
 SNAPSHOT_ORDER = "snapshot"  # its kind; the value is the moment of the last one
-STOP_ORDER = "stop"  # its kind; the value "now" stops at once
 
 
 @dataclass(slots=True)
 class WorkerPool:
     """Workers of one process."""
 
-    means: CrawlContext
+    context: CrawlContext
     lease_s: float  # duration of a claim without renewal
     name: str  # of this process, for records
     # Wait for work when nothing is left; at the start for the end of a stop order.
@@ -60,11 +57,11 @@ class WorkerPool:
             InvariantError: consecutive internal errors, in pages or outside of any page.
         """
         # Delete an old stop order; an endless pool waits for its end.
-        means = self.means
+        context = self.context
         if not self.endless:
-            await means.patience.ask(lambda: means.frontier.take_back(STOP_ORDER, ""))
+            await context.patience.ask(lambda: context.frontier.take_back(STOP_ORDER, ""))
         while self.endless and not self.stopping.is_set():
-            if not await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER)):
+            if not await context.patience.ask(lambda: context.frontier.orders(STOP_ORDER)):
                 break
             await asyncio.sleep(ORDERS_POLL_S)
         watching = asyncio.create_task(self._watch())
@@ -80,7 +77,7 @@ class WorkerPool:
         backoff = ExponentialBackoff(ORDERS_POLL_S, BACKOFF_MAX_S)
         while True:
             try:
-                await self._look_for_orders()
+                await self._apply_orders()
             except Exception:
                 log.exception("orders.unread")
                 await asyncio.sleep(backoff.next_s())
@@ -88,150 +85,139 @@ class WorkerPool:
                 backoff.reset()
                 await asyncio.sleep(ORDERS_POLL_S)
 
-    async def _look_for_orders(self) -> None:
-        means = self.means
-        stats = await means.patience.ask(lambda: means.frontier.stats(means.clock.now()))
+    async def _apply_orders(self) -> None:
+        context = self.context
+        stats = await context.patience.ask(lambda: context.frontier.stats(context.clock.now()))
         if stats.version == self._version:
             return
-        orders = await means.patience.ask(lambda: means.frontier.orders(STOP_ORDER))
-        snapshots = await means.patience.ask(lambda: means.frontier.orders(SNAPSHOT_ORDER))
+        orders = await context.patience.ask(lambda: context.frontier.orders(STOP_ORDER))
+        snapshots = await context.patience.ask(lambda: context.frontier.orders(SNAPSHOT_ORDER))
         self._version = stats.version
         snapshot = snapshots.get("", "")
         if snapshot and snapshot != self._snapshot:
             # Report it once, also one that was made before this process began.
             self._snapshot = snapshot
             try:
-                means.report(SnapshotMade(parse_warc_date(snapshot)))
+                context.report(SnapshotMade(parse_warc_date(snapshot)))
             except InputError:
                 log.warning("snapshot.unreadable moment=%r", snapshot[:50])
         if orders:
             self.stopping.set()
             if "now" in orders.values():
                 self.at_once.set()
-        self._tell_others()
+        self._notify_workers()
 
     async def _work(self, worker: str) -> None:
         """Process items one after the other; an internal error stops neither this worker nor the others."""
         backoff = ExponentialBackoff(BACKOFF_INITIAL_S, BACKOFF_MAX_S)
         while not self.stopping.is_set():
             try:
-                goes_on = await self._work_once(worker)
+                has_more = await self._work_once(worker)
             except WeboidError:
                 raise
             except Exception as error:
                 log.exception("worker.internal_error worker=%s", worker)
-                await self._endure(error, backoff.next_s())
+                self._faults += 1
+                if self._faults >= MAX_INTERNAL_ERRORS:
+                    raise InvariantError(
+                        f"{self._faults} internal errors of Weboid in a row, the last "
+                        f"{type(error).__name__}: {error}. The log has each with its traceback: please "
+                        "report it. Nothing that was archived is lost, and the same command goes on "
+                        "with the rest."
+                    ) from error
+                await wait_for_any(self.stopping, timeout_s=backoff.next_s())
                 continue
             backoff.reset()
             self._faults = 0
-            if not goes_on:
+            if not has_more:
                 break
-        self._tell_others()
-
-    async def _endure(self, error: Exception, pause_s: float) -> None:
-        """Wait after an internal error; raise after too many in a row."""
-        self._faults += 1
-        if self._faults >= MAX_INTERNAL_ERRORS:
-            raise InvariantError(
-                f"{self._faults} internal errors of Weboid in a row, the last {type(error).__name__}: "
-                f"{error}. The log has each with its traceback: please report it. Nothing that was "
-                "archived is lost, and the same command goes on with the rest."
-            ) from error
-        await wait_for_any(self.stopping, timeout_s=pause_s)
+        self._notify_workers()
 
     async def _work_once(self, worker: str) -> bool:
         """Process one item, or wait for one; return False when nothing is left to do."""
-        means = self.means
-        if means.space is not None:
-            await means.space.wait(self.stopping)
-        await means.network.wait(self.stopping)
+        context = self.context
+        if context.space is not None:
+            await context.space.wait(self.stopping)
+        await context.network.wait(self.stopping)
         if self.stopping.is_set():
             return False
         claimed: list[FrontierItem] = []
-        async with means.room.take(self.stopping):
+        async with context.room.take(self.stopping):
             if not self.stopping.is_set():
-                claimed = await means.patience.ask(
-                    lambda: means.frontier.claim(now=means.clock.now(), worker=worker)
+                claimed = await context.patience.ask(
+                    lambda: context.frontier.claim(now=context.clock.now(), worker=worker)
                 )
             for item in claimed:
                 await self._handle(item)
         if claimed:
-            self._tell_others()
-        elif not self.endless and not await self._unfinished():
+            self._notify_workers()
+            return True
+        if not self.endless and not await self._unfinished():
             return False
-        else:
-            await self._wait()
+        # Wait for another worker's result, for a host's next visit, or for the end.
+        changed, now = self._changed, context.clock.now()
+        wakeup = await context.patience.ask(lambda: context.frontier.next_wakeup(now))
+        left = WAIT_LIMIT_S if wakeup is None else (wakeup - now).total_seconds()
+        await wait_for_any(changed, self.stopping, timeout_s=min(max(left, 0.01), WAIT_LIMIT_S))
         return True
 
     async def _unfinished(self) -> int:
         """Count the items that this run waits for, without those whose wait is long."""
-        means = self.means
-        frontier, now = means.frontier, means.clock.now()
+        frontier, now = self.context.frontier, self.context.clock.now()
 
         def count() -> int:
             stats = frontier.stats(now)
-            if stats.claimed or stats.queued > stats.later:
-                return frontier.unfinished(now)
-            wakeup = frontier.next_wakeup(now)
-            is_long = wakeup is not None and wakeup - now > LONG_WAIT
-            return 0 if is_long else frontier.unfinished(now)
+            if not stats.claimed and stats.queued <= stats.later:
+                wakeup = frontier.next_wakeup(now)
+                if wakeup is not None and wakeup - now > LONG_WAIT:
+                    return 0
+            return frontier.unfinished(now)
 
-        return await means.patience.ask(count)
+        return await self.context.patience.ask(count)
 
-    async def _wait(self) -> None:
-        """Wait for another worker's result, for a host's next visit, or for the end."""
-        means = self.means
-        changed = self._changed
-        now = means.clock.now()
-        wakeup = await means.patience.ask(lambda: means.frontier.next_wakeup(now))
-        left = WAIT_LIMIT_S if wakeup is None else (wakeup - now).total_seconds()
-        await wait_for_any(changed, self.stopping, timeout_s=min(max(left, 0.01), WAIT_LIMIT_S))
-
-    def _tell_others(self) -> None:
+    def _notify_workers(self) -> None:
         """Notify waiting workers of a finished item or an order."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def _handle(self, item: FrontierItem) -> None:
-        """Run the page task while the claim is held and no stop at once is ordered."""
-        errand = asyncio.create_task(PageTask(item, self.means).run())
-        keeping = asyncio.create_task(self._keep_lease(item))
+        """Run the page task while the claim is held and no stop at once is ordered.
+
+        An endless pool waits until pages can be stored again.
+        """
+        task = asyncio.create_task(PageTask(item, self.context).run())
+        renewing = asyncio.create_task(self._keep_lease(item))
         dropping = asyncio.create_task(self.at_once.wait())
         try:
-            await asyncio.wait({errand, keeping, dropping}, return_when=asyncio.FIRST_COMPLETED)
-            if not errand.done():
-                await _cancelled(errand)
-            if not errand.cancelled():
-                await self._look_at(errand)
-            elif keeping.done():
+            await asyncio.wait({task, renewing, dropping}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                await _cancelled(task)
+            if not task.cancelled():
+                task.result()
+            elif renewing.done():
                 log.warning("claim.lost url=%s", item.url)
             else:
-                self._give_back(item)
+                self._release(item)
         except asyncio.CancelledError:
-            await _cancelled(errand)
-            if errand.cancelled():
-                self._give_back(item)
+            await _cancelled(task)
+            if task.cancelled():
+                self._release(item)
             raise
-        finally:
-            keeping.cancel()
-            dropping.cancel()
-
-    async def _look_at(self, errand: "asyncio.Task[None]") -> None:
-        """Handle the end of a page task; an endless pool waits until pages can be stored again."""
-        try:
-            errand.result()
         except ClaimLostError:
             return
         except RUN_ERRORS as error:
             if not self.endless:
                 raise
-            self.means.report(WaitStarted("archive", str(error)))
+            self.context.report(WaitStarted("archive", str(error)))
             await wait_for_any(self.stopping, timeout_s=BLOCKED_PAUSE_S)
+        finally:
+            renewing.cancel()
+            dropping.cancel()
 
-    def _give_back(self, item: FrontierItem) -> None:
+    def _release(self, item: FrontierItem) -> None:
         """Release the item; when that fails, its lease expires."""
         try:
-            release_item(item, self.means, "stopped")
+            release_item(item, self.context, "stopped")
         except WeboidError:
             return
         except Exception:
@@ -239,12 +225,12 @@ class WorkerPool:
 
     async def _keep_lease(self, item: FrontierItem) -> None:
         """Renew the lease; return when the claim is lost. A lease that cannot be renewed expires."""
-        means = self.means
+        context = self.context
         while True:
             await asyncio.sleep(self.lease_s / 3)
             try:
-                is_ours = await means.patience.ask(
-                    lambda: means.frontier.renew(item, now=means.clock.now())
+                is_ours = await context.patience.ask(
+                    lambda: context.frontier.renew(item, now=context.clock.now())
                 )
             except Exception:
                 log.exception("claim.not_renewed url=%s", item.url)

@@ -29,9 +29,9 @@ from core.layout import Layout
 from core.timestamps import warc_date
 from crawler.collection import open_collection
 from crawler.frontier.backend import open_frontier
-from crawler.frontier.base import Frontier
-from crawler.pools.cluster import PROXY_SERVICE, ServiceAnnouncer, living_proxies
-from crawler.pools.proxy_pool import FileRecovered
+from crawler.frontier.base import PROXY_SERVICE, Frontier
+from crawler.pools.cluster import ServiceAnnouncer, living_proxies
+from crawler.worker.crawl_events import FileRecovered
 from net.backoff import StoreRetry, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals
 from proxy.archiving_proxy import ListenAddress

@@ -36,10 +36,10 @@ async def after(
     info: PageInfo, *, not_before: datetime | None = None, host: str = "www.a.test"
 ) -> FollowUp:
     rule = PolitenessRule(lambda _: Settings(politeness=POLITENESS))
-    item, aftermath = FrontierItem("id", URL, host, Lane.NOW, 0, "", 1, 1), FollowUp()
+    item, follow_up = FrontierItem("id", URL, host, Lane.NOW, 0, "", 1, 1), FollowUp()
     captured = CaptureResult(info, again=not_before is not None, not_before=not_before)
-    await rule.after(item, captured, aftermath, now=NOW)
-    return aftermath
+    await rule.after(item, captured, follow_up, now=NOW)
+    return follow_up
 
 
 async def test_the_host_rests_in_proportion_to_the_visit() -> None:
@@ -55,18 +55,18 @@ async def test_hosts_of_parts_rest_too() -> None:
         resource("http://cdn.test:8080/b.js"),
         resource("data:image/png;base64,AAAA"),
     )
-    aftermath = await after(page(resources=parts))
+    follow_up = await after(page(resources=parts))
 
-    assert aftermath.rests == {"cdn.test": NOW + timedelta(seconds=3)}
-    assert aftermath.back_offs == []
+    assert follow_up.rests == {"cdn.test": NOW + timedelta(seconds=3)}
+    assert follow_up.back_offs == []
 
 
 async def test_a_host_that_refuses_a_part_is_blocked() -> None:
     """429 counts wherever it is said; one good answer does not hide it."""
     parts = (resource("https://cdn.test/a.js", 429), resource("https://cdn.test/b.js"))
-    aftermath = await after(page(resources=parts))
+    follow_up = await after(page(resources=parts))
 
-    assert aftermath.back_offs == [HostBackOff("cdn.test", "status 429 for a part of a page")]
+    assert follow_up.back_offs == [HostBackOff("cdn.test", "status 429 for a part of a page")]
 
 
 async def test_a_page_that_names_thousands_of_hosts_moves_a_bounded_number() -> None:
@@ -79,23 +79,23 @@ async def test_a_page_that_names_thousands_of_hosts_moves_a_bounded_number() -> 
 async def test_a_refusal_blocks_the_turn_that_the_item_took_for_as_long_as_the_host_says() -> None:
     """The turn may be that of an address (`politeness.per_address`)."""
     then = NOW + timedelta(hours=1)
-    aftermath = await after(page(status=429), not_before=then, host="192.0.2.1")
+    follow_up = await after(page(status=429), not_before=then, host="192.0.2.1")
 
-    assert aftermath.back_offs == [HostBackOff("192.0.2.1", "Retry-After, status 429", then)]
+    assert follow_up.back_offs == [HostBackOff("192.0.2.1", "Retry-After, status 429", then)]
 
 
 async def test_a_check_for_robots_blocks_the_host_as_a_refusal_does() -> None:
     """Whatever its status; the next block in a row is longer."""
-    aftermath = await after(page(status=200, page_class=PageClass.CHALLENGE))
+    follow_up = await after(page(status=200, page_class=PageClass.CHALLENGE))
 
-    assert aftermath.back_offs == [HostBackOff("www.a.test", "challenge")]
+    assert follow_up.back_offs == [HostBackOff("www.a.test", "challenge")]
 
 
 async def test_a_refusal_after_a_redirect_blocks_the_host_that_refused() -> None:
     """The host that sent us there is not to blame."""
-    aftermath = await after(page(status=503, final_url="https://b.test/"))
+    follow_up = await after(page(status=503, final_url="https://b.test/"))
 
-    assert [each.host for each in aftermath.back_offs] == ["b.test"]
+    assert [each.host for each in follow_up.back_offs] == ["b.test"]
 
 
 async def test_a_host_that_cannot_be_reached_counts_as_down() -> None:

@@ -18,10 +18,9 @@ from core.config.settings import (
     VisitSettings,
 )
 from core.errors import ConfigError, InputError
-from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
+from crawler.frontier.base import JOB_ORDER, Frontier, ItemState, Lane, NewItem
 from crawler.jobs import crawl_job as job_module
 from crawler.jobs.crawl_job import (
-    JOB_ORDER,
     Job,
     check_job_name,
     derive_job_name,

@@ -177,10 +177,10 @@ async def test_a_page_is_repaired_as_whom_it_was_captured_or_not_at_all(
 async def test_a_repair_leads_nowhere(repair: RepairVisit | None) -> None:
     """Its links were decided on when it was captured first; those of other pages are followed."""
     rule = RepairRule(lambda _: repair, NO_LOGINS)
-    aftermath = FollowUp(links=[NewItem("https://a.example/next")])
+    follow_up = FollowUp(links=[NewItem("https://a.example/next")])
     page = PageInfo("id", URL, URL, "2026-11-21T12:00:00Z", VisitOutcome.COMPLETE)
 
-    await rule.after(ITEM, CaptureResult(page), aftermath, now=NOW)
+    await rule.after(ITEM, CaptureResult(page), follow_up, now=NOW)
 
-    assert bool(aftermath.links) is (repair is None)
+    assert bool(follow_up.links) is (repair is None)
     assert await RepairRule(lambda _: None, CLUB).before(ITEM, now=NOW) == ALLOW_VISIT

@@ -116,11 +116,11 @@ class World:
 
     async def after(self, path: str = "/page", *, site: str = SITE, **facts: Any) -> FollowUp:
         """What the rule makes of a visit; a second passes."""
-        aftermath = FollowUp()
+        follow_up = FollowUp()
         captured = page(path, site=site, **facts)
-        await self.rule.after(item(path, site=site), captured, aftermath, now=self.clock.now())
+        await self.rule.after(item(path, site=site), captured, follow_up, now=self.clock.now())
         self.clock.turn(seconds=1)
-        return aftermath
+        return follow_up
 
 
 @dataclass

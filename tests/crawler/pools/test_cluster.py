@@ -7,7 +7,7 @@ import pytest
 
 from bench.cluster import follow, look, running
 from core.clock import SystemClock
-from crawler.pools.cluster import PROXY_SERVICE, WORKER_SERVICE
+from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
 

@@ -23,10 +23,10 @@ from core.config.settings import (
 from core.errors import ConfigError, ProxyUnavailableError
 from core.hosts import join_host_port, split_host_port
 from core.layout import Layout
+from crawler.frontier.base import PROXY_SERVICE
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.pools import cluster
 from crawler.pools.cluster import (
-    PROXY_SERVICE,
     AnnouncedProxy,
     RemoteProxyPool,
     ServiceAnnouncer,
@@ -123,7 +123,7 @@ class Borrower:
             SECRET,
             CLOCK,
             stopping=self.stopping,
-            dice=Random(1),
+            rng=Random(1),
             authority=self.authority,
             report=self.hear,
         )

@@ -47,11 +47,11 @@ async def visited(
     outcome: VisitOutcome = VisitOutcome.COMPLETE,
     page_class: PageClass = PageClass.OK,
 ) -> FollowUp:
-    rule, aftermath = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), FollowUp()
+    rule, follow_up = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), FollowUp()
     await rule.after(
-        item(memo), CaptureResult(page(digest, outcome, page_class)), aftermath, now=NOW
+        item(memo), CaptureResult(page(digest, outcome, page_class)), follow_up, now=NOW
     )
-    return aftermath
+    return follow_up
 
 
 @given(intervals, digests)
@@ -123,10 +123,10 @@ async def test_a_page_that_failed_is_not_due() -> None:
 
 async def test_without_recrawl_nothing_is_due_and_the_memo_is_kept() -> None:
     """What was learned is not lost while it is switched off."""
-    rule, aftermath = RecrawlRule(lambda _: Settings()), FollowUp()
-    await rule.after(item("memo"), CaptureResult(page("text:1")), aftermath, now=NOW)
+    rule, follow_up = RecrawlRule(lambda _: Settings()), FollowUp()
+    await rule.after(item("memo"), CaptureResult(page("text:1")), follow_up, now=NOW)
 
-    assert (aftermath.due, aftermath.memo) == (None, "memo")
+    assert (follow_up.due, follow_up.memo) == (None, "memo")
 
 
 async def test_an_interval_of_ones_own_is_kept_whatever_has_changed() -> None:
@@ -134,19 +134,19 @@ async def test_an_interval_of_ones_own_is_kept_whatever_has_changed() -> None:
     settings = Settings(recrawl=RecrawlSettings(every="90d"))
     rule, memo = RecrawlRule(lambda _: settings), ""
     for digest in ("text:1", "text:1", "text:2"):
-        aftermath = FollowUp()
-        await rule.after(item(memo), CaptureResult(page(digest)), aftermath, now=NOW)
-        assert aftermath.due == NOW + timedelta(days=90)
-        memo = aftermath.memo
+        follow_up = FollowUp()
+        await rule.after(item(memo), CaptureResult(page(digest)), follow_up, now=NOW)
+        assert follow_up.due == NOW + timedelta(days=90)
+        memo = follow_up.memo
 
 
 @pytest.mark.parametrize("status", [404, 410])
 async def test_a_page_that_is_gone_is_not_due(status: int) -> None:
     """What is kept of it is the capture before; only living pages are captured again."""
-    rule, aftermath = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), FollowUp()
+    rule, follow_up = RecrawlRule(lambda _: Settings(recrawl=SETTINGS)), FollowUp()
     gone = replace(page("text:1"), status=status)
-    await rule.after(item("memo"), CaptureResult(gone), aftermath, now=NOW)
-    assert (aftermath.due, aftermath.memo) == (None, "memo")
+    await rule.after(item("memo"), CaptureResult(gone), follow_up, now=NOW)
+    assert (follow_up.due, follow_up.memo) == (None, "memo")
 
 
 async def test_captures_again_have_a_share_of_each_hour() -> None:

@@ -15,9 +15,9 @@ from core.page_classes import WALLS, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
 from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
-from crawler.frontier.base import Frontier, FrontierItem, Lane, NewItem
+from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem, Lane, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
-from crawler.jobs.crawl_job import JOB_ORDER, Job
+from crawler.jobs.crawl_job import Job
 from crawler.jobs.job_settings import SHEET_ORDER, JobSettings
 from crawler.jobs.scope import LinkDecision
 from crawler.rules.scope_rule import LINKS_LIMIT, LinkLog, ScopeRule, link_counts, summarize_links
@@ -56,9 +56,9 @@ class Crawl:
             item.id, item.url, final or item.url, "2026-11-21T12:00:00Z", VisitOutcome.COMPLETE
         )
         page = replace(page, outlinks=links, **facts)  # type: ignore[arg-type]
-        aftermath = FollowUp()
-        await self.rule.after(item, CaptureResult(page, again=again), aftermath, now=NOW)
-        return aftermath.links
+        follow_up = FollowUp()
+        await self.rule.after(item, CaptureResult(page, again=again), follow_up, now=NOW)
+        return follow_up.links
 
 
 def item(url: str = SEED, *, hops: int = 0, hops_off: int = 0, job: str = "mine") -> FrontierItem:

@@ -10,8 +10,9 @@ from core.clock import SystemClock
 from crawler.capture.page_capture import store_everything
 from crawler.frontier.base import NewItem
 from crawler.profiles import load_profile
+from crawler.run.context_builder import RunContext
 from crawler.run.crawl_run import RunConfig, archive_urls
-from crawler.worker.crawl_events import Event, PageDone, RunContext
+from crawler.worker.crawl_events import Event, PageDone
 from tests.support.linked_site import LinkedSite, page, weboid_for
 from tests.support.sites.web import TestWeb
 

@@ -13,8 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
 from crawler.frontier.backend import open_frontier
-from crawler.frontier.base import Frontier, Lane, MinuteCounts, NewItem
-from crawler.pools.cluster import PROXY_SERVICE, WORKER_SERVICE
+from crawler.frontier.base import (
+    PROXY_SERVICE,
+    WORKER_SERVICE,
+    Frontier,
+    Lane,
+    MinuteCounts,
+    NewItem,
+)
 from crawler.status.collection_status import (
     ENDED_SAMPLED,
     HOSTS_SHOWN,

@@ -13,8 +13,8 @@ from core.errors import UnavailableError
 from core.layout import Layout
 from core.page_classes import PageClass
 from core.page_manifest import PageInfo, VisitOutcome
-from crawler.capture.site_logins import NO_LOGINS
-from crawler.worker.crawl_events import Event, PageDone, RunContext
+from crawler.run.context_builder import RunContext
+from crawler.worker.crawl_events import Event, PageDone
 from net.backoff import WaitStarted
 from qa.live_checks import CheckTools, LiveChecks
 
@@ -30,7 +30,7 @@ def desk(told: list[Event], *, endless: bool = False) -> RunContext:
     """A run of which nothing is needed."""
     nothing = cast(Any, None)
     return RunContext(
-        Layout(Path("/nowhere")), Settings(), nothing, nothing, nothing, NO_LOGINS, SystemClock(),
+        Layout(Path("/nowhere")), Settings(), nothing, nothing, nothing, SystemClock(),
         told.append, endless=endless,
     )  # fmt: skip
 

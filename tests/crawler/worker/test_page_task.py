@@ -11,15 +11,16 @@ import pytest
 
 from core.config.settings import FrontierSettings, PolitenessSettings, RecrawlSettings, Settings
 from core.errors import InputError, InvariantError, UnavailableError
+from core.layout import Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import identity_key
 from crawler.capture.page_capture import CaptureResult
 from crawler.capture.visit_rule import FollowUp, RuleAction, RuleDecision, VisitRule
-from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
+from crawler.frontier.base import STOP_ORDER, Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.pools.proxy_pool import ProxyAccess, ProxyPool
 from crawler.pools.resource_pool import BrowserPool, ResourcePool
-from crawler.run.context_builder import CrawlResources, build_crawl_context
+from crawler.run.context_builder import RunContext, build_crawl_context
 from crawler.worker import page_task, worker_pool
 from crawler.worker.crawl_events import (
     Event,
@@ -30,7 +31,7 @@ from crawler.worker.crawl_events import (
     SnapshotMade,
 )
 from crawler.worker.page_task import NO_REST, ONE_ATTEMPT, CrawlContext, PageTask
-from crawler.worker.worker_pool import SNAPSHOT_ORDER, STOP_ORDER, WorkerPool
+from crawler.worker.worker_pool import SNAPSHOT_ORDER, WorkerPool
 from render.chromium import BrowserExecutable
 from warc.index.sqlite import SqliteCaptureIndex
 
@@ -66,7 +67,7 @@ class Says(VisitRule):
         return self.verdict
 
     async def after(
-        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
     ) -> None:
         """Nobody may ask."""
         raise AssertionError("nothing was visited")
@@ -83,11 +84,10 @@ class Desk:
         self.events: list[Event] = []
         nothing = cast(BrowserExecutable, None)
         browsers = BrowserPool(settings.browser, nothing, Still(), needs=ProxyAccess)
-        stores = CrawlResources(
-            frontier, ResourcePool(cast(ProxyPool, None), browsers), index, disk=None
-        )
-        self.means: CrawlContext = build_crawl_context(
-            stores, settings, clock=Still(), report=self.events.append
+        pool = ResourcePool(cast(ProxyPool, None), browsers)
+        layout = Layout(Path("/nowhere"))
+        self.context: CrawlContext = build_crawl_context(
+            RunContext(layout, settings, frontier, pool, index, Still(), self.events.append)
         )
         frontier.add([NewItem(URL), NewItem(OTHER)], now=NOW)
 
@@ -97,10 +97,10 @@ class Desk:
         return item
 
     async def run(self, *rules: Says) -> FrontierItem:
-        """Run an errand under these rules."""
+        """Run a page task under these rules."""
         item = self.claim()
-        self.means.rules = rules
-        await PageTask(item, self.means).run()
+        self.context.rules = rules
+        await PageTask(item, self.context).run()
         return item
 
     def state(self, url: str = URL) -> tuple[ItemState, str]:
@@ -204,7 +204,7 @@ async def test_a_page_that_ends_so_each_time_is_given_up(desk: Desk) -> None:
             for _ in (URL, OTHER)
             for item in desk.frontier.claim(now=NOW + timedelta(days=days), worker="w")
         ]
-        await PageTask(next(item for item in items if item.url == URL), desk.means).run()
+        await PageTask(next(item for item in items if item.url == URL), desk.context).run()
 
     assert desk.state() == (ItemState.DEAD, "internal error: OverflowError: x")
 
@@ -236,7 +236,7 @@ async def test_what_waits_for_a_host_that_is_down_ends_unvisited(desk: Desk) -> 
 def patient(desk: Desk) -> None:
     """Let what waits for a host that is down wait."""
     settings = Settings(frontier=FrontierSettings(wait_for_sites=True))
-    desk.means.settings_for = lambda _item: settings
+    desk.context.settings_for = lambda _item: settings
 
 
 async def test_what_waits_for_its_site_is_put_off_until_the_host_is_no_longer_left_alone(
@@ -284,8 +284,8 @@ async def test_a_page_whose_manifest_is_there_is_not_visited_again(
     with desk.index.transaction():
         desk.index.add_page(PageInfo(item.id, URL, URL, moment, outcome))
     rule = Says(RuleDecision())
-    desk.means.rules = [rule]
-    await PageTask(item, desk.means).run()
+    desk.context.rules = [rule]
+    await PageTask(item, desk.context).run()
     record = desk.frontier.find(URL)
 
     assert record is not None
@@ -297,8 +297,8 @@ async def test_a_page_whose_manifest_is_there_is_not_visited_again(
 async def test_a_stop_order_ends_a_crew(desk: Desk) -> None:
     """It comes through the frontier, from any process."""
     until = NOW + timedelta(hours=1)
-    desk.means.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
-    crew = WorkerPool(desk.means, lease_s=60, name="crew")
+    desk.context.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
+    crew = WorkerPool(desk.context, lease_s=60, name="crew")
     running = asyncio.create_task(crew.run(2))
     while desk.frontier.stats(NOW).later < 2:
         await asyncio.sleep(0.01)
@@ -318,7 +318,7 @@ async def test_a_run_that_was_called_for_does_not_wait_for_weeks(desk: Desk) -> 
             item, now=NOW, reason=url, not_before=NOW + timedelta(days=7), delay=NO_REST
         )
     async with asyncio.timeout(30):
-        await WorkerPool(desk.means, lease_s=60, name="crew").run(1)
+        await WorkerPool(desk.context, lease_s=60, name="crew").run(1)
 
     assert desk.frontier.unfinished(NOW) == 2
 
@@ -326,8 +326,8 @@ async def test_a_run_that_was_called_for_does_not_wait_for_weeks(desk: Desk) -> 
 async def test_a_run_that_was_called_for_takes_an_old_stop_order_back(desk: Desk) -> None:
     """Whoever starts a crawl wants it to run."""
     desk.frontier.give_order(STOP_ORDER, "", "")
-    desk.means.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
-    await WorkerPool(desk.means, lease_s=60, name="crew").run(1)
+    desk.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    await WorkerPool(desk.context, lease_s=60, name="crew").run(1)
 
     assert desk.frontier.orders(STOP_ORDER) == {}
     assert desk.frontier.counts()[ItemState.SKIPPED] == 2
@@ -336,8 +336,8 @@ async def test_a_run_that_was_called_for_takes_an_old_stop_order_back(desk: Desk
 async def test_a_worker_that_stays_waits_while_a_stop_order_stands(desk: Desk) -> None:
     """And begins when another run has taken it back."""
     desk.frontier.give_order(STOP_ORDER, "", "")
-    desk.means.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
-    crew = WorkerPool(desk.means, lease_s=60, name="crew", endless=True)
+    desk.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    crew = WorkerPool(desk.context, lease_s=60, name="crew", endless=True)
     running = asyncio.create_task(crew.run(1))
     await asyncio.sleep(0)
     assert desk.frontier.counts()[ItemState.SKIPPED] == 0
@@ -365,14 +365,14 @@ class Faulty:
 
 def with_faults(desk: Desk, verb: str, *errors: Exception) -> None:
     """Let the next calls of the verb raise these."""
-    desk.means.frontier = cast(Frontier, Faulty(desk.frontier, verb, list(errors)))
+    desk.context.frontier = cast(Frontier, Faulty(desk.frontier, verb, list(errors)))
 
 
 async def test_cancellation_that_escapes_from_a_library_costs_an_attempt(desk: Desk) -> None:
     """Nobody cancelled the page: given back without an attempt it would come again for ever."""
     item = desk.claim()
-    desk.means.rules = [cast(Says, Cancels())]
-    await asyncio.create_task(PageTask(item, desk.means).run())
+    desk.context.rules = [cast(Says, Cancels())]
+    await asyncio.create_task(PageTask(item, desk.context).run())
 
     assert desk.events == [PageRetried(URL, "internal error: CancelledError:", 1)]
 
@@ -385,7 +385,7 @@ class Cancels:
         raise asyncio.CancelledError
 
     async def after(
-        self, item: FrontierItem, captured: CaptureResult, aftermath: FollowUp, *, now: datetime
+        self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime
     ) -> None:
         """Nobody may ask."""
         raise AssertionError("nothing was visited")
@@ -432,8 +432,8 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("verb", ["claim", "unfinished", "next_wakeup", "stats"])
 async def test_internal_error_of_a_worker_ends_no_other(desk: Desk, verb: str) -> None:
     """Each seam of the loop around pages: the crew does all that is to be done."""
-    desk.means.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
-    crew = WorkerPool(desk.means, lease_s=60, name="crew")
+    desk.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    crew = WorkerPool(desk.context, lease_s=60, name="crew")
     with_faults(desk, verb, OverflowError("x"))
     desk.frontier.add([NewItem("https://b.test/"), NewItem("https://c.test/")], now=NOW)
     await crew.run(2)
@@ -449,7 +449,7 @@ async def test_worker_that_fails_each_time_ends_the_run(
     monkeypatch.setattr(worker_pool, "MAX_INTERNAL_ERRORS", 3)
     with_faults(desk, "claim", *[OverflowError("x")] * 4)
     with pytest.raises(ExceptionGroup) as caught:
-        await WorkerPool(desk.means, lease_s=60, name="crew").run(1)
+        await WorkerPool(desk.context, lease_s=60, name="crew").run(1)
 
     assert caught.group_contains(InvariantError, match="3 internal errors .* OverflowError: x")
 
@@ -457,10 +457,10 @@ async def test_worker_that_fails_each_time_ends_the_run(
 async def test_order_to_stop_arrives_after_an_error_while_looking_for_orders(desk: Desk) -> None:
     """Who looks for orders goes on looking."""
     until = NOW + timedelta(hours=1)
-    desk.means.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
+    desk.context.rules = [Says(RuleDecision(RuleAction.LATER, "wait", until))]
     with_faults(desk, "orders", OverflowError("x"))
     desk.frontier.give_order("job", "j", "")  # so that orders are asked for
-    running = asyncio.create_task(WorkerPool(desk.means, lease_s=60, name="crew").run(1))
+    running = asyncio.create_task(WorkerPool(desk.context, lease_s=60, name="crew").run(1))
     while desk.frontier.stats(NOW).later < 2:
         await asyncio.sleep(0.01)
     desk.frontier.give_order(STOP_ORDER, "", "")
@@ -480,9 +480,9 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(desk: Desk)
             return await super().before(item, now=now)
 
     errors: list[Exception] = [OverflowError("x")]
-    desk.means.frontier = cast(Frontier, Faulty(desk.frontier, "renew", errors))
-    desk.means.rules = [Waits(RuleDecision(RuleAction.SKIP, "no"))]
-    await WorkerPool(desk.means, lease_s=0.1, name="crew").run(1)
+    desk.context.frontier = cast(Frontier, Faulty(desk.frontier, "renew", errors))
+    desk.context.rules = [Waits(RuleDecision(RuleAction.SKIP, "no"))]
+    await WorkerPool(desk.context, lease_s=0.1, name="crew").run(1)
 
     assert renewals.is_set()
     assert desk.state() == (ItemState.SKIPPED, "no")
@@ -490,9 +490,9 @@ async def test_lease_that_could_not_be_renewed_once_is_renewed_again(desk: Desk)
 
 async def test_snapshot_is_told_once_to_each_process(desk: Desk) -> None:
     """Also to one that begins after it."""
-    desk.means.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
+    desk.context.rules = [Says(RuleDecision(RuleAction.SKIP, "no"))]
     desk.frontier.give_order(SNAPSHOT_ORDER, "", "2026-11-21T12:00:00Z")
-    crew = WorkerPool(desk.means, lease_s=60, name="crew", endless=True)
+    crew = WorkerPool(desk.context, lease_s=60, name="crew", endless=True)
     running = asyncio.create_task(crew.run(1))
     while SnapshotMade(NOW) not in desk.events:
         await asyncio.sleep(0.01)

@@ -11,7 +11,7 @@ from core.clock import SystemClock
 from core.config.settings import FrontierSettings, PolitenessSettings, ProxySettings, Settings
 from core.layout import Layout
 from crawler.frontier.sqlite_frontier import SqliteFrontier
-from crawler.pools.proxy_pool import FileRecovered
+from crawler.worker.crawl_events import FileRecovered
 from net.backoff import WaitEnded, WaitStarted
 from proxy.control.client import NewArtifact, ProxyClient
 from proxy.control.frames import ClusterSecret

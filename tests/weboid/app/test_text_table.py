@@ -14,8 +14,7 @@ from rich.cells import cell_len
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.layout import Layout
 from crawler.frontier.backend import open_frontier
-from crawler.frontier.base import Frontier, NewItem
-from crawler.pools.cluster import PROXY_SERVICE, WORKER_SERVICE
+from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE, Frontier, NewItem
 from crawler.status.collection_status import (
     CollectionHoldings,
     CollectionStatus,

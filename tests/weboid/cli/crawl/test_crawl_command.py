@@ -14,8 +14,8 @@ import pytest
 
 from core.config.database_urls import RedisUse, parse_redis_url
 from core.page_manifest import parse_pageinfo
+from crawler.frontier.base import STOP_ORDER
 from crawler.frontier.redis_frontier import RedisFrontier
-from crawler.worker.worker_pool import STOP_ORDER
 from tests.support.commands import Ran, Weboid
 from tests.support.linked_site import Answer, LinkedSite, file, moved, page, weboid_for
 from tests.support.services.redis_server import RedisServer
