@@ -43,7 +43,7 @@ from bench.playback_client import Client
 from bench.proxy import HOST, child, our_proxy, settings
 from bench.proxy_client import Client as ProxyClient
 from core.timestamps import timestamp14
-from playback.replay.full.pywb_environment import find_pywb_python
+from playback.replay.full.text_rewriter import find_pywb_python
 from tests.support.playback_fixtures import CollectionBuilder, png
 from tests.support.services.ports import free_port
 

@@ -29,7 +29,7 @@ from playback.access.holds import HoldIndex, UnscannedPolicy
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
 from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
-from playback.replay.full.pywb_environment import find_pywb_python
+from playback.replay.full.text_rewriter import find_pywb_python
 from playback.url_paths import http_origin
 from playback.web.asgi_app import SiteMount, WebOptions, create_app
 from playback.web.copy_levels import FullCopyAccess

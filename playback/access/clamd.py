@@ -80,10 +80,10 @@ class ClamdClient:
         """Return the engine and signature version without its date, e.g. ``ClamAV 1.4.3/27700``."""
         with self._connected() as connection:
             connection.sendall(b"zVERSION\0")
-            said = _answer(connection)
-        if not said.startswith("ClamAV "):
+            answer = _answer(connection)
+        if not answer.startswith("ClamAV "):
             raise UnavailableError(f"What listens at {self._address} is not clamd.")
-        return "/".join(said.split("/")[:2])
+        return "/".join(answer.split("/")[:2])
 
     def scan(self, body: bytes) -> str:
         """Return the name of the signature that matches `body`, or an empty string.
@@ -93,20 +93,20 @@ class ClamdClient:
             TransientError: clamd could not scan it now, e.g. no space for temporary files.
         """
         with self._connected() as connection:
-            said = _streamed(connection, body)
-        if said is None:
+            answer = _streamed(connection, body)
+        if answer is None:
             self.version()  # raises if the daemon is down
             raise TooLargeToScanError("clamd hung up before the end, as it does above its limit")
-        if said.endswith(" OK"):
+        if answer.endswith(" OK"):
             return ""
-        found = _FOUND.fullmatch(said)
-        if "size limit exceeded" in said or (found and _TOO_LARGE.match(found[1])):
+        match = _FOUND.fullmatch(answer)
+        if "size limit exceeded" in answer or (match and _TOO_LARGE.match(match[1])):
             raise TooLargeToScanError("larger than clamd takes")
-        if found:
-            return found[1]
-        if not said:
+        if match:
+            return match[1]
+        if not answer:
             raise UnavailableError(f"clamd at {self._address} closed the connection: is it ending?")
-        raise TransientError(f"clamd could not scan: {said[:200]}")
+        raise TransientError(f"clamd could not scan: {answer[:200]}")
 
     @contextmanager
     def _connected(self) -> Iterator[socket.socket]:
@@ -151,10 +151,10 @@ def _streamed(connection: socket.socket, body: bytes) -> str | None:
 
 
 def _answer(connection: socket.socket) -> str:
-    said = b""
-    while len(said) < _LONGEST_ANSWER and not said.endswith(b"\0"):
+    data = b""
+    while len(data) < _LONGEST_ANSWER and not data.endswith(b"\0"):
         part = connection.recv(_LONGEST_ANSWER)
         if not part:
             break
-        said += part
-    return said.rstrip(b"\0\n").decode("ascii", "replace")
+        data += part
+    return data.rstrip(b"\0\n").decode("ascii", "replace")

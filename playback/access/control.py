@@ -64,7 +64,7 @@ class TakenDownError(PermanentError):
         self.takedown = takedown
 
     @property
-    def is_told(self) -> bool:
+    def is_disclosed(self) -> bool:
         """Return True when the reader is informed that a capture exists."""
         return self.takedown.effect is TakedownEffect.BLOCK
 
@@ -189,20 +189,20 @@ class AccessControl:
 
     def threats(self, page_ids: Sequence[str]) -> dict[str, ScanVerdict]:
         """Return the threats in the main documents of the pages, whose copies must not be shown, by `page_id`."""
-        found: dict[str, ScanVerdict] = {}
+        threats: dict[str, ScanVerdict] = {}
         if self.holds.any_threat():
             for row in self._rows_of(page_ids, _DOCUMENTS):
                 verdict = self.holds.threat((row["digest"],))
                 if verdict is not None:
-                    found.setdefault(row["page_id"], verdict)
-        return found
+                    threats.setdefault(row["page_id"], verdict)
+        return threats
 
     def scan(self, page_id: str) -> ScanVerdict | None:
         """Return the scan verdict of a page's document, a threat first; None: not scanned."""
         digests = {row["digest"] for row in self._rows_of([page_id], _DOCUMENTS)}
-        found = self.holds.threat(sorted(digests))
-        if found is not None or not digests:
-            return found
+        threat = self.holds.threat(sorted(digests))
+        if threat is not None or not digests:
+            return threat
         verdicts = [self.holds.verdict(each) for each in sorted(digests)]
         known = [each for each in verdicts if each is not None and not each.skipped]
         return known[0] if len(known) == len(verdicts) else None
@@ -226,24 +226,26 @@ class AccessControl:
 
     def pages(self, pages: Iterable[ControlledPage]) -> dict[str, Takedown]:
         """Return the take-downs of the pages, by `page_id`, including those hidden for their login."""
-        takedowns, asked = self._takedowns(), list(pages)
-        found: dict[str, Takedown] = {}
-        for page in asked:
-            _note(found, page.page_id, self.login(page.login))
+        takedowns, pages = self._takedowns(), list(pages)
+        decisions: dict[str, Takedown] = {}
+        for page in pages:
+            _note(decisions, page.page_id, self.login(page.login))
         if not takedowns:
-            return found
+            return decisions
         now = self._now()
-        for page in asked:
+        for page in pages:
             for url in {page.url, page.final_url}:
-                _note(found, page.page_id, takedowns.on(TakedownSubject(url, page.timestamp), now))
+                _note(
+                    decisions, page.page_id, takedowns.on(TakedownSubject(url, page.timestamp), now)
+                )
         if takedowns.has(*_BY_ADDRESS):
-            led = [page.page_id for page in asked if page.url != page.final_url]
+            led = [page.page_id for page in pages if page.url != page.final_url]
             for row in self._rows_of(led, _HOPS):
-                _note(found, row["page_id"], takedowns.on(TakedownSubject(row["url"]), now))
+                _note(decisions, row["page_id"], takedowns.on(TakedownSubject(row["url"]), now))
         if takedowns.has(TakedownKind.DIGEST):
-            for row in self._rows_of([page.page_id for page in asked], _DOCUMENTS):
-                _note(found, row["page_id"], _by_digest(takedowns, row["digest"], now))
-        return found
+            for row in self._rows_of([page.page_id for page in pages], _DOCUMENTS):
+                _note(decisions, row["page_id"], _by_digest(takedowns, row["digest"], now))
+        return decisions
 
     def capture(self, capture: Capture) -> Takedown | None:
         """Return the take-down of a capture: its own, or its page's if the capture shows the page.
@@ -267,7 +269,7 @@ class AccessControl:
         takedowns = self._takedowns()
         if not takedowns and not self.holds.any_threat():
             return {}
-        found: dict[str, tuple[EmbeddedDocument, ...]] = {}
+        documents: dict[str, tuple[EmbeddedDocument, ...]] = {}
         now = self._now()
         rows = list(self._rows_of(page_ids, _FRAMED))
         with_frames = {row["page_id"] for row in rows if not 300 <= (row["status"] or 0) < 400}
@@ -280,8 +282,11 @@ class AccessControl:
                 (takedowns.on(subject, now), self.holds.payload(row["digest"]))
             )
             if why is not None:
-                found[page_id] = (*found.get(page_id, ()), EmbeddedDocument(row["url"], why))
-        return found
+                documents[page_id] = (
+                    *documents.get(page_id, ()),
+                    EmbeddedDocument(row["url"], why),
+                )
+        return documents
 
     def _in_frame(self, capture: Capture) -> Takedown | None:
         """Return why an artifact that shows the page's frames must not be shown; None if it may."""
@@ -341,9 +346,9 @@ class AccessControl:
         """Raise TakenDownError when a payload with these digests must not be sent."""
         takedowns, now = self._takedowns(), self._now()
         for digest in digests:
-            found = _by_digest(takedowns, digest, now) or self.holds.payload(digest)
-            if found is not None:
-                raise TakenDownError(found)
+            decision = _by_digest(takedowns, digest, now) or self.holds.payload(digest)
+            if decision is not None:
+                raise TakenDownError(decision)
 
     def _rows_of(self, page_ids: Sequence[str], query: str) -> Iterator[Any]:
         for marks, values in in_lists(page_ids):
@@ -363,10 +368,10 @@ def _by_digest(takedowns: TakedownSet, digest: str, now: datetime) -> Takedown |
     return takedowns.on(TakedownSubject("", digest=digest), now)
 
 
-def _note(found: dict[str, Takedown], page_id: str, takedown: Takedown | None) -> None:
-    counting = strictest_takedown((found.get(page_id), takedown))
+def _note(decisions: dict[str, Takedown], page_id: str, takedown: Takedown | None) -> None:
+    counting = strictest_takedown((decisions.get(page_id), takedown))
     if counting is not None:
-        found[page_id] = counting
+        decisions[page_id] = counting
 
 
 def page_facts(row: Any) -> PageFacts:

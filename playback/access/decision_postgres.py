@@ -30,18 +30,18 @@ class PostgresDecisionStore:
         self._address = address
         self._reading = PostgresDatabase(address)
         self._monotonic = monotonic
-        self._held: tuple[float, int] | None = None
+        self._cached: tuple[float, int] | None = None
         self._lock = threading.Lock()
         self._has_tables = False
 
     def version(self) -> int:
         """Return the version of the last change, at most `HELD_S` seconds old."""
         now = self._monotonic()
-        held = self._held
-        if held is None or now - held[0] >= HELD_S:
-            found = self.rows("SELECT n FROM decision_version", {})
-            held = self._held = (now, int(found[0]["n"]) if found else 0)
-        return held[1]
+        cached = self._cached
+        if cached is None or now - cached[0] >= HELD_S:
+            rows = self.rows("SELECT n FROM decision_version", {})
+            cached = self._cached = (now, int(rows[0]["n"]) if rows else 0)
+        return cached[1]
 
     def rows(self, query: str, values: Values) -> list[Any]:
         """Run a query and return its rows."""
@@ -67,7 +67,7 @@ class PostgresDecisionStore:
                 words = error_words(error, self._address.password)
                 text = f"The decision was not kept at {self._address}: {words}."
                 raise TransientError(text) from None
-            self._held = None
+            self._cached = None
 
     def close(self) -> None:
         """Close the connections."""

@@ -164,8 +164,8 @@ class SqliteDecisionStore:
 
     def version(self) -> int:
         """Return the version of the last change."""
-        found = self.rows("SELECT n FROM decision_version", {})
-        return int(found[0]["n"]) if found else 0
+        rows = self.rows("SELECT n FROM decision_version", {})
+        return int(rows[0]["n"]) if rows else 0
 
     def rows(self, query: str, values: Values) -> list[Any]:
         """Run a query and return its rows."""
@@ -240,13 +240,13 @@ class SqliteDecisionStore:
 
     def _identity(self) -> tuple[int, ...] | None:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except FileNotFoundError:
             return None
         if not self._is_frozen:
-            return (found.st_dev, found.st_ino)
+            return (status.st_dev, status.st_ino)
         log = self._path.with_name(f"{self._path.name}-wal")
-        return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, log.exists())
+        return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, log.exists())
 
     def _open_writer(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -276,11 +276,11 @@ class SqliteDecisionStore:
         )
         connection.row_factory = sqlite3.Row
         try:
-            found = connection.execute("SELECT count(*) FROM decision_version").fetchone()[0]
+            versions = connection.execute("SELECT count(*) FROM decision_version").fetchone()[0]
         except sqlite3.Error:
             connection.close()
             raise
-        if found != 1:
+        if versions != 1:
             connection.close()
             raise sqlite3.DatabaseError("it has no version")
         return connection
@@ -292,13 +292,13 @@ class WatchedValue(Generic[T]):
     def __init__(self, store: DecisionStore, load: Callable[[DecisionStore], T]) -> None:
         self._store = store
         self._load = load
-        self._held: tuple[int, T] | None = None
+        self._cached: tuple[int, T] | None = None
 
     def now(self) -> T:
         """Return the current value."""
         version = self._store.version()
-        held = self._held
-        if held is None or held[0] != version:
+        cached = self._cached
+        if cached is None or cached[0] != version:
             # The version first: what is read afterwards is at least as new.
-            held = self._held = (version, self._load(self._store))
-        return held[1]
+            cached = self._cached = (version, self._load(self._store))
+        return cached[1]

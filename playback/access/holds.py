@@ -70,8 +70,8 @@ def list_threats(store: DecisionStore) -> list[ScanVerdict]:
 def verdict_of(store: DecisionStore, digest: str) -> ScanVerdict | None:
     """Return the verdict of a payload; None when it was never scanned."""
     query = f"SELECT {_COLUMNS} FROM verdicts WHERE digest = :digest"  # noqa: S608 constants
-    found = store.rows(query, {"digest": digest_key(digest)})
-    return _verdict(found[0]) if found else None
+    rows = store.rows(query, {"digest": digest_key(digest)})
+    return _verdict(rows[0]) if rows else None
 
 
 def scanned_digests(store: DecisionStore, digests: Sequence[str], scanner: str) -> set[str]:
@@ -165,7 +165,7 @@ class HoldIndex:
     def threat(self, digests: Iterable[str]) -> ScanVerdict | None:
         """Return the first verdict with a threat for one of these payloads."""
         threats = self._known().threats
-        return next((found for each in digests if (found := threats.on(each))), None)
+        return next((verdict for each in digests if (verdict := threats.on(each))), None)
 
     def payload(self, digest: str) -> PayloadHold | None:
         """Return why the payload with that digest must not be sent; None if it may."""
@@ -174,9 +174,9 @@ class HoldIndex:
 
     def download(self, digest: str) -> PayloadHold | None:
         """Return why the payload must not be downloaded as a file; None if it may."""
-        found = self.payload(digest)
-        if found is not None or self.unscanned is UnscannedPolicy.ALLOW:
-            return found
+        hold = self.payload(digest)
+        if hold is not None or self.unscanned is UnscannedPolicy.ALLOW:
+            return hold
         verdict = self.verdict(digest)
         if verdict is not None and not verdict.skipped:
             return None

@@ -95,8 +95,8 @@ class LevelStore:
         """
         if not right.actor.is_operator:
             raise InputError(f"{right.actor} may not give rights: an operator does.")
-        held = {(each.wiki, each.editor) for each in self.now().rights}
-        if right.most is None and (right.wiki, right.editor) not in held:
+        existing = {(each.wiki, each.editor) for each in self.now().rights}
+        if right.most is None and (right.wiki, right.editor) not in existing:
             whose = f"{right.editor}@{right.wiki}" if right.editor else f"Editors of {right.wiki}"
             raise InputError(f"{whose} have no right of their own to withdraw.")
         values = {
@@ -123,8 +123,8 @@ class LevelStore:
         rules, last = self._read
         for table, (number, decided_ms) in last.items():
             query = f"SELECT decided_ms FROM {table} WHERE number = :number"  # noqa: S608 ours
-            found = self._store.rows(query, {"number": number})
-            if not found or found[0]["decided_ms"] != decided_ms:
+            rows = self._store.rows(query, {"number": number})
+            if not rows or rows[0]["decided_ms"] != decided_ms:
                 rules, last = LevelRules(), {}  # another file has replaced the store
                 break
         shown = self._after(_SHOWN, _rule, last)
@@ -135,9 +135,9 @@ class LevelStore:
             new = {_SHOWN: shown, _RIGHTS: rights, _STORED: stored}
             rules = rules.after(shown, rights, stored)
             last = last | {
-                table: (found[-1].number, unix_milliseconds(found[-1].decided_at))
-                for table, found in new.items()
-                if found
+                table: (rows[-1].number, unix_milliseconds(rows[-1].decided_at))
+                for table, rows in new.items()
+                if rows
             }
         self._read = rules, last
         return rules

@@ -292,10 +292,10 @@ class RuleTable(Generic[_L]):
         most = self.most(actor, target)
         if most is None:
             raise InputError(self._refusal(actor, target))
-        held = self._rules.get(target)
-        if held is not None and held.actor.is_operator:
+        rule = self._rules.get(target)
+        if rule is not None and rule.actor.is_operator:
             raise InputError(
-                f"{actor} may not change the level of {target}: an operator ({held.actor}) decided it."
+                f"{actor} may not change the level of {target}: an operator ({rule.actor}) decided it."
             )
         if level is not None and level.rank > most.rank:
             raise InputError(
@@ -304,20 +304,20 @@ class RuleTable(Generic[_L]):
             )
 
     def _refusal(self, actor: LevelActor, target: LevelTarget) -> str:
-        told = f"{actor} may not decide on {target}: "
+        intro = f"{actor} may not decide on {target}: "
         if target.wiki != actor.wiki:
-            return f"{told}editors decide within their own wiki only (--wiki {actor.wiki})."
-        given = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
-        if given is None:
+            return f"{intro}editors decide within their own wiki only (--wiki {actor.wiki})."
+        right = self._rights.get((actor.wiki, actor.name)) or self._rights.get((actor.wiki, ""))
+        if right is None:
             return (
-                f"{told}editors of {actor.wiki} have no right to. An operator gives it with"
+                f"{intro}editors of {actor.wiki} have no right to. An operator gives it with"
                 f" `weboid level rights allow --wiki {actor.wiki} --most LEVEL`."
             )
-        which = " and ".join(f"{scope}s" for scope in _REACH[given.scope])
+        which = " and ".join(f"{scope}s" for scope in _REACH[right.scope])
         more = " An operator may."
         if target.scope is LevelScope.WIKI:
             more = " An operator may, and lets them with `weboid level rights allow --whole-wiki`."
-        return f"{told}editors of {actor.wiki} decide on {which} only.{more}"
+        return f"{intro}editors of {actor.wiki} decide on {which} only.{more}"
 
     def _first(self, rules: Iterator[LevelDecision[_L]]) -> LevelRuling[_L]:
         rule = next(rules, None)
@@ -340,15 +340,15 @@ class LevelRules(RuleTable[Level]):
         *,
         before: "LevelRules | None" = None,
     ) -> None:
-        held = {} if before is None else dict(before._rights)  # noqa: SLF001 of our own kind
+        granted = {} if before is None else dict(before._rights)  # noqa: SLF001 of our own kind
         for right in rights:
-            held.pop((right.wiki, right.editor), None)
+            granted.pop((right.wiki, right.editor), None)
             if right.most is not None:
-                held[right.wiki, right.editor] = right
-        super().__init__(_SHOWN, _after(before, rules), held)
+                granted[right.wiki, right.editor] = right
+        super().__init__(_SHOWN, _after(before, rules), granted)
         stored_before = None if before is None else before.stored
         self.stored: RuleTable[StoredLevel] = RuleTable(
-            _STORED, _after(stored_before, stored), held
+            _STORED, _after(stored_before, stored), granted
         )
         self._wikis = frozenset(target.wiki for target in self._rules) - {""}
 
@@ -399,12 +399,12 @@ class LevelRules(RuleTable[Level]):
 def _after(
     before: RuleTable[_L] | None, decisions: Iterable[LevelDecision[_L]]
 ) -> dict[LevelTarget, LevelDecision[_L]]:
-    held = {} if before is None else {rule.target: rule for rule in before.rules}
+    rules = {} if before is None else {rule.target: rule for rule in before.rules}
     for decision in decisions:
-        held.pop(decision.target, None)
+        rules.pop(decision.target, None)
         if decision.level is not None:
-            held[decision.target] = decision
-    return held
+            rules[decision.target] = decision
+    return rules
 
 
 def _domains(host: str) -> Iterator[str]:

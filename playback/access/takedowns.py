@@ -184,10 +184,10 @@ class TakedownSet:
 
 def strictest_takedown(takedowns: Iterable[Takedown | None]) -> Takedown | None:
     """Return the strictest of several take-downs of one item; None for an empty list."""
-    found = [each for each in takedowns if each is not None]
-    if not found:
+    applying = [each for each in takedowns if each is not None]
+    if not applying:
         return None
-    return min(found, key=lambda each: (each.effect is not TakedownEffect.HIDE, each.number))
+    return min(applying, key=lambda each: (each.effect is not TakedownEffect.HIDE, each.number))
 
 
 def url_within(url: str) -> str:
@@ -362,8 +362,8 @@ def lift_takedowns(
     store: DecisionStore, numbers: Iterable[int], *, actor: str, reason: str, now: datetime
 ) -> None:
     """Lift take-downs; those already lifted are left unchanged."""
-    said = {"lifted_ms": unix_milliseconds(now), "actor": actor, "reason": reason}
-    store.change([(_LIFT, {**said, "number": number}) for number in numbers])
+    values = {"lifted_ms": unix_milliseconds(now), "actor": actor, "reason": reason}
+    store.change([(_LIFT, {**values, "number": number}) for number in numbers])
 
 
 def list_takedowns(store: DecisionStore) -> list[TakedownEntry]:
@@ -377,34 +377,34 @@ class LiveTakedowns:
     def __init__(self, store: DecisionStore) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._held = TakedownSet()
+        self._current = TakedownSet()
         self._version = 0
 
     def now(self) -> TakedownSet:
         """Return all take-downs that were not lifted."""
         version = self._store.version()
         if version == self._version:
-            return self._held
+            return self._current
         with self._lock:
             if version == self._version:
-                return self._held
+                return self._current
             if version == 0:
                 # The first change creates the store, and nothing of ours removes it.
                 raise TransientError("The decision store is missing; restore it and restart.")
             # What is read now is at least as new as the version, and is read again if newer.
             if version < self._version or self._version == 0:
                 rows = self._store.rows("SELECT * FROM takedowns WHERE lifted_ms IS NULL", {})
-                self._held = TakedownSet(_entry(row).takedown for row in rows)
+                self._current = TakedownSet(_entry(row).takedown for row in rows)
             else:
                 query = "SELECT * FROM takedowns WHERE changed >= :since"
                 for row in self._store.rows(query, {"since": self._version}):
                     entry = _entry(row)
                     if entry.lifted_at is None:
-                        self._held.put(entry.takedown)
+                        self._current.put(entry.takedown)
                     else:
-                        self._held.drop(entry.takedown.number)
+                        self._current.drop(entry.takedown.number)
             self._version = version
-            return self._held
+            return self._current
 
 
 def _entry(row: Any) -> TakedownEntry:

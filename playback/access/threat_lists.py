@@ -148,38 +148,38 @@ def _ipv4(host: bytes) -> int | None:
 
 def _resolved(path: bytes) -> bytes:
     """Return the path without dot segments and repeated slashes, beginning with a slash."""
-    kept: list[bytes] = []
+    resolved: list[bytes] = []
     segments = path.split(b"/")[1:]
     for segment in segments:
         if segment == b"..":
-            del kept[-1:]
+            del resolved[-1:]
         elif segment not in (b"", b"."):
-            kept.append(segment)
-    ends = bool(kept) and bool(segments) and segments[-1] in (b"", b".", b"..")
-    return b"/" + b"/".join(kept) + (b"/" if ends else b"")
+            resolved.append(segment)
+    ends = bool(resolved) and bool(segments) and segments[-1] in (b"", b".", b"..")
+    return b"/" + b"/".join(resolved) + (b"/" if ends else b"")
 
 
 def _hosts(parts: _UrlParts) -> list[bytes]:
     """Return the host, and up to four of its suffixes with at least two labels."""
-    found = [parts.host]
+    hosts = [parts.host]
     if parts.is_address:
-        return found
+        return hosts
     labels = parts.host.split(b".")
     first = max(len(labels) - _MOST_HOST_PARTS, 1)
-    found += [b".".join(labels[start:]) for start in range(first, len(labels) - 1)]
-    return found[:_MOST_HOST_PARTS]
+    hosts += [b".".join(labels[start:]) for start in range(first, len(labels) - 1)]
+    return hosts[:_MOST_HOST_PARTS]
 
 
 def _paths(parts: _UrlParts) -> list[bytes]:
     """Return the path with query, without it, and up to four prefixes that end with a slash."""
-    found = [parts.path + parts.query] if parts.query else []
-    found.append(parts.path)
+    paths = [parts.path + parts.query] if parts.query else []
+    paths.append(parts.path)
     folders = parts.path.split(b"/")[1:-1]
-    found += [
+    paths += [
         b"/" + b"".join(folder + b"/" for folder in folders[:count])
         for count in range(min(len(folders) + 1, _MOST_PATHS))
     ]
-    return found
+    return paths
 
 
 def _escape(data: bytes) -> bytes:
@@ -221,7 +221,7 @@ def write_prefixes(path: Path, prefixes: Iterable[bytes]) -> int:
         by_width.setdefault(len(prefix), set()).add(prefix)
     if not by_width:
         raise InputError("The list is empty.")
-    sections = [[width, len(found)] for width, found in sorted(by_width.items())]
+    sections = [[width, len(same_width)] for width, same_width in sorted(by_width.items())]
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -29,11 +29,10 @@ from playback.access.holds import HoldIndex, UnscannedPolicy
 from playback.access.threat_lists import lists_folder
 from playback.replay.archive import CaptureArchive
 from playback.replay.capture_lookup import Beyond, CaptureLookup, call_inline
-from playback.replay.file_cache import FileCache
 from playback.replay.full.full_copies import with_full
-from playback.replay.full.pywb_environment import find_pywb_python, pywb_version
+from playback.replay.full.text_rewriter import find_pywb_python, pywb_version
 from playback.replay.header_gate import Policy
-from playback.replay.memory_cache import MadeCache
+from playback.replay.made_cache import FileCache, MadeCache
 from playback.replay.replay_context import PerRequestStore, ReplayContext, ReplayLimits
 from playback.replay.replay_server import MOST_CONNECTIONS, ReplayServer, call_on_eof
 from playback.replay.sanitizer_pool import MakerPool, rewriter_command, sanitizer_command

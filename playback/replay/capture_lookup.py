@@ -99,8 +99,8 @@ class CaptureLookup:
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a query, for other modules, too (`playback.mementos`)."""
-        found: list[Any] = self._call(self._database.rows, (query, values))
-        return found
+        result: list[Any] = self._call(self._database.rows, (query, values))
+        return result
 
     def captures(
         self, url: str, at: datetime, *, window: timedelta | None = None
@@ -119,7 +119,7 @@ class CaptureLookup:
                 error = self._refusal(capture)
                 if error is not None:
                     refused += 1
-                    blocked = blocked or (error if error.is_told else None)
+                    blocked = blocked or (error if error.is_disclosed else None)
                 elif capture is not None:
                     shown += 1
                     yield capture
@@ -134,8 +134,8 @@ class CaptureLookup:
         if not digest:
             return []
         rows = self.rows(_OF_DIGEST, {"digest": digest})
-        found = (capture_of(row) for row in rows)
-        return [each for each in found if each is not None and self._refusal(each) is None]
+        captures = (capture_of(row) for row in rows)
+        return [each for each in captures if each is not None and self._refusal(each) is None]
 
     def _adopted(self, capture: Capture | None) -> Capture | None:
         """Return the capture with its page, when it comes from an index without pages."""
@@ -184,9 +184,9 @@ class CaptureLookup:
             page, error = self._judged(row)
             if error is None:
                 return page
-            if error.is_told and (page.timestamp, page.url) == (timestamp, url):
+            if error.is_disclosed and (page.timestamp, page.url) == (timestamp, url):
                 raise error  # another one would be no answer to who asks for this one
-            blocked = blocked or (error if error.is_told else None)
+            blocked = blocked or (error if error.is_disclosed else None)
         if blocked is not None:
             raise blocked
         return None
@@ -226,7 +226,7 @@ class CaptureLookup:
             except TakenDownError as error:
                 blocked, each = error, None
             if later and (each is None or each.url != url):
-                yield from [each for _, each in sorted(later, key=lambda found: found[0])]
+                yield from [each for _, each in sorted(later, key=lambda ranked: ranked[0])]
                 later.clear()
             if each is None:
                 break
@@ -262,23 +262,25 @@ class CaptureLookup:
         if self._beyond is None:
             return None
         at = unix_milliseconds(parse_timestamp14(page.timestamp))
-        found: list[Capture] = []
+        artifacts: list[Capture] = []
         for url in {page.url, page.final_url}:
             uri = artifact_uri(kind, url)
             rows = [row for row in self._beyond(uri, at, _NEAREST) if row["url"] == uri]
             captures = (
                 capture_of(row) for row in rows if abs(row["captured_ms"] - at) <= _VISIT_MS
             )
-            found += [replace(each, page_id=page.page_id) for each in captures if each is not None]
-        if not found:
+            artifacts += [
+                replace(each, page_id=page.page_id) for each in captures if each is not None
+            ]
+        if not artifacts:
             return None
         return self._permitted(
-            min(found, key=lambda each: abs(unix_milliseconds(each.captured_at) - at))
+            min(artifacts, key=lambda each: abs(unix_milliseconds(each.captured_at) - at))
         )
 
     def _permitted(self, capture: Capture | None) -> Capture | None:
         error = self._refusal(capture)
-        if error is not None and error.is_told:
+        if error is not None and error.is_disclosed:
             raise error
         return capture if error is None else None
 
@@ -301,17 +303,17 @@ class CaptureLookup:
             "reach": _REACH * limit,
         }
         for form in (_OF_THE_URL, _OF_EQUALS):
-            found = self.rows(form.format(has_key=self._database.has_key), values)
+            rows = self.rows(form.format(has_key=self._database.has_key), values)
             if self._beyond is not None:
-                places = {(row["filename"], row["offset"]) for row in found}
-                found = found + [
+                places = {(row["filename"], row["offset"]) for row in rows}
+                rows = rows + [
                     row
                     for row in self._beyond(url, at_ms, _BEYOND * limit)
                     if abs(row["captured_ms"] - at_ms) <= reach
                     and (row["filename"], row["offset"]) not in places
                     and (row["url"] == url) is (form is _OF_THE_URL)
                 ]
-            yield from sorted(found, key=lambda row: abs(row["captured_ms"] - at_ms))
+            yield from sorted(rows, key=lambda row: abs(row["captured_ms"] - at_ms))
 
 
 def capture_of(row: Any) -> Capture | None:

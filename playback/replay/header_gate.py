@@ -107,7 +107,7 @@ _STATUS = re.compile(
     r"(200|206|30[123478]|40[034]|410|416|429|451|500|503) [A-Za-z ]{2,40}", re.ASCII
 )
 # What of a request's own words gets in; anything else is as if it had not been said.
-_HEARD: dict[str, re.Pattern[str]] = {
+_REQUEST_VALUES: dict[str, re.Pattern[str]] = {
     "HTTP_IF_NONE_MATCH": re.compile(r"[!-~ \t]{1,2000}"),
     "HTTP_RANGE": re.compile(r"bytes=(?:\d{1,15}-\d{0,15}|-\d{1,15})", re.ASCII),
     "HTTP_IF_RANGE": ALLOWED_HEADERS["etag"],
@@ -202,17 +202,17 @@ class HeaderGate:
 
     def _answer(self, environ: WSGIEnvironment) -> tuple[str, Headers, Any]:
         """Return status, headers and body of the application; empty ones when it fails."""
-        said: list[Any] = ["", []]
+        started: list[Any] = ["", []]
 
         def start(status: str, headers: Headers, _: Any = None, /) -> Callable[..., Any]:
-            said[:] = [status, headers]  # nothing is sent before the application has returned
+            started[:] = [status, headers]  # nothing is sent before the application has returned
             return _refuse_write
 
         try:
             inner = {key: value for key, value in environ.items() if key.startswith("wsgi.")}
             inner["REQUEST_METHOD"] = "GET"  # the body of a HEAD is dropped at the end
             inner["REQUEST_URI"] = environ.get("REQUEST_URI", "")
-            for key, pattern in _HEARD.items():
+            for key, pattern in _REQUEST_VALUES.items():
                 if key in environ and pattern.fullmatch(environ[key]):
                     inner[key] = environ[key]
             if "HTTP_IF_RANGE" in environ and "HTTP_IF_RANGE" not in inner:
@@ -221,7 +221,7 @@ class HeaderGate:
         except Exception:  # noqa: BLE001 nothing may pass the gate, a server's own error page neither
             _LOG.exception("replay.request_failed")
             return "", [], [b""]
-        status, headers = said
+        status, headers = started
         return status, headers, body
 
 
@@ -232,8 +232,8 @@ def response_headers(
     content_type = content_type or _TEXT
     # Take-down must hold in a second, so nothing is used again without asking; an ETag makes
     # asking cheap. Errors are not kept at all: the capture may arrive in the next second.
-    kept = any(name.lower() == "etag" for name, _ in allowed)
-    headers = [("Cache-Control", "private, no-cache" if kept else "no-store"), *allowed]
+    has_etag = any(name.lower() == "etag" for name, _ in allowed)
+    headers = [("Cache-Control", "private, no-cache" if has_etag else "no-store"), *allowed]
     if int(status[:3]) not in _NO_BODY:
         headers += [("Content-Type", content_type), ("Content-Length", str(length))]
     headers += fixed_headers(policy, content_type)
@@ -304,7 +304,7 @@ def _allowed(
     kind = policy.kind(content_type)
     is_attached = kind is not None and kind.is_attached
     is_partial = status.startswith(("206", "416"))
-    kept, names = [], set[str]()
+    passed, names = [], set[str]()
     for name, value in headers:
         key = name.lower()
         pattern = ALLOWED_HEADERS.get(key)
@@ -317,7 +317,7 @@ def _allowed(
         if key == "link" and not _leads_home(value, policy):
             continue
         if key != "content-range" or is_partial:
-            kept.append((name, value))
+            passed.append((name, value))
             names.add(key)
     is_redirect = status.startswith("3") and not status.startswith("304")
     unfit = (
@@ -325,8 +325,8 @@ def _allowed(
         or (kind is None and has_body)
         or (is_attached and has_body and "content-disposition" not in names)
         or (is_redirect and "location" not in names)
-        or len(names) != len(kept)
+        or len(names) != len(passed)
         or is_partial != ("content-range" in names)
         or (is_partial and not is_attached and has_body)
     )
-    return None if unfit else (content_type, kept)
+    return None if unfit else (content_type, passed)

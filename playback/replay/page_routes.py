@@ -16,9 +16,19 @@ from playback.access.control import PageFacts
 from playback.access.levels import Level
 from playback.access.threat_lists import ListEffect, ListHit
 from playback.media_types import HTML_TYPES, IMAGE_TYPES, PDF, READ_TYPES, TEXT_TYPES
-from playback.replay.replay_context import ReplayContext, decode_text, first_playable, limit_level
+from playback.replay.replay_context import (
+    HTML,
+    NEVER,
+    ReplayContext,
+    ReplayResponse,
+    Request,
+    decode_text,
+    first_playable,
+    limit_level,
+    missing,
+    redirect,
+)
 from playback.replay.resource_routes import download_type, offer_download
-from playback.replay.responses import HTML, NEVER, ReplayResponse, Request, missing, redirect
 from playback.replay.sanitizer.html_document import (
     NO_IMAGES,
     document_frame,
@@ -140,10 +150,10 @@ class PageRoutes:
 
     def _shown(self, request: Request, page: PageFacts) -> ReplayResponse:
         self._context.permits.check_copy(page.page_id)
-        found = limit_level(self._context, request, page.url, page.final_url)
-        if isinstance(found, ReplayResponse):
-            return found
-        request, level = found
+        limited = limit_level(self._context, request, page.url, page.final_url)
+        if isinstance(limited, ReplayResponse):
+            return limited
+        request, level = limited
         embedded = self._context.permits.embedded((page.page_id,)).get(page.page_id, ())
         withheld = tuple(sorted({each.url for each in embedded}))
         if withheld:
@@ -173,10 +183,10 @@ class PageRoutes:
         if page is None and timestamp != request.memento.timestamp:
             return redirect(replace(request.memento, timestamp=timestamp, url=capture.url))
         urls = (capture.url,) if page is None else (page.url, page.final_url)
-        found = limit_level(self._context, request, *urls)
-        if isinstance(found, ReplayResponse):
-            return found
-        request, level = found
+        limited = limit_level(self._context, request, *urls)
+        if isinstance(limited, ReplayResponse):
+            return limited
+        request, level = limited
         if capture.status is not None and 300 <= capture.status < 400:
             target = urljoin(
                 capture.url, self._context.archive.load(capture, limit=1_000_000).location
@@ -184,8 +194,8 @@ class PageRoutes:
             if target == capture.url or not is_web_url(target):
                 return missing("This page led to an address that cannot be shown.")
             address = request.memento
-            kept = address.modifier if address.level is not None else MementoModifier.PAGE
-            return redirect(replace(address, modifier=kept, url=target))
+            modifier = address.modifier if address.level is not None else MementoModifier.PAGE
+            return redirect(replace(address, modifier=modifier, url=target))
         if capture.mime in HTML_TYPES:
             return self._document(request, capture, capture.url, level, was_scripted=False)
         return self._other_document(request, capture, level)

@@ -250,17 +250,17 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
 
     def _answer(self, client: Any, request: ReplayRequestHead, neighbourhood: str) -> bool:
         """Answer the request; return False when the connection is to be closed."""
-        said: list[Any] = []
+        started: list[Any] = []
 
         def start(status: str, headers: list[tuple[str, str]], _: object = None) -> Any:
-            said[:] = [status, headers]
+            started[:] = [status, headers]
 
         environ: dict[str, Any] = dict(request.environ)
         environ["wsgi.input"] = BytesIO()
         self.before_each()
         body = self.application(environ, start)
         try:
-            status, headers = said
+            status, headers = started
             keeps = request.keeps and bool(self.started)
             head = _head(status, headers, keeps=keeps)
             if isinstance(body, list) and len(body) == 1:

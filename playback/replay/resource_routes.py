@@ -18,20 +18,18 @@ from core.errors import BodyTooLargeError, PermanentError
 from playback.media_types import PDF, charset_of
 from playback.replay.archive import Payload
 from playback.replay.replay_context import (
-    ReplayContext,
-    first_playable,
-    loads_part,
-    shows_image,
-)
-from playback.replay.responses import (
     CSS,
     MASK,
     TEXT,
     BodyStream,
     Headers,
+    ReplayContext,
     ReplayResponse,
     Request,
     absent,
+    first_playable,
+    loads_part,
+    shows_image,
 )
 from playback.replay.sanitizer.media_sniffer import FONT_TYPES, font_type, image_type, raster_kind
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
@@ -195,10 +193,10 @@ class PartRoutes:
         named = is_web_url(request.memento.url) if artifact is None else artifact[0] in _PICTURES
         if not named:
             return absent()
-        found = self._part(request, self._context.limits.image_bytes)
-        if found is None:
+        part = self._part(request, self._context.limits.image_bytes)
+        if part is None:
             return absent()
-        capture, load = found
+        capture, load = part
         if not shows_image(self._context, request, capture, artifact):
             return absent()
         if (known := request.unchanged(capture, "image/png")) is not None:
@@ -212,10 +210,10 @@ class PartRoutes:
 
     def _pdf_page(self, request: Request, number: int, url: str) -> ReplayResponse:
         named = replace(request, memento=replace(request.memento, url=url))
-        found = self._part(named, self._context.limits.pdf_shown_bytes)
-        if found is None:
+        part = self._part(named, self._context.limits.pdf_shown_bytes)
+        if part is None:
             return absent()
-        capture, load = found
+        capture, load = part
         if capture.mime != PDF or not shows_image(self._context, named, capture, None):
             return absent()
         return self._drawn(
@@ -251,10 +249,10 @@ class PartRoutes:
         """Answer with the shape of a small image, for masks in style sheets."""
         if not is_web_url(request.memento.url):
             return absent()
-        found = self._part(request, self._context.limits.mask_bytes)
-        if found is None:
+        part = self._part(request, self._context.limits.mask_bytes)
+        if part is None:
             return absent()
-        capture, load = found
+        capture, load = part
         if not loads_part(self._context, request, capture, "image"):
             return absent()
         return self._drawn(request, capture, MASK, lambda: RasterJob(load().body, is_mask=True))
@@ -263,10 +261,10 @@ class PartRoutes:
         """Answer with a filtered style sheet."""
         if not is_web_url(request.memento.url):
             return absent()
-        found = self._part(request, self._context.limits.css_bytes)
-        if found is None:
+        part = self._part(request, self._context.limits.css_bytes)
+        if part is None:
             return absent()
-        capture, load = found
+        capture, load = part
         if capture.mime not in {"text/css", "text/plain", ""}:
             return absent()
         is_whole = request.memento.modifier is MementoModifier.STYLE
@@ -289,10 +287,10 @@ class PartRoutes:
         """Answer with a font of a page as archived; absent where fonts are switched off."""
         if not self._context.has_fonts or not is_web_url(request.memento.url):
             return absent()
-        found = self._part(request, self._context.limits.font_bytes)
-        if found is None:
+        part = self._part(request, self._context.limits.font_bytes)
+        if part is None:
             return absent()
-        capture, load = found
+        capture, load = part
         if not loads_part(self._context, request, capture, "font"):
             return absent()
         if (known := request.unchanged(capture, FONT_TYPES[0])) is not None:
@@ -309,10 +307,10 @@ class PartRoutes:
         artifact = parse_artifact_uri(request.memento.url)
         if artifact is None or artifact[0] is not ArtifactKind.TEXT:
             return absent()
-        found = self._part(request, self._context.limits.text_bytes)
-        if found is None:
+        part = self._part(request, self._context.limits.text_bytes)
+        if part is None:
             return absent()
-        capture, load = found
+        capture, load = part
         return request.answer(capture, TEXT, lambda: load().body.decode(errors="replace").encode())
 
     def _part(self, request: Request, limit: int) -> tuple[Capture, Callable[[], Payload]] | None:

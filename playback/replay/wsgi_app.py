@@ -42,20 +42,22 @@ from playback.mementos import (
     page_links,
 )
 from playback.replay.page_routes import PageRoutes
-from playback.replay.replay_context import ReplayContext, first_playable, maker_version
-from playback.replay.resource_routes import PartRoutes
-from playback.replay.responses import (
+from playback.replay.replay_context import (
     HTML,
     NEVER,
     TEXT,
+    ReplayContext,
     ReplayResponse,
     Request,
     absent,
     blocked,
+    first_playable,
     held_back,
+    maker_version,
     missing,
     notice,
 )
+from playback.replay.resource_routes import PartRoutes
 from playback.url_paths import LEVEL_MODIFIERS, Memento, MementoModifier, parse_memento_path
 
 Route = Callable[[Request], ReplayResponse]
@@ -80,12 +82,12 @@ def with_memento_headers(context: ReplayContext, route: Route) -> Route:
         if not mementos.is_listed(shown):
             return replace(made, headers=(*_without_date(made), ("Link", link_header(links))))
         around = mementos.around(url, timestamp)
-        said = (
+        headers = (
             # The page's moment, which its address names, not that of the record it is made from.
             ("Memento-Datetime", memento_date(shown)),
             ("Link", link_header(links, memento_links(places, shown, around))),
         )
-        return replace(made, headers=(*_without_date(made), *said))
+        return replace(made, headers=(*_without_date(made), *headers))
 
     return answer
 
@@ -173,8 +175,8 @@ class DriftRoute:
 
 
 def _addresses(text: str) -> Iterator[Memento]:
-    for found in _PART.findall(unescape(text)):
-        part = parse_memento_path(found.rstrip(",)"))
+    for path in _PART.findall(unescape(text)):
+        part = parse_memento_path(path.rstrip(",)"))
         if part is not None:
             yield part
 
@@ -261,7 +263,7 @@ class Replay:
         except TakenDownError as error:
             if isinstance(error.takedown, PayloadHold):
                 return absent() if modifier in _PARTS else held_back(error.takedown.reason)
-            if error.is_told:
+            if error.is_disclosed:
                 return blocked(error.takedown.reason, self._context.front)
             if modifier in (MementoModifier.PAGE, MementoModifier.VERY, *LEVEL_MODIFIERS.values()):
                 return missing(NEVER)

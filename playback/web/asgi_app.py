@@ -235,7 +235,7 @@ class _ErrorPages:
     def taken_down(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, TakenDownError)
         url = url_of(request)
-        if not error.is_told:
+        if not error.is_disclosed:
             return self._render("never.html", 404, url=url, standing=None)
         origin = self._origin or f"{request.url.scheme}://{request.url.netloc}"
         headers = {"Link": f'<{origin}/>; rel="blocked-by"'}  # RFC 7725, 4

@@ -11,7 +11,7 @@ import brotlicffi
 
 from core.errors import PermanentError
 from playback.access.levels import Level
-from playback.replay.sanitizer import css_filter, html_document, media_sniffer, svg_image
+from playback.replay.sanitizer import css_filter, html_document, media_sniffer, rasterizer
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
 _RULES = ReplayUrlRewriter(
@@ -102,7 +102,7 @@ def declarations_both(text: str) -> list[str]:
 
 def raster_svg(data: str, options: dict[str, Any]) -> str:
     try:
-        drawn = svg_image.raster_svg(base64.b64decode(data), **options)
+        drawn = rasterizer.raster_svg(base64.b64decode(data), **options)
     except PermanentError:
         return ""
     return base64.b64encode(drawn).decode()

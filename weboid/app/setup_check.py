@@ -25,7 +25,7 @@ from core.layout import Layout
 from crawler.frontier.redis_store import durability_warnings
 from crawler.status.collection_status import is_in_use
 from playback.access.clamd import ClamdClient, find_clamd, parse_clamd_address
-from playback.replay.full.pywb_environment import find_pywb_python, pywb_version
+from playback.replay.full.text_rewriter import find_pywb_python, pywb_version
 from render.browser import Browser
 from render.chromium import find_browser
 from warc.index.opener import check_index, check_shared

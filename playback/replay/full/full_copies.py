@@ -87,21 +87,21 @@ _GUESSED = frozenset({"", "text/plain", _BINARY, "text/html", "binary/octet-stre
 
 def media_type_of(payload: Payload, modifier: str) -> str:
     """Return the media type of a payload from its header, its use in the page, and its first bytes."""
-    said = payload.content_type.partition(";")[0].strip().lower()
+    media_type = payload.content_type.partition(";")[0].strip().lower()
     if modifier in SCRIPT_MODIFIERS - {"js_"}:
         return "text/javascript"
     is_markup = _MARKUP.match(payload.body[:1024]) is not None
-    if said in _GUESSED and not is_markup and modifier in _USES:
+    if media_type in _GUESSED and not is_markup and modifier in _USES:
         # Sites that name no type, or a wrong one, meant what their page uses it for.
         return _USES[modifier]
-    said = said or ("text/html" if is_markup else "text/plain")
-    said = _ALIASES.get(said, said)
-    if said in _KNOWN or _MEDIA.fullmatch(said):
-        return said
+    media_type = media_type or ("text/html" if is_markup else "text/plain")
+    media_type = _ALIASES.get(media_type, media_type)
+    if media_type in _KNOWN or _MEDIA.fullmatch(media_type):
+        return media_type
     # A harmless type in place of one that was not foreseen.
-    if said.endswith("+json"):
+    if media_type.endswith("+json"):
         return "application/json"
-    return "text/plain" if said.startswith("text/") else _BINARY
+    return "text/plain" if media_type.startswith("text/") else _BINARY
 
 
 _LOG = logging.getLogger(__name__)
@@ -209,34 +209,33 @@ class FullCopyServer:
             return FullAnswer(303, headers=(("Location", address),), ours=True)
         if request.target.startswith(STATIC_PATH):
             return self._script(request.target.removeprefix(STATIC_PATH))
-        asked = self._asked(request, page)
+        part = self._parse_request(request, page)
         # The page's own capture of the URL, else the nearest in time; good ones before errors.
         window = self._context.limits.window
         best: Capture | None = None
         best_rank = 4
-        captures = self._context.index.captures(asked.url, asked.at, window=window)
+        captures = self._context.index.captures(part.url, part.at, window=window)
         while (capture := _next(captures, best)) is not None:
             if capture.status is None or capture.status == 304:
                 continue
-            if best is not None and best.url == asked.url and capture.url != asked.url:
+            if best is not None and best.url == part.url and capture.url != part.url:
                 break
-            own = capture.page_id == asked.page.page_id
+            own = capture.page_id == part.page.page_id
             rank = (0 if capture.status < 400 else 2) + (0 if own else 1)
             if rank < best_rank:
                 best, best_rank = capture, rank
-        found = best
-        if asked.is_document and (
-            found is None or not (found.page_id == asked.page.page_id or _is_page_itself(asked))
+        if part.is_document and (
+            best is None or not (best.page_id == part.page.page_id or _is_page_itself(part))
         ):
-            address = self._context.front + page_path(asked.page.timestamp, asked.url)
+            address = self._context.front + page_path(part.page.timestamp, part.url)
             return _notice(
                 "This link leads to another page",
-                f'<p class="url">{escape(asked.url)}</p>'
+                f'<p class="url">{escape(part.url)}</p>'
                 f'<p><a href="{escape(address)}" target="_top">See its own copy</a></p>',
             )
-        if found is None or (asked.is_nested and _is_page_itself(asked)):
+        if best is None or (part.is_nested and _is_page_itself(part)):
             return _ABSENT  # the page itself could else be framed anywhere, without the banner
-        return replace(self._shown(asked, found), nested=asked.is_nested)
+        return replace(self._shown(part, best), nested=part.is_nested)
 
     def _page_of(self, host: str) -> PageFacts:
         """Return the page that the host identifies, after a check that it may be shown."""
@@ -257,7 +256,7 @@ class FullCopyServer:
             raise _FullCopyRefusedError(plain_answer(403, text))
         return page
 
-    def _asked(self, request: FullRequest, page: PageFacts) -> _PartRequest:
+    def _parse_request(self, request: FullRequest, page: PageFacts) -> _PartRequest:
         origin = self._origins.scheme + request.host
         match = _TARGET.fullmatch(request.target)
         if match is None:
@@ -276,16 +275,16 @@ class FullCopyServer:
         at = parse_timestamp14(page.timestamp)
         return _PartRequest(page, at, origin, modifier, url, request)
 
-    def _shown(self, asked: _PartRequest, capture: Capture) -> FullAnswer:
+    def _shown(self, part: _PartRequest, capture: Capture) -> FullAnswer:
         rules = self._context.permits.state_of_digests()
         place = f"{capture.location.filename}:{capture.location.offset}"
-        facts = (place, asked.request.destination, asked.modifier, rules, maker_version())
+        facts = (place, part.request.destination, part.modifier, rules, maker_version())
         etag = f'"{hashlib.sha256(repr(facts).encode()).hexdigest()[:40]}"'
         headers: tuple[tuple[str, str], ...] = (
             ("ETag", etag),
             ("Memento-Datetime", format_datetime(capture.captured_at, usegmt=True)),
         )
-        if etag in asked.request.known_etags and not asked.request.range:
+        if etag in part.request.known_etags and not part.request.range:
             return FullAnswer(304, headers=headers)
         payload = self._context.archive.load(capture, limit=self._context.limits.full_bytes)
         status = capture.status or 200
@@ -294,29 +293,29 @@ class FullCopyServer:
             target = urljoin(capture.url, payload.location)
             if not payload.location or not is_web_url(target):
                 return _ABSENT
-            return _to(asked.page.timestamp, asked.modifier, target)
-        use = _PARTS.get(asked.request.destination, asked.modifier)
-        media_type = media_type_of(payload, use if use == "js_" else asked.modifier)
-        if media_type in ACTIVE_TYPES and not asked.request.destination:
+            return _to(part.page.timestamp, part.modifier, target)
+        use = _PARTS.get(part.request.destination, part.modifier)
+        media_type = media_type_of(payload, use if use == "js_" else part.modifier)
+        if media_type in ACTIVE_TYPES and not part.request.destination:
             # Without knowing what it is for, no document is given out: it might stand in no frame.
             return plain_answer(403, "Scripts run only in browsers that say what they ask for.\n")
         charset = charset_of(payload.content_type)
         textual = media_type.startswith("text/") or media_type in ACTIVE_TYPES
         content_type = f"{media_type}; charset={charset}" if charset and textual else media_type
-        body = self._rewritten(asked, capture, content_type, payload)
+        body = self._rewritten(part, capture, content_type, payload)
         if media_type == "application/pdf":
-            name = f"capture-{asked.page.timestamp}.pdf"
+            name = f"capture-{part.page.timestamp}.pdf"
             headers += (("Content-Disposition", f'attachment; filename="{name}"'),)
         answer = FullAnswer(status, content_type, body, headers)
-        return _ranged(answer, asked.request.range) if status == 200 else answer
+        return _ranged(answer, part.request.range) if status == 200 else answer
 
     def _rewritten(
-        self, asked: _PartRequest, capture: Capture, content_type: str, payload: Payload
+        self, part: _PartRequest, capture: Capture, content_type: str, payload: Payload
     ) -> bytes:
-        kind = kind_of(content_type.partition(";")[0], asked.modifier)
-        if not kind or asked.modifier in {"id_", "wkrf_"}:
+        kind = kind_of(content_type.partition(";")[0], part.modifier)
+        if not kind or part.modifier in {"id_", "wkrf_"}:
             return payload.body
-        if asked.request.destination == "empty" and kind != "application/json":
+        if part.request.destination == "empty" and kind != "application/json":
             return payload.body  # what a script reads itself, it means to read as it was
         if len(payload.body) > self._context.limits.html_bytes:
             raise BodyTooLargeError("A text too long to be rewritten.")
@@ -324,12 +323,12 @@ class FullCopyServer:
             payload.body.decode("latin-1"),
             content_type,
             capture.url,
-            asked.page.timestamp,
-            asked.modifier,
-            asked.origin,
+            part.page.timestamp,
+            part.modifier,
+            part.origin,
         )
         place = (capture.digest, capture.url, capture.location.filename, capture.location.offset)
-        key = ("full", place, asked.origin, asked.modifier, content_type, maker_version())
+        key = ("full", place, part.origin, part.modifier, content_type, maker_version())
         return self._context.made.get(key, lambda: self._rewrite(lambda: job))
 
     def _script(self, name: str) -> FullAnswer:
@@ -346,9 +345,9 @@ class FullCopyServer:
         return self._scripts[name]
 
 
-def _is_page_itself(asked: _PartRequest) -> bool:
-    page = asked.page
-    return asked.url in {urldefrag(page.url).url, urldefrag(page.final_url).url}
+def _is_page_itself(part: _PartRequest) -> bool:
+    page = part.page
+    return part.url in {urldefrag(page.url).url, urldefrag(page.final_url).url}
 
 
 def _at_home(request: FullRequest, page: PageFacts) -> FullAnswer:
@@ -392,7 +391,7 @@ def _next(captures: Iterator[Capture], best: Capture | None) -> Capture | None:
 
 
 def _taken_down(error: TakenDownError) -> FullAnswer:
-    if not error.is_told:
+    if not error.is_disclosed:
         return _NEVER
     if isinstance(error.takedown, PayloadHold):
         return plain_answer(403, f"Held back. {error.takedown.reason}\n")

@@ -122,8 +122,8 @@ class FullGate:
 
     def _fit(self, answer: FullAnswer) -> FullAnswer:
         """Return the answer with allowed headers only; an error for unexpected answers."""
-        kept = tuple(each for each in answer.headers if self._may_leave(answer, *each))
-        names = {name.lower() for name, _ in kept}
+        headers = tuple(each for each in answer.headers if self._may_leave(answer, *each))
+        names = {name.lower() for name, _ in headers}
         is_redirect = 300 <= answer.status < 400 and answer.status != 304
         unfit = (
             answer.status not in _STATUS
@@ -132,11 +132,11 @@ class FullGate:
                 and _TYPE.fullmatch(answer.content_type) is None
             )
             or (is_redirect and "location" not in names)
-            or len(names) != len(kept)
+            or len(names) != len(headers)
         )
         if unfit:
             return plain_answer(500, "This capture cannot be shown.\n")
-        return replace(answer, headers=kept)
+        return replace(answer, headers=headers)
 
     def _may_leave(self, answer: FullAnswer, name: str, value: str) -> bool:
         if name.lower() == "location" and answer.ours:
@@ -153,9 +153,9 @@ def plain_answer(status: int, text: str) -> FullAnswer:
 
 def full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
     """Return all headers of a response, in order."""
-    kept = any(name.lower() == "etag" for name, _ in answer.headers)
+    has_etag = any(name.lower() == "etag" for name, _ in answer.headers)
     # Take-down must hold in a second: nothing is used again without asking.
-    headers = [("Cache-Control", "private, no-cache" if kept else "no-store"), *answer.headers]
+    headers = [("Cache-Control", "private, no-cache" if has_etag else "no-store"), *answer.headers]
     if answer.status not in _NO_BODY:
         kind = answer.content_type or "text/plain; charset=utf-8"
         headers += [("Content-Type", kind), ("Content-Length", str(len(answer.body)))]

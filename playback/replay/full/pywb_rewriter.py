@@ -46,16 +46,16 @@ class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
             dropped |= {"href", "rel"}
         if tag == "meta" and values.get("http-equiv", "").lower() in _META:
             dropped.add("content")
-        kept = [each for each in tag_attrs if each[0] not in dropped]
+        attributes = [each for each in tag_attrs if each[0] not in dropped]
         if "modulepreload" in relations and "href" in values:
-            kept = [each for each in kept if each[0] != "href"]
+            attributes = [each for each in attributes if each[0] != "href"]
             # So spelled, pywb leaves an attribute alone.
-            kept.append(("HREF", self._rewrite_url(values["href"], "js_", True)))  # noqa: FBT003 pywb's
+            attributes.append(("HREF", self._rewrite_url(values["href"], "js_", True)))  # noqa: FBT003 pywb's
         if (tag == "script" and "src" in values) or "stylesheet" in relations:
             # Without it a script's errors and a sheet's rules are hidden from the page, for even
             # its own are foreign to an opaque origin.
-            kept.append(("crossOrigin", "anonymous"))
-        done: bool = super()._rewrite_tag_attrs(tag, kept, *more)
+            attributes.append(("crossOrigin", "anonymous"))
+        done: bool = super()._rewrite_tag_attrs(tag, attributes, *more)
         return done
 
     def _write_attr(self, name: str, value: str, empty_attr: Any) -> None:

@@ -1,4 +1,4 @@
-"""Rewriter of pages, scripts, modules and style sheets on pywb, for the level `full`; jobs for makers.
+"""Rewriter of pages, scripts, modules and style sheets on pywb, for the level `full`: jobs, environment.
 
 Rewriting serves the look of a copy and is no protection: the content policy blocks what it misses
 (`playback.replay.full.full_gate`). It runs in makers, since it reads hostile text.
@@ -7,23 +7,62 @@ pywb wraps a script in a block to replace its `window` and `location`. The impor
 be syntax errors in a block, so a module imports those names from a module of ours instead. Modules
 and import maps are rewritten by patterns, as in pywb.
 
-`run_rewriter` runs in the environment with pywb, where only pywb's own libraries are installed: this
-module must not import others, nor `warc.content_decoder`, which needs a newer Brotli than pywb has.
+pywb has an environment of its own, because it pins old versions of libraries that the main one has in
+newer ones (redis, brotlipy). `run_rewriter` runs there, where only pywb's own libraries are installed:
+this module must not import others, nor `warc.content_decoder`, which needs a newer Brotli.
 """
 
 import io
 import json
+import os
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
+from core.errors import UnavailableError
 from core.timestamps import parse_timestamp14
 from playback.media_types import HTML_TYPES
 from playback.replay.maker_process import run_jobs
+
+PYWB_PYTHON = "WEBOID_REPLAY_PYTHON"
+_ROOT = Path(__file__).resolve().parents[3]
+_REMEDY = f"Run `make setup-full`, or set {PYWB_PYTHON} to a Python that has pywb."
+
+
+def find_pywb_python() -> Path:
+    """Return the interpreter with pywb: ``$WEBOID_REPLAY_PYTHON``, or that of ``.venv-replay``.
+
+    Raises:
+        UnavailableError: there is none; the text names the next step.
+    """
+    named = os.environ.get(PYWB_PYTHON)
+    python = Path(named) if named else _ROOT / ".venv-replay" / "bin" / "python"
+    if not python.is_file():
+        raise UnavailableError(
+            f'The level "full" needs an environment with pywb, and {python} does not exist. {_REMEDY}'
+        )
+    return python
+
+
+def pywb_version(python: Path) -> str:
+    """Return the version of pywb that is installed for that interpreter; else raise UnavailableError."""
+    code = "from importlib.metadata import version; print(version('pywb'))"
+    try:
+        done = subprocess.run(
+            [str(python), "-I", "-c", code], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UnavailableError(
+            f'The level "full" needs pywb, which is not installed for {python}. {_REMEDY}'
+        ) from error
+    return done.stdout.strip()
+
 
 # A path that no part of a page has: on these hosts it is ours.
 STATIC_PATH = "/.weboid/"
@@ -99,18 +138,18 @@ def share_declarations(text: str) -> str:
 def rewrite_import_map(text: str, rewrite: Rewrite) -> str:
     """Return the import map with rewritten addresses; invalid ones unchanged (HTML, 8.1.6.3)."""
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         return text
-    made: dict[str, Any] = dict(found)
-    if isinstance(found.get("imports"), dict):
-        made["imports"] = _map(found["imports"], rewrite)
-    if isinstance(found.get("scopes"), dict):
+    made: dict[str, Any] = dict(parsed)
+    if isinstance(parsed.get("imports"), dict):
+        made["imports"] = _map(parsed["imports"], rewrite)
+    if isinstance(parsed.get("scopes"), dict):
         made["scopes"] = {
             rewrite(scope): _map(imports, rewrite) if isinstance(imports, dict) else imports
-            for scope, imports in found["scopes"].items()
+            for scope, imports in parsed["scopes"].items()
         }
     # It stands in a script element, which nothing in it may end.
     return json.dumps(made).replace("<", "\\u003c")

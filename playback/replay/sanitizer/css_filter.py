@@ -36,7 +36,7 @@ from playback.replay.sanitizer.css_rules import (
     without_blanks,
     write_font_face,
 )
-from playback.replay.sanitizer.svg_image import picture_address
+from playback.replay.sanitizer.rasterizer import picture_address
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
 # A sheet with one of these is left to the parser whole: escapes, NUL, what CSS took from SGML, and
@@ -109,7 +109,7 @@ def plain_rule(text: str) -> tuple[str, list[Declaration]] | None:
 
 def plain_declarations(text: str) -> list[Declaration] | None:
     """Return lower-cased name, value and importance of plain declarations; None for others."""
-    found: list[Declaration] = []
+    declarations: list[Declaration] = []
     for piece in text.split(";"):
         if not piece or piece.isspace():
             continue
@@ -117,8 +117,8 @@ def plain_declarations(text: str) -> list[Declaration] | None:
         if one is None:
             return None
         name = one[1] if one[1].startswith("--") else one[1].lower()
-        found.append((name, one[2], one[3] is not None))
-    return found
+        declarations.append((name, one[2], one[3] is not None))
+    return declarations
 
 
 MOST_PARSED = 2_000_000  # characters that the parser reads for one document
@@ -339,14 +339,16 @@ def _write_plain_rule(rule: Any, keyword: str, rewriter: ReplayUrlRewriter) -> s
         nodes = tinycss2.parse_blocks_contents(
             rule.content, skip_comments=True, skip_whitespace=True
         )
-        said = [
+        descriptors = [
             each
             for each in nodes
             if each.type == "declaration" and each.lower_name in _DESCRIPTORS[keyword]
         ]
-        if any(_is_unfit(each.value, 0) for each in said):
+        if any(_is_unfit(each.value, 0) for each in descriptors):
             return ""
-        block = "".join(f"{each.lower_name}:{serialise(each.value).strip()};" for each in said)
+        block = "".join(
+            f"{each.lower_name}:{serialise(each.value).strip()};" for each in descriptors
+        )
         return f"@{keyword}{serialise(rule.prelude)}{{{block}}}"
     if keyword != "layer" or any(token.type not in _OF_LAYERS for token in rule.prelude):
         return ""

@@ -90,11 +90,11 @@ def rewrite_states(selector: str) -> str:
     'a > .b[data-weboid-disabled], c:not([data-weboid-disabled])'
     """
     if "mod" in selector.lower() or "popover" in selector.lower():
-        selector = _ON_TOP.sub(lambda found: ON_TOP[found[0].lower()], selector)
+        selector = _ON_TOP.sub(lambda match: ON_TOP[match[0].lower()], selector)
     if "abled" not in selector.lower():
         return selector
     return _STATE.sub(
-        lambda found: _UNMARKED if (found[1] or "").lower() == "enabled" else _MARKED, selector
+        lambda match: _UNMARKED if (match[1] or "").lower() == "enabled" else _MARKED, selector
     )
 
 
@@ -179,7 +179,7 @@ def write_font_face(rule: Any, rewriter: ReplayUrlRewriter) -> str:
     if rule.content is None or without_blanks(rule.prelude):
         return ""
     nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
-    said: list[str] = []
+    descriptors: list[str] = []
     names = set[str]()
     for node in nodes:
         if node.type != "declaration" or node.important:
@@ -193,9 +193,9 @@ def write_font_face(rule: Any, rewriter: ReplayUrlRewriter) -> str:
         ):
             value = serialise(node.value).strip()
         if value:
-            said.append(f"{name}:{value};")
+            descriptors.append(f"{name}:{value};")
             names.add(name)
-    return f"@font-face{{{''.join(said)}}}" if names >= {"src", "font-family"} else ""
+    return f"@font-face{{{''.join(descriptors)}}}" if names >= {"src", "font-family"} else ""
 
 
 def _sources(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
@@ -246,8 +246,8 @@ def _hint(token: Any) -> str | None:
 
 def _within(value: str) -> str | None:
     """Return the font of a ``data:`` URL with its detected media type, or None."""
-    said, comma, content = value.partition(",")
-    if not comma or not said.lower().rstrip().endswith(";base64"):
+    head, comma, content = value.partition(",")
+    if not comma or not head.lower().rstrip().endswith(";base64"):
         return None
     try:
         data = b64decode(content, validate=True)

@@ -34,7 +34,7 @@ from playback.replay.sanitizer.prescan import (
     limit_depth,
     scan_document,
 )
-from playback.replay.sanitizer.svg_image import picture_address
+from playback.replay.sanitizer.rasterizer import picture_address
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
 _TAG = re.compile(r"<(/?)([a-z][a-z0-9]*)([^<>]*)>")
@@ -193,8 +193,8 @@ def _sanitise(
     markup = scan.body if was_scripted else limit_depth(scan.body)
     body = sanitise_body(markup, rewriter, level=level, budget=budget)
 
-    def show(found: re.Match[str]) -> str:
-        number = int(found[1])
+    def show(match: re.Match[str]) -> str:
+        number = int(match[1])
         if number >= len(scan.frames) or depth >= _DEEPEST_FRAME:
             return ""
         frame = scan.frames[number]
@@ -421,8 +421,8 @@ def _safe_attributes(
     attributes: Attributes, rewriter: ReplayUrlRewriter, names: Collection[str] = _ROOT_ATTRIBUTES
 ) -> str:
     """Return the attributes that affect the look, with a leading space."""
-    kept: Attributes = {name: attributes[name] for name in names if name in attributes}
-    kept |= {
+    shown: Attributes = {name: attributes[name] for name in names if name in attributes}
+    shown |= {
         name: value
         for name, value in attributes.items()
         if (
@@ -431,10 +431,10 @@ def _safe_attributes(
             and name.replace("-", "").isalnum()
         )
     }
-    if "style" in kept:
-        kept["style"] = filter_declarations(kept["style"], rewriter)
-    if "background" in kept:
-        kept["background"] = picture_address(kept["background"], rewriter) or ""
+    if "style" in shown:
+        shown["style"] = filter_declarations(shown["style"], rewriter)
+    if "background" in shown:
+        shown["background"] = picture_address(shown["background"], rewriter) or ""
     return "".join(
-        f' {name}="{escape(value)}"' for name, value in kept.items() if value or name == "hidden"
+        f' {name}="{escape(value)}"' for name, value in shown.items() if value or name == "hidden"
     )

@@ -10,7 +10,7 @@ from html import escape, unescape
 from xml.etree.ElementTree import Element
 
 from core.errors import PermanentError
-from playback.replay.sanitizer.svg_image import (
+from playback.replay.sanitizer.rasterizer import (
     NAMESPACE,
     URL,
     data_url,
@@ -102,11 +102,11 @@ class InlineDrawings:
     def _drawn(self, markup: str, look: dict[str, str]) -> str:
         root = parse_svg(_as_xml(markup))
         self._borrow(root)
-        told = [each for each in root.iter() if _LOOK in each.attrib and each is not root]
-        for each in told:
+        styled = [each for each in root.iter() if _LOOK in each.attrib and each is not root]
+        for each in styled:
             own = dict(_DECLARATION.findall(each.attrib.pop(_LOOK)))
             _dress(each, own, _PAINT | _OWN)
-        for each in root.iter(f"{{{NAMESPACE}}}style") if told else ():
+        for each in root.iter(f"{{{NAMESPACE}}}style") if styled else ():
             each.text = _IMPORTANT.sub("", each.text or "")  # so that stored looks win
         if look:  # the rest of its style holds for the image
             root.attrib.pop("style", None)
@@ -127,13 +127,13 @@ class InlineDrawings:
         while wanted:
             for each in list(wanted.pop().iter()):
                 # What the shape uses, is painted with or is cut by.
-                found: list[str] = []
+                references: list[str] = []
                 for key, value in each.attrib.items():
                     if key in _HREF and each.tag in _BORROWERS:
-                        found.append(value.strip()[1:])
+                        references.append(value.strip()[1:])
                     elif "url(" in value:
-                        found += URL.findall(value)
-                for name in found:
+                        references += URL.findall(value)
+                for name in references:
                     shape = None if name in own else self._shapes().get(name)
                     if shape is not None and copied < _MOST_COPIED:
                         copied += 1
@@ -170,25 +170,25 @@ class InlineDrawings:
 
 def drawing_text(markup: str, attributes: dict[str, str]) -> str:
     """Return the alternative text of a drawing."""
-    if said := attributes.get("aria-label"):
-        return said
+    if label := attributes.get("aria-label"):
+        return label
     title = re.search(r"<title[^>]*>([^<]{1,300})</title", markup, re.IGNORECASE)
     return unescape(title[1]).strip() if title else ""
 
 
 def _as_xml(markup: str) -> str:
     """Return markup of our DOM artifact as XML, with namespaces declared."""
-    found = _START_TAG.match(markup)
-    if found is None:
+    start = _START_TAG.match(markup)
+    if start is None:
         raise PermanentError("A drawing that does not begin as one.")
-    body = _XMLNS.sub("", markup[found.end() :])
+    body = _XMLNS.sub("", markup[start.end() :])
     body = _WORDS.sub(lambda word: escape(unescape(word[0])), body)
-    said = _XMLNS.sub("", found[1])
-    used = set(_PREFIX.findall(said + body)) - {"xml", "xlink", "xmlns"}
+    attributes = _XMLNS.sub("", start[1])
+    used = set(_PREFIX.findall(attributes + body)) - {"xml", "xlink", "xmlns"}
     declared = "".join(f' xmlns:{prefix}="urn:{prefix}"' for prefix in sorted(used)[:50])
     text = (
-        f'<svg xmlns="{NAMESPACE}" xmlns:xlink="http://www.w3.org/1999/xlink"{declared}{said}'
-        f"{found[2]}>{body}"
+        f'<svg xmlns="{NAMESPACE}" xmlns:xlink="http://www.w3.org/1999/xlink"{declared}{attributes}'
+        f"{start[2]}>{body}"
     )
     return _VARIABLE.sub(lambda each: (each[1] or "currentColor").strip(), text)
 
@@ -198,37 +198,39 @@ def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> Non
 
     Those of a look are computed values, so they win over style sheets within the drawing.
     """
-    said = {name: value for name, value in look.items() if _VALUE.fullmatch(value)}
-    if "font-family" in said:  # what names no typeface of this machine is drawn in this one
-        said["font-family"] += f",{'serif' if _SERIF.search(said['font-family']) else 'sans-serif'}"
-    kept = {
-        found[1]: found[2]
+    values = {name: value for name, value in look.items() if _VALUE.fullmatch(value)}
+    if "font-family" in values:  # what names no typeface of this machine is drawn in this one
+        values["font-family"] += (
+            f",{'serif' if _SERIF.search(values['font-family']) else 'sans-serif'}"
+        )
+    style = {
+        match[1]: match[2]
         for each in element.attrib.pop("style", "").split(";")
-        if (found := _STYLED.fullmatch(each.strip())) and found[1] not in said
+        if (match := _STYLED.fullmatch(each.strip())) and match[1] not in values
     }
-    if "transform" in said:  # a matrix about the origin
-        kept.pop("transform-origin", None)
+    if "transform" in values:  # a matrix about the origin
+        style.pop("transform-origin", None)
         element.attrib.pop("transform-origin", None)
-        said["transform-origin"] = "0 0"
-    for name, value in said.items():
+        values["transform-origin"] = "0 0"
+    for name, value in values.items():
         if name in _ATTRIBUTES and names & _OWN:
             element.set(name, value)
         elif name in names or name == "transform-origin":
-            kept[_NAMES.get(name, name)] = value
-    if kept:
-        element.set("style", ";".join(f"{name}:{value}" for name, value in kept.items()))
+            style[_NAMES.get(name, name)] = value
+    if style:
+        element.set("style", ";".join(f"{name}:{value}" for name, value in style.items()))
 
 
 def _image_attributes(
     attributes: dict[str, str], look: dict[str, str], address: str
 ) -> dict[str, str]:
     style = "".join(f"{name}:{value};" for name, value in look.items() if name not in _PAINT)
-    kept = {
+    image = {
         key: value
         for key, value in attributes.items()
         if key in {"class", "id", "width", "height", "title", "role", "hidden"}
         or key.startswith(("aria-", "data-"))
     }
     own = attributes.get("style", "").rstrip("; \n")
-    kept["style"] = f"{own};{style}" if own else style
-    return kept | {"src": address}
+    image["style"] = f"{own};{style}" if own else style
+    return image | {"src": address}

@@ -121,15 +121,15 @@ _LIMITED = ("-//w3c//dtd xhtml 1.0 frameset//", "-//w3c//dtd xhtml 1.0 transitio
 
 def doctype_of(text: str) -> str:
     """Return our document type with the same layout mode (HTML, 13.2.6.4.1); empty in quirks mode."""
-    found = _DOCTYPE.match(text)
-    if found is None:
+    doctype = _DOCTYPE.match(text)
+    if doctype is None:
         return _QUIRKS
-    public = (found[1] or found[2] or "").lower()
-    system = (found[3] or "")[1:-1].lower()
+    public = (doctype[1] or doctype[2] or "").lower()
+    system = (doctype[3] or "")[1:-1].lower()
     if public in _OLD or public.startswith(_OLD_BEGINNINGS) or system == _OLD_SYSTEM:
         return _QUIRKS
     if public.startswith(_BY_SYSTEM):
-        return _LIMITED_QUIRKS if found[3] else _QUIRKS
+        return _LIMITED_QUIRKS if doctype[3] else _QUIRKS
     return _LIMITED_QUIRKS if public.startswith(_LIMITED) else _NO_QUIRKS
 
 
@@ -330,9 +330,9 @@ class _DocumentScanner:
                 and "disabled" not in attributes
             ):
                 href, media = attributes.get("href", ""), attributes.get("media", "")
-                said = _DATA_SHEET.fullmatch(href)
-                if said and "base64" not in (said[1] or "").lower():
-                    self._add_sheet(PageStylesheet(media, text=unquote(said[2])))
+                data = _DATA_SHEET.fullmatch(href)
+                if data and "base64" not in (data[1] or "").lower():
+                    self._add_sheet(PageStylesheet(media, text=unquote(data[2])))
                 else:
                     self._add_sheet(PageStylesheet(media, href=href))
 
@@ -411,13 +411,13 @@ def _url_of(document: str) -> str | None:
 
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:
     """Return the attributes of a start tag, first occurrence winning, and the tag's end."""
-    found: Attributes = {}
+    attributes: Attributes = {}
     while (match := _ATTRIBUTE.match(text, at)) is not None:
         at = match.end()
-        if len(found) < _MOST_ATTRIBUTES:
+        if len(attributes) < _MOST_ATTRIBUTES:
             value = match[2] or match[3] or match[4] or ""
-            found.setdefault(match[1].lower(), unescape(value) if "&" in value else value)
-    return found, text.find(">", at) + 1 or len(text)
+            attributes.setdefault(match[1].lower(), unescape(value) if "&" in value else value)
+    return attributes, text.find(">", at) + 1 or len(text)
 
 
 def _control(name: str, attributes: Attributes) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from playback.replay.file_cache import FileCache
+from playback.replay.made_cache import FileCache
 from weboid.cli.main import weboid
 
 Run = Callable[..., str]

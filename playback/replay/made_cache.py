@@ -1,9 +1,12 @@
-"""File cache of made values, shared by all replay processes and restarts.
+"""Caches of made values: in memory, behind it in files; one maker per value.
 
-Values are files in the collection's ``cache/playback``, in 256 folders by name. Each begins with a
-digest of name and value, so damaged, truncated or misplaced files are made again; a full or
-read-only disk only costs time. The least recently used files are removed above a size limit.
-Processes that need the same value wait for each other by file locks.
+A key contains all that its value was made of, so values never expire; access is checked before the
+cache is asked (P-22).
+
+Files are in the collection's ``cache/playback``, in 256 folders by name, shared by all replay
+processes and restarts. Each begins with a digest of name and value, so damaged, truncated or misplaced
+files are made again; a full or read-only disk only costs time. The least recently used files are
+removed above a size limit. Processes that need the same value wait for each other by file locks.
 """
 
 import contextlib
@@ -12,9 +15,14 @@ import hashlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from gevent.event import Event
+
+from core.errors import MakingFailedError
 
 _MAGIC = b"weboid-made-1\n"
 _DIGEST_BYTES = 32
@@ -134,8 +142,8 @@ class FileCache:
 
 def cache_usage(folder: Path) -> CacheUsage:
     """Return the size of the cache folder."""
-    found = list(_files(folder))
-    return CacheUsage(len(found), sum(size for _, size, _ in found))
+    files = list(_files(folder))
+    return CacheUsage(len(files), sum(size for _, size, _ in files))
 
 
 def clear_cache(folder: Path) -> CacheUsage:
@@ -145,10 +153,10 @@ def clear_cache(folder: Path) -> CacheUsage:
 
 def sweep_cache(folder: Path, limit: int, now: float) -> CacheUsage:
     """Delete the least recently used values until the others have fewer than `limit` bytes."""
-    found = sorted(_files(folder, also_unfinished=True))
+    files = sorted(_files(folder, also_unfinished=True))
     old = now - _LEFTOVER_S
-    dead = [each for each in found if each[2].endswith(".new") and each[0] < old]
-    living = [each for each in found if not each[2].endswith(".new")]
+    dead = [each for each in files if each[2].endswith(".new") and each[0] < old]
+    living = [each for each in files if not each[2].endswith(".new")]
     excess = sum(size for _, size, _ in living) - limit
     if excess > 0:
         excess += int(limit * (1 - _SWEEP_TO))
@@ -172,8 +180,8 @@ def _files(folder: Path, *, also_unfinished: bool = False) -> Iterator[tuple[flo
                     if not entry.is_file(follow_symlinks=False) or (is_new and not also_unfinished):
                         continue
                     with contextlib.suppress(OSError):
-                        found = entry.stat(follow_symlinks=False)
-                        yield found.st_mtime, found.st_size, entry.path
+                        status = entry.stat(follow_symlinks=False)
+                        yield status.st_mtime, status.st_size, entry.path
 
 
 def _deleted(files: list[tuple[float, int, str]]) -> CacheUsage:
@@ -189,3 +197,98 @@ def _digest(name: str, value: bytes) -> bytes:
     return hashlib.blake2b(
         name.encode() + b"\0" + value, digest_size=_DIGEST_BYTES, usedforsecurity=False
     ).digest()
+
+
+FAILURE_S = 600.0
+_MOST_FAILURES = 2_000
+
+
+class ByteCache:
+    """LRU cache of values that holds at most `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._values: OrderedDict[Hashable, bytes] = OrderedDict()
+
+    def find(self, key: Hashable) -> bytes | None:
+        """Return the value of `key`, or None."""
+        value = self._values.get(key)
+        if value is not None:
+            self._values.move_to_end(key)
+        return value
+
+    def keep(self, key: Hashable, value: bytes) -> None:
+        """Store the value unless it would take a large part of the cache."""
+        if len(value) > self._limit // 4 or key in self._values:
+            return
+        self._values[key] = value
+        self._size += len(value)
+        while self._size > self._limit:
+            _, dropped = self._values.popitem(last=False)
+            self._size -= len(dropped)
+
+
+class MadeCache:
+    """Values by their inputs, from memory, from files, or made on request.
+
+    After a failure a value is not tried again for `FAILURE_S`, because each try occupies a maker.
+    """
+
+    def __init__(
+        self,
+        memory_bytes: int,
+        files: FileCache | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._memory = ByteCache(memory_bytes)
+        self._files = files
+        self._monotonic = monotonic
+        self._making: dict[str, Event] = {}
+        self._failures: OrderedDict[str, float] = OrderedDict()  # when each may be tried again
+
+    def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
+        """Return the value of `key`, or of `make` when it is missing; concurrent requests make it once.
+
+        Raises:
+            MakingFailedError: it could not be made, now or within the last `FAILURE_S`.
+        """
+        name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
+        while True:
+            value = self._memory.find(name)
+            if value is not None:
+                return value
+            if self._failures.get(name, 0.0) > self._monotonic():
+                raise MakingFailedError("It could not be made safe a short while ago.")
+            other = self._making.get(name)
+            if other is None:
+                break
+            other.wait()  # if it failed, it is this one's turn
+        made = self._making[name] = Event()
+        try:
+            value = self._found_or_made(name, make)
+            self._memory.keep(name, value)
+            return value
+        except MakingFailedError:
+            self._failures.pop(name, None)  # the newest are last
+            self._failures[name] = self._monotonic() + FAILURE_S
+            while len(self._failures) > _MOST_FAILURES:
+                self._failures.popitem(last=False)
+            raise
+        finally:
+            del self._making[name]
+            made.set()
+
+    def _found_or_made(self, name: str, make: Callable[[], bytes]) -> bytes:
+        if self._files is None:
+            return make()
+        value = self._files.find(name)
+        if value is not None:
+            return value
+        with self._files.alone(name) as is_first:
+            value = None if is_first else self._files.find(name)
+            if value is None:
+                value = make()
+                self._files.keep(name, value)
+        return value

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from playback.replay.full.text_rewriter import (
+    find_pywb_python,
     is_module,
     rewrite_dynamic_imports,
     rewrite_import_map,
     rewrite_module,
 )
+from tests.support.playback_fixtures import ROOT
 
 
 def mark(url: str) -> str:
@@ -99,3 +101,9 @@ def test_a_long_hostile_script_is_read_in_time(piece: str) -> None:
 
     is_module(text)
     rewrite_module(text, mark, "M")
+
+
+@pytest.mark.playback
+def test_pywb_is_found_beside_the_project() -> None:
+    """Nothing has to be set where `make setup-full` has run."""
+    assert find_pywb_python() == ROOT / ".venv-replay" / "bin" / "python"

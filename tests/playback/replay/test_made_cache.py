@@ -1,14 +1,25 @@
-"""Files of what was made: whole or not there, bounded, and nobody else's to read."""
+"""Caches of made values: in memory and in files, one maker per value, and the pause after a failure."""
 
 import os
 import stat
 from pathlib import Path
 
+import gevent
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from playback.replay.file_cache import CacheUsage, FileCache, cache_usage, clear_cache, sweep_cache
+from core.errors import MakingFailedError
+from playback.replay.made_cache import (
+    FAILURE_S,
+    ByteCache,
+    CacheUsage,
+    FileCache,
+    MadeCache,
+    cache_usage,
+    clear_cache,
+    sweep_cache,
+)
 
 NAME, OTHER = "a" * 64, "b" * 64
 NOW = 1_800_000_000.0
@@ -188,3 +199,54 @@ def test_a_cache_that_was_never_made_is_empty(tmp_path: Path, verb: str) -> None
 
     assert {"show": cache_usage, "clear": clear_cache}[verb](folder) == CacheUsage(0, 0)
     assert not folder.exists()
+
+
+def test_the_cache_drops_what_was_used_longest_ago() -> None:
+    """Its size stays within the limit."""
+    cache = ByteCache(40)
+    for name in "abcd":
+        cache.keep(name, bytes(10))
+    assert cache.find("a") == bytes(10)
+    cache.keep("e", bytes(10))
+    assert [name for name in "abcde" if cache.find(name) is not None] == ["a", "c", "d", "e"]
+
+
+def test_a_value_that_would_fill_a_quarter_is_not_stored() -> None:
+    """One large page must not displace all others."""
+    cache = ByteCache(40)
+    cache.keep("a", bytes(11))
+    assert cache.find("a") is None
+
+
+def test_concurrent_requests_make_a_value_once() -> None:
+    """The others wait for the first."""
+    made: list[str] = []
+    cache = MadeCache(1_000)
+
+    def make() -> bytes:
+        made.append("once")
+        gevent.sleep(0.01)
+        return b"value"
+
+    jobs = [gevent.spawn(cache.get, "key", make) for _ in range(5)]
+    gevent.joinall(jobs)
+    assert [job.value for job in jobs] == [b"value"] * 5
+    assert made == ["once"]
+
+
+def test_a_failure_is_repeated_without_another_try_until_it_expires() -> None:
+    """Each try occupies a maker."""
+    now, tries = [0.0], []
+    cache = MadeCache(1_000, monotonic=lambda: now[0])
+
+    def fail() -> bytes:
+        tries.append(now[0])
+        raise MakingFailedError("no")
+
+    for moment in (0.0, FAILURE_S - 1):
+        now[0] = moment
+        with pytest.raises(MakingFailedError):
+            cache.get("key", fail)
+    now[0] = FAILURE_S + 1
+    assert cache.get("key", lambda: b"value") == b"value"
+    assert tries == [0.0]
