@@ -147,7 +147,7 @@ async def _proxies(
                     secret,
                     _CLOCK,
                     stopping=impatient,
-                    dice=Random(),  # noqa: S311 no secret depends on it
+                    rng=Random(),  # noqa: S311 no secret depends on it
                     authority=folder / CA_FILE,
                     report=lambda _event: None,
                 )

@@ -31,8 +31,8 @@ from core.playback_check import PlaybackFault
 from core.timestamps import parse_warc_date, timestamp14
 from core.urls import host_of
 from crawler.frontier.base import Lane
-from crawler.run.context_builder import make_slot_assigner
-from crawler.worker.crawl_events import Event, PageChecked, PageDone, RunContext
+from crawler.run.context_builder import RunContext, make_slot_assigner
+from crawler.worker.crawl_events import Event, PageChecked, PageDone
 from links.registry.database import RegistryStore
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from qa.check_records import record_checks
@@ -147,13 +147,15 @@ class LiveChecker:
     """Checks and repairs during a run. A context manager that closes its tools on exit.
 
     Attributes:
-        desk: context of the run.
+        context: context of the run.
         troubles: consecutive failures.
         has_begun: True when `see_to_repairs` queued a page.
     """
 
-    def __init__(self, desk: RunContext, settings: QualitySettings, open_tools: OpenTools) -> None:
-        self.desk = desk
+    def __init__(
+        self, context: RunContext, settings: QualitySettings, open_tools: OpenTools
+    ) -> None:
+        self.context = context
         self.troubles = 0
         self.has_begun = False
         self._backoff = ExponentialBackoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
@@ -173,20 +175,20 @@ class LiveChecker:
 
     async def attempt(self, do: Callable[[], Awaitable[None]], *, hurry: asyncio.Event) -> bool:
         """Run `do`; on failure wait and return False. The delay is short once `hurry` is set."""
-        desk = self.desk
+        context = self.context
         try:
             await do()
         except (WeboidError, OSError) as error:
             await self._close()
             if not self.troubles:
-                self._away_since = desk.clock.monotonic()
-                desk.report(WaitStarted(_REASON, f"Copies are not checked: {error}"))
+                self._away_since = context.clock.monotonic()
+                context.report(WaitStarted(_REASON, f"Copies are not checked: {error}"))
             self.troubles += 1
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(hurry.wait(), self._backoff.next_s())
             return False
         if self.troubles:
-            desk.report(WaitEnded(_REASON, desk.clock.monotonic() - self._away_since))
+            context.report(WaitEnded(_REASON, context.clock.monotonic() - self._away_since))
             self._backoff.reset()
         self.troubles = 0
         return True
@@ -194,7 +196,7 @@ class LiveChecker:
     async def look(self, page: PageInfo) -> None:
         """Check the page's copies; write unrecorded checks from time to time."""
         tools = await self._ready()
-        inspector = CaptureInspector(tools, self.desk.report, self.desk.clock)
+        inspector = CaptureInspector(tools, self.context.report, self.context.clock)
         for level in await asyncio.to_thread(tools.levels_of, page):
             await inspector.check(page, level)
         self._unwritten += 1
@@ -203,28 +205,28 @@ class LiveChecker:
 
     async def write(self) -> None:
         """Write unrecorded checks and reviews into WARCs."""
-        tools, desk = await self._ready(), self.desk
-        bucket = desk.settings.proxy.dedup_bucket
-        await record_checks(tools.store, desk.supervisor.proxy, bucket=bucket)
+        tools, context = await self._ready(), self.context
+        bucket = context.settings.proxy.dedup_bucket
+        await record_checks(tools.store, context.supervisor.proxy, bucket=bucket)
         self._unwritten = 0
 
     async def see_to_repairs(self) -> None:
         """Finish repairs, begin wanted ones, and write the unrecorded checks."""
-        tools, desk = await self._ready(), self.desk
-        inspector = CaptureInspector(tools, desk.report, desk.clock)
+        tools, context = await self._ready(), self.context
+        inspector = CaptureInspector(tools, context.report, context.clock)
         repairs = RepairManager(
             RepairContext(
                 tools.store,
-                desk.frontier,
-                make_slot_assigner(desk.settings),
-                lambda page_id: read_manifest(desk.layout, desk.index, page_id),
+                context.frontier,
+                make_slot_assigner(context.settings),
+                lambda page_id: read_manifest(context.layout, context.index, page_id),
                 inspector.check,
                 tools.checkers.keys(),
                 tools.is_withheld,
-                desk.clock,
-                desk.report,
+                context.clock,
+                context.report,
                 self._settings.repair_profile,
-                Lane.HIGH if desk.endless else Lane.STANDARD,
+                Lane.HIGH if context.endless else Lane.STANDARD,
                 became=tools.became,
             )
         )
@@ -238,7 +240,7 @@ class LiveChecker:
 
     async def _ready(self) -> CheckTools:
         if self._tools is None:
-            self._tools = await self._opened.enter_async_context(self._open_tools(self.desk))
+            self._tools = await self._opened.enter_async_context(self._open_tools(self.context))
         return self._tools
 
     async def _close(self) -> None:
@@ -322,10 +324,10 @@ class LiveChecks:
             self._news.set()
 
     @asynccontextmanager
-    async def beside(self, desk: RunContext) -> AsyncIterator[None]:
+    async def beside(self, context: RunContext) -> AsyncIterator[None]:
         """Check pages until the end of the block; a check in progress is cancelled."""
-        desk_work = LiveChecker(desk, self._settings, self._open_tools)
-        self._working = asyncio.create_task(self._work(desk_work))
+        checker = LiveChecker(context, self._settings, self._open_tools)
+        self._working = asyncio.create_task(self._work(checker))
         try:
             yield
         finally:
@@ -375,5 +377,5 @@ class LiveChecks:
             try:
                 await asyncio.wait_for(self._news.wait(), ROUND_S)
             except TimeoutError:
-                do = looks.see_to_repairs if looks.desk.endless else looks.write
+                do = looks.see_to_repairs if looks.context.endless else looks.write
                 await looks.attempt(do, hurry=self._asked)

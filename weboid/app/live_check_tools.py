@@ -18,7 +18,7 @@ from core.clock import Clock
 from core.config.settings import QualitySettings, Settings
 from core.layout import Layout
 from core.page_manifest import PageInfo
-from crawler.worker.crawl_events import RunContext, RunExtension
+from crawler.run.context_builder import RunContext, RunExtension
 from links.registry.database import open_registry_store
 from playback.access.control import AccessControl
 from playback.access.decision_store import open_decisions
@@ -79,8 +79,8 @@ def create_live_checks(
     At level full, only copies are checked that the level rules show so at that moment.
     """
 
-    def opened(desk: RunContext) -> AbstractAsyncContextManager[CheckTools]:
-        return open_check_tools(desk.layout, desk.settings, desk.clock, levels)
+    def opened(context: RunContext) -> AbstractAsyncContextManager[CheckTools]:
+        return open_check_tools(context.layout, context.settings, context.clock, levels)
 
     return LiveChecks(settings, opened)
 

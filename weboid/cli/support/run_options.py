@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +18,6 @@ from core.errors import InputError, UnavailableError
 from core.layout import Layout
 from crawler.capture.page_capture import StoredLevelOf
 from crawler.capture.site_logins import NO_LOGINS, LoginKey, SiteLogins, open_logins, passphrase_key
-from crawler.worker.crawl_events import RunExtension
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from weboid.cli.support.commands import option
@@ -34,8 +34,11 @@ STORE = option(
     type=STORED_LEVELS,
 )
 
+if TYPE_CHECKING:
+    from crawler.run.context_builder import RunExtension
 
-def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
+
+def background_checks(settings: Settings, *, qa: bool | None) -> "RunExtension | None":
     """Return the background checks of the run; None, and nothing is imported, without them."""
     if qa and settings.frontier.url:
         raise InputError(
