@@ -93,8 +93,23 @@ class ClamdClient:
             TransientError: clamd could not scan it now, e.g. no space for temporary files.
         """
         with self._connected() as connection:
-            answer = _streamed(connection, body)
-        if answer is None:
+            view, is_cut_short = memoryview(body), False
+            try:
+                connection.sendall(b"zINSTREAM\0")
+                for start in range(0, len(view), _CHUNK):
+                    part = view[start : start + _CHUNK]
+                    connection.sendall(_LENGTH.pack(len(part)) + part)
+                connection.sendall(_LENGTH.pack(0))
+            except (BrokenPipeError, ConnectionResetError):
+                is_cut_short = True
+            # Over its limit clamd answers and hangs up; the answer may still be there to read.
+            try:
+                answer = _answer(connection)
+            except ConnectionResetError:
+                if not is_cut_short:
+                    raise
+                answer = ""
+        if is_cut_short and not answer:
             self.version()  # raises if the daemon is down
             raise TooLargeToScanError("clamd hung up before the end, as it does above its limit")
         if answer.endswith(" OK"):
@@ -130,24 +145,6 @@ class ClamdClient:
                 f"clamd cannot be reached at {self._address}: {error}. Start it"
                 " (`systemctl start clamav-daemon`), or say with --clamd where it is."
             ) from error
-
-
-def _streamed(connection: socket.socket, body: bytes) -> str | None:
-    """Send the body and return clamd's answer, which may come early; None if it closed without one."""
-    view = memoryview(body)
-    try:
-        connection.sendall(b"zINSTREAM\0")
-        for start in range(0, len(view), _CHUNK):
-            part = view[start : start + _CHUNK]
-            connection.sendall(_LENGTH.pack(len(part)) + part)
-        connection.sendall(_LENGTH.pack(0))
-    except (BrokenPipeError, ConnectionResetError):
-        # Over its limit clamd answers and hangs up; the answer may still be there to read.
-        try:
-            return _answer(connection) or None
-        except ConnectionResetError:
-            return None
-    return _answer(connection)
 
 
 def _answer(connection: socket.socket) -> str:

@@ -256,9 +256,18 @@ class AccessControl:
         own = self.login(capture.login)
         if own is not None:
             return own
-        return strictest_takedown(
-            (self._taken_down(capture), self._held(capture), self._in_frame(capture))
-        )
+        page_id = capture.page_id or ""
+        hold: Takedown | None = None
+        framed: tuple[EmbeddedDocument, ...] = ()
+        artifact = parse_artifact_uri(capture.url) if page_id else None
+        if self.holds.any_threat():  # in it or, for reader artifacts, in the page
+            hold = self.holds.payload(capture.digest)
+            if hold is None and artifact is not None and artifact[0] not in _PICTURES:
+                hold = self._held_page(page_id)
+        if artifact is not None and artifact[0] in WITH_FRAMES:
+            framed = self.embedded((page_id,)).get(page_id, ())
+        embedded = (each.takedown for each in framed)
+        return strictest_takedown((self._taken_down(capture), hold, *embedded))
 
     def embedded(self, page_ids: Sequence[str]) -> dict[str, tuple[EmbeddedDocument, ...]]:
         """Return framed documents that must not be shown, by `page_id`; pages without any are omitted.
@@ -287,24 +296,6 @@ class AccessControl:
                     EmbeddedDocument(row["url"], why),
                 )
         return documents
-
-    def _in_frame(self, capture: Capture) -> Takedown | None:
-        """Return why an artifact that shows the page's frames must not be shown; None if it may."""
-        artifact = parse_artifact_uri(capture.url)
-        if artifact is None or artifact[0] not in WITH_FRAMES or not capture.page_id:
-            return None
-        embedded = self.embedded((capture.page_id,)).get(capture.page_id, ())
-        return strictest_takedown(each.takedown for each in embedded)
-
-    def _held(self, capture: Capture) -> Takedown | None:
-        """Return the hold on a capture: a threat in it or, for reader artifacts, in the page."""
-        if not self.holds.any_threat():
-            return None
-        own = self.holds.payload(capture.digest)
-        artifact = parse_artifact_uri(capture.url)
-        if own is not None or artifact is None or artifact[0] in _PICTURES or not capture.page_id:
-            return own
-        return self._held_page(capture.page_id)
 
     def _taken_down(self, capture: Capture) -> Takedown | None:
         takedowns = self._takedowns()

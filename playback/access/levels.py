@@ -253,10 +253,10 @@ class RuleTable(Generic[_L]):
         """Return every rule that matches the URL, in order of precedence; BadUrlError for no URL."""
         identity, host = identity_and_host(url)
         whose = (wiki, "") if wiki else ("",)
-        named = [
-            (LevelScope.LINK, identity),
-            *((LevelScope.DOMAIN, domain) for domain in _domains(host)),
-        ]
+        named = [(LevelScope.LINK, identity), (LevelScope.DOMAIN, host)]
+        while not host.startswith("[") and "." in host:  # its parent domains, longest first
+            host = host.partition(".")[2]
+            named.append((LevelScope.DOMAIN, host))
         targets = [LevelTarget(scope, each, what) for scope, what in named for each in whose]
         if wiki:
             targets.append(LevelTarget(LevelScope.WIKI, wiki))
@@ -405,11 +405,3 @@ def _after(
         if decision.level is not None:
             rules[decision.target] = decision
     return rules
-
-
-def _domains(host: str) -> Iterator[str]:
-    """Yield the host and its parent domains, longest first."""
-    yield host
-    while not host.startswith("[") and "." in host:
-        host = host.partition(".")[2]
-        yield host

@@ -67,7 +67,19 @@ def canonical_url(url: str | bytes) -> bytes:
 def url_expressions(url: str | bytes) -> list[bytes]:
     """Return at most thirty expressions: five host suffixes, each with six path prefixes."""
     parts = _parts(url)
-    expressions = (_escape(host + path) for host in _hosts(parts) for path in _paths(parts))
+    # The host, and up to four of its suffixes with at least two labels.
+    hosts, labels = [parts.host], parts.host.split(b".")
+    if not parts.is_address:
+        first = max(len(labels) - _MOST_HOST_PARTS, 1)
+        hosts += [b".".join(labels[start:]) for start in range(first, len(labels) - 1)]
+    # The path with query, without it, and up to four prefixes that end with a slash.
+    paths = [parts.path + parts.query, parts.path]
+    folders = parts.path.split(b"/")[1:-1]
+    paths += [
+        b"/" + b"".join(folder + b"/" for folder in folders[:count])
+        for count in range(min(len(folders) + 1, _MOST_PATHS))
+    ]
+    expressions = (_escape(host + path) for host in hosts[:_MOST_HOST_PARTS] for path in paths)
     return list(dict.fromkeys(expressions))
 
 
@@ -157,29 +169,6 @@ def _resolved(path: bytes) -> bytes:
             resolved.append(segment)
     ends = bool(resolved) and bool(segments) and segments[-1] in (b"", b".", b"..")
     return b"/" + b"/".join(resolved) + (b"/" if ends else b"")
-
-
-def _hosts(parts: _UrlParts) -> list[bytes]:
-    """Return the host, and up to four of its suffixes with at least two labels."""
-    hosts = [parts.host]
-    if parts.is_address:
-        return hosts
-    labels = parts.host.split(b".")
-    first = max(len(labels) - _MOST_HOST_PARTS, 1)
-    hosts += [b".".join(labels[start:]) for start in range(first, len(labels) - 1)]
-    return hosts[:_MOST_HOST_PARTS]
-
-
-def _paths(parts: _UrlParts) -> list[bytes]:
-    """Return the path with query, without it, and up to four prefixes that end with a slash."""
-    paths = [parts.path + parts.query] if parts.query else []
-    paths.append(parts.path)
-    folders = parts.path.split(b"/")[1:-1]
-    paths += [
-        b"/" + b"".join(folder + b"/" for folder in folders[:count])
-        for count in range(min(len(folders) + 1, _MOST_PATHS))
-    ]
-    return paths
 
 
 def _escape(data: bytes) -> bytes:

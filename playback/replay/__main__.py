@@ -69,7 +69,14 @@ def main() -> None:
     index = CaptureLookup(database, permits=permits, call=call, beyond=_beyond())
     limits = ReplayLimits(window=timedelta(days=options.window_days))
     makers = MakerPool(options.makers, sanitizer_command(options.deadline_s))
-    rewriters = _rewriters(options)
+    rewriters = None
+    if options.full_origin:
+        try:
+            python = options.full_python or find_pywb_python()
+            pywb_version(python)
+        except UnavailableError as error:
+            sys.exit(str(error))
+        rewriters = MakerPool(options.makers, rewriter_command(python, options.deadline_s))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     inherited = options.listen_fd
@@ -118,17 +125,6 @@ def main() -> None:
             rewriters.close()
         decisions.close()
         database.close()
-
-
-def _rewriters(options: argparse.Namespace) -> MakerPool | None:
-    if not options.full_origin:
-        return None
-    try:
-        python = options.full_python or find_pywb_python()
-        pywb_version(python)
-    except UnavailableError as error:
-        sys.exit(str(error))
-    return MakerPool(options.makers, rewriter_command(python, options.deadline_s))
 
 
 def _beyond() -> Beyond | None:

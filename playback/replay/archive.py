@@ -75,17 +75,6 @@ class CaptureArchive:
             PermanentError: the record is missing, damaged, or not the capture's.
         """
         self._check(capture)
-        loaded = self._load(capture, limit)
-        if self._permits is not None:
-            self._permits.check_payload(loaded.body)
-        return loaded
-
-    def _check(self, capture: Capture) -> None:
-        takedown = None if self._permits is None else self._permits.capture(capture)
-        if takedown is not None:
-            raise TakenDownError(takedown)
-
-    def _load(self, capture: Capture, limit: int) -> Payload:
         place = capture.original or capture.location
         # A stored byte is at least a byte of the record that is inflated, but for what gzip adds.
         if place.length > limit + limit // 256 + LONGEST_HEAD:
@@ -100,15 +89,23 @@ class CaptureArchive:
             raise PermanentError("A record of that type holds no capture.")
         try:
             with self._payload_record(capture) as record:
-                return _payload(capture, shown, record, limit)
+                payload = _payload(capture, shown, record, limit)
         except BodyTooLargeError:
             raise
         except PermanentError:
             twin = self._twin(capture, limit)
             if twin is None:
                 raise
-        with self._record(twin) as record:
-            return _payload(capture, shown, record, limit)
+            with self._record(twin) as record:
+                payload = _payload(capture, shown, record, limit)
+        if self._permits is not None:
+            self._permits.check_payload(payload.body)
+        return payload
+
+    def _check(self, capture: Capture) -> None:
+        takedown = None if self._permits is None else self._permits.capture(capture)
+        if takedown is not None:
+            raise TakenDownError(takedown)
 
     @contextmanager
     def open(self, capture: Capture, *, limit: int) -> Iterator[PartialPayload]:

@@ -217,7 +217,12 @@ class HeaderGate:
                     inner[key] = environ[key]
             if "HTTP_IF_RANGE" in environ and "HTTP_IF_RANGE" not in inner:
                 inner.pop("HTTP_RANGE", None)  # a condition that is not understood is not met
-            body = _whole(self._application(inner, start))
+            body: Any = self._application(inner, start)
+            if not hasattr(body, "size") and not (isinstance(body, list) and len(body) == 1):
+                try:
+                    body = [b"".join(body)]
+                finally:
+                    _close(body)
         except Exception:  # noqa: BLE001 nothing may pass the gate, a server's own error page neither
             _LOG.exception("replay.request_failed")
             return "", [], [b""]
@@ -242,15 +247,6 @@ def response_headers(
 
 def _refuse_write(data: bytes) -> None:
     raise NotImplementedError("The body is what the application returns.")
-
-
-def _whole(body: Any) -> Any:
-    if hasattr(body, "size") or (isinstance(body, list) and len(body) == 1):
-        return body
-    try:
-        return [b"".join(body)]
-    finally:
-        _close(body)
 
 
 def _size(body: Any) -> int:

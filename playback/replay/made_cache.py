@@ -267,7 +267,15 @@ class MadeCache:
             other.wait()  # if it failed, it is this one's turn
         made = self._making[name] = Event()
         try:
-            value = self._found_or_made(name, make)
+            value = None if self._files is None else self._files.find(name)
+            if value is None and self._files is not None:
+                with self._files.alone(name) as is_first:
+                    value = None if is_first else self._files.find(name)
+                    if value is None:
+                        value = make()
+                        self._files.keep(name, value)
+            elif value is None:
+                value = make()
             self._memory.keep(name, value)
             return value
         except MakingFailedError:
@@ -279,16 +287,3 @@ class MadeCache:
         finally:
             del self._making[name]
             made.set()
-
-    def _found_or_made(self, name: str, make: Callable[[], bytes]) -> bytes:
-        if self._files is None:
-            return make()
-        value = self._files.find(name)
-        if value is not None:
-            return value
-        with self._files.alone(name) as is_first:
-            value = None if is_first else self._files.find(name)
-            if value is None:
-                value = make()
-                self._files.keep(name, value)
-        return value

@@ -76,7 +76,8 @@ def parse_head(head: bytes) -> ReplayRequestHead:
     line, *rest = head.split(b"\r\n")
     match = _REQUEST_LINE.fullmatch(line)
     if match is None:
-        raise BadRequestHeadError(_refused_line(line))
+        is_long = len(line) > LONGEST_TARGET and b" " in line
+        raise BadRequestHeadError("414 URI Too Long" if is_long else "400 Bad Request")
     method, target = match[1].decode("ascii"), match[2].decode("ascii")
     if len(target) > LONGEST_TARGET:
         raise BadRequestHeadError("414 URI Too Long")
@@ -94,31 +95,21 @@ def parse_head(head: bytes) -> ReplayRequestHead:
         fields.setdefault(name, field[2].decode("latin-1").rstrip(" \t"))
     environ = {"REQUEST_METHOD": method, "REQUEST_URI": target}
     is_http_1_1 = match[3] == b"1"
-    _check(method, target, fields, is_http_1_1=is_http_1_1)
+    host, is_reading = fields.get(b"host"), method in {"GET", "HEAD"}
+    has_body = b"transfer-encoding" in fields or fields.get(b"content-length", "0") != "0"
+    if (
+        (host is None and is_http_1_1)
+        or not _HOST.fullmatch(host or "")
+        or (has_body and is_reading)
+        # An absolute target could name another host than Host does; no browser sends one here.
+        or (is_reading and not target.startswith("/") and target != "*")
+    ):
+        raise BadRequestHeadError("400 Bad Request")
     for known, key in _KEPT.items():
         if known in fields:
             environ[key] = fields[known]
     keeps = is_http_1_1 and not _CLOSE.search(fields.get(b"connection", ""))
-    return ReplayRequestHead(environ, keeps and method in {"GET", "HEAD"})
-
-
-def _refused_line(line: bytes) -> str:
-    if len(line) > LONGEST_TARGET and line.count(b" ") >= 1:
-        return "414 URI Too Long"
-    return "400 Bad Request"
-
-
-def _check(method: str, target: str, fields: dict[bytes, str], *, is_http_1_1: bool) -> None:
-    has_body = b"transfer-encoding" in fields or fields.get(b"content-length", "0") != "0"
-    host = fields.get(b"host")
-    if (
-        (host is None and is_http_1_1)
-        or not _HOST.fullmatch(host or "")
-        or (has_body and method in {"GET", "HEAD"})
-        # An absolute target could name another host than Host does; no browser sends one here.
-        or (method in {"GET", "HEAD"} and not target.startswith("/") and target != "*")
-    ):
-        raise BadRequestHeadError("400 Bad Request")
+    return ReplayRequestHead(environ, keeps and is_reading)
 
 
 MOST_CONNECTIONS = 4_000
@@ -174,12 +165,26 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
         """Serve one connection."""
         self._count += 1
         try:
-            if self._count > self._most and not self._let_go_of_an_idle_one():
+            if self._count > self._most and not self._close_idle_connection():
                 _refuse(client, self.policy, "503 Service Unavailable")
                 return
             # Without it a kept-alive connection waits 40 ms for the acknowledgement of each answer.
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._serve(client, _neighbourhood_of(address))
+            host = str(address[0]) if isinstance(address, tuple) and address else ""
+            neighbourhood = ""
+            with suppress(ValueError):
+                neighbourhood = rate_limit_prefix(unmap_ipv4(ip_address(host.partition("%")[0])))
+            unread, keeps = b"", True
+            while keeps:
+                try:
+                    head, unread = self._next_head(client, unread)
+                    if head is None:
+                        return
+                    request = parse_head(head)
+                except BadRequestHeadError as refusal:
+                    _refuse(client, self.policy, refusal.status)
+                    return
+                keeps = self._answer(client, request, neighbourhood)
         except OSError:
             pass  # the client is gone, or too slow
         except PermanentError as error:
@@ -188,20 +193,6 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
         finally:
             self._idle.pop(id(client), None)
             self._count -= 1
-
-    def _serve(self, client: Any, neighbourhood: str) -> None:
-        unread = b""
-        while True:
-            try:
-                head, unread = self._next_head(client, unread)
-                if head is None:
-                    return
-                request = parse_head(head)
-            except BadRequestHeadError as refusal:
-                _refuse(client, self.policy, refusal.status)
-                return
-            if not self._answer(client, request, neighbourhood):
-                return
 
     def _next_head(self, client: Any, unread: bytes) -> tuple[bytes | None, bytes]:
         """Return the next head without its blank line, and the bytes after it; None at the end."""
@@ -217,7 +208,15 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
                 raise BadRequestHeadError("400 Bad Request")
             if unread and not begun:
                 begun = time.monotonic()
-            piece = self._receive(client, begun + _HEAD_S - time.monotonic() if begun else _IDLE_S)
+            seconds = begun + _HEAD_S - time.monotonic() if begun else _IDLE_S
+            client.settimeout(max(seconds, 0.001))
+            self._idle[id(client)] = client  # until something arrives
+            try:
+                piece: bytes | None = client.recv(_BLOCK)
+            except TimeoutError:
+                piece = None
+            finally:
+                self._idle.pop(id(client), None)
             if not piece and not unread:
                 return None, b""
             if not piece:
@@ -226,19 +225,7 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
                 )
             unread += piece
 
-    def _receive(self, client: Any, seconds: float) -> bytes | None:
-        """Return the next bytes, empty at the end, None after the timeout; the connection counts as idle."""
-        client.settimeout(max(seconds, 0.001))
-        self._idle[id(client)] = client
-        try:
-            piece: bytes = client.recv(_BLOCK)
-        except TimeoutError:
-            return None
-        finally:
-            self._idle.pop(id(client), None)
-        return piece
-
-    def _let_go_of_an_idle_one(self) -> bool:
+    def _close_idle_connection(self) -> bool:
         while self._idle:
             _, client = self._idle.popitem(last=False)
             try:
@@ -312,34 +299,20 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
                     block = block[client.send(block) :]
 
 
-def _neighbourhood_of(address: object) -> str:
-    host = str(address[0]) if isinstance(address, tuple) and address else ""
-    try:
-        return rate_limit_prefix(unmap_ipv4(ip_address(host.partition("%")[0])))
-    except ValueError:
-        return ""
-
-
 _TOO_LARGE = "431 Request Header Fields Too Large"
+_dated: tuple[int, str] = (0, "")  # the field Date of a second
 
 
 def _head(status: str, headers: Iterable[tuple[str, str]], *, keeps: bool) -> bytes:
-    lines = [f"HTTP/1.1 {status}", *[f"{name}: {value}" for name, value in headers], _date()]
-    if not keeps:
-        lines.append("Connection: close")
-    lines.append("\r\n")
-    return "\r\n".join(lines).encode("latin-1")
-
-
-_dated: tuple[int, str] = (0, "")
-
-
-def _date() -> str:
     global _dated  # noqa: PLW0603 made once a second
     now = int(time.time())
     if _dated[0] != now:
         _dated = (now, f"Date: {formatdate(now, usegmt=True)}")
-    return _dated[1]
+    lines = [f"HTTP/1.1 {status}", *[f"{name}: {value}" for name, value in headers], _dated[1]]
+    if not keeps:
+        lines.append("Connection: close")
+    lines.append("\r\n")
+    return "\r\n".join(lines).encode("latin-1")
 
 
 def _send_blocks(client: Any, head: bytes, blocks: Iterable[bytes]) -> None:

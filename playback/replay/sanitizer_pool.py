@@ -132,8 +132,9 @@ class MakerPool:
         """
         with self._maker() as maker:
             job = prepare()
-            is_large = _size_of(job) > _LARGE
-            if not is_large:
+            values = (getattr(job, each.name) for each in fields(job))
+            sizes = [len(each) for each in values if isinstance(each, str | bytes)]
+            if max(sizes) <= _LARGE:
                 return maker.make(job)
             if self._large.acquire(blocking=False):
                 try:
@@ -194,8 +195,14 @@ class _MakerProcess:
         if self._process is None:
             self._start()
         process = self._process
+        if isinstance(job, PdfJob):
+            values = {"pdf": base64.b64encode(job.pdf).decode(), "page": job.page}
+        else:
+            values = asdict(job)
+            if isinstance(job, SheetJob | RasterJob):
+                values["data"] = job.data.decode("latin-1")
         try:
-            write_frame(process.stdin, _to_json(job))
+            write_frame(process.stdin, json.dumps(values).encode())
             made = read_frame(process.stdout)
         except OSError:
             made = None
@@ -243,17 +250,3 @@ def _do(job: dict[str, Any]) -> bytes:
             job["text"], rewriter, was_scripted=job["was_scripted"], level=level
         )
     return text.encode(errors="replace")
-
-
-def _size_of(job: Job) -> int:
-    values = (getattr(job, each.name) for each in fields(job))
-    return max(len(value) for value in values if isinstance(value, str | bytes))
-
-
-def _to_json(job: Job) -> bytes:
-    if isinstance(job, PdfJob):
-        return json.dumps({"pdf": base64.b64encode(job.pdf).decode(), "page": job.page}).encode()
-    values = asdict(job)
-    if isinstance(job, SheetJob | RasterJob):
-        values["data"] = job.data.decode("latin-1")
-    return json.dumps(values).encode()

@@ -26,7 +26,6 @@ from core.errors import (
     OverloadedError,
     PermanentError,
     TransientError,
-    WeboidError,
 )
 from core.timestamps import parse_timestamp14
 from playback.access.control import TakenDownError
@@ -163,8 +162,9 @@ class DriftRoute:
         waiting = [made.text]
         seen, sheets = set[Memento](), 0
         while waiting:
-            for part in _addresses(waiting.pop()):
-                if part in seen or len(seen) == _MOST_PARTS:
+            for path in _PART.findall(unescape(waiting.pop())):
+                part = parse_memento_path(path.rstrip(",)"))
+                if part is None or part in seen or len(seen) == _MOST_PARTS:
                     continue
                 seen.add(part)
                 yield part
@@ -172,13 +172,6 @@ class DriftRoute:
                     sheets += 1
                     sheet = self._style(replace(request, memento=part, known_etags=""))
                     waiting.append(sheet.text)
-
-
-def _addresses(text: str) -> Iterator[Memento]:
-    for path in _PART.findall(unescape(text)):
-        part = parse_memento_path(path.rstrip(",)"))
-        if part is not None:
-            yield part
 
 
 _LOG = logging.getLogger(__name__)
@@ -252,8 +245,19 @@ class Replay:
             return self._permitted(request)
         except InputError:
             return missing("This address names no moment.")
-        except (PermanentError, TransientError) as error:
-            return _failure(error)
+        except BodyTooLargeError:
+            return missing(TOO_LARGE)
+        except MakingFailedError:
+            return missing("This capture is too complex to be shown.")
+        except PermanentError as error:
+            _LOG.warning("replay.record_unusable: %s", error)
+            return missing("This capture cannot be read.")
+        except TransientError as error:
+            _LOG.warning("replay.unavailable: %s", error)
+            busy = notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")
+            if isinstance(error, OverloadedError):
+                return replace(busy, headers=(("Retry-After", str(error.retry_after_s)),))
+            return busy
 
     def _permitted(self, request: Request) -> ReplayResponse:
         """Return the route's answer, or a notice when a take-down forbids it."""
@@ -272,18 +276,3 @@ class Replay:
 
 # A page's parts all name its moment, and reading one takes longer than finding a capture.
 _moment = lru_cache(maxsize=256)(parse_timestamp14)
-
-
-def _failure(error: WeboidError) -> ReplayResponse:
-    if isinstance(error, TransientError):
-        _LOG.warning("replay.unavailable: %s", error)
-        busy = notice(HTTPStatus.SERVICE_UNAVAILABLE, "Not now", "Try again in a moment.")
-        if isinstance(error, OverloadedError):
-            return replace(busy, headers=(("Retry-After", str(error.retry_after_s)),))
-        return busy
-    if isinstance(error, BodyTooLargeError):
-        return missing(TOO_LARGE)
-    if isinstance(error, MakingFailedError):
-        return missing("This capture is too complex to be shown.")
-    _LOG.warning("replay.record_unusable: %s", error)
-    return missing("This capture cannot be read.")

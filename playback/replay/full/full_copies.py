@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
-from html import escape
 from importlib import resources
 from urllib.parse import quote, urldefrag, urljoin, urlsplit
 from wsgiref.types import WSGIApplication
@@ -47,6 +46,7 @@ from playback.replay.full.text_rewriter import (
 )
 from playback.replay.replay_context import ReplayContext, maker_version
 from playback.replay.resource_routes import UnsatisfiableRangeError, parse_range
+from playback.replay.sanitizer.html_document import notice_document
 from playback.replay.sanitizer_pool import Make
 from playback.url_paths import LONGEST_URL, escape_url, is_web_url, page_path
 
@@ -191,7 +191,12 @@ class FullCopyServer:
         except _FullCopyRefusedError as refused:
             return refused.answer
         except TakenDownError as error:
-            return _taken_down(error)
+            if not error.is_disclosed:
+                return _NEVER
+            if isinstance(error.takedown, PayloadHold):
+                return plain_answer(403, f"Held back. {error.takedown.reason}\n")
+            text = f"Taken down. {error.takedown.reason}".strip()
+            return plain_answer(451, f"{text}\n")
         except BodyTooLargeError:
             return plain_answer(404, "This part is too large to be shown.\n")
         except PermanentError as error:
@@ -228,11 +233,9 @@ class FullCopyServer:
             best is None or not (best.page_id == part.page.page_id or _is_page_itself(part))
         ):
             address = self._context.front + page_path(part.page.timestamp, part.url)
-            return _notice(
-                "This link leads to another page",
-                f'<p class="url">{escape(part.url)}</p>'
-                f'<p><a href="{escape(address)}" target="_top">See its own copy</a></p>',
-            )
+            link = (address, "See its own copy")
+            text = notice_document("This link leads to another page", part.url, link=link)
+            return FullAnswer(200, _HTML, text.encode(), ours=True)
         if best is None or (part.is_nested and _is_page_itself(part)):
             return _ABSENT  # the page itself could else be framed anywhere, without the banner
         return replace(self._shown(part, best), nested=part.is_nested)
@@ -260,7 +263,13 @@ class FullCopyServer:
         origin = self._origins.scheme + request.host
         match = _TARGET.fullmatch(request.target)
         if match is None:
-            raise _FullCopyRefusedError(_at_home(request, page))
+            # An address that was not rewritten, e.g. ``/logo.png``, is of the page's own site.
+            if not request.target.startswith("/") or request.target.startswith(("//", "/.weboid")):
+                raise _FullCopyRefusedError(_ABSENT)
+            site = urlsplit(page.final_url)
+            url = f"{site.scheme}://{site.netloc}{request.target}"
+            modifier = _BY_DESTINATION.get(request.destination, "oe_")
+            raise _FullCopyRefusedError(_to(page.timestamp, modifier, url))
         # As the browser sent it: "%23" is the archived URL's own here.
         url, modifier = (
             re.sub(r"^(https?):/+", r"\1://", match[3], count=1, flags=re.IGNORECASE),
@@ -350,15 +359,6 @@ def _is_page_itself(part: _PartRequest) -> bool:
     return part.url in {urldefrag(page.url).url, urldefrag(page.final_url).url}
 
 
-def _at_home(request: FullRequest, page: PageFacts) -> FullAnswer:
-    """Redirect an address that was not rewritten, e.g. ``/logo.png``, to the page's own site."""
-    if not request.target.startswith("/") or request.target.startswith(("//", "/.weboid")):
-        return _ABSENT
-    site = urlsplit(page.final_url)
-    modifier = _BY_DESTINATION.get(request.destination, "oe_")
-    return _to(page.timestamp, modifier, f"{site.scheme}://{site.netloc}{request.target}")
-
-
 def _to(timestamp: str, modifier: str, url: str) -> FullAnswer:
     address = f"/c/{timestamp}{modifier}/{quote(url, safe=_SAFE + '#', errors='replace')}"
     # 307: it is nobody's place to remember it.
@@ -388,25 +388,3 @@ def _next(captures: Iterator[Capture], best: Capture | None) -> Capture | None:
         if best is None:
             raise
         return None
-
-
-def _taken_down(error: TakenDownError) -> FullAnswer:
-    if not error.is_disclosed:
-        return _NEVER
-    if isinstance(error.takedown, PayloadHold):
-        return plain_answer(403, f"Held back. {error.takedown.reason}\n")
-    text = f"Taken down. {error.takedown.reason}".strip()
-    return plain_answer(451, f"{text}\n")
-
-
-def _notice(title: str, body: str) -> FullAnswer:
-    style = (
-        ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;"
-        "margin:15vh auto;padding:0 1rem;text-align:center}h1{font-size:1.25rem}"
-        ".url{font-family:monospace;overflow-wrap:anywhere}"
-    )
-    text = (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<style>{style}</style></head><body><h1>{escape(title)}</h1>{body}</body></html>\n"
-    )
-    return FullAnswer(200, _HTML, text.encode(), ours=True)

@@ -122,7 +122,16 @@ class FullGate:
 
     def _fit(self, answer: FullAnswer) -> FullAnswer:
         """Return the answer with allowed headers only; an error for unexpected answers."""
-        headers = tuple(each for each in answer.headers if self._may_leave(answer, *each))
+        front, headers = self._policy.front_origin, []
+        for name, value in answer.headers:
+            if name.lower() == "location" and answer.ours:
+                path = value.removeprefix(front)
+                is_allowed = path != value and _FRONT_PATH.fullmatch(path) is not None
+            else:
+                pattern = _ALLOWED.get(name.lower())
+                is_allowed = pattern is not None and pattern.fullmatch(value) is not None
+            if is_allowed:
+                headers.append((name, value))
         names = {name.lower() for name, _ in headers}
         is_redirect = 300 <= answer.status < 400 and answer.status != 304
         unfit = (
@@ -136,14 +145,7 @@ class FullGate:
         )
         if unfit:
             return plain_answer(500, "This capture cannot be shown.\n")
-        return replace(answer, headers=headers)
-
-    def _may_leave(self, answer: FullAnswer, name: str, value: str) -> bool:
-        if name.lower() == "location" and answer.ours:
-            path = value.removeprefix(self._policy.front_origin)
-            return path != value and _FRONT_PATH.fullmatch(path) is not None
-        pattern = _ALLOWED.get(name.lower())
-        return pattern is not None and pattern.fullmatch(value) is not None
+        return replace(answer, headers=tuple(headers))
 
 
 def plain_answer(status: int, text: str) -> FullAnswer:

@@ -102,7 +102,13 @@ def is_module(text: str) -> bool:
 
 def rewrite_module(text: str, rewrite: Rewrite, declarations: str) -> str:
     """Return the module with rewritten addresses, and imports of our names from `declarations`."""
-    text = _FROM.sub(lambda match: _with_address(match, rewrite), text)
+
+    def with_address(match: re.Match[str]) -> str:
+        # A bare name is looked up in the page's import map.
+        address = rewrite(match["url"]) if _is_address(match["url"]) else match["url"]
+        return f"{match['head']}{match['quote']}{address}{match['quote']}"
+
+    text = _FROM.sub(with_address, text)
     text = rewrite_dynamic_imports(text, "import.meta.url")
     names = [
         name
@@ -174,13 +180,6 @@ def _map(imports: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:
     }
 
 
-def _with_address(match: re.Match[str], rewrite: Rewrite) -> str:
-    url = match["url"]
-    # A bare name is looked up in the page's import map.
-    address = rewrite(url) if _is_address(url) else url
-    return f"{match['head']}{match['quote']}{address}{match['quote']}"
-
-
 def _is_address(text: str) -> bool:
     return text.startswith(("/", "./", "../", "http://", "https://"))
 
@@ -240,14 +239,14 @@ class WombatJob:
 
 def run_rewriter(deadline_s: float) -> None:
     """Do the jobs that arrive on stdin until it ends; body of a maker process with pywb."""
-    run_jobs(_do, lambda _: deadline_s)
 
+    def do(job: dict[str, Any]) -> bytes:
+        if "script" in job:
+            script = WombatJob(**job).script
+            return (resources.files("pywb") / "static" / script).read_bytes()
+        return rewrite(RewriteJob(**job))
 
-def _do(job: dict[str, Any]) -> bytes:
-    if "script" in job:
-        script = WombatJob(**job).script
-        return (resources.files("pywb") / "static" / script).read_bytes()
-    return rewrite(RewriteJob(**job))
+    run_jobs(do, lambda _: deadline_s)
 
 
 def kind_of(media_type: str, modifier: str) -> str:

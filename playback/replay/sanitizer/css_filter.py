@@ -296,7 +296,15 @@ def _write_rule(rule: Any, rewriter: ReplayUrlRewriter, depth: int) -> str:
         return _write_plain_rule(rule, keyword, rewriter)
     if keyword and _VENDOR.sub("", keyword) not in _GROUP_RULES:
         return ""
-    block = _write_block(rule.content, rewriter, depth)
+    if depth >= _DEEPEST:
+        return ""
+    nodes = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
+    block = "".join(
+        _write_declaration(node, rewriter)
+        if node.type == "declaration"
+        else _write_rule(node, rewriter, depth + 1)
+        for node in nodes
+    )
     prelude = serialise(rule.prelude)
     before = f"@{keyword}{prelude}" if keyword else rewrite_states(prelude)
     return f"{before}{{{block}}}" if block else ""
@@ -307,27 +315,9 @@ def _is_unfit(tokens: Iterable[Any], depth: int) -> bool:
     return depth > _DEEPEST or any(
         isinstance(token, ParseError | AtKeywordToken | URLToken)
         or is_url_function(token)
-        or _is_unfit(_inside(token), depth + 1)
+        or _is_unfit(getattr(token, "arguments", getattr(token, "content", ())), depth + 1)
         for token in tokens
     )
-
-
-def _inside(token: Any) -> Iterable[Any]:
-    inside: Iterable[Any] = getattr(token, "arguments", getattr(token, "content", ()))
-    return inside
-
-
-def _write_block(content: list[Any], rewriter: ReplayUrlRewriter, depth: int) -> str:
-    if depth >= _DEEPEST:
-        return ""
-    nodes = tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True)
-    parts = []
-    for node in nodes:
-        if node.type == "declaration":
-            parts.append(_write_declaration(node, rewriter))
-        else:
-            parts.append(_write_rule(node, rewriter, depth + 1))
-    return "".join(parts)
 
 
 def _write_plain_rule(rule: Any, keyword: str, rewriter: ReplayUrlRewriter) -> str:

@@ -29,7 +29,6 @@ from playback.replay.sanitizer.css_filter import (
 from playback.replay.sanitizer.css_rules import WAS_DISABLED
 from playback.replay.sanitizer.prescan import (
     Attributes,
-    DocumentScan,
     PageStylesheet,
     limit_depth,
     scan_document,
@@ -216,7 +215,18 @@ def _sanitise(
             has_viewport=True,
             html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
         )
-    return _document(scan, body, rewriter, budget)
+    head = [] if rewriter.has_images else [NO_IMAGES]
+    head.append(f"<style>{_BASE_STYLE}</style>")
+    head += [_write_sheet(sheet, rewriter, budget) for sheet in scan.sheets]
+    return document_frame(
+        scan.title,
+        "".join(head),
+        body,
+        doctype=scan.doctype,
+        has_viewport=scan.has_viewport,
+        html=_safe_attributes(scan.html_attributes, rewriter),
+        body_attributes=_safe_attributes(scan.body_attributes, rewriter),
+    )
 
 
 def sanitise_body(
@@ -356,30 +366,13 @@ def notice_document(title: str, text: str, *, link: tuple[str, str] | None = Non
     """Return a notice document; `link` is an address and its text."""
     style = (
         ":root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:34rem;"
-        "margin:15vh auto;padding:0 1rem;text-align:center}h1{font-size:1.25rem}"
+        "margin:15vh auto;padding:0 1rem;text-align:center;overflow-wrap:anywhere}h1{font-size:1.25rem}"
     )
     body = f"<h1>{escape(title)}</h1><p>{escape(text)}</p>"
     if link is not None:
         address, words = link
         body += f'<p><a href="{escape(address)}" target="_top">{escape(words)}</a></p>'
     return document_frame(title, f"<style>{style}</style>", body, has_viewport=True)
-
-
-def _document(
-    scan: DocumentScan, body: str, rewriter: ReplayUrlRewriter, budget: ParserBudget
-) -> str:
-    head = [] if rewriter.has_images else [NO_IMAGES]
-    head.append(f"<style>{_BASE_STYLE}</style>")
-    head += [_write_sheet(sheet, rewriter, budget) for sheet in scan.sheets]
-    return document_frame(
-        scan.title,
-        "".join(head),
-        body,
-        doctype=scan.doctype,
-        has_viewport=scan.has_viewport,
-        html=_safe_attributes(scan.html_attributes, rewriter),
-        body_attributes=_safe_attributes(scan.body_attributes, rewriter),
-    )
 
 
 def document_frame(  # noqa: PLR0913 the parts of one template

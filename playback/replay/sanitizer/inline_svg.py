@@ -5,6 +5,7 @@ drawing (``data-weboid-look``: size, colours, place), and what the page's styles
 """
 
 import re
+from contextlib import suppress
 from copy import deepcopy
 from html import escape, unescape
 from xml.etree.ElementTree import Element
@@ -96,8 +97,17 @@ class InlineDrawings:
                 self._known[key] = self._drawn(markup, look)
             except PermanentError:
                 self._known[key] = ""
-        address = self._known[key]
-        return _image_attributes(attributes, look, address) if address else None
+        if not self._known[key]:
+            return None
+        image = {
+            key: value
+            for key, value in attributes.items()
+            if key in {"class", "id", "width", "height", "title", "role", "hidden"}
+            or key.startswith(("aria-", "data-"))
+        }
+        style = "".join(f"{name}:{value};" for name, value in look.items() if name not in _PAINT)
+        own = attributes.get("style", "").rstrip("; \n")
+        return image | {"style": f"{own};{style}" if own else style, "src": self._known[key]}
 
     def _drawn(self, markup: str, look: dict[str, str]) -> str:
         root = parse_svg(_as_xml(markup))
@@ -150,22 +160,15 @@ class InlineDrawings:
             while (tag := _TAG.search(self._text, at)) is not None and count < _MOST:
                 at = tag.end()
                 end = None if tag[1] else self.end_of(tag.start())
-                if end is not None:
-                    count += 1
-                    self._note(self._text[tag.start() : end])
-                    at = end
+                if end is None:
+                    continue
+                count, at, markup = count + 1, end, self._text[tag.start() : end]
+                if ' id="' in markup:
+                    with suppress(PermanentError):
+                        for each in parse_svg(_as_xml(markup)).iter():
+                            if each.get("id"):
+                                self._shared.setdefault(each.attrib["id"], each)
         return self._shared
-
-    def _note(self, markup: str) -> None:
-        if ' id="' not in markup or self._shared is None:
-            return
-        try:
-            root = parse_svg(_as_xml(markup))
-        except PermanentError:
-            return
-        for each in root.iter():
-            if each.get("id"):
-                self._shared.setdefault(each.attrib["id"], each)
 
 
 def drawing_text(markup: str, attributes: dict[str, str]) -> str:
@@ -219,18 +222,3 @@ def _dress(element: Element, look: dict[str, str], names: frozenset[str]) -> Non
             style[_NAMES.get(name, name)] = value
     if style:
         element.set("style", ";".join(f"{name}:{value}" for name, value in style.items()))
-
-
-def _image_attributes(
-    attributes: dict[str, str], look: dict[str, str], address: str
-) -> dict[str, str]:
-    style = "".join(f"{name}:{value};" for name, value in look.items() if name not in _PAINT)
-    image = {
-        key: value
-        for key, value in attributes.items()
-        if key in {"class", "id", "width", "height", "title", "role", "hidden"}
-        or key.startswith(("aria-", "data-"))
-    }
-    own = attributes.get("style", "").rstrip("; \n")
-    image["style"] = f"{own};{style}" if own else style
-    return image | {"src": address}

@@ -370,12 +370,13 @@ class _DocumentScanner:
         source = attributes.get("data" if name == "object" else "src", "")
         kind = attributes.get("type", "").strip().lower()
         is_picture = kind.startswith("image/") or (not kind and _PICTURE_PATH.fullmatch(source))
-        if document and self._rewriter.withholds(source, _url_of(document)):
+        recorded = _RECORDED_URL.match(document) if document else None
+        url = None if recorded is None else unescape(recorded[1])
+        is_withheld = document and self._rewriter.withholds(source, url)
+        # A drawing as a document would be as high as frames are, not as it is.
+        is_drawing = is_picture and name not in {"iframe", "frame"} and self._rewriter.has_images
+        if is_withheld or is_drawing:
             document = ""
-        if is_picture and name in {"object", "embed"} and self._rewriter.has_images:
-            document = (
-                ""  # a drawing: as a document it would be as high as frames are, not as it is
-            )
         if document and self._was_scripted and len(self._scan.frames) < _MOST_FRAMES:
             shown = self._frame(FramedDocument(document, attributes | {"src": source}))
         elif is_picture:
@@ -401,12 +402,6 @@ class _DocumentScanner:
         if self._rewriter.has_images:
             return _start_tag("img", attributes)
         return escape(attributes.get("alt", ""))
-
-
-def _url_of(document: str) -> str | None:
-    """Return the URL that the artifact records of a framed document, or None."""
-    found = _RECORDED_URL.match(document)
-    return None if found is None else unescape(found[1])
 
 
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:

@@ -16,7 +16,7 @@ import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
@@ -27,6 +27,9 @@ import resvg_py
 from core.errors import PermanentError
 from playback.replay.sanitizer.media_sniffer import RasterKind, decode_xml, image_type, raster_kind
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 _LONGEST = 8_000_000  # characters, once inflated
 _MOST_SHAPES = 100_000  # with all copies; maps of the world have 20,000
@@ -282,10 +285,6 @@ def _drawn(value: str) -> str | None:
         return None
 
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-_MOST_RASTER_PIXELS = 16_000_000
 # What is handed to whoever asks is no larger than icons are.
 _MOST_MASK_PIXELS = 512 * 512
 _MASKS = ("PNG", "GIF", "WEBP", "JPEG")
@@ -298,7 +297,7 @@ def raster(data: bytes, scale: float = 1.0) -> bytes:
         return raster_svg(data, scale)
     if kind is None:
         raise PermanentError("This is no picture.")
-    with _picture(data, (kind.value,), _MOST_RASTER_PIXELS) as image:
+    with _picture(data, (kind.value,), _MOST_PIXELS) as image:
         return _png(image.convert("RGBA"))
 
 
@@ -353,8 +352,20 @@ def read_pdf(data: bytes) -> bytes:
     import pypdfium2
 
     try:
-        with _opened(data) as pdf:
-            pages = list(_pages_of(pdf))
+        with closing(pypdfium2.PdfDocument(data)) as pdf:
+            pages, left, ends = [], _MOST_TEXT, time.monotonic() + _TEXT_S
+            for number in range(min(len(pdf), MOST_PAGES)):
+                page = pdf[number]
+                width, height = page.get_size()
+                text = ""
+                if left > 0 and time.monotonic() < ends:
+                    with closing(page.get_textpage()) as text_page:
+                        text = text_page.get_text_bounded()
+                    text = text.replace("\r\n", "\n").replace("\r", "\n")
+                    text = _UNSEEN.sub("", text).strip()[: min(left, _MOST_PAGE_TEXT)]
+                    left -= len(text)
+                page.close()
+                pages.append({"width": round(width, 1), "height": round(height, 1), "text": text})
             return json.dumps({"error": "", "count": len(pdf), "pages": pages}).encode()
     except pypdfium2.PdfiumError as error:
         is_encrypted = getattr(error, "err_code", None) == _PASSWORD_ERROR
@@ -367,7 +378,7 @@ def draw_pdf_page(data: bytes, number: int) -> bytes:
     import pypdfium2
 
     try:
-        with _opened(data) as pdf:
+        with closing(pypdfium2.PdfDocument(data)) as pdf:
             if not 1 <= number <= min(len(pdf), MOST_PAGES):
                 return b""
             page = pdf[number - 1]
@@ -381,36 +392,3 @@ def draw_pdf_page(data: bytes, number: int) -> bytes:
                 return buffer.getvalue()
     except (pypdfium2.PdfiumError, ValueError, OSError):
         return b""
-
-
-@contextmanager
-def _opened(data: bytes) -> Iterator[Any]:
-    import pypdfium2
-
-    pdf = pypdfium2.PdfDocument(data)
-    try:
-        yield pdf
-    finally:
-        pdf.close()
-
-
-def _pages_of(pdf: Any) -> Iterator[dict[str, Any]]:
-    left, ends = _MOST_TEXT, time.monotonic() + _TEXT_S
-    for number in range(min(len(pdf), MOST_PAGES)):
-        page = pdf[number]
-        width, height = page.get_size()
-        text = ""
-        if left > 0 and time.monotonic() < ends:
-            text = _text_of(page)[: min(left, _MOST_PAGE_TEXT)]
-            left -= len(text)
-        page.close()
-        yield {"width": round(width, 1), "height": round(height, 1), "text": text}
-
-
-def _text_of(page: Any) -> str:
-    text_page = page.get_textpage()
-    try:
-        text: str = text_page.get_text_bounded()
-    finally:
-        text_page.close()
-    return _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
