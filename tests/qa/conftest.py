@@ -24,9 +24,12 @@ from tests.support.playback_fixtures import CollectionBuilder, archived, collect
 Serve = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
 
 
-@pytest_asyncio.fixture(loop_scope="function")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """The real one; names below localhost are this machine, as where copies are shown in full."""
+    """The real one, for all tests of the session's loop.
+
+    Names below localhost are this machine, as where copies are shown in full.
+    """
     async with await Browser.launch(
         BrowserSettings(hang_limit_s=3_600),
         find_browser(),

@@ -23,6 +23,7 @@ from tests.qa.conftest import answer, listening
 from tests.support.playback_fixtures import Archived, png
 
 pytestmark = pytest.mark.browser
+in_session = pytest.mark.asyncio(loop_scope="session")  # where the browser is
 
 CLOCK = SystemClock()
 PAGE = PageInfo("p", "https://a.example/", "https://a.example/", "", VisitOutcome.COMPLETE)
@@ -42,6 +43,7 @@ def of_host(host: str, path: str = "/") -> CopyAddress:
 
 
 @pytest.mark.playback
+@in_session
 async def test_a_look_tells_picture_text_and_requests(
     archived: Archived, site: str, browser: Browser
 ) -> None:
@@ -68,6 +70,7 @@ async def test_a_look_tells_picture_text_and_requests(
     assert asked["gone.png"].failed
 
 
+@in_session
 async def test_what_stands_in_frames_far_below_is_pictured(browser: Browser) -> None:
     """A browser draws a frame of another origin only in sight; frames of copies are such."""
     frame = "<iframe sandbox srcdoc=\"<body style='background:#f00'>\"></iframe>"
@@ -86,6 +89,7 @@ async def test_what_stands_in_frames_far_below_is_pictured(browser: Browser) -> 
     assert red == [*range(5002, 5152), *range(10160, 10310)]
 
 
+@in_session
 async def test_the_screen_is_that_of_the_capture(browser: Browser) -> None:
     """A phone's page is laid out for a phone, sharp as its picture was, in its colours."""
 
@@ -142,6 +146,7 @@ def test_a_picture_that_is_taller_than_usual_is_looked_at_whole() -> None:
     ) == (24_000, 16_000)
 
 
+@in_session
 async def test_a_copy_reaches_no_other_host(browser: Browser) -> None:
     """Whatever slips through the sanitiser: pictures, scripts, sockets, frames, redirects, other tabs."""
     asked: list[str] = []
@@ -180,6 +185,7 @@ async def test_a_copy_reaches_no_other_host(browser: Browser) -> None:
     assert asked == []
 
 
+@in_session
 async def test_a_copy_that_never_comes_is_given_up(browser: Browser) -> None:
     """With a reason; the browser is none the worse for it."""
     over = asyncio.Event()
@@ -202,6 +208,7 @@ async def test_a_copy_that_never_comes_is_given_up(browser: Browser) -> None:
     assert (after.text or "").strip() == "Seen"
 
 
+@in_session
 async def test_an_endless_part_does_not_hold_a_look(browser: Browser) -> None:
     """What else there is, is seen."""
     over = asyncio.Event()
@@ -224,6 +231,7 @@ async def test_an_endless_part_does_not_hold_a_look(browser: Browser) -> None:
     assert found.restless, "it is told that it did not come to rest"
 
 
+@in_session
 async def test_an_error_in_the_place_of_the_copy_is_told(browser: Browser) -> None:
     """And so is a server that is not there."""
 
