@@ -30,7 +30,7 @@ from wiki.embed.link_lookup import (
     all_origins,
 )
 from wiki.embed.page_marker import COPY_LABELS, CopyLabels, MarkRules
-from wiki.embed.proxy_message import Network, PrivatePages
+from wiki.embed.proxy_message import PrivatePages
 from wiki.embed.reverse_proxy import (
     BODY_WAIT_S,
     NEVER_MARKED,
@@ -130,8 +130,14 @@ def rules_from_options(options: dict[str, Any]) -> MarkRules:
 
 def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLinkLookup:
     """Create the link lookup client; `is_patient`: wait for a front that asks for a retry later."""
-    token = _token(options["token_file"])
-    front = options["front"]
+    token, path, front = "", options["token_file"], options["front"]
+    if path is not None:
+        try:
+            token = path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} cannot be read: {error}.") from error
+        if not token or not token.isprintable():
+            raise ConfigError(f"{path} holds no token: one line of ASCII.")
     if not front.startswith(("http://", "https://")):
         raise ConfigError("--front is the address of the archive's pages: https://archive.example.")
     return HttpLinkLookup(
@@ -141,18 +147,6 @@ def lookup_from_options(options: dict[str, Any], *, is_patient: bool) -> HttpLin
         timeout_s=options["timeout_s"] or TIMEOUT_S,
         manner=LookupOptions(options["lang"], token, is_patient=is_patient),
     )
-
-
-def _token(path: Path | None) -> str:
-    if path is None:
-        return ""
-    try:
-        token = path.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from error
-    if not token or not token.isprintable():
-        raise ConfigError(f"{path} holds no token: one line of ASCII.")
-    return token
 
 
 _TIMEOUT_S = 30.0  # batch mode: no reader is waiting
@@ -190,41 +184,36 @@ def filter_command(
     options["timeout_s"] = options["timeout_s"] or _TIMEOUT_S
     if remove and keep:
         raise InputError("Use --remove or --keep.")
-    asked = lookup_from_options(options, is_patient=True)
-    lookup: LinkLookup = EmptyLookup() if remove else asked
+    client = lookup_from_options(options, is_patient=True)
+    lookup: LinkLookup = EmptyLookup() if remove else client
     names = files or ("-",)
     if names == ("-",):
         if in_place or out is not None or check:
             raise InputError(
                 "Standard input has no place to write to: name files, or leave that option out."
             )
-        return asyncio.run(_closing(asked, _piped(marking, lookup)))
+        return asyncio.run(_closing(client, _mark_input(marking, lookup)))
     roots = [Path(each) for each in names]
-    _check_places(roots, out, is_said=in_place + (out is not None) + check)
-    work = _all(roots, marking, lookup, out=out, check=check, output=output)
-    return asyncio.run(_closing(asked, work))
-
-
-async def _closing(asked: HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int:
-    async with asked:
-        return await work
-
-
-def _check_places(roots: Sequence[Path], out: Path | None, *, is_said: int) -> None:
-    if is_said != 1:
+    if in_place + (out is not None) + check != 1:
         raise InputError("Use one of --in-place, --out DIR, or --check.")
     if Path("-") in roots:
         raise InputError("Standard input cannot be mixed with files.")
-    if out is None:
-        return
-    if len(roots) != 1:
-        raise InputError("--out takes one folder, or one file.")
-    inner, outer = out.resolve(), roots[0].resolve()
-    if inner.is_relative_to(outer) or outer.is_relative_to(inner):
-        raise InputError("--out must lie neither in that folder nor around it.")
+    if out is not None:
+        if len(roots) != 1:
+            raise InputError("--out takes one folder, or one file.")
+        inner, outer = out.resolve(), roots[0].resolve()
+        if inner.is_relative_to(outer) or outer.is_relative_to(inner):
+            raise InputError("--out must lie neither in that folder nor around it.")
+    work = _mark_files(roots, marking, lookup, out=out, check=check, output=output)
+    return asyncio.run(_closing(client, work))
 
 
-async def _piped(marking: MarkOptions, lookup: LinkLookup) -> int:
+async def _closing(client: HttpLinkLookup, work: Coroutine[Any, Any, int]) -> int:
+    async with client:
+        return await work
+
+
+async def _mark_input(marking: MarkOptions, lookup: LinkLookup) -> int:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     data = source.read(FILE_LIMIT_BYTES + 1)
     is_answered = True
@@ -241,7 +230,7 @@ async def _piped(marking: MarkOptions, lookup: LinkLookup) -> int:
     return ExitCode.OK
 
 
-async def _all(
+async def _mark_files(
     roots: Sequence[Path],
     marking: MarkOptions,
     lookup: LinkLookup,
@@ -259,27 +248,25 @@ async def _all(
             done = SiteMarkResult()
             async for done in site.mark(names, lookup, target=out, write=not check):
                 progress.update(task, completed=done.pages + done.copied)
-            _add(total, done, root if len(roots) > 1 else None)
             progress.remove_task(task)
-    _say(total, lookup, check=check, output=output)
+            total.pages += done.pages
+            total.links += done.links
+            total.copied += done.copied
+            total.unanswered += done.unanswered
+            total.changed += (str(root / name) if len(roots) > 1 else name for name in done.changed)
+            total.passed_over |= {
+                str(root / name) if len(roots) > 1 else name: reason
+                for name, reason in done.passed_over.items()
+            }
+    _print_result(total, lookup, check=check, output=output)
     if total.unanswered:
         return ExitCode.UNAVAILABLE
     return ExitCode.SOME_FAILED if total.passed_over or (check and total.changed) else ExitCode.OK
 
 
-def _add(total: SiteMarkResult, done: SiteMarkResult, root: Path | None) -> None:
-    def placed(name: str) -> str:
-        return name if root is None else str(root / name)
-
-    total.pages += done.pages
-    total.links += done.links
-    total.copied += done.copied
-    total.unanswered += done.unanswered
-    total.changed += map(placed, done.changed)
-    total.passed_over |= {placed(name): why for name, why in done.passed_over.items()}
-
-
-def _say(total: SiteMarkResult, lookup: LinkLookup, *, check: bool, output: CommandOutput) -> None:
+def _print_result(
+    total: SiteMarkResult, lookup: LinkLookup, *, check: bool, output: CommandOutput
+) -> None:
     facts = {
         "pages": total.pages,
         "links": total.links,
@@ -336,13 +323,13 @@ def urls_command(
     wiki = {"wiki": str(parse_wiki(wiki_name))} if wiki_name else {}
     site = StaticSite(folder, marking)
     numbers: dict[int, str] = {}
-    told: set[str] = set()
+    printed: set[str] = set()
     lost = 0
     for name, urls in site.pages():
         if plain:
             for url in urls:
-                if url not in told:
-                    told.add(url)
+                if url not in printed:
+                    printed.add(url)
                     click.echo(url)
             continue
         number = page_number(name)
@@ -410,11 +397,15 @@ def proxy_command(
     """
     marking = marking_from_options(options)
     parse_upstream(upstream)  # before anything listens
+    try:
+        networks = tuple(ipaddress.ip_network(text) for text in behind)
+    except ValueError as error:
+        raise ConfigError(f"--behind is a network such as 10.0.0.0/8: {error}.") from error
     settings = EmbedProxySettings(
         upstream.rstrip("/"),
         host == "keep",
         PrivatePages(private),
-        _networks(behind),
+        networks,
         (*NEVER_MARKED, *skip_paths),
         int(limit_mb * (1 << 20)),
         patience_s,
@@ -433,10 +424,3 @@ def proxy_command(
             on_ready=lambda: click.echo(f"http://{join_host_port(address, port)}/"),
         )
     )
-
-
-def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
-    try:
-        return tuple(ipaddress.ip_network(text) for text in texts)
-    except ValueError as error:
-        raise ConfigError(f"--behind is a network such as 10.0.0.0/8: {error}.") from error

@@ -25,7 +25,6 @@ from playback.access.levels import (
 )
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import (
-    ExitCode,
     GroupWithDefault,
     argument,
     cli_command,
@@ -57,9 +56,22 @@ def rights_group(
     """
     with stores.levels() as book:
         shown = book.rights_history() if history else list(book.now().rights)
+    rows = [
+        (
+            each.wiki,
+            each.editor or "(all)",
+            ", ".join(_REACHES[each.scope]),
+            each.most or "(withdrawn)",
+            str(each.actor),
+            f"{each.decided_at:%Y-%m-%d %H:%M}",
+            each.reason,
+        )
+        for each in shown
+    ]
+    head = ("wiki", "editor", "decides on", "most", "by", "decided", "reason")
     output.show(
         {"rights": [_right_facts(each) for each in shown]},
-        _right_lines(shown) if shown else ["No editor may decide anything."],
+        table(head, rows, columns=width()) if rows else "No editor may decide anything.",
     )
 
 
@@ -86,22 +98,22 @@ def allow_command(
         "They decide on domains and on the wiki itself, as its LocalSettings.php does."
     ),
     options: dict[str, Any] = option_dict(_RIGHT_OPTIONS),
-) -> int:
+) -> None:
     """Allow a wiki's editors to set levels up to a maximum; replaces an earlier decision.
 
     Lowering it lowers at once what they allowed before.
     """
     scope = LevelScope.WIKI if whole_wiki else LevelScope.DOMAIN if domains else LevelScope.LINK
-    return _change(Level(most), scope, **options)
+    _decide_right(Level(most), scope, **options)
 
 
 @cli_command("withdraw", rights_group)
-def withdraw_command(*, options: dict[str, Any] = option_dict(_RIGHT_OPTIONS)) -> int:
+def withdraw_command(*, options: dict[str, Any] = option_dict(_RIGHT_OPTIONS)) -> None:
     """Withdraw the editors' rights; their earlier restrictions stay, their permissions end."""
-    return _change(None, LevelScope.LINK, **options)
+    _decide_right(None, LevelScope.LINK, **options)
 
 
-def _change(
+def _decide_right(
     most: Level | None,
     scope: LevelScope,
     *,
@@ -111,24 +123,19 @@ def _change(
     reason: str,
     stores: CollectionStores,
     output: CommandOutput,
-) -> int:
-    name = _editor(editor, check_wiki(wiki))
+) -> None:
+    suffix = f"@{check_wiki(wiki)}"
+    name = parse_actor(f"{editor.removesuffix(suffix)}{suffix}").name if editor else ""
     right = LevelRight(0, wiki, name, scope, most, level_actor(actor), _CLOCK.now(), reason)
     with stores.levels() as book:
         book.allow(right)
-    output.show(_right_facts(right), _told(right))
-    return ExitCode.OK
-
-
-def _editor(text: str, wiki: str) -> str:
-    return parse_actor(f"{text.removesuffix(f'@{wiki}')}@{wiki}").name if text else ""
-
-
-def _told(right: LevelRight) -> str:
-    who = str(LevelActor(right.editor, right.wiki)) if right.editor else f"Editors of {right.wiki}"
-    if right.most is None:
-        return f"{who}: no right any more."
-    return f"{who}: levels of {' and '.join(_REACHES[right.scope])}, {right.most} at most."
+    who = str(LevelActor(name, wiki)) if name else f"Editors of {wiki}"
+    limit = (
+        f"levels of {' and '.join(_REACHES[scope])}, {most} at most"
+        if most
+        else "no right any more"
+    )
+    output.show(_right_facts(right), f"{who}: {limit}.")
 
 
 def _right_facts(right: LevelRight) -> dict[str, Any]:
@@ -141,23 +148,6 @@ def _right_facts(right: LevelRight) -> dict[str, Any]:
         "decided_at": warc_date(right.decided_at),
         "reason": right.reason,
     }
-
-
-def _right_lines(shown: Iterable[LevelRight]) -> list[str]:
-    rows = [
-        (
-            each.wiki,
-            each.editor or "(all)",
-            ", ".join(_REACHES[each.scope]),
-            each.most or "(withdrawn)",
-            str(each.actor),
-            f"{each.decided_at:%Y-%m-%d %H:%M}",
-            each.reason,
-        )
-        for each in shown
-    ]
-    head = ("wiki", "editor", "decides on", "most", "by", "decided", "reason")
-    return table(head, rows, columns=width())
 
 
 _LEVELS = click.Choice([str(level) for level in Level])
@@ -212,19 +202,22 @@ def set_command(
     store: str | None = option("Record so much of it from the next visit on.", type=STORED_LEVELS),
     subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
     options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
-) -> int:
+) -> None:
     """Set what is shown, or with --store recorded, of links, domains, a wiki or everything.
 
     With --wiki a link's or domain's level applies to that wiki's readers only, and a stored level
     to what that wiki's pages cite. Several are changed together, or none of them.
     """
+    chosen: Level | StoredLevel
     if level is not None and store is None:
-        return _decide(Level(level), is_stored=False, **subject, **options)
-    if store is not None and level is None:
-        return _decide(StoredLevel(store), is_stored=True, **subject, **options)
-    raise InputError(
-        f"Name the level to show ({', '.join(Level)}), or --store and the level to record."
-    )
+        chosen = Level(level)
+    elif store is not None and level is None:
+        chosen = StoredLevel(store)
+    else:
+        raise InputError(
+            f"Name the level to show ({', '.join(Level)}), or --store and the level to record."
+        )
+    _decide(chosen, is_stored=store is not None, **subject, **options)
 
 
 @cli_command("clear", command)
@@ -233,9 +226,9 @@ def clear_command(
     store: bool = option("Of what is recorded, not of what is shown."),
     subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
     options: dict[str, Any] = option_dict(_DECISION_OPTIONS),
-) -> int:
+) -> None:
     """Remove rules, so that the more general ones apply again."""
-    return _decide(None, is_stored=store, **subject, **options)
+    _decide(None, is_stored=store, **subject, **options)
 
 
 def _decide(
@@ -251,7 +244,7 @@ def _decide(
     dry_run: bool,
     stores: CollectionStores,
     output: CommandOutput,
-) -> int:
+) -> None:
     targets = _targets(links, domains, wiki, is_default=is_default)
     by = level_actor(actor)
     with stores.levels() as book:
@@ -275,14 +268,13 @@ def _decide(
         for target, held in before.items()
     ]
     if output.json({"changes": changes, "actor": str(by), "dry_run": dry_run}):
-        return ExitCode.OK
+        return
     of = "stored " if is_stored else ""
     for target, held in before.items():
         was = f" (was {held.level}, by {clean(str(held.actor))})" if held is not None else ""
         would = "Would change: " if dry_run else ""
         now = f"{of}{level}" if level is not None else f"no {of}level of its own any more"
         click.echo(f"{would}{clean(str(target))}: {now}{was}")
-    return ExitCode.OK
 
 
 def _targets(
@@ -335,7 +327,16 @@ def show_command(
 def _explain(
     ruling: LevelRuling[Any], speaking: Sequence[LevelDecision[Any]], without: str
 ) -> None:
-    click.echo(_because(ruling, without))
+    text, rule = without, ruling.rule
+    if rule is not None:
+        reason = f": {rule.reason}" if rule.reason else "."
+        text = f"{rule.actor} set {rule.target} to {rule.level} on {rule.decided_at:%Y-%m-%d %H:%M} UTC{reason}"
+        if ruling.is_capped:
+            text += (
+                " That is more than editors of that wiki may allow now, so it counts no further."
+            )
+        text = clean(text)
+    click.echo(text)
     if len(speaking) > 1:
         click.echo("Behind it stand:")
         for line in _lines(speaking[1:]):
@@ -351,19 +352,6 @@ def _ruling_facts(
         "rule": None if ruling.rule is None else rule_facts(ruling.rule),
         "rules": [rule_facts(rule) for rule in speaking],
     }
-
-
-def _because(ruling: LevelRuling[Any], without: str) -> str:
-    rule = ruling.rule
-    if rule is None:
-        return without
-    told = (
-        f"{rule.actor} set {rule.target} to {rule.level} on {rule.decided_at:%Y-%m-%d %H:%M} UTC"
-        + (f": {rule.reason}" if rule.reason else ".")
-    )
-    if ruling.is_capped:
-        told += " That is more than editors of that wiki may allow now, so it counts no further."
-    return clean(told)
 
 
 @cli_command("list", command)
@@ -387,7 +375,7 @@ def list_command(
     rules.sort(key=lambda rule: (rule.target.wiki, rule.target.scope, rule.target.what))
     output.show(
         {"rules": [rule_facts(rule) for rule in rules]},
-        _lines(rules) if rules else ["There is no rule."],
+        _lines(rules) if rules else "There is no rule.",
     )
 
 
@@ -402,14 +390,15 @@ def history_command(
     output: CommandOutput = OUTPUT,
 ) -> None:
     """Show every decision, oldest first: all, or those of the given subjects."""
-    asked = bool(links or domains or wiki or is_default)
-    wanted = set(_targets(links, domains, wiki, is_default=is_default)) if asked else set()
+    targets = None
+    if links or domains or wiki or is_default:
+        targets = set(_targets(links, domains, wiki, is_default=is_default))
     with stores.levels() as book:
         made: list[LevelDecision[Any]] = [*book.history(), *book.stored_history()]
-    decisions = [each for each in made if not asked or each.target in wanted]
+    decisions = [each for each in made if targets is None or each.target in targets]
     decisions.sort(key=lambda each: each.decided_at)
     facts = [rule_facts(each) for each in decisions]
-    output.show({"decisions": facts}, _lines(decisions) if decisions else ["Nothing was decided."])
+    output.show({"decisions": facts}, _lines(decisions) if decisions else "Nothing was decided.")
 
 
 def rule_facts(rule: LevelDecision[Any]) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from crawler.profiles import load_profile
 from crawler.status.collection_status import is_in_use
 from playback.replay.made_cache import CacheUsage, cache_usage, clear_cache
 from warc.checksums import closed_warcs
-from warc.file_check import CollectionFault
-from warc.index.database import IndexDatabase, open_database
+from warc.index.database import IndexDatabase
 from warc.index.opener import open_shared
 from warc.index.outback import OutbackCdx, parse_outback_url
 from warc.index.postgres import is_index_in_use
@@ -56,11 +55,7 @@ def doctor_command(
 ) -> int:
     """Check browser, sandbox, proxy, pywb, fonts, disk, limits, clock, scanner, shared stores."""
     findings = check_setup(collection, load_profile(profile))
-    if output.is_json:
-        click.echo(json.dumps([each.to_dict() for each in findings], ensure_ascii=False))
-    else:
-        for finding in findings:
-            click.echo(finding_line(finding))
+    output.show([each.to_dict() for each in findings], map(finding_line, findings))
     bad = any(each.health is SetupHealth.BAD for each in findings)
     return ExitCode.UNAVAILABLE if bad else ExitCode.OK
 
@@ -107,32 +102,31 @@ def verify_command(
     try:
         index = with_database(Settings(), stores.database_url).index
         live = is_in_use(layout) or bool(index.url and is_index_in_use(index.url))
-        verdict = verify_collection(
+        result = verify_collection(
             layout, quick=quick, live=live, jobs=jobs, progress=show, index=index
         )
     finally:
         progress.stop()
-    output.show(verdict.to_dict(), verify_lines(verdict, quick=quick))
-    return ExitCode.OK if verdict.is_sound else ExitCode.SOME_FAILED
+    output.show(result.to_dict(), verify_lines(result, quick=quick))
+    return ExitCode.OK if result.is_sound else ExitCode.SOME_FAILED
 
 
-def verify_lines(verdict: VerificationResult, *, quick: bool) -> list[str]:
-    """Return the verdict as lines of text."""
-    found = [line for fault in (*verdict.notes, *verdict.faults) for line in _lines_for(fault)]
-    if verdict.more:
-        found.append(f"      … and {verdict.more:,} more in these files.")
-    read = "not read" if quick else f"{verdict.records:,} records, {verdict.rows:,} rows"
-    count = len(verdict.faults) + verdict.more
-    said = "no fault" if not count else "1 fault" if count == 1 else f"{count:,} faults"
-    found.append(f"{verdict.files:,} WARCs, {format_size(verdict.size)}, {read}: {said}.")
-    return found
-
-
-def _lines_for(fault: CollectionFault) -> list[str]:
-    mark = click.style("note", fg="cyan") if fault.is_note else click.style("bad ", fg="red")
-    place = f" at {fault.offset}" if fault.offset is not None else ""
-    found = [f"{mark}  {fault.filename or 'index'}{place}: {fault.text}"]
-    return [*found, f"      → {fault.remedy}"] if fault.remedy else found
+def verify_lines(result: VerificationResult, *, quick: bool) -> list[str]:
+    """Return the result as lines of text."""
+    lines = []
+    for fault in (*result.notes, *result.faults):
+        mark = click.style("note", fg="cyan") if fault.is_note else click.style("bad ", fg="red")
+        place = f" at {fault.offset}" if fault.offset is not None else ""
+        lines.append(f"{mark}  {fault.filename or 'index'}{place}: {fault.text}")
+        if fault.remedy:
+            lines.append(f"      → {fault.remedy}")
+    if result.more:
+        lines.append(f"      … and {result.more:,} more in these files.")
+    read = "not read" if quick else f"{result.records:,} records, {result.rows:,} rows"
+    count = len(result.faults) + result.more
+    faults = "no fault" if not count else "1 fault" if count == 1 else f"{count:,} faults"
+    lines.append(f"{result.files:,} WARCs, {format_size(result.size)}, {read}: {faults}.")
+    return lines
 
 
 # Check records are not captures; captures made with a login are not sent to other indexes.
@@ -166,14 +160,14 @@ def push_command(
     """
     layout, address = read_collection(stores.root), parse_outback_url(url)
     with ExitStack() as stack:
-        database = open_database(layout, stores.database_url)
-        stack.callback(database.close)
+        database = stack.enter_context(stores.index())
         top = _number(database, "SELECT coalesce(max(id), 0) AS n FROM captures", {})
-        after = 0 if everything else _pushed(layout, str(address))
+        after = 0 if everything else _positions(layout).get(str(address), 0)
         after = after if after <= top else 0  # the index was rebuilt
         if dry_run:
             query = f"SELECT count(*) AS n FROM captures WHERE id > :after AND {_CAPTURES}"  # noqa: S608 constants
-            _print_push(_number(database, query, {"after": after}), "would be sent", output=output)
+            count = _number(database, query, {"after": after})
+            output.show({"captures": count}, f"{count:,} captures would be sent.")
             return
         source = OutbackCdx(address)
         stack.callback(source.close)
@@ -183,44 +177,32 @@ def push_command(
             sent += source.add(rows)
             step(rows[-1]["id"] - after)
             after = rows[-1]["id"]
-            _note(layout, str(address), after)
-    _print_push(sent, "sent", output=output)
+            positions = {**_positions(layout), str(address): after}
+            temporary = _positions_file(layout).with_suffix(".new")
+            temporary.write_text(json.dumps(positions))
+            temporary.rename(_positions_file(layout))
+    output.show({"captures": sent}, f"{sent:,} captures sent.")
 
 
 def _number(database: IndexDatabase, query: str, values: dict[str, Any]) -> int:
-    found = database.rows(query, values)
-    return int(found[0]["n"]) if found else 0
+    rows = database.rows(query, values)
+    return int(rows[0]["n"]) if rows else 0
 
 
-def _file(layout: Layout) -> Path:
+def _positions_file(layout: Layout) -> Path:
     return layout.databases / "pushed.json"
 
 
-def _known(layout: Layout) -> dict[str, int]:
+def _positions(layout: Layout) -> dict[str, int]:
     try:
-        known = json.loads(_file(layout).read_text())
-        return {str(url): int(number) for url, number in known.items()}
+        positions = json.loads(_positions_file(layout).read_text())
+        return {str(url): int(number) for url, number in positions.items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise TransientError(
-            f"{_file(layout)} cannot be read: {error}. Remove it to send everything again."
+            f"{_positions_file(layout)} cannot be read: {error}. Remove it to send everything again."
         ) from error
-
-
-def _pushed(layout: Layout, address: str) -> int:
-    return _known(layout).get(address, 0)
-
-
-def _note(layout: Layout, address: str, number: int) -> None:
-    made = {**_known(layout), address: number}
-    temporary = _file(layout).with_suffix(".new")
-    temporary.write_text(json.dumps(made))
-    temporary.rename(_file(layout))
-
-
-def _print_push(count: int, done: str, output: CommandOutput) -> None:
-    output.show({"captures": count}, f"{count:,} captures {done}.")
 
 
 @click.group("index")
@@ -241,7 +223,29 @@ def rebuild_command(
     settings = with_database(load_profile(profile), stores.database_url)
     if dedup_url:
         settings = replace(settings, proxy=replace(settings.proxy, dedup_url=dedup_url))
-    counts = asyncio.run(_rebuild(stores.root, settings, quiet=output.is_json))
+
+    async def rebuild() -> dict[str, int]:
+        async with open_collection(stores.root, clock=SystemClock()) as opened:
+            layout = opened.layout
+            total = len(closed_warcs(layout)) + len(interrupted(layout))
+            with ExitStack() as stack:
+                shared = open_shared(layout, settings.proxy)
+                if shared is not None:
+                    stack.callback(shared.close)
+                bar = progress_bar("indexing", total, quiet=output.is_json)
+                step = stack.enter_context(bar)
+                return rebuild_index(
+                    layout,
+                    bucket=settings.proxy.dedup_bucket,
+                    min_bytes=settings.proxy.dedup_min_bytes,
+                    also=settings.proxy.dedup_also,
+                    shared=shared,
+                    progress=lambda _name, _rows: step(1),
+                    told=lambda text: click.echo(text, err=True),
+                    index=settings.index,
+                )
+
+    counts = asyncio.run(rebuild())
     output.show(
         counts,
         f"{counts['captures']} captures of {counts['pages']} pages"
@@ -250,27 +254,6 @@ def rebuild_command(
 
 
 index_group.add_command(push_command)
-
-
-async def _rebuild(collection: Path, settings: Settings, *, quiet: bool) -> dict[str, int]:
-    async with open_collection(collection, clock=SystemClock()) as opened:
-        layout = opened.layout
-        total = len(closed_warcs(layout)) + len(interrupted(layout))
-        with ExitStack() as stack:
-            shared = open_shared(layout, settings.proxy)
-            if shared is not None:
-                stack.callback(shared.close)
-            step = stack.enter_context(progress_bar("indexing", total, quiet=quiet))
-            return rebuild_index(
-                layout,
-                bucket=settings.proxy.dedup_bucket,
-                min_bytes=settings.proxy.dedup_min_bytes,
-                also=settings.proxy.dedup_also,
-                shared=shared,
-                progress=lambda _name, _rows: step(1),
-                told=lambda text: click.echo(text, err=True),
-                index=settings.index,
-            )
 
 
 @click.group("cache")
@@ -285,7 +268,7 @@ def cache_group() -> None:
 def show_command(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
     """Show the size of the cache."""
     folder = read_collection(collection).made
-    _tell(cache_usage(folder), "kept", "Kept", folder, output=output)
+    _print_usage(cache_usage(folder), "kept", "Kept", folder, output=output)
 
 
 @cli_command("clear", cache_group)
@@ -299,10 +282,12 @@ def clear_command(
     folder = read_collection(collection).made
     gone = cache_usage(folder) if dry_run else clear_cache(folder)
     words = ("would_delete", "Would delete") if dry_run else ("deleted", "Deleted")
-    _tell(gone, *words, folder, output=output)
+    _print_usage(gone, *words, folder, output=output)
 
 
-def _tell(what: CacheUsage, key: str, verb: str, folder: Path, output: CommandOutput) -> None:
+def _print_usage(
+    what: CacheUsage, key: str, verb: str, folder: Path, output: CommandOutput
+) -> None:
     document = {key: {"copies": what.values, "bytes": what.size}, "folder": str(folder)}
     copies = "1 copy" if what.values == 1 else f"{what.values:,} copies"
     output.show(document, f"{verb} {copies}, {what.size / 1e6:,.1f} MB, in {folder}.")

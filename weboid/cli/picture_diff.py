@@ -34,24 +34,22 @@ def command(
     banners, shifted lines and noise weigh little. Ends with 0 when they are alike, with 1 when they
     are not, with 2 when a file cannot be used.
     """
-    if heat is not None:
-        _check_place(heat, seen, shown)
-    found = _compared(seen, shown, heat=heat is not None)
-    if heat is not None and found.heat is not None:
-        _write(heat, found.heat)
-    output.show(_document(found), lines_for(found))
-    return ExitCode.OK if found.verdict is QaVerdict.GOOD else ExitCode.SOME_FAILED
-
-
-def _compared(seen: Path, shown: Path, *, heat: bool) -> PictureComparison:
+    if heat is not None and heat.exists() and any(heat.samefile(each) for each in (seen, shown)):
+        raise InputError(f"{clean(str(heat))} is compared itself: give --heat another name.")
     first, second = _read(seen), _read(shown)
     try:
-        return compare_pictures(first, second, heat=heat)
+        comparison = compare_pictures(first, second, heat=heat is not None)
     except PictureError as error:
         # The error does not name the file: report the first that cannot be opened.
         for path, data in ((seen, first), (shown, second)):
             _check(path, data)
         raise InputError(f"The pictures cannot be compared: {error}") from error
+    if heat is not None and comparison.heat is not None:
+        _write(heat, comparison.heat)
+    document = {**asdict(comparison), "sentence": describe_differences(comparison)}
+    del document["heat"]
+    output.show(document, lines_for(comparison))
+    return ExitCode.OK if comparison.verdict is QaVerdict.GOOD else ExitCode.SOME_FAILED
 
 
 def _check(path: Path, data: bytes) -> None:
@@ -64,37 +62,38 @@ def _check(path: Path, data: bytes) -> None:
         ) from error
 
 
-def lines_for(found: PictureComparison) -> list[str]:
+def lines_for(comparison: PictureComparison) -> list[str]:
     """Return the comparison as text: the verdict, a sentence, figures and the worst regions."""
-    verdict = click.style(found.verdict.value, fg=_COLOURS[found.verdict], bold=True)
-    faults = f" ({', '.join(found.faults)})" if found.faults else ""
+    verdict = click.style(comparison.verdict.value, fg=_COLOURS[comparison.verdict], bold=True)
+    faults = f" ({', '.join(comparison.faults)})" if comparison.faults else ""
     figures = (
         "same", "structure", "lost", "changed", "added", "covered", "recoloured", "rewritten",
         "moved", "largest",
     )  # fmt: skip
-    rows = [(name, f"{getattr(found, name):.4f}") for name in figures]
+    rows = [(name, f"{getattr(comparison, name):.4f}") for name in figures]
     sizes = [
         (name, f"{w} x {h}")
-        for name, (w, h) in {"size seen": found.size_seen, "size shown": found.size_shown}.items()
+        for name, (w, h) in {
+            "size seen": comparison.size_seen,
+            "size shown": comparison.size_shown,
+        }.items()
     ]
-    lines = [f"{verdict}{faults}, score {found.score:.4f}", describe_differences(found), ""]
+    lines = [
+        f"{verdict}{faults}, score {comparison.score:.4f}",
+        describe_differences(comparison),
+        "",
+    ]
     lines += table(["figure", "value>"], rows + sizes, columns=width())
-    if found.regions:
+    if comparison.regions:
         boxes = [
             (each.kind.value, str(each.x), str(each.y), str(each.w), str(each.h))
-            for each in found.regions[:_MOST_SHOWN]
+            for each in comparison.regions[:_MOST_SHOWN]
         ]
         head = ["region", "x>", "y>", "width>", "height>"]
         lines += ["", *table(head, boxes, columns=width())]
-    if len(found.regions) > _MOST_SHOWN:
-        lines.append(f"and {len(found.regions) - _MOST_SHOWN} more, see --json")
+    if len(comparison.regions) > _MOST_SHOWN:
+        lines.append(f"and {len(comparison.regions) - _MOST_SHOWN} more, see --json")
     return lines
-
-
-def _document(found: PictureComparison) -> dict[str, object]:
-    document = asdict(found)
-    del document["heat"]
-    return {**document, "sentence": describe_differences(found)}
 
 
 def _read(path: Path) -> bytes:
@@ -112,11 +111,6 @@ def _read(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{name} cannot be read: {reason}.") from error
-
-
-def _check_place(heat: Path, *others: Path) -> None:
-    if any(heat.exists() and heat.samefile(other) for other in others):
-        raise InputError(f"{clean(str(heat))} is compared itself: give --heat another name.")
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -5,7 +5,7 @@ import json
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +21,7 @@ from core.errors import InputError, TransientError, UnavailableError, WeboidErro
 from core.timestamps import parse_duration, warc_date
 from crawler.collection import read_collection
 from net.backoff import ExponentialBackoff
+from net.stop_signals import wait_unless_stopped
 from playback.access.clamd import DEFAULT_ADDRESS, VARIABLE, ClamdClient, parse_clamd_address
 from playback.access.decision_store import DecisionStore
 from playback.access.holds import ScanVerdict, list_threats
@@ -44,7 +45,6 @@ from playback.access.threat_lists import (
     url_hashes,
 )
 from weboid.app.text_table import clean, table, width
-from weboid.cli.links.link_confirmation import wait_unless_stopped
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput
 from weboid.cli.support.run_output import format_size
@@ -98,7 +98,7 @@ def add_command(
         remember_source(
             folder, name, None if str(file) == "-" else _ListSource(file, form, bytes_each)
         )
-    _tell(made, f"{made.entries:,} entries are on the list {clean(name)}.", output=output)
+    _show_list(output, made)
 
 
 @cli_command("remove", lists_group)
@@ -109,7 +109,7 @@ def remove_command(
     with _store(stores) as (store, folder):
         gone = remove_list(store, folder, name)
         remember_source(folder, name, None)
-    _tell(gone, f"The list {clean(name)} of {gone.entries:,} entries was removed.", output=output)
+    output.show(_facts(gone), f"The list {clean(name)} of {gone.entries:,} entries was removed.")
 
 
 @cli_command("refresh", lists_group)
@@ -126,7 +126,7 @@ def refresh_command(
     A list comes from where `lists add` read it; one from standard input is skipped.
     """
     while True:
-        failed = _refresh(stores, output=output)
+        failed = _refresh(stores, output)
         if every is None:
             return ExitCode.SOME_FAILED if failed else ExitCode.OK
         if not asyncio.run(wait_unless_stopped(every)):
@@ -152,8 +152,7 @@ def _refresh(stores: CollectionStores, output: CommandOutput) -> bool:
                 click.echo(f"The list {clean(about.name)} stays as it was: {error}", err=True)
                 failed = True
                 continue
-            told = f"{made.entries:,} entries are on the list {clean(made.name)}."
-            _tell(made, told, output=output)
+            _show_list(output, made)
     return failed
 
 
@@ -168,13 +167,13 @@ class _ListSource:
 
 def remember_source(folder: Path, name: str, source: _ListSource | None) -> None:
     """Store the source of a list; None deletes it."""
-    found = _sources(folder)
-    found.pop(name, None)
+    sources = _sources(folder)
+    sources.pop(name, None)
     if source is not None:
-        found[name] = replace(source, file=source.file.absolute())
+        sources[name] = replace(source, file=source.file.absolute())
     folder.mkdir(parents=True, exist_ok=True)
     facts = {
-        each: [str(source.file), source.form, source.bytes_each] for each, source in found.items()
+        each: [str(source.file), source.form, source.bytes_each] for each, source in sources.items()
     }
     partial = folder / f"{_SOURCES}.new"
     partial.write_text(json.dumps(facts), encoding="utf-8")
@@ -196,14 +195,14 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
 def show_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Show the lists."""
     with _store(stores) as (store, _):
-        found = list_rows(store)
+        lists = list_rows(store)
     rows = [
         (clean(each.name), f"{each.entries:,}", each.effect, f"{each.added_at:%Y-%m-%d %H:%M}",
          clean(each.reason))
-        for each in found
+        for each in lists
     ]  # fmt: skip
     output.show(
-        {"lists": [_facts(each) for each in found]},
+        {"lists": [_facts(each) for each in lists]},
         table(("list", "entries>", "effect", "as of", "reason"), rows, columns=width()),
     )
 
@@ -218,18 +217,20 @@ def check_command(
     """Show the lists that contain each URL. Exit code 1: one of them is on a list."""
     with _store(stores) as (store, folder):
         known = load_lists(store, folder)
-    found = {url: known.all_on(url) for url in urls}
-    if output.is_json:
-        document = [
-            {"url": url, "lists": [{**_facts(hit.on), "sure": hit.is_sure} for hit in hits]}
-            for url, hits in found.items()
-        ]
-        click.echo(json.dumps({"urls": document}))
-    else:
-        for url, hits in found.items():
-            names = [f"{clean(hit.on.name)}{'' if hit.is_sure else ' (maybe)'}" for hit in hits]
-            click.echo(f"{clean(url)}: {', '.join(names) or 'on no list'}")
-    return ExitCode.SOME_FAILED if any(found.values()) else ExitCode.OK
+    matches = {url: known.all_on(url) for url in urls}
+    document = [
+        {"url": url, "lists": [{**_facts(hit.on), "sure": hit.is_sure} for hit in hits]}
+        for url, hits in matches.items()
+    ]
+    names = {
+        url: [f"{clean(hit.on.name)}{'' if hit.is_sure else ' (maybe)'}" for hit in hits]
+        for url, hits in matches.items()
+    }
+    output.show(
+        {"urls": document},
+        (f"{clean(url)}: {', '.join(on) or 'on no list'}" for url, on in names.items()),
+    )
+    return ExitCode.SOME_FAILED if any(matches.values()) else ExitCode.OK
 
 
 @contextmanager
@@ -238,26 +239,26 @@ def _store(stores: CollectionStores) -> Iterator[tuple[DecisionStore, Path]]:
         yield store, lists_folder(stores.layout.decisions_db)
 
 
-def _prefixes(source: Any, form: str, bytes_each: int) -> Iterable[bytes]:
+def _prefixes(source: Any, form: str, bytes_each: int) -> Iterator[bytes]:
     if form == "binary":
-        return parse_binary_prefixes(source.read(), bytes_each)
-    return parse_hex_prefixes(source) if form == "hex" else _hashed(source)
+        yield from parse_binary_prefixes(source.read(), bytes_each)
+    elif form == "hex":
+        yield from parse_hex_prefixes(source)
+    else:
+        for number, line in enumerate(source, 1):
+            text = line.strip()
+            if not text or text.startswith(b"#"):
+                continue
+            try:
+                url = text.decode()
+            except UnicodeDecodeError:
+                raise InputError(f"Line {number} is no text.") from None
+            yield url_hashes(url)[0]
 
 
-def _hashed(lines: Iterable[bytes]) -> Iterator[bytes]:
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text or text.startswith(b"#"):
-            continue
-        try:
-            url = text.decode()
-        except UnicodeDecodeError:
-            raise InputError(f"Line {number} is no text.") from None
-        yield url_hashes(url)[0]
-
-
-def _tell(about: ThreatList, words: str, output: CommandOutput) -> None:
-    output.show(_facts(about), words)
+def _show_list(output: CommandOutput, about: ThreatList) -> None:
+    text = f"{about.entries:,} entries are on the list {clean(about.name)}."
+    output.show(_facts(about), text)
 
 
 def _facts(about: ThreatList) -> dict[str, Any]:
@@ -328,11 +329,18 @@ def scan_group(
         if watch:
             _watch(scan, stopped, pause_s, output=output)
             return ExitCode.STOPPED
-        found = _shown(partial(scan.run, again=again, stopped=stopped), quiet=output.is_json)
-        _print_scan(found, output=output)
+        columns = (TextColumn("scanning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        with Progress(*columns, transient=True, disable=output.is_json) as bar:
+            task = bar.add_task("", total=None)
+            result = scan.run(
+                again=again,
+                stopped=stopped,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+        _print_scan(result, output=output)
     if stopped.is_set():
         return ExitCode.STOPPED
-    return ExitCode.SOME_FAILED if found.threats else ExitCode.OK
+    return ExitCode.SOME_FAILED if result.threats else ExitCode.OK
 
 
 scan_group.add_command(lists_group)
@@ -342,13 +350,13 @@ scan_group.add_command(lists_group)
 def threats_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Show the payloads in which a threat was found, newest first."""
     with stores.decisions() as decisions:
-        found = list_threats(decisions)
+        threats = list_threats(decisions)
     rows = [
         (f"{each.scanned_at:%Y-%m-%d %H:%M}", clean(each.threat), each.scanner, each.digest)
-        for each in found
+        for each in threats
     ]
     output.show(
-        {"threats": [_scan_facts(each) for each in found]},
+        {"threats": [_scan_facts(each) for each in threats]},
         table(("scanned", "threat", "scanner", "digest"), rows, columns=width()),
     )
 
@@ -368,10 +376,10 @@ def _watch(
             is_settled = not current.endswith(UNSETTLED) or not version
             if (current != version and is_settled) or now >= due:
                 highest, version, due = 0, current, now + _ALL_AGAIN_S
-            found = scan.run(after=highest, stopped=stopped)
-            highest, away = found.highest, False
-            if found.scanned or found.skipped:
-                _print_scan(found, output=output)
+            result = scan.run(after=highest, stopped=stopped)
+            highest, away = result.highest, False
+            if result.scanned or result.skipped:
+                _print_scan(result, output=output)
             backoff.reset()
             stopped.wait(pause_s)
         except (UnavailableError, TransientError) as error:
@@ -392,31 +400,25 @@ def _watch(
             stopped.wait(wait_s)
 
 
-def _shown(run: Callable[..., ScanProgress], *, quiet: bool) -> ScanProgress:
-    columns = (TextColumn("scanning"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True, disable=quiet) as progress:
-        task = progress.add_task("", total=None)
-        return run(progress=lambda done, total: progress.update(task, completed=done, total=total))
-
-
-def _print_scan(found: ScanProgress, output: CommandOutput) -> None:
+def _print_scan(result: ScanProgress, output: CommandOutput) -> None:
     facts = {
-        "scanner": found.scanner,
-        "scanned": found.scanned,
-        "clean": found.clean,
-        "skipped": found.skipped,
-        "bytes": found.read_bytes,
-        "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in found.threats],
+        "scanner": result.scanner,
+        "scanned": result.scanned,
+        "clean": result.clean,
+        "skipped": result.skipped,
+        "bytes": result.read_bytes,
+        "threats": [{**_scan_facts(verdict), "url": url} for verdict, url in result.threats],
     }
-    if output.json(facts):
-        return
-    for verdict, url in found.threats:
-        click.echo(f"{clean(verdict.threat)}  {clean(url)}  {verdict.digest}")
-    skipped = f", {found.skipped} not looked into" if found.skipped else ""
-    click.echo(
-        f"{found.scanned} payloads of {format_size(found.read_bytes)} scanned with {found.scanner}:"
-        f" {len(found.threats)} threats, {found.clean} clean{skipped}."
+    lines = [
+        f"{clean(verdict.threat)}  {clean(url)}  {verdict.digest}"
+        for verdict, url in result.threats
+    ]
+    skipped = f", {result.skipped} not looked into" if result.skipped else ""
+    lines.append(
+        f"{result.scanned} payloads of {format_size(result.read_bytes)} scanned with {result.scanner}:"
+        f" {len(result.threats)} threats, {result.clean} clean{skipped}."
     )
+    output.show(facts, lines)
 
 
 def _scan_facts(verdict: ScanVerdict) -> dict[str, Any]:

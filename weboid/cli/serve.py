@@ -84,8 +84,8 @@ def serve_words(options: dict[str, Any]) -> tuple[str, ...]:
         check_origins(options.get("origin", ""), options.get("replay_origin", ""))
     words = []
     for name, value in options.items():
-        given = value if isinstance(value, tuple) else () if value in (None, "") else (value,)
-        words += [f"--{name.replace('_', '-')}={each}" for each in given]
+        values = value if isinstance(value, tuple) else () if value in (None, "") else (value,)
+        words += [f"--{name.replace('_', '-')}={each}" for each in values]
     return tuple(words)
 
 
@@ -185,20 +185,26 @@ def command(
         _require_index(layout)
     operator = known_operator(stores.root)
     settings = with_frontier(Settings(), frontier_url)
-    shared = _shared_buckets(settings)
+    shared = None  # rate limit counters that the fronts of one Redis frontier share
+    if settings.frontier.url:
+        shared = SharedBuckets(parse_redis_url(settings.frontier.url, RedisUse.FRONTIER))
+    origins = None
+    if origin or replay_origin or no_replay:
+        check_origins(origin, replay_origin)
+        origins = ServerOrigins(origin, replay_origin)
     access = RateLimitPolicy(
         readers=ClientAddresses(parse_networks(behind)),
         internal=parse_networks(links_internal),
         token=read_token(links_token_file) if links_token_file else "",
         shared=shared,
     )
-    judging = ReviewerRules(
+    reviewer_rules = ReviewerRules(
         readers=access.readers,
         networks=parse_networks(reviewers),
         token=read_token(reviewers_token_file) if reviewers_token_file else "",
     )
     archives = ArchiveCopies([each for each in (origin, replay_origin) if each])
-    voice = ReportOptions(layout, limits_of(links_reports), archives) if links_reports else None
+    reports = ReportOptions(layout, limits_of(links_reports), archives) if links_reports else None
     try:
         with (
             closing(shared) if shared is not None else nullcontext(),
@@ -216,7 +222,7 @@ def command(
                     replay_port=replay_port_for(port, replay_port),
                     on_ready=click.echo,
                     index_url=stores.database_url,
-                    origins=_origins(origin, replay_origin, needed=no_replay),
+                    origins=origins,
                     with_replay=not no_replay,
                     captures_index=captures_index,
                     unscanned=UnscannedPolicy(unscanned),
@@ -226,20 +232,13 @@ def command(
                     window_days=window_days,
                     fonts=fonts,
                     show_logins=show_logins,
-                    links=LinkRegistry(registry, access, voice, layout),
-                    mounts=[QualityContext(layout, judging)],
+                    links=LinkRegistry(registry, access, reports, layout),
+                    mounts=[QualityContext(layout, reviewer_rules)],
                     crawler=Crawler(operator.contact, operator.addresses),
                 )
             )
     except KeyboardInterrupt:
         return
-
-
-def _shared_buckets(settings: Settings) -> SharedBuckets | None:
-    """Return the rate limit counters that fronts of one Redis frontier share; None without one."""
-    if not settings.frontier.url:
-        return None
-    return SharedBuckets(parse_redis_url(settings.frontier.url, RedisUse.FRONTIER))
 
 
 def _require_index(layout: Layout) -> None:
@@ -252,10 +251,3 @@ def _require_index(layout: Layout) -> None:
     if not covered_by_file(layout.captures_db):
         raise UnavailableError(f"{layout.captures_db} is missing, empty or unreadable: {text}")
     click.echo(f"Incomplete: {text}", err=True)
-
-
-def _origins(front: str, replay: str, *, needed: bool) -> ServerOrigins | None:
-    if not front and not replay and not needed:
-        return None
-    check_origins(front, replay)
-    return ServerOrigins(front, replay)

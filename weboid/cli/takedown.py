@@ -1,10 +1,9 @@
 """`weboid takedown`: add, list and lift take-downs."""
 
-import getpass
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -12,7 +11,6 @@ from core.clock import SystemClock
 from core.errors import InputError
 from core.timestamps import warc_date
 from playback.access import takedowns as book
-from playback.access.decision_store import DecisionStore
 from playback.access.takedowns import (
     Takedown,
     TakedownEffect,
@@ -28,7 +26,7 @@ from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
 from weboid.cli.support.progress import progress_bar
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.stores import STORES, CollectionStores, actor_name
 from weboid.cli.takedown_enforcement import erase_command, open_takedown_stores, prove_command
 
 _CLOCK = SystemClock()
@@ -93,27 +91,50 @@ def add_command(
     ignored; nothing is taken down when any line cannot be read.
     """
     now = _CLOCK.now()
-    kind = _kind(prefix=prefix, host=host, capture=capture, digest=digest)
-    words = [*names, *(_lines_of(file) if file is not None else ())]
+    options = {
+        TakedownKind.PREFIX: prefix,
+        TakedownKind.HOST: host,
+        TakedownKind.CAPTURE: capture is not None,
+        TakedownKind.DIGEST: digest,
+    }
+    kinds = [kind for kind, is_chosen in options.items() if is_chosen]
+    if len(kinds) > 1:
+        raise InputError("Only one of --prefix, --host, --capture and --digest can be meant.")
+    lines = (line.strip() for line in (file or ()))
+    words = [*names, *(line for line in lines if line and not line.startswith("#"))]
     if not words:
         raise InputError("Name what to take down: a URL, or --file FILE.")
     model = Takedown(
         number=0,
-        kind=kind,
+        kind=kinds[0] if kinds else TakedownKind.URL,
         what="",
         timestamp="" if capture is None else check_timestamp(capture),
         effect=TakedownEffect.HIDE if hide else TakedownEffect.BLOCK,
         reason=reason.strip(),
         ticket=ticket.strip(),
-        actor=actor if actor is not None else getpass.getuser(),
+        actor=actor_name(actor),
         decided_at=now,
         expires_at=None if until is None else end_moment(until, now=now, option="--until"),
     )
     with ExitStack() as stack:
         at = open_takedown_stores(stack, stores)
-        wanted = _wanted(at.database, model, words)
-        made = _missing(at.decisions, wanted, now)
-        counts = _counts(at.database, made, now, quiet=output.is_json)
+        wanted = _takedowns(at.database, model, words)
+        in_force = {
+            _same(each.takedown)
+            for each in book.list_takedowns(at.decisions)
+            if each.holds(now) and _lasts_as_long(each.takedown, model)
+        }
+        made = [each for each in wanted if _same(each) not in in_force]
+        covered: list[_CoveredTakedown] = []
+        quiet = output.is_json or len(made) < _MOST_SHOWN
+        with progress_bar("looking", len(made), quiet=quiet) as step:
+            for each in made:
+                coverage = TakedownCoverage(at.database, each, now)
+                pages, captures = (
+                    sum(1 for _ in of) for of in (coverage.pages(), coverage.captures())
+                )
+                covered.append(_CoveredTakedown(each, pages, captures))
+                step(1)
         framing = [
             page
             for each in made
@@ -128,7 +149,7 @@ def add_command(
         ]
     numbers = {_same(each.takedown): each.takedown.number for each in entries}
     already = len(wanted) - len(made)
-    _say_added(made, counts, numbers, already, framing, dry_run=dry_run, output=output)
+    _print_added(covered, numbers, already, framing, dry_run=dry_run, output=output)
 
 
 @cli_command("list", takedown_group)
@@ -142,8 +163,8 @@ def list_command(
     """Show the take-downs."""
     now = _CLOCK.now()
     with ExitStack() as stack:
-        found = book.list_takedowns(open_takedown_stores(stack, stores).decisions)
-    shown = [each for each in found if with_past or each.holds(now)]
+        entries = book.list_takedowns(open_takedown_stores(stack, stores).decisions)
+    shown = [each for each in entries if with_past or each.holds(now)]
     if url is not None:
         subject = normalize_target(TakedownKind.URL, url)
         shown = [
@@ -158,7 +179,7 @@ def list_command(
         ]
     output.show(
         [takedown_facts(each, now) for each in shown],
-        _table(shown, now) if shown else ["There is no take-down."],
+        _table(shown, now) if shown else "There is no take-down.",
     )
 
 
@@ -181,97 +202,59 @@ def lift_command(
         ]
         chosen: dict[int, Takedown] = {}
         for name in names:
-            found = [each for each in standing if _is_named(each, name)]
-            if not found:
+            matches = [each for each in standing if _is_named(each, name)]
+            if not matches:
                 raise InputError(
                     f"No take-down in force has the number or the name {name[:200]!r};"
                     " `weboid takedown list --all` shows them."
                 )
-            chosen |= {each.number: each for each in found}
+            chosen |= {each.number: each for each in matches}
         if not dry_run:
-            said = actor if actor is not None else getpass.getuser()
-            book.lift_takedowns(decisions, chosen, actor=said, reason=reason, now=now)
-    if output.json({"lifted": list(chosen), "dry_run": dry_run}):
-        return
-    for number, each in chosen.items():
-        done = "Would lift" if dry_run else "Lifted"
-        click.echo(
-            f"{done} #{number}: {clean(f'{each.kind} {each.what} {each.timestamp}'.strip())}"
-        )
+            book.lift_takedowns(decisions, chosen, actor=actor_name(actor), reason=reason, now=now)
+    verb = "Would lift" if dry_run else "Lifted"
+    output.show(
+        {"lifted": list(chosen), "dry_run": dry_run},
+        (
+            f"{verb} #{number}: {clean(f'{each.kind} {each.what} {each.timestamp}'.strip())}"
+            for number, each in chosen.items()
+        ),
+    )
 
 
-def _kind(*, prefix: bool, host: bool, capture: str | None, digest: bool) -> TakedownKind:
-    said = {
-        TakedownKind.PREFIX: prefix,
-        TakedownKind.HOST: host,
-        TakedownKind.CAPTURE: capture is not None,
-        TakedownKind.DIGEST: digest,
-    }
-    chosen = [kind for kind, is_said in said.items() if is_said]
-    if len(chosen) > 1:
-        raise InputError("Only one of --prefix, --host, --capture and --digest can be meant.")
-    return chosen[0] if chosen else TakedownKind.URL
-
-
-def _lines_of(file: Any) -> list[str]:
-    lines = (line.strip() for line in file)
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def _wanted(database: IndexDatabase, model: Takedown, words: list[str]) -> list[Takedown]:
-    found: dict[tuple[str, ...], Takedown] = {}
+def _takedowns(database: IndexDatabase, model: Takedown, words: list[str]) -> list[Takedown]:
+    takedowns: dict[tuple[str, ...], Takedown] = {}
     for place, word in enumerate(words, 1):
         try:
             what = normalize_target(model.kind, word)
         except InputError as error:
             raise InputError(f"Entry {place}: {error}") from error
-        names = [
-            what,
-            *(digest_aliases(database, what) if model.kind is TakedownKind.DIGEST else ()),
-        ]
-        for name in names:
+        aliases = digest_aliases(database, what) if model.kind is TakedownKind.DIGEST else ()
+        for name in (what, *aliases):
             takedown = replace(model, what=name)
-            found.setdefault(_same(takedown), takedown)
-    return list(found.values())
+            takedowns.setdefault(_same(takedown), takedown)
+    return list(takedowns.values())
 
 
 def _same(takedown: Takedown) -> tuple[str, ...]:
     return (takedown.kind, takedown.what, takedown.timestamp, takedown.effect)
 
 
-def _missing(store: DecisionStore, wanted: list[Takedown], now: datetime) -> list[Takedown]:
-    held = {
-        _same(each.takedown)
-        for each in book.list_takedowns(store)
-        if each.holds(now)
-        and (
-            each.takedown.expires_at is None
-            or (
-                wanted[0].expires_at is not None
-                and each.takedown.expires_at >= wanted[0].expires_at
-            )
-        )
-    }
-    return [each for each in wanted if _same(each) not in held]
+def _lasts_as_long(takedown: Takedown, other: Takedown) -> bool:
+    if takedown.expires_at is None:
+        return True
+    return other.expires_at is not None and takedown.expires_at >= other.expires_at
 
 
-def _counts(
-    database: IndexDatabase, made: list[Takedown], now: datetime, *, quiet: bool
-) -> list[tuple[int, int]]:
-    """Count the (pages, captures) that each covers now."""
-    found = []
-    with progress_bar("looking", len(made), quiet=quiet or len(made) < _MOST_SHOWN) as step:
-        for each in made:
-            coverage = TakedownCoverage(database, each, now)
-            pages = sum(1 for _ in coverage.pages())
-            found.append((pages, sum(1 for _ in coverage.captures())))
-            step(1)
-    return found
+class _CoveredTakedown(NamedTuple):
+    """Take-down and the pages and captures that it covers now."""
+
+    takedown: Takedown
+    pages: int
+    captures: int
 
 
-def _say_added(
-    made: list[Takedown],
-    counts: list[tuple[int, int]],
+def _print_added(
+    covered: list[_CoveredTakedown],
     numbers: dict[tuple[str, ...], int],
     held: int,
     framing: list[CoveredPage],
@@ -289,19 +272,19 @@ def _say_added(
             "pages": pages,
             "captures": captures,
         }
-        for each, (pages, captures) in zip(made, counts, strict=True)
+        for each, pages, captures in covered
     ]
     embedded = [{"url": each.url, "timestamp": each.timestamp} for each in framing]
     document = {"added": added, "already": held, "embedded_in": embedded, "dry_run": dry_run}
     if output.json(document):
         return
-    for each, (pages, captures) in list(zip(made, counts, strict=True))[:_MOST_SHOWN]:
+    for each, pages, captures in covered[:_MOST_SHOWN]:
         number = numbers.get(_same(each))
         name = "Would take down" if dry_run else f"#{number} takes down"
         what = clean(f"{each.kind} {each.what} {each.timestamp}".strip())
         click.echo(f"{name} {what}: {pages:,} pages, {captures:,} captures.")
-    if len(made) > _MOST_SHOWN:
-        click.echo(f"… and {len(made) - _MOST_SHOWN:,} more.")
+    if len(covered) > _MOST_SHOWN:
+        click.echo(f"… and {len(covered) - _MOST_SHOWN:,} more.")
     if framing:
         click.echo(
             f"Framed in {len(framing):,} other captures, whose copies are shown without it and whose"

@@ -1,7 +1,6 @@
 """`weboid takedown erase` and `prove`: erasure from WARCs, and proof over every route."""
 
 import asyncio
-import getpass
 import socket
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
@@ -48,7 +47,7 @@ from warc.rebuild import rebuild_index
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, with_database
-from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.support.stores import STORES, CollectionStores, actor_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def erase_command(
     actor: str | None = option("Who does it.  [default: you]"),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
-) -> int:
+) -> None:
     """Erase the payloads that take-down NUMBER covers from the WARCs, permanently.
 
     Each record is replaced by a tombstone that states what was erased, when, why and by whom; every
@@ -94,44 +93,69 @@ def erase_command(
     """
     if (number is None) != only_finish:
         raise InputError("Name the take-down: its number, as `weboid takedown list` shows it.")
-    said = actor if actor is not None else getpass.getuser()
-    return asyncio.run(_run(stores, number, said, yes=yes, output=output))
 
-
-async def _run(
-    stores: CollectionStores, number: int | None, actor: str, *, yes: bool, output: CommandOutput
-) -> int:
-    async with open_collection(stores.root, clock=_CLOCK) as held:
-        with ExitStack() as stack:
-            at = open_takedown_stores(stack, stores)
-            if number is None:
-                if not is_interrupted(held.layout):
-                    raise InputError("No erasing was interrupted.")
-                return _finished(
-                    held.layout, at.decisions, stores.database_url, actor, output=output
+    async def erase() -> None:
+        async with open_collection(stores.root, clock=_CLOCK) as opened:
+            with ExitStack() as stack:
+                at = open_takedown_stores(stack, stores)
+                erasure = _Erasure(
+                    opened.layout, at.decisions, stores.database_url, actor_name(actor)
                 )
-            if is_interrupted(held.layout):
-                raise InputError("An erasing was interrupted: end it first, with --finish.")
-            takedown = _standing(at.decisions, number)
-            captures = list(TakedownCoverage(at.database, takedown, _CLOCK.now()).captures())
-            lost = revisits_of(at.database, captures)
-            _announce(takedown, captures, lost, quiet=output.is_json)
-            if not yes:
-                document: dict[str, Any] = {
-                    "erased": 0,
-                    "records": len(captures),
-                    "lost_revisits": [each.url for each in lost],
-                }
+                erased = (
+                    erasure.finish()
+                    if number is None
+                    else _erase(erasure, at, number, yes=yes, output=output)
+                )
+            if erased is not None:
+                records = [
+                    {"record": each.record_id, "url": each.url, "warc": each.filename}
+                    for each in erased
+                ]
                 output.show(
-                    document, "Nothing was erased. It cannot be undone: use --yes to do it."
+                    {"erased": len(erased), "records": records},
+                    f"{len(erased):,} records erased. Copies and backups of the WARCs still hold"
+                    " them; `weboid archive verify` checks what is here.",
                 )
-                return ExitCode.OK
-            erased = _erase(held.layout, at, takedown, (captures, lost), stores.database_url, actor)
-        _say(erased, output=output)
-        return ExitCode.OK
+
+    asyncio.run(erase())
 
 
-def _standing(decisions: DecisionStore, number: int) -> Takedown:
+def _erase(
+    erasure: "_Erasure", at: TakedownStores, number: int, *, yes: bool, output: CommandOutput
+) -> list[ErasedRecord] | None:
+    """Print what is erased, and erase it if `yes` is set; None otherwise."""
+    if is_interrupted(erasure.layout):
+        raise InputError("An erasing was interrupted: end it first, with --finish.")
+    takedown = _takedown_in_force(at.decisions, number)
+    captures = list(TakedownCoverage(at.database, takedown, _CLOCK.now()).captures())
+    lost = revisits_of(at.database, captures)
+    if not output.is_json:
+        for each in lost[:_MOST_SHOWN]:
+            click.echo(
+                clean(f"Lost with it: {each.url}, captured {each.captured_at:%Y-%m-%d %H:%M:%S}")
+            )
+        if len(lost) > _MOST_SHOWN:
+            click.echo(f"… and {len(lost) - _MOST_SHOWN:,} more revisits of the same payloads.")
+        files = len({each.location.filename for each in (*captures, *lost)})
+        size = sum(each.location.length for each in (*captures, *lost))
+        click.echo(
+            clean(
+                f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,}"
+                f" records and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."
+            )
+        )
+    if yes:
+        return erasure.erase(takedown, captures, lost)
+    facts = {
+        "erased": 0,
+        "records": len(captures),
+        "lost_revisits": [each.url for each in lost],
+    }
+    output.show(facts, "Nothing was erased. It cannot be undone: use --yes to do it.")
+    return None
+
+
+def _takedown_in_force(decisions: DecisionStore, number: int) -> Takedown:
     now = _CLOCK.now()
     for each in book.list_takedowns(decisions):
         if each.takedown.number == number:
@@ -141,113 +165,75 @@ def _standing(decisions: DecisionStore, number: int) -> Takedown:
     raise InputError(f"There is no take-down {number}; `weboid takedown list` shows them.")
 
 
-def _erase(
-    layout: Layout,
-    at: TakedownStores,
-    takedown: Takedown,
-    found: tuple[list[Capture], list[Capture]],
-    database_url: str,
-    actor: str,
-) -> list[ErasedRecord]:
-    now = _CLOCK.now()
-    captures, lost = found
-    lines = (
-        ("erased", warc_date(now)),
-        ("erased-by", actor),
-        ("takedown", str(takedown.number)),
-        ("reason", takedown.reason),
-    )
-    why = {"revisit-of": "The payload that it referred to was erased."}
-    tombstones: dict[str, list[RecordTombstone]] = {}
-    places: set[tuple[str, int]] = set()
-    for each, more in (*((one, {}) for one in captures), *((one, why) for one in lost)):
-        place = (each.location.filename, each.location.offset)
-        if place not in places:
-            places.add(place)
-            stone = RecordTombstone(each.location.offset, (*lines, *more.items()))
-            tombstones.setdefault(each.location.filename, []).append(stone)
-    erased = erase_records(layout, tombstones, with_index=not database_url)
-    _after(layout, at.decisions, database_url, erased, takedown.number, actor)
-    return erased
+@dataclass(frozen=True, slots=True)
+class _Erasure:
+    """Erasure in one collection: WARCs, cached copies, check results, index, and its record."""
 
+    layout: Layout
+    decisions: DecisionStore
+    database_url: str
+    actor: str
 
-def _finished(
-    layout: Layout, decisions: DecisionStore, database_url: str, actor: str, output: CommandOutput
-) -> int:
-    erased = finish_erasure(layout, with_index=not database_url)
-    _after(layout, decisions, database_url, erased, 0, actor)
-    _say(erased, output=output)
-    return ExitCode.OK
-
-
-def _after(  # what is left to do when the WARCs are as they should be
-    layout: Layout,
-    decisions: DecisionStore,
-    database_url: str,
-    erased: list[ErasedRecord],
-    number: int,
-    actor: str,
-) -> None:
-    clear_cache(layout.made)  # erase the cached copies, too
-    erase_check_results(layout, database_url, (each.page_id for each in erased))
-    if database_url and erased:
-        settings = with_database(Settings(), database_url)
-        rebuild_index(
-            layout,
-            bucket=settings.proxy.dedup_bucket,
-            min_bytes=settings.proxy.dedup_min_bytes,
-            index=settings.index,
+    def erase(
+        self, takedown: Takedown, captures: list[Capture], lost: list[Capture]
+    ) -> list[ErasedRecord]:
+        """Replace the captures, and the revisits that lose their payload, by tombstones."""
+        lines = (
+            ("erased", warc_date(_CLOCK.now())),
+            ("erased-by", self.actor),
+            ("takedown", str(takedown.number)),
+            ("reason", takedown.reason),
         )
-    erased_ms = unix_milliseconds(_CLOCK.now())
-    decisions.change(
-        [
-            (
-                _KEEP,
-                {
-                    "record_id": each.record_id,
-                    "takedown": number,
-                    "filename": each.filename,
-                    "url": each.url,
-                    "captured_ms": unix_milliseconds(parse_warc_date(each.date)),
-                    "erased_ms": erased_ms,
-                    "actor": actor,
-                },
+        revisit_line = ("revisit-of", "The payload that it referred to was erased.")
+        tombstones: dict[str, list[RecordTombstone]] = {}
+        places: set[tuple[str, int]] = set()
+        for each, more in (
+            *((one, ()) for one in captures),
+            *((one, (revisit_line,)) for one in lost),
+        ):
+            place = (each.location.filename, each.location.offset)
+            if place not in places:
+                places.add(place)
+                tombstone = RecordTombstone(each.location.offset, (*lines, *more))
+                tombstones.setdefault(each.location.filename, []).append(tombstone)
+        erased = erase_records(self.layout, tombstones, with_index=not self.database_url)
+        self._complete(erased, takedown.number)
+        return erased
+
+    def finish(self) -> list[ErasedRecord]:
+        """Complete an erasure that was interrupted."""
+        if not is_interrupted(self.layout):
+            raise InputError("No erasing was interrupted.")
+        erased = finish_erasure(self.layout, with_index=not self.database_url)
+        self._complete(erased, 0)
+        return erased
+
+    def _complete(self, erased: list[ErasedRecord], number: int) -> None:
+        """Erase what was derived from the records, and store what was erased."""
+        clear_cache(self.layout.made)
+        erase_check_results(self.layout, self.database_url, (each.page_id for each in erased))
+        if self.database_url and erased:
+            settings = with_database(Settings(), self.database_url)
+            rebuild_index(
+                self.layout,
+                bucket=settings.proxy.dedup_bucket,
+                min_bytes=settings.proxy.dedup_min_bytes,
+                index=settings.index,
             )
+        erased_ms = unix_milliseconds(_CLOCK.now())
+        rows = [
+            {
+                "record_id": each.record_id,
+                "takedown": number,
+                "filename": each.filename,
+                "url": each.url,
+                "captured_ms": unix_milliseconds(parse_warc_date(each.date)),
+                "erased_ms": erased_ms,
+                "actor": self.actor,
+            }
             for each in erased
         ]
-    )
-
-
-def _announce(
-    takedown: Takedown, captures: list[Capture], lost: list[Capture], *, quiet: bool
-) -> None:
-    if quiet:
-        return
-    for each in lost[:_MOST_SHOWN]:
-        click.echo(
-            clean(f"Lost with it: {each.url}, captured {each.captured_at:%Y-%m-%d %H:%M:%S}")
-        )
-    if len(lost) > _MOST_SHOWN:
-        click.echo(f"… and {len(lost) - _MOST_SHOWN:,} more revisits of the same payloads.")
-    files = len({each.location.filename for each in (*captures, *lost)})
-    size = sum(each.location.length for each in (*captures, *lost))
-    click.echo(
-        clean(
-            f"Take-down {takedown.number} ({takedown.kind} {takedown.what}): {len(captures):,}"
-            f" records and {len(lost):,} revisits in {files:,} WARCs, {size:,} bytes."
-        )
-    )
-
-
-def _say(erased: list[ErasedRecord], output: CommandOutput) -> None:
-    records = [
-        {"record": each.record_id, "url": each.url, "warc": each.filename} for each in erased
-    ]
-    output.show(
-        {"erased": len(erased), "records": records},
-        f"{len(erased):,} records erased. Copies and backups of the WARCs still hold them;"
-        " `weboid archive verify` checks what is here.",
-    )
+        self.decisions.change([(_KEEP, row) for row in rows])
 
 
 _MOST_LEAKS = 50
@@ -286,14 +272,21 @@ def prove_command(
     """
     if bool(front) != bool(replay):
         raise InputError("An archive has two origins: use both --front and --replay.")
-    held = None if warm is None else _read_warm(warm)
-    wanted = _ProofOptions(stores, url, held, keep is not None, show_logins)
-    proof = _prove(wanted, front, replay) if front else asyncio.run(_started(wanted))
+    validators = None
+    if warm is not None:
+        try:
+            validators = HeldValidators.from_json(warm.read_text(encoding="utf-8"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{warm} is nothing that `weboid takedown prove --before` wrote: {error}."
+            ) from error
+    options = _ProofOptions(stores, url, validators, keep is not None, show_logins)
+    proof = _prove(options, front, replay) if front else asyncio.run(_prove_own_server(options))
     if keep is not None:
         keep.write_text(proof.warm.to_json(), encoding="utf-8")
         click.echo(f"{len(proof.cases)} captures asked for; what readers hold is in {keep}.")
         return ExitCode.OK
-    _print_proof(proof, output=output)
+    _print_proof(proof, output)
     return ExitCode.OK if proof.is_sound else ExitCode.SOME_FAILED
 
 
@@ -307,14 +300,14 @@ class _ProofOptions(NamedTuple):
     show_logins: bool  # captures made with a login may be shown
 
 
-def _prove(wanted: _ProofOptions, front: str, replay: str) -> AuditReport:
-    now, before, layout = _CLOCK.now(), wanted.before, wanted.stores.layout
+def _prove(options: _ProofOptions, front: str, replay: str) -> AuditReport:
+    now, before, layout = _CLOCK.now(), options.before, options.stores.layout
     with ExitStack() as stack:
-        at = open_takedown_stores(stack, wanted.stores)
+        at = open_takedown_stores(stack, options.stores)
         permits = AccessControl(
-            at.decisions, at.database.rows, lambda: now, show_logins=wanted.show_logins
+            at.decisions, at.database.rows, lambda: now, show_logins=options.show_logins
         )
-        named = normalize_target(TakedownKind.URL, wanted.url)
+        named = normalize_target(TakedownKind.URL, options.url)
         cases = cases_of(at.database, None if before else permits, named, now)
         if not cases:
             raise InputError(
@@ -327,21 +320,21 @@ def _prove(wanted: _ProofOptions, front: str, replay: str) -> AuditReport:
         cases += [] if before else embedding_cases(at.database, permits, cases)
         app = every_route(at.database, at.decisions, replay)
         with closing(TakedownAuditor(front, replay)) as prover:
-            return prover.prove(cases, sought, app, wanted.warm)
+            return prover.prove(cases, sought, app, options.warm)
 
 
-async def _started(wanted: _ProofOptions) -> AuditReport:
+async def _prove_own_server(options: _ProofOptions) -> AuditReport:
     for attempt in range(1, _STARTS + 1):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = int(probe.getsockname()[1])
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = asyncio.create_task(
             serve(
-                wanted.stores.layout,
+                options.stores.layout,
                 replay_port=port,
                 on_ready=ready.set_result,
-                index_url=wanted.stores.database_url,
-                show_logins=wanted.show_logins,
+                index_url=options.stores.database_url,
+                show_logins=options.show_logins,
                 access=RateLimitPolicy(internal=parse_networks(["127.0.0.1"])),
             )
         )
@@ -353,21 +346,12 @@ async def _started(wanted: _ProofOptions) -> AuditReport:
                 serving.result()
                 raise UnavailableError("The archive ended before it could be asked.")
             origins = ready.result(), f"http://127.0.0.1:{port}"
-            return await asyncio.to_thread(_prove, wanted, *origins)
+            return await asyncio.to_thread(_prove, options, *origins)
         finally:
             serving.cancel()
             with suppress(asyncio.CancelledError, WeboidError):
                 await serving
     raise AssertionError
-
-
-def _read_warm(path: Path) -> HeldValidators:
-    try:
-        return HeldValidators.from_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path} is nothing that `weboid takedown prove --before` wrote: {error}."
-        ) from error
 
 
 def _print_proof(proof: AuditReport, output: CommandOutput) -> None:
@@ -399,5 +383,5 @@ def _print_proof(proof: AuditReport, output: CommandOutput) -> None:
         headers = ", ".join(f"{name}: {value}" for name, value in each.probe.headers)
         what = f"{each.probe.method} {each.probe.target} {headers}".strip()
         click.echo(clean(f"LEAK  {each.probe.server} {what} -> {each.status}. {each.leak}"))
-    said = "nothing of it is shown" if proof.is_sound else "it is NOT proved"
-    click.echo(f"{len(proof.cases):,} captures, {len(proof.findings):,} requests: {said}.")
+    result = "nothing of it is shown" if proof.is_sound else "it is NOT proved"
+    click.echo(f"{len(proof.cases):,} captures, {len(proof.findings):,} requests: {result}.")
