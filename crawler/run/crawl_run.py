@@ -257,7 +257,7 @@ async def _work(
         layout,
         settings.proxy,
         index=settings.index,
-        told=lambda text: note(IndexRestored(text)),
+        report=lambda text: note(IndexRestored(text)),
     )
     if not (run.endless or run.eager) and not frontier.unfinished(clock.now()):
         if interrupted(layout) or warcs_without_sum(layout):

@@ -360,8 +360,9 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return make_authority(tmp_path_factory.mktemp("stranger"))
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def site() -> AsyncIterator[Site]:
+@contextlib.asynccontextmanager
+async def serving() -> AsyncIterator[Site]:
+    """A site that listens during the block."""
     site = Site()
     server = await asyncio.start_server(site.connected, "127.0.0.1", 0)
     site.port = server.sockets[0].getsockname()[1]
@@ -369,6 +370,12 @@ async def site() -> AsyncIterator[Site]:
     server.close()
     await site.stop()
     await server.wait_closed()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def site() -> AsyncIterator[Site]:
+    async with serving() as site:
+        yield site
 
 
 @pytest_asyncio.fixture(loop_scope="session")

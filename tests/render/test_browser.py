@@ -25,7 +25,7 @@ from tests.support.services.processes import arguments
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-KILLS = 20
+KILLS = 6
 # Reaches for a browser and is then busy for ever, so that its event loop does nothing more.
 BLOCKED = """
 import asyncio
@@ -124,7 +124,7 @@ async def test_a_stopped_page_costs_its_own_deadline_and_is_ended(
 ) -> None:
     """The browser is well, so the visit has its outcome; the process does not stay behind."""
     async with launched() as browser:
-        short = VisitSettings(timeout_s=3.0)
+        short = VisitSettings(timeout_s=2.0)
         going = asyncio.ensure_future(
             visit(browser, request_for("/silent-image.html"), short, clock=clock)
         )
@@ -136,7 +136,7 @@ async def test_a_stopped_page_costs_its_own_deadline_and_is_ended(
         again = await visit(browser, request_for("/plain.html"), VisitSettings(), clock=clock)
 
         assert seen.outcome is VisitOutcome.PARTIAL
-        assert seen.seconds < 3.0 + render.browser.DISPOSE_WAIT_S + 1
+        assert seen.seconds < 2.0 + render.browser.DISPOSE_WAIT_S + 1
         assert again.outcome is VisitOutcome.COMPLETE
         assert await until_gone(stopped) == []
 

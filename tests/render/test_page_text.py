@@ -8,7 +8,11 @@ import pytest
 import pytest_asyncio
 
 from core.captures import ArtifactKind
-from render.visit import Visit
+from core.clock import SystemClock
+from core.config.settings import VisitSettings
+from render.browser import Browser
+from render.visit import Visit, VisitRequest, visit
+from tests.render.conftest import serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -23,10 +27,19 @@ def text(seen: Visit) -> str:
     return next(a.data for a in seen.artifacts if a.kind is ArtifactKind.TEXT).decode()
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def html(look: Look) -> str:
-    """The DOM of a page that has some of everything."""
-    return dom(await look("/dom.html"))
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def page(browser: Browser, clock: SystemClock) -> tuple[str, str]:
+    """The DOM of a page that has some of everything, and the address of its site."""
+    quick = VisitSettings(timeout_s=40.0, settle_s=0.2, settle_limit_s=5.0, favicon=False)
+    async with serving() as site:
+        seen = await visit(browser, VisitRequest(site.url("/dom.html")), quick, clock=clock)
+    return dom(seen), site.url("")
+
+
+@pytest.fixture
+def html(page: tuple[str, str]) -> str:
+    """The DOM of that page."""
+    return page[0]
 
 
 async def test_the_doctype_is_kept(html: str) -> None:
@@ -56,7 +69,7 @@ async def test_what_is_not_seen_is_left_out(html: str) -> None:
     assert "<b>written</b>" in html
 
 
-async def test_urls_are_absolute(html: str, site: Any) -> None:
+async def test_urls_are_absolute(page: tuple[str, str]) -> None:
     """They are resolved against the document's base, which is left out."""
     for attribute in (
         'href="{}/sub/rel.html"',
@@ -70,13 +83,13 @@ async def test_urls_are_absolute(html: str, site: Any) -> None:
         'url("{}/sub/bg.png")',
         'href="{}/sub/svg.html"',
     ):
-        assert attribute.format(site.url("")) in html
+        assert attribute.format(page[1]) in page[0]
 
 
-async def test_the_picture_that_was_loaded_is_named(html: str, site: Any) -> None:
+async def test_the_picture_that_was_loaded_is_named(page: tuple[str, str]) -> None:
     """Of several candidates, playback must know the one that was fetched."""
-    chosen = site.url("/image.png?chosen")
-    assert f'data-weboid-src="{chosen}"' in html
+    html, address = page
+    assert f'data-weboid-src="{address}/image.png?chosen"' in html
 
 
 async def test_attribute_values_are_escaped(html: str) -> None:

@@ -1,5 +1,6 @@
 """When a page counts as being at rest: as soon as it is, and no later."""
 
+import asyncio
 import io
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -46,13 +47,6 @@ async def test_a_page_with_scripts_is_watched_for_a_moment(look: Look) -> None:
     assert seen.restless == ()
 
 
-async def test_a_page_that_shows_hardly_a_word_is_given_longer(look: Look) -> None:
-    """What a later timer brings is probably the page."""
-    seen = await look("/rest-splash.html")
-
-    assert "Here: only <text>" in text(seen)
-
-
 async def test_a_page_that_can_be_read_does_not_wait_for_late_timers(look: Look) -> None:
     """They put things away for the next visit, and ask whether the reader is still there."""
     seen = await look("/rest-flush.html")
@@ -61,12 +55,17 @@ async def test_a_page_that_can_be_read_does_not_wait_for_late_timers(look: Look)
     assert "timers" not in seen.settled
 
 
-@pytest.mark.parametrize("path", ["/rest-late.html", "/rest-nested.html"])
-async def test_what_a_timer_fetches_is_seen(look: Look, path: str) -> None:
-    """A timer that fires soon is waited for, in the page and in its frames, and what follows too."""
-    seen = await look(path)
+async def test_what_a_timer_fetches_is_seen(look: Look) -> None:
+    """A timer that fires soon is waited for, in the page and in its frames, and what follows too.
 
-    assert "Here: only <text>" in text(seen)
+    What held a page adds up to no more than its settling, and the steps to no more than the visit.
+    """
+    late, nested = await asyncio.gather(look("/rest-late.html"), look("/rest-nested.html"))
+
+    assert "Here: only <text>" in text(late)
+    assert "Here: only <text>" in text(nested)
+    assert sum(late.settled.values()) <= late.timings["settle"] + 0.01
+    assert late.seconds / 2 <= sum(late.timings.values()) <= late.seconds + 0.01
 
 
 async def test_what_a_timer_fetches_in_a_foreign_frame_is_asked_for(
@@ -80,48 +79,45 @@ async def test_what_a_timer_fetches_in_a_foreign_frame_is_asked_for(
 
 
 async def test_timers_look_as_they_always_do(look: Look) -> None:
-    """Watching them takes nothing from a page, gives it nothing, and survives what it overwrites."""
+    """Watching them takes nothing from a page, gives it nothing, and survives what it overwrites.
+
+    A cleared timer, of 900 ms, is not waited for; the one of 400 ms is.
+    """
     seen = await look("/rest-timers.html")
 
     assert text(seen).strip() == "function () { [native code] }|undefined|setTimeout|1|given|true"
     assert seen.console == ()
-
-
-async def test_a_cleared_timer_is_not_waited_for(look: Look) -> None:
-    """The page above clears one of 900 ms; the one of 400 ms is what it is waited for."""
-    seen = await look("/rest-timers.html")
-
     assert 0 < seen.settled["timers"] < 0.85
 
 
-async def test_a_clock_does_not_hold_the_page(look: Look) -> None:
-    """What only goes on changing the same few nodes is still enough, and named."""
-    seen = await look("/rest-clock.html", settle_limit_s=FOR_EVER_S, timeout_s=3 * FOR_EVER_S)
+async def test_what_goes_on_without_end_does_not_hold_the_page(look: Look) -> None:
+    """Changes of the same few nodes are enough, and named; so are repeated requests."""
+    patient = {"settle_limit_s": FOR_EVER_S, "timeout_s": 3 * FOR_EVER_S}
+    clock, poll = await asyncio.gather(
+        look("/rest-clock.html", **patient), look("/rest-poll.html", **patient)
+    )
 
-    assert (seen.outcome, seen.restless) == (VisitOutcome.COMPLETE, ("dom",))
-    assert seen.settled["dom"] < FOR_EVER_S / 2
-
-
-@pytest.mark.parametrize(
-    ("path", "last"),
-    [
-        ("/rest-list.html", "the last row"),
-        ("/rest-loader.html", "all there"),
-        ("/rest-shadow.html", "written"),
-    ],
-)
-async def test_a_page_that_goes_on_writing_is_waited_for(look: Look, path: str, last: str) -> None:
-    """What is new counts, for longer than a clock would; in shadow trees as well."""
-    seen = await look(path, settle_limit_s=FOR_EVER_S, timeout_s=3 * FOR_EVER_S)
-
-    assert text(seen).strip().endswith(last)
+    assert (clock.outcome, clock.restless) == (VisitOutcome.COMPLETE, ("dom",))
+    assert clock.settled["dom"] < FOR_EVER_S / 2
+    assert (poll.outcome, poll.restless) == (VisitOutcome.COMPLETE, ())
 
 
-async def test_a_poll_does_not_hold_the_page(look: Look) -> None:
-    """Requests that are made again and again are waited for some times, not for ever."""
-    seen = await look("/rest-poll.html", settle_limit_s=FOR_EVER_S, timeout_s=3 * FOR_EVER_S)
+async def test_a_page_that_goes_on_writing_is_waited_for(look: Look) -> None:
+    """What is new counts, for longer than a clock would; in shadow trees as well.
 
-    assert (seen.outcome, seen.restless) == (VisitOutcome.COMPLETE, ())
+    A page that shows hardly a word is given longer, too: what a later timer brings is probably the page.
+    """
+    pages = {
+        "/rest-list.html": "the last row",
+        "/rest-loader.html": "all there",
+        "/rest-shadow.html": "written",
+        "/rest-splash.html": "Here: only <text>",
+    }
+    patient = {"settle_limit_s": FOR_EVER_S, "timeout_s": 3 * FOR_EVER_S}
+    seen = await asyncio.gather(*(look(path, **patient) for path in pages))
+
+    for each, last in zip(seen, pages.values(), strict=True):
+        assert text(each).strip().endswith(last)
 
 
 async def test_an_answer_that_nobody_reads_does_not_hold_the_page(look: Look) -> None:
@@ -145,15 +141,6 @@ async def test_a_refresh_soon_is_followed(look: Look, site: Any) -> None:
     seen = await look("/rest-refresh.html")
 
     assert (seen.outcome, seen.final_url) == (VisitOutcome.COMPLETE, site.url("/plain.html"))
-
-
-async def test_the_times_are_parts_of_the_whole(look: Look) -> None:
-    """What held a page adds up to no more than its settling, and the steps to no more than the visit."""
-    seen = await look("/rest-late.html")
-
-    assert sum(seen.settled.values()) <= seen.timings["settle"] + 0.01
-    assert sum(seen.timings.values()) <= seen.seconds + 0.01
-    assert sum(seen.timings.values()) >= seen.seconds / 2
 
 
 async def test_what_does_not_load_is_named(look: Look) -> None:

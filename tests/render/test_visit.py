@@ -18,6 +18,7 @@ from core.errors import BadUrlError, BrowserUnavailableError
 from core.page_manifest import VisitOutcome
 from render.browser import Browser
 from render.chromium import find_browser
+from render.network_log import NetworkLog
 from render.visit import Visit, VisitRequest, visit
 from tests.support.services.processes import arguments
 
@@ -230,10 +231,10 @@ async def test_files_pushed_by_a_page_do_not_disturb_it(look: Look) -> None:
 
 async def test_nothing_answered_before_the_deadline_fails(look: Look) -> None:
     """A server that accepts and is silent costs one deadline."""
-    seen = await look("/silent", timeout_s=2.0)
+    seen = await look("/silent", timeout_s=3.0)
 
     assert (seen.outcome, seen.reason) == (VisitOutcome.FAILED, "deadline: navigate")
-    assert 2.0 <= seen.seconds < 12
+    assert 3.0 <= seen.seconds < 12
 
 
 async def test_a_document_cut_short_is_partial(look: Look) -> None:
@@ -254,27 +255,21 @@ async def test_an_endless_document_is_cut_and_kept(look: Look) -> None:
     assert b"It goes on" in data(seen, ArtifactKind.TEXT)
 
 
-async def test_a_page_that_hangs_is_stopped_and_kept(look: Look) -> None:
-    """A script that never ends is ended; the page's picture and words remain."""
-    seen = await look("/hung.html", settle_limit_s=1.5)
+async def test_pages_that_hang_are_stopped_and_kept_and_slow_no_other(
+    look: Look, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that never ends is ended with its process, also in the middle of the document."""
+    monkeypatch.setattr("render.visit.ANSWER_LIMIT_S", 2.0)
+    hung, early, other = await asyncio.gather(
+        look("/hung.html", settle_limit_s=1.0),
+        look("/hung-early.html", settle_limit_s=1.0),
+        look("/plain.html"),
+    )
 
-    assert (seen.outcome, seen.reason, seen.status) == (VisitOutcome.PARTIAL, "hung", 200)
-    assert b"Before" in data(seen, ArtifactKind.TEXT)
-    assert seen.seconds < 30
-
-
-async def test_a_page_that_hangs_while_parsed_is_stopped(look: Look) -> None:
-    """The same when the script stands in the middle of the document."""
-    seen = await look("/hung-early.html", settle_limit_s=1.0)
-
-    assert (seen.outcome, seen.reason, seen.status) == (VisitOutcome.PARTIAL, "hung", 200)
-    assert seen.seconds < 30
-
-
-async def test_a_hung_page_leaves_no_process_behind(look: Look, browser: Browser) -> None:
-    """Its renderer ends with the visit."""
-    await look("/hung.html", settle_limit_s=0.5, timeout_s=3.0)
-
+    assert (hung.outcome, hung.reason, hung.status) == (VisitOutcome.PARTIAL, "hung", 200)
+    assert (early.outcome, early.reason, early.status) == (VisitOutcome.PARTIAL, "hung", 200)
+    assert b"Before" in data(hung, ArtifactKind.TEXT)
+    assert other.outcome is VisitOutcome.COMPLETE
     _, alive = psutil.wait_procs(renderers(browser), timeout=10)
     assert alive == []
 
@@ -348,12 +343,13 @@ async def test_a_dead_browser_is_told_apart_from_a_dead_page(
         assert browser.recycle_due() == "dead"
 
 
-async def test_a_flood_of_requests_is_cut_off(look: Look) -> None:
+async def test_a_flood_of_requests_is_cut_off(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page is no tool to ask others for things thousands of times (C-17)."""
+    monkeypatch.setitem(NetworkLog.__init__.__kwdefaults__, "limit", 500)
     seen = await look("/flood.html", settle_limit_s=30.0)
 
     assert (seen.outcome, seen.reason) == (VisitOutcome.PARTIAL, "too-many-requests")
-    assert len(seen.requests) <= 5_000
+    assert len(seen.requests) <= 500
 
 
 async def test_error_lines_are_bounded(look: Look) -> None:
@@ -430,7 +426,7 @@ async def test_a_full_page_is_cut_at_its_limit(look: Look) -> None:
 
 async def test_a_page_that_grows_is_not_followed_for_ever(look: Look) -> None:
     """Scrolling ends at three times the first height."""
-    seen = await look("/growing.html")
+    seen = await look("/growing.html", settle_limit_s=1.5)
 
     assert seen.outcome is VisitOutcome.COMPLETE
     assert seen.timings["scroll"] < 5
@@ -479,15 +475,3 @@ async def test_a_cancelled_visit_leaves_no_context(browser: Browser, look: Look,
         await going
 
     assert await browser.connection.send("Target.getBrowserContexts") == before
-
-
-async def test_a_hung_page_does_not_slow_another(
-    look: Look, settings: VisitSettings, clock: SystemClock
-) -> None:
-    """Each visit has processes of its own."""
-    hung = asyncio.ensure_future(look("/hung.html", settle_limit_s=8.0))
-    seen = await look("/plain.html")
-
-    assert seen.outcome is VisitOutcome.COMPLETE
-    assert not hung.done()
-    assert (await hung).reason == "hung"

@@ -229,7 +229,7 @@ async def test_a_download_by_any_way_is_fetched_once_and_whole(
     def slowly(connection: socket.socket, _head: bytes) -> None:
         head = f"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\nContent-Length: {len(PDF)}\r\n\r\n"
         connection.sendall(head.encode() + PDF[:10_000])
-        resting.wait(3)  # longer than any grace: such is the origin
+        resting.wait(1.5)  # longer than any grace: such is the origin
         connection.sendall(PDF[10_000:])
 
     for number, page in enumerate(PAGES.values()):
@@ -365,7 +365,7 @@ async def test_a_part_that_never_ends_is_cut_and_named(take: Take, origin: Origi
 
     origin.answers["/it"] = ok(b"<img src=/a.png>")
     origin.answers["/a.png"] = endless
-    page = await take("/it", settle_limit_s=1.0, refetch_s=1.0)
+    page = await take("/it", settle_limit_s=0.5, refetch_s=0.5)
 
     assert len(asked(origin, "/a.png")) == 1
     assert page.outcome is VisitOutcome.PARTIAL
@@ -429,7 +429,7 @@ async def test_what_the_deadline_left_unasked_is_asked_for_and_the_rest_named(
     origin.answers["/it"] = ok(f"<p>words{images}".encode(), more="Set-Cookie: c=1\r\n")
     origin.answers |= dict.fromkeys(names, silent)
     origin.answers["/good.png"] = ok(PNG, mime="image/png")
-    page = await take("/it", timeout_s=3.0, settle_limit_s=30.0)
+    page = await take("/it", timeout_s=2.0, settle_limit_s=30.0)
     (head,) = asked(origin, "/good.png")
     (again,) = (each for each in page.refetched if each.url.endswith("good.png"))
 

@@ -610,8 +610,8 @@ def test_no_sequence_of_verbs_breaks_the_books(new_place: Callable[[], Place]) -
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples(80),
-            stateful_step_count=60,
+            max_examples=examples(30),
+            stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

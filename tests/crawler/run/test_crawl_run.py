@@ -12,12 +12,12 @@ from core.clock import SystemClock
 from core.layout import Layout
 from crawler.capture import page_capture
 from crawler.capture.page_capture import store_everything
-from crawler.frontier.base import ItemState
+from crawler.frontier.base import FrontierItem, ItemState
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.profiles import load_profile
 from crawler.rules.after_visit import PolitenessRule
 from crawler.rules.scope_rule import ScopeRule
-from crawler.run.crawl_run import RunConfig, RunSummary, archive_urls
+from crawler.run.crawl_run import RunConfig, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, PageRetried
 from proxy.control.client import ProxyClient, ProxyVisit
 from tests.support.commands import profile_for
@@ -27,9 +27,8 @@ from warc.index.sqlite import SqliteCaptureIndex
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
 
-URLS = [f"http://{hosts.RULES}/page/plain?{number}" for number in range(3)]
-BROKEN = URLS[1]
-ALWAYS = 99
+GIVEN_UP = f"http://{hosts.RULES}/page/plain?given-up"
+WHOLE = [f"http://{hosts.RULES}/page/plain?{number}" for number in range(2)]
 
 
 @dataclass
@@ -55,10 +54,13 @@ SEAMS = {
 }
 
 
+BROKEN = {name: f"http://{hosts.RULES}/page/plain?{at}" for at, name in enumerate(SEAMS, start=10)}
+
+
 def break_seam(
     monkeypatch: pytest.MonkeyPatch, seam: Seam, is_broken: Callable[[str], bool]
 ) -> None:
-    """Let the function raise when its arguments name the broken page."""
+    """Let the function raise when its arguments name a broken page."""
     real = getattr(seam.owner, seam.name)
 
     def check(arguments: object) -> None:
@@ -78,90 +80,67 @@ def break_seam(
     )
 
 
-@dataclass
-class Outcome:
-    """How a run went."""
-
-    account: RunSummary
-    events: list[Event]
-    states: dict[str, ItemState]
-    attempts: dict[str, int]
-
-
-async def run(web: TestWeb, folder: Path) -> Outcome:
-    """Archive the pages by two workers."""
-    settings = load_profile(str(profile_for(web, folder / "profile.toml")))
-    events: list[Event] = []
-    root = folder / "collection"
-    account = await archive_urls(
-        RunConfig(root, settings, 2, stored_level_of=store_everything),
-        URLS,
-        clock=SystemClock(),
-        report=events.append,
-    )
-    states, attempts = {}, {}
-    with SqliteFrontier(Layout(root).frontier_db) as frontier:
-        for url in URLS:
-            record = frontier.find(url)
-            assert record is not None
-            states[url], attempts[url] = record.state, record.item.attempts
-    return Outcome(account, events, states, attempts)
-
-
-@pytest.mark.parametrize("name", SEAMS)
-async def test_internal_error_at_a_seam_costs_its_page_one_attempt(
-    name: str,
+async def test_internal_errors_cost_their_page_an_attempt_and_no_other_page_anything(
     web: TestWeb,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The log has its traceback; the next attempt brings the page, and the others take one each."""
-    left = 1
-    page_ids: set[str] = set()
-    find = SqliteCaptureIndex.page_outcome
+    """The log has the tracebacks; the next attempts bring the pages, the others take one each.
 
-    def noting(self: SqliteCaptureIndex, page_id: str) -> Any:
-        page_ids.add(page_id)
-        return find(self, page_id)
+    A page that breaks each time is given up with its attempts.
+    """
+    ids: dict[str, str] = {}  # page id -> URL: some seams see the id alone
+    claim = SqliteFrontier.claim
+    left = dict.fromkeys(BROKEN.values(), 1) | {GIVEN_UP: 99}
 
-    monkeypatch.setattr(SqliteCaptureIndex, "page_outcome", noting)
+    def claiming(self: SqliteFrontier, **options: Any) -> list[FrontierItem]:
+        items = claim(self, **options)
+        ids.update({item.id: item.url for item in items})
+        return items
 
-    def is_broken(arguments: str) -> bool:
-        nonlocal left
-        named = BROKEN in arguments or (
-            name in {"manifest found", "proxy opened"}
-            and any(each in arguments for each in page_ids)
-        )
-        if name == "manifest found":
-            named = True  # of whichever page comes first
-        if not named or not left:
-            return False
-        left -= 1
-        return True
+    def breaks(*urls: str) -> Callable[[str], bool]:
+        def is_broken(arguments: str) -> bool:
+            named = {
+                url for each, url in ids.items() if each in arguments or repr(url) in arguments
+            }
+            hit = next((url for url in urls if url in named and left[url]), None)
+            if hit is not None:
+                left[hit] -= 1
+            return hit is not None
 
-    break_seam(monkeypatch, SEAMS[name], is_broken)
+        return is_broken
+
+    monkeypatch.setattr(SqliteFrontier, "claim", claiming)
+    for name, seam in SEAMS.items():
+        more = (GIVEN_UP,) if name == "render" else ()
+        break_seam(monkeypatch, seam, breaks(BROKEN[name], *more))
+    events: list[Event] = []
+    root, urls = tmp_path / "collection", [*BROKEN.values(), *WHOLE, GIVEN_UP]
+    settings = load_profile(str(profile_for(web, tmp_path / "profile.toml")))
     with caplog.at_level(logging.ERROR):
-        outcome = await run(web, tmp_path)
+        account = await archive_urls(
+            RunConfig(root, settings, 3, stored_level_of=store_everything),
+            urls,
+            clock=SystemClock(),
+            report=events.append,
+        )
+    with SqliteFrontier(Layout(root).frontier_db) as frontier:
+        records = {url: record for url in urls if (record := frontier.find(url)) is not None}
+    attempts = {url: record.item.attempts for url, record in records.items()}
+    retried = [(each.url, each.reason) for each in events if isinstance(each, PageRetried)]
+    reason = "internal error: OverflowError: int too large"
 
-    assert left == 0, "the seam was met"
-    assert outcome.states == dict.fromkeys(URLS, ItemState.DONE)
-    tried_again = [each for each in outcome.events if isinstance(each, PageRetried)]
-    assert [each.reason for each in tried_again] == ["internal error: OverflowError: int too large"]
-    assert sorted(outcome.attempts.values()) == [1, 1, 2]
-    assert outcome.attempts[tried_again[0].url] == 2
-    assert "Traceback" in caplog.text
-    assert len([each for each in outcome.events if isinstance(each, PageDone)]) == len(URLS)
-
-
-async def test_page_that_breaks_each_time_is_given_up_and_no_other(
-    web: TestWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A crash loop ends with the page's attempts."""
-    break_seam(monkeypatch, SEAMS["render"], lambda arguments: BROKEN in arguments)
-    outcome = await run(web, tmp_path)
-
-    assert outcome.states == {
-        url: ItemState.DEAD if url == BROKEN else ItemState.DONE for url in URLS
+    assert [url for url in BROKEN.values() if left[url]] == [], "every seam was met"
+    done = dict.fromkeys((*BROKEN.values(), *WHOLE), ItemState.DONE)
+    assert {url: record.state for url, record in records.items()} == done | {
+        GIVEN_UP: ItemState.DEAD
     }
-    assert outcome.account.failed == [(BROKEN, "internal error: OverflowError: int too large")]
+    assert sorted(each for each in retried if each[0] != GIVEN_UP) == [
+        (url, reason) for url in BROKEN.values()
+    ]
+    assert {attempts[url] for url in BROKEN.values()} == {2}
+    assert {attempts[url] for url in WHOLE} == {1}
+    assert account.failed == [(GIVEN_UP, reason)]
+    assert caplog.text.count("Traceback") >= len(SEAMS)
+    assert len([each for each in events if isinstance(each, PageDone)]) == len(urls)
