@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ import click
 
 from core.captures import check_login_name
 from core.clock import SystemClock
-from core.config.settings import BrowserSettings, Settings
+from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError, InputError
 from core.hosts import canonical_host
 from core.layout import Layout
@@ -30,7 +30,6 @@ from crawler.capture.site_logins import (
     read_login_head,
     write_login,
 )
-from crawler.collection import open_collection
 from crawler.jobs.crawl_job import toml_value
 from crawler.profiles import (
     ProfileFinding,
@@ -42,13 +41,14 @@ from crawler.profiles import (
     profile_warnings,
     source_of_key,
 )
-from render.chromium import BrowserExecutable, find_browser, find_window_browser
+from render.chromium import find_browser, find_window_browser
 from render.sign_in import SignIn, display_variables, open_sign_in
 from render.site_session import SiteSession, check_hosts, confine_to_hosts
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.run_options import ask_passphrase
+from weboid.cli.support.stores import make_collection
 
 DEFAULT = "default"
 _SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
@@ -66,11 +66,17 @@ def profile_group() -> None:
 @cli_command("list", profile_group)
 def profile_list(*, output: CommandOutput = OUTPUT) -> None:
     """List the profiles that come with the program, and their purpose."""
-    found = {name: _purpose(name) for name in builtin_profiles()}
-    profiles = [{"name": name, "purpose": purpose} for name, purpose in found.items()]
-    output.show(
-        {"profiles": profiles}, table(("name", "purpose"), list(found.items()), columns=width())
-    )
+    rows = []
+    for name in builtin_profiles():
+        comment = []
+        for line in load_chain(name)[0].text.splitlines():
+            if not line.startswith("#"):
+                break
+            comment.append(line.lstrip("# ").strip())
+        load_profile(name)  # an invalid one is an error here
+        rows.append((name, " ".join(comment).partition(". ")[0].rstrip(".")))
+    profiles = [{"name": name, "purpose": purpose} for name, purpose in rows]
+    output.show({"profiles": profiles}, table(("name", "purpose"), rows, columns=width()))
 
 
 @cli_command("show", profile_group)
@@ -86,7 +92,7 @@ def profile_show(
     """
     chain = load_chain(name)
     settings = chain_settings(chain)
-    rows = list(_rows(settings, chain))
+    rows = list(_setting_rows(settings, chain))
     if changed:
         rows = [row for row in rows if row["value"] != row["default"]]
     sheets: list[dict[str, Any]] = [
@@ -100,8 +106,19 @@ def profile_show(
     }
     if output.json(facts):
         return
-    for line in _lines(rows):
-        click.echo(line)
+    group = ""
+    for row in rows:
+        if row["group"] != group:
+            click.echo(f"\n[{row['group']}]" if group else f"[{row['group']}]")
+            group = row["group"]
+        differs = row["value"] != row["default"]
+        note = ""
+        if row["from"] != "default":
+            note = f"  # {row['from']}"
+            note += f"; default {toml_value(row['default'])}" if differs else "; as by default"
+        click.echo(f"{'+' if differs else ' '} {row['key']} = {toml_value(row['value'])}{note}")
+    if not rows:
+        click.echo("Nothing differs from the defaults.")
     for each in settings.sheets:
         click.echo(f"\n[[sheet]]\n+ prefix = {toml_value(each.prefix)}")
         for group, keys in each.changes().items():
@@ -119,7 +136,14 @@ def profile_check(
     """
     wrong = False
     for file in files:
-        bad, doubtful = _looked_at(file)
+        doubtful: list[ProfileFinding] = []
+        try:
+            chain = load_chain(file)
+            bad = profile_faults(chain)
+            if not bad:
+                doubtful = profile_warnings(chain, chain_settings(chain))
+        except ConfigError as error:
+            bad = [ProfileFinding(file, str(error))]
         wrong = wrong or bool(bad)
         if output.is_json:
             facts = {
@@ -139,52 +163,29 @@ def profile_check(
     return ExitCode.INPUT if wrong else ExitCode.OK
 
 
-def _looked_at(file: str) -> tuple[list[ProfileFinding], list[ProfileFinding]]:
-    try:
-        chain = load_chain(file)
-    except ConfigError as error:
-        return [ProfileFinding(file, str(error))], []
-    bad = profile_faults(chain)
-    return bad, [] if bad else profile_warnings(chain, chain_settings(chain))
-
-
 def _profile_facts(finding: ProfileFinding) -> dict[str, Any]:
     return {key: value for key, value in asdict(finding).items() if value}
 
 
-def _purpose(name: str) -> str:
-    head = []
-    for line in load_chain(name)[0].text.splitlines():
-        if not line.startswith("#"):
-            break
-        head.append(line.lstrip("# ").strip())
-    load_profile(name)
-    return " ".join(head).partition(". ")[0].rstrip(".")
-
-
-def _rows(settings: Settings, chain: Any) -> Any:
+def _setting_rows(settings: Settings, chain: Any) -> Iterator[dict[str, Any]]:
     usual = Settings()
     for group in fields(settings):
         if group.name == "sheets":
             continue
         values, defaults = getattr(settings, group.name), getattr(usual, group.name)
         for each in fields(values):
+            value = getattr(values, each.name)
+            if (group.name, each.name) in _SECRET_URLS:
+                value = _without_password(value)
+            elif (group.name, each.name) == ("egress", "via"):
+                value = {pattern: _without_password(via) for pattern, via in value.items()}
             yield {
                 "group": group.name,
                 "key": each.name,
-                "value": _shown(group.name, each.name, getattr(values, each.name)),
+                "value": value,
                 "default": getattr(defaults, each.name),
                 "from": source_of_key(chain, group.name, each.name) or "default",
             }
-
-
-def _shown(group: str, key: str, value: Any) -> Any:
-    """Return the value; passwords in URLs are removed."""
-    if (group, key) in _SECRET_URLS:
-        return _without_password(value)
-    if (group, key) == ("egress", "via"):
-        return {pattern: _without_password(via) for pattern, via in value.items()}
-    return value
 
 
 def _without_password(address: str) -> str:
@@ -193,22 +194,6 @@ def _without_password(address: str) -> str:
     if not at:
         return address
     return f"{scheme}{separator}{user.partition(':')[0]}:…@{host}"
-
-
-def _lines(rows: list[dict[str, Any]]) -> list[str]:
-    lines: list[str] = []
-    group = ""
-    for row in rows:
-        if row["group"] != group:
-            group = row["group"]
-            lines += ["", f"[{group}]"] if lines else [f"[{group}]"]
-        differs = row["value"] != row["default"]
-        note = ""
-        if row["from"] != "default":
-            note = f"  # {row['from']}"
-            note += f"; default {toml_value(row['default'])}" if differs else "; as by default"
-        lines.append(f"{'+' if differs else ' '} {row['key']} = {toml_value(row['value'])}{note}")
-    return lines or ["Nothing differs from the defaults."]
 
 
 _CLOCK = SystemClock()
@@ -252,11 +237,28 @@ def login_group(
     hosts = tuple(hosts) or (host,)
     check_hosts(hosts)
     settings = load_profile(profile)
-    screen, executable = display_variables(os.environ), _executable(settings.browser)
-    key = _key(key_file or (Path(settings.login.key_file) if settings.login.key_file else None))
+    screen, named = display_variables(os.environ), settings.browser.executable
+    executable = find_browser(named) if named else find_window_browser()
+    key = _login_key(
+        key_file or (Path(settings.login.key_file) if settings.login.key_file else None)
+    )
     layout = Layout(collection)
     click.echo("Log in, then close the window, or press Enter here.", err=True)
-    taken = asyncio.run(_sign_in(url, executable, screen))
+
+    async def sign_in() -> SignIn:
+        async with open_sign_in(url, executable, screen=screen) as opened:
+            loop = asyncio.get_running_loop()
+            has_terminal = sys.stdin.isatty()
+            if has_terminal:
+                loop.add_reader(sys.stdin, opened.over.set)
+            try:
+                await opened.watch()
+            finally:
+                if has_terminal:
+                    loop.remove_reader(sys.stdin)
+            return opened
+
+    taken = asyncio.run(sign_in())
     session = confine_to_hosts(taken.cookies, taken.storage, hosts)
     if not session.cookies and not any(session.storage.values()):
         raise InputError(
@@ -264,11 +266,17 @@ def login_group(
             "Log in before you close the window; --host names other hosts."
         )
     if not layout.marker.exists():
-        asyncio.run(_make_collection(collection))
+        asyncio.run(make_collection(collection))
     login = login_of_session(name, hosts, session, now=_CLOCK.now())
     login = replace(login, unverified_tls=unverified_tls)
     path = write_login(layout.logins, login, key)
-    _tell(login, path, output=output)
+    storage = sum(map(len, login.session.storage.values()))
+    output.show(
+        {**_login_facts(login), "file": str(path)},
+        f"The login {login.name} is kept in {path}: {login.cookies} cookies and {storage} stored items "
+        f"of {', '.join(login.hosts)}.\nPages of these hosts are visited with it where a profile has\n"
+        f'  [login]\n  names = ["{login.name}"]',
+    )
 
 
 @cli_command("ls", login_group)
@@ -294,14 +302,13 @@ def login_list(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT)
                 login.key,
             )
         )
-    if output.is_json:
-        click.echo(json.dumps({"logins": facts}, ensure_ascii=False))
-    elif not rows:
-        click.echo(f"There is no login in {collection}; weboid login URL makes one.")
-    else:
-        head = ("name", "hosts", "cookies", "made", "cookies last until", "key")
-        for line in table(head, rows, columns=width()):
-            click.echo(line)
+    head = ("name", "hosts", "cookies", "made", "cookies last until", "key")
+    output.show(
+        {"logins": facts},
+        table(head, rows, columns=width())
+        if rows
+        else f"There is no login in {collection}; weboid login URL makes one.",
+    )
 
 
 @cli_command("rm", login_group)
@@ -330,32 +337,7 @@ def login_of_session(
     return Login(name, tuple(hosts), now, last, len(session.cookies), session=session)
 
 
-async def _sign_in(url: str, executable: BrowserExecutable, screen: dict[str, str]) -> SignIn:
-    async with open_sign_in(url, executable, screen=screen) as opened:
-        loop = asyncio.get_running_loop()
-        asked = sys.stdin.isatty()
-        if asked:
-            loop.add_reader(sys.stdin, opened.over.set)
-        try:
-            await opened.watch()
-        finally:
-            if asked:
-                loop.remove_reader(sys.stdin)
-        return opened
-
-
-async def _make_collection(root: Path) -> None:
-    async with open_collection(root, clock=_CLOCK):
-        pass
-
-
-def _executable(settings: BrowserSettings) -> BrowserExecutable:
-    if settings.executable:
-        return find_browser(settings.executable)
-    return find_window_browser()
-
-
-def _key(path: Path | None) -> LoginKey:
+def _login_key(path: Path | None) -> LoginKey:
     if path is None:
         return ask_passphrase("Passphrase for the new login", confirm=True)
     if path.exists():
@@ -364,16 +346,6 @@ def _key(path: Path | None) -> LoginKey:
         raise ConfigError(f"{path} looks like no key file: name a new one, such as weboid.key.")
     click.echo(f"A new key is in {path}: keep it, nothing opens the login without it.", err=True)
     return make_key_file(path)
-
-
-def _tell(login: Login, path: Path, output: CommandOutput) -> None:
-    storage = sum(map(len, login.session.storage.values()))
-    output.show(
-        {**_login_facts(login), "file": str(path)},
-        f"The login {login.name} is kept in {path}: {login.cookies} cookies and {storage} stored items "
-        f"of {', '.join(login.hosts)}.\nPages of these hosts are visited with it where a profile has\n"
-        f'  [login]\n  names = ["{login.name}"]',
-    )
 
 
 def _login_facts(login: Login) -> dict[str, object]:

@@ -70,7 +70,7 @@ def worker_command(
         reports = layout.reports
     if reports is None:
         click.echo("No crawl log is kept here: --reports names a folder for it.", err=True)
-    show = run_reporter(as_json=output.is_json)
+    reporter = run_reporter(as_json=output.is_json)
     with open_stored_levels(layout, settings.index.url) as level_of:
         ended = asyncio.run(
             run_worker(
@@ -84,8 +84,8 @@ def worker_command(
                     stored_level_of=level_of,
                 ),
                 clock=SystemClock(),
-                report=show.event,
-                stopping=show.stopping,
+                report=reporter.event,
+                stopping=reporter.stopping,
                 rng=Random(),  # noqa: S311 no secret depends on it
             )
         )
@@ -129,24 +129,28 @@ def proxy_command(
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
     settings = shared.applied_to(load_profile(profile))
-    order = ProxyServiceOptions(
+    options = ProxyServiceOptions(
         root=collection,
         settings=settings,
-        listen=_place(listen, "--listen"),
-        control=_place(control, "--control"),
+        listen=_address(listen, "--listen"),
+        control=_address(control, "--control"),
         advertise=advertise,
         secret=secret,
         drain_s=drain,
     )
-    say = _ProxyReporter(output)
+    reporter = _ProxyReporter(output)
     asyncio.run(
         serve_proxy(
-            order, clock=SystemClock(), ready=say.ready, report=say.event, stopping=say.stopping
+            options,
+            clock=SystemClock(),
+            ready=reporter.ready,
+            report=reporter.event,
+            stopping=reporter.stopping,
         )
     )
 
 
-def _place(text: str, option: str) -> tuple[str, int]:
+def _address(text: str, option: str) -> tuple[str, int]:
     try:
         return split_host_port(text)
     except ConfigError as error:
@@ -157,11 +161,11 @@ class _ProxyReporter:
     """Output of a cluster proxy, as text or JSON lines."""
 
     def __init__(self, output: CommandOutput) -> None:
-        self._say = output.show
+        self._show = output.show
 
     def ready(self, about: dict[str, Any]) -> None:
         shown = {name: value for name, value in about.items() if name != "authority"}
-        self._say(
+        self._show(
             {"event": "ready", **shown},
             f"The proxy serves browsers at {about['browsers']}, workers at {about['address']}.",
         )
@@ -169,12 +173,12 @@ class _ProxyReporter:
     def event(self, event: FileRecovered | WaitStarted | WaitEnded) -> None:
         match event:
             case FileRecovered():
-                self._say({"event": "recovered", **event.facts}, event.text)
+                self._show({"event": "recovered", **event.facts}, event.text)
             case WaitStarted():
-                self._say({"event": "waiting", **asdict(event)}, event.text)
+                self._show({"event": "waiting", **asdict(event)}, event.text)
             case WaitEnded():
                 facts = {"event": "going_on", **asdict(event)}
-                self._say(facts, f"Going on after {event.seconds:.0f} s.")
+                self._show(facts, f"Going on after {event.seconds:.0f} s.")
 
     def stopping(self) -> None:
-        self._say({"event": "stopping"}, "Stopping when the visits under way are over.")
+        self._show({"event": "stopping"}, "Stopping when the visits under way are over.")

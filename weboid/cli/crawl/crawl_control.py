@@ -8,6 +8,7 @@ import asyncio
 import json
 import tomllib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,7 +52,7 @@ def pause_command(
     """
     with where.frontier() as frontier:
         frontier.pause(reason)
-        _tell(frontier, where, f"Paused {where.name}: {reason}.", output=output, wait=wait)
+        _report_order(frontier, where, f"Paused {where.name}: {reason}.", output=output, wait=wait)
 
 
 @cli_command("resume")
@@ -68,7 +69,7 @@ def resume_command(*, where: CommandTarget = TARGET, output: CommandOutput = OUT
             text = "Pages begin again." if was_paused else "The order to stop is taken back."
         else:
             text = "It was not paused."
-        _tell(frontier, where, text, output=output)
+        _report_order(frontier, where, text, output=output)
 
 
 @cli_command("stop")
@@ -90,10 +91,10 @@ def stop_command(
             text = "Stopping at once." if at_once else "Stopping after the pages in work."
         else:
             text = "No run is active: there is nothing to stop."
-        _tell(frontier, where, text, output=output, wait=wait)
+        _report_order(frontier, where, text, output=output, wait=wait)
 
 
-def _tell(
+def _report_order(
     frontier: Frontier,
     where: CommandTarget,
     text: str,
@@ -102,19 +103,25 @@ def _tell(
     wait: bool = False,
 ) -> None:
     """Print the result and the pages in progress; wait for their end if `wait` is set."""
-    if not output.is_json:
-        click.echo(text)
+    quiet = output.is_json
     facts = _facts(frontier, where)
     claimed = facts["claimed"]
-    if not output.is_json and claimed and not wait:
-        click.echo(f"{claimed} {'page is' if claimed == 1 else 'pages are'} still in work.")
+    if not quiet:
+        click.echo(text)
+        if claimed and not wait:
+            click.echo(f"{claimed} {'page is' if claimed == 1 else 'pages are'} still in work.")
+
+    def report_waiting(count: int) -> None:
+        if not quiet:
+            pages = "page" if count == 1 else "pages"
+            click.echo(f"Waiting for {count} {pages} in work.", err=True)
+
     if wait:
-        asyncio.run(until_idle(frontier, lambda count: _say_waiting(count, quiet=output.is_json)))
+        asyncio.run(until_idle(frontier, report_waiting))
         facts = _facts(frontier, where)
-        if not output.is_json:
+        if not quiet:
             click.echo("No page is in work.")
-    if output.is_json:
-        click.echo(json.dumps(facts, ensure_ascii=False))
+    output.json(facts)
 
 
 def _facts(frontier: Frontier, where: CommandTarget) -> dict[str, Any]:
@@ -130,19 +137,14 @@ def _facts(frontier: Frontier, where: CommandTarget) -> dict[str, Any]:
     }
 
 
-async def until_idle(frontier: Frontier, told: Callable[[int], object]) -> None:
-    """Wait until no item is claimed; call `told` with the number of claims whenever it changes."""
+async def until_idle(frontier: Frontier, on_progress: Callable[[int], object]) -> None:
+    """Wait until no item is claimed; call `on_progress` with the number of claims whenever it changes."""
     last = None
     while claimed := frontier.stats(_CLOCK.now()).claimed:
         if claimed != last:
-            told(claimed)
+            on_progress(claimed)
             last = claimed
         await asyncio.sleep(POLL_S)
-
-
-def _say_waiting(count: int, *, quiet: bool) -> None:
-    if not quiet:
-        click.echo(f"Waiting for {count} {'page' if count == 1 else 'pages'} in work.", err=True)
 
 
 # A block that ends later than this is shown as one without an end.
@@ -173,21 +175,17 @@ def hosts(
             reports = [_known(frontier, host, now)]
         elif order == "blocked":
             names = [block.host for block in frontier.blocks(now=now, limit=limit)]
-            found = (frontier.host(name, now=now) for name in names)
-            reports = [report for report in found if report is not None]
+            known = (frontier.host(name, now=now) for name in names)
+            reports = [report for report in known if report is not None]
         else:
             reports = list(frontier.hosts(HostOrder(order), now=now, limit=limit))
-    if output.json([json_value(asdict(each)) for each in reports]):
-        return
-    lines = (
-        host_details(reports[0], now)
-        if host is not None
-        else host_table(reports, now, columns=width())
-    )
-    for line in lines:
-        click.echo(line)
-    if not reports:
-        click.echo("No host is blocked." if order == "blocked" else "No host is known.")
+    if host is not None:
+        lines = host_details(reports[0], now)
+    elif reports:
+        lines = host_table(reports, now, columns=width())
+    else:
+        lines = ["No host is blocked." if order == "blocked" else "No host is known."]
+    output.show([json_value(asdict(each)) for each in reports], lines)
 
 
 @cli_command("pause-host")
@@ -220,11 +218,10 @@ def pause_host_command(
     with where.frontier() as frontier:
         frontier.block_until(host, moment, reason, now=now)
         report = _known(frontier, host, now)
-    if output.json(json_value(asdict(report))):
-        return
-    click.echo(f"{host} is left alone {_until(report.blocked_until, now)}.")
+    lines = [f"{host} is left alone {_until(report.blocked_until, now)}."]
     if report.active:
-        click.echo(f"In work now: {report.active}; that is finished.")
+        lines.append(f"In work now: {report.active}; that is finished.")
+    output.show(json_value(asdict(report)), lines)
 
 
 @cli_command("resume-host")
@@ -243,12 +240,10 @@ def resume_host_command(
         before = _known(frontier, host, now)
         frontier.block_until(host, _OVER, "", now=now)
         report = _known(frontier, host, now)
-    if output.json(json_value(asdict(report))):
-        return
+    text = f"{host} may be asked again; {report.waiting} of its URLs wait."
     if before.blocked_until is None and before.down_until is None:
-        click.echo(f"{host} was not blocked.")
-    else:
-        click.echo(f"{host} may be asked again; {report.waiting} of its URLs wait.")
+        text = f"{host} was not blocked."
+    output.show(json_value(asdict(report)), text)
 
 
 def _known(frontier: Frontier, host: str, now: datetime) -> HostReport:
@@ -339,7 +334,18 @@ def sheet_set(
     Other settings of the sheet stay. Values are written as in a profile.
     """
     spelled = surt_prefix(prefix)
-    changed = [_change(text) for text in changes]
+    changed: list[tuple[str, str, Any]] = []  # (group, key, value)
+    for text in changes:
+        name, equals, written = text.partition("=")
+        group, dot, key = name.strip().partition(".")
+        if not equals or not dot:
+            raise InputError(
+                f"{text[:100]!r} is no change: write GROUP.KEY=VALUE, as in a profile."
+            )
+        value: Any = written
+        with suppress(tomllib.TOMLDecodeError):  # what is not TOML is a string
+            value = tomllib.loads(f"value = {written}")["value"]
+        changed.append((group, key, value))
     with where.frontier(make=True) as frontier:
         document = _document(frontier.orders(SHEET_ORDER).get(spelled, "{}"))
         for group, key, value in changed:
@@ -347,7 +353,7 @@ def sheet_set(
         sheet = parse_sheet(spelled, document)
         text = json.dumps({name: dict(keys) for name, keys in sheet.changes().items()})
         frontier.give_order(SHEET_ORDER, spelled, text)
-    _say(spelled, document, output=output)
+    _show_sheet(spelled, document, output=output)
 
 
 @cli_command("list", sheet_group)
@@ -358,7 +364,7 @@ def sheet_list(*, where: CommandTarget = TARGET, output: CommandOutput = OUTPUT)
     if not orders and not output.is_json:
         click.echo(f"No sheets are set for {where.name}.")
     for prefix, text in orders.items():
-        _say(prefix, _document(text), output=output)
+        _show_sheet(prefix, _document(text), output=output)
 
 
 @cli_command("remove", sheet_group)
@@ -375,18 +381,6 @@ def sheet_remove(
     output.show({"removed": spelled}, f"{spelled} is removed.")
 
 
-def _change(text: str) -> tuple[str, str, Any]:
-    """Parse ``visit.timeout_s=90`` into (group, key, value); non-TOML values are strings."""
-    name, equals, written = text.partition("=")
-    group, dot, key = name.strip().partition(".")
-    if not equals or not dot:
-        raise InputError(f"{text[:100]!r} is no change: write GROUP.KEY=VALUE, as in a profile.")
-    try:
-        return group, key, tomllib.loads(f"value = {written}")["value"]
-    except tomllib.TOMLDecodeError:
-        return group, key, written
-
-
 def _document(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
@@ -395,7 +389,7 @@ def _document(text: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _say(prefix: str, document: dict[str, Any], output: CommandOutput) -> None:
+def _show_sheet(prefix: str, document: dict[str, Any], output: CommandOutput) -> None:
     keys = [
         f"{group}.{key} = {toml_value(value)}"
         for group, table in document.items()

@@ -112,11 +112,11 @@ def archive_command(
     goes_on = not urls and list_file is None and is_there
     with GivenUrls(
         urls, list_file, told=lambda text: click.echo(text, err=True), needed=not goes_on
-    ) as given:
-        count = sum(1 for _ in given)  # report every error before anything is created
+    ) as url_list:
+        count = sum(1 for _ in url_list)  # report every error before anything is created
         if not goes_on:
-            given.require_some()
-        bad = given.bad
+            url_list.require_some()
+        bad = url_list.bad
         if dry_run:
             click.echo(f"{count} URLs would be archived into {collection}.")
             return ExitCode.SOME_FAILED if bad else ExitCode.OK
@@ -127,29 +127,29 @@ def archive_command(
             run = RunConfig(
                 collection, settings, workers, stay, logins, companion, stored_level_of=level_of
             )
-            show = run_reporter(as_json=output.is_json)
-            account = asyncio.run(
+            reporter = run_reporter(as_json=output.is_json)
+            summary = asyncio.run(
                 archive_urls(
                     run,
-                    given,
+                    url_list,
                     again=older,
                     clock=_CLOCK,
-                    started=show.started,
-                    report=show.event,
-                    stopping=show.stopping,
+                    started=reporter.started,
+                    report=reporter.event,
+                    stopping=reporter.stopping,
                 )
             )
-            show.ended(account)
+            reporter.ended(summary)
         if scan and not stay and not settings.frontier.url:
             scan_once(collection, settings.index.url)
-        return run_exit_code(account, bad=bad)
+        return run_exit_code(summary, bad=bad)
 
 
-def run_exit_code(account: RunSummary, *, bad: int) -> ExitCode:
+def run_exit_code(summary: RunSummary, *, bad: int) -> ExitCode:
     """Return the exit code of a finished run."""
-    if account.stopped and account.left:
+    if summary.stopped and summary.left:
         return ExitCode.STOPPED
-    if account.failures or bad:
+    if summary.failures or bad:
         return ExitCode.SOME_FAILED
     return ExitCode.OK
 
@@ -231,25 +231,25 @@ def crawl_command(
     changes the crawl. With --frontier it hands the crawl to the workers there. Ctrl-C finishes the
     pages in progress and stops; a second one stops at once.
     """
-    wanted = collect_seeds(seeds, list_file)
-    for problem in wanted.problems:
+    seed_list = collect_seeds(seeds, list_file)
+    for problem in seed_list.problems:
         click.echo(f"{problem}", err=True)
-    if not wanted.urls:
+    if not seed_list.urls:
         raise InputError("There is nothing to crawl: no line was a URL.")
     settings = shared.applied_to(
         settings_of(profile, collection, continuous=continuous, options=scope)
     )
     settings = with_store(settings, store)
     job = Job(
-        name=derive_job_name(wanted.urls) if name is None else check_job_name(name),
-        seeds=wanted.urls,
+        name=derive_job_name(seed_list.urls) if name is None else check_job_name(name),
+        seeds=seed_list.urls,
         settings=settings,
         lane=Lane[lane.upper()],
         made_at=_CLOCK.now(),
     )
     if dry_run:
         _preview(job, collection, output=output)
-        return ExitCode.SOME_FAILED if wanted.problems else ExitCode.OK
+        return ExitCode.SOME_FAILED if seed_list.problems else ExitCode.OK
     warn_missing_contact(settings.visit.contact)
     logins = NO_LOGINS if settings.frontier.url else unlock_logins(settings, collection)
     companion = background_checks(settings, qa=qa)
@@ -257,19 +257,19 @@ def crawl_command(
         run = RunConfig(
             collection, settings, workers, continuous, logins, companion, stored_level_of=level_of
         )
-        show = run_reporter(as_json=output.is_json)
-        account = asyncio.run(
+        reporter = run_reporter(as_json=output.is_json)
+        summary = asyncio.run(
             run_crawl_job(
                 job,
                 run,
                 clock=_CLOCK,
-                started=show.started,
-                report=show.event,
-                stopping=show.stopping,
+                started=reporter.started,
+                report=reporter.event,
+                stopping=reporter.stopping,
             )
         )
-    show.ended(account)
-    return run_exit_code(account, bad=len(wanted.problems))
+    reporter.ended(summary)
+    return run_exit_code(summary, bad=len(seed_list.problems))
 
 
 def settings_of(
@@ -280,16 +280,16 @@ def settings_of(
     Unless an option or the profile itself sets it otherwise, a crawl obeys robots.txt, and a continuous
     one visits again what is due.
     """
-    given = {key: value for key, value in options.items() if value is not None}
-    robots = given.pop("robots", None)
+    scope = {key: value for key, value in options.items() if value is not None}
+    robots = scope.pop("robots", None)
     settings = collection_settings(profile, collection, unattended=True, robots=robots)
     for name in ("include", "exclude"):
-        given[name] = (*getattr(settings.scope, name), *given[name])
-    if "seconds" in given:
-        given["seconds"] = given["seconds"].total_seconds()
-    settings = replace(settings, scope=replace(settings.scope, **given))
-    is_said = settings.recrawl.every or profile_sets(profile, "recrawl", "enabled")
-    if continuous and not is_said:
+        scope[name] = (*getattr(settings.scope, name), *scope[name])
+    if "seconds" in scope:
+        scope["seconds"] = scope["seconds"].total_seconds()
+    settings = replace(settings, scope=replace(settings.scope, **scope))
+    is_set = settings.recrawl.every or profile_sets(profile, "recrawl", "enabled")
+    if continuous and not is_set:
         settings = replace(settings, recrawl=replace(settings.recrawl, enabled=True))
     return settings
 
@@ -337,9 +337,9 @@ def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> ParsedUrlList
     listed = read_list(list_file)
     if not urls:
         return listed
-    given = parse_lines(urls, source="the command line")
-    both = tuple(dict.fromkeys((*given.urls, *listed.urls)))
-    twice = len(given.urls) + len(listed.urls) - len(both)
+    named = parse_lines(urls, source="the command line")
+    both = tuple(dict.fromkeys((*named.urls, *listed.urls)))
+    twice = len(named.urls) + len(listed.urls) - len(both)
     return ParsedUrlList(
-        both, (*given.problems, *listed.problems), given.duplicates + listed.duplicates + twice
+        both, (*named.problems, *listed.problems), named.duplicates + listed.duplicates + twice
     )

@@ -306,7 +306,7 @@ def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
             url = where.settings.index.url
             if not readers and (url or layout.links_db.is_file()):
                 # Loaded where there is a registry: most that steers a crawl needs no such library.
-                counting = import_module("qa.check_status")
+                counting = import_module("qa.check_store")
                 readers.append(stack.enter_context(counting.ChecksReader(layout, url)))
             return readers[0].read(now) if readers else None
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from itertools import chain
 
 import click
 
@@ -37,13 +38,13 @@ CHAIN_LIMIT = 50
 
 def via_chain(frontier: Frontier, record: ItemRecord) -> list[str]:
     """Return the known pages through which the item was found, nearest first."""
-    chain: list[str] = []
+    path: list[str] = []
     via = record.item.via
-    while via and via not in chain and len(chain) < CHAIN_LIMIT:
-        chain.append(via)
+    while via and via not in path and len(path) < CHAIN_LIMIT:
+        path.append(via)
         before = frontier.find(via)
         via = before.item.via if before is not None else ""
-    return chain
+    return path
 
 
 def item_table(records: Sequence[ItemRecord], now: datetime) -> list[str]:
@@ -79,7 +80,7 @@ def _row(record: ItemRecord, now: datetime) -> tuple[str, ...]:
 
 
 def item_details(
-    record: ItemRecord, chain: Sequence[str], now: datetime
+    record: ItemRecord, path: Sequence[str], now: datetime
 ) -> Iterator[tuple[str, str]]:
     """Yield (label, text) pairs of the record; times are in UTC."""
     item = record.item
@@ -102,7 +103,7 @@ def item_details(
         yield "Memo", item.memo
     off = f", {item.hops_off} of them out of scope" if item.hops_off else ""
     yield "Hops", f"{item.hops}{off}" if item.hops else "0, a seed"
-    for number, via in enumerate(chain):
+    for number, via in enumerate(path):
         yield "Found on" if not number else "  and that", via
 
 
@@ -157,17 +158,17 @@ def list_command(
     selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
         if selection.is_empty or selection == ItemSelection(host=host):
-            found = list(frontier.ls(ItemState(state), limit=limit, host=host))
+            records = list(frontier.ls(ItemState(state), limit=limit, host=host))
         else:
-            found = list(_first(_scan(frontier, ItemState(state), selection), limit))
+            records = _first_items(select_items(frontier, ItemState(state), selection), limit)
         total = frontier.counts()[ItemState(state)]
     if output.is_json:
-        for record in found:
+        for record in records:
             click.echo(json.dumps(record_facts(record), ensure_ascii=False))
         return
-    for line in item_table(found, _CLOCK.now()):
+    for line in item_table(records, _CLOCK.now()):
         click.echo(line)
-    shown = f"{len(found)} of " if len(found) < total else ""
+    shown = f"{len(records)} of " if len(records) < total else ""
     click.echo(f"{shown}{total} {state}.", err=True)
 
 
@@ -182,15 +183,15 @@ def show_command(
     now = _CLOCK.now()
     with where.frontier() as frontier:
         record = find_item(frontier, url)
-        chain = via_chain(frontier, record)
+        path = via_chain(frontier, record)
         host = frontier.host(record.item.host, now=now)
     facts = record_facts(record) | {
-        "via_chain": chain,
+        "via_chain": path,
         "slot": json_value(asdict(host)) if host else None,
     }
     if output.json(facts):
         return
-    for name, text in item_details(record, chain, now):
+    for name, text in item_details(record, path, now):
         click.echo(f"{name:<10}  {clean(text)}".rstrip())
     if host is not None:
         click.echo(f"{'Host':<10}  {clean(f'{host.host}: {host_state(host, now)}')}")
@@ -208,19 +209,14 @@ def find_item(frontier: Frontier, url: str) -> ItemRecord:
     raise InputError(f"The frontier does not know {url}: `weboid enqueue` adds it.")
 
 
-def _scan(frontier: Frontier, state: ItemState, selection: ItemSelection) -> Iterator[ItemRecord]:
-    for batch in select_items(frontier, state, selection):
-        yield from batch
-
-
-def _first(records: Iterable[ItemRecord], limit: int) -> Iterator[ItemRecord]:
-    seen: set[str] = set()
-    for record in records:
-        if record.item.url not in seen:
-            seen.add(record.item.url)
-            yield record
-        if len(seen) >= limit:
-            return
+def _first_items(batches: Iterable[Sequence[ItemRecord]], limit: int) -> list[ItemRecord]:
+    """Return the first items with different URLs, of `limit` at most."""
+    records: dict[str, ItemRecord] = {}
+    for record in chain.from_iterable(batches):
+        records.setdefault(record.item.url, record)
+        if len(records) >= limit:
+            break
+    return list(records.values())
 
 
 @cli_command("retry")
@@ -245,17 +241,32 @@ def retry_command(
         raise InputError("Select items: URLs, or --state dead or --state skipped.")
     selection = selection_of(host, job, reason, match)
     with where.frontier() as frontier:
+        problems: list[str] = []
         if urls:
-            batches, left = _named(frontier, urls)
+            records = []
+            for url in urls:
+                record = frontier.find(fetch_key(url))
+                if record is None:
+                    problems.append(
+                        f"{url}: the frontier does not know it; `weboid enqueue` adds it."
+                    )
+                elif record.state in {ItemState.DEAD, ItemState.SKIPPED}:
+                    records.append(record)
+                elif record.state is ItemState.DONE:
+                    problems.append(
+                        f"{url}: it is done; `weboid enqueue --again` visits it once more."
+                    )
+                else:
+                    problems.append(f"{url}: it is {record.state} already.")
+            batches: Iterable[Sequence[ItemRecord]] = [records] if records else []
         else:
-            left = []
             batches = select_items(frontier, ItemState(str(state)), selection)
         seen: set[int] = set()
         count = sum(requeue(frontier, batch, seen, dry_run=dry_run) for batch in batches)
-    for text in left:
+    for text in problems:
         click.echo(text, err=True)
-    _say_count(count, "queued again", dry_run=dry_run, output=output)
-    return ExitCode.SOME_FAILED if left else ExitCode.OK
+    _show_count(count, "queued again", dry_run=dry_run, output=output)
+    return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
 @cli_command("purge")
@@ -285,8 +296,13 @@ def purge_command(
     count = 0
     with where.frontier() as frontier:
         if dry_run or not yes:
-            count = _would_skip(frontier, urls, selection)
-        if not dry_run and (yes or _agreed(count)):
+            count = _count_purged(frontier, urls, selection)
+        if not dry_run and not yes and count:
+            if not sys.stdin.isatty():
+                raise InputError(f"{count} items would be skipped: use --yes, or --dry-run.")
+            question = f"{count} items will be skipped unvisited. Go on?"
+            click.confirm(question, abort=True, err=True)
+        if not dry_run and (yes or count):
             if urls:
                 count = frontier.discard(map(fetch_key, urls), now=_CLOCK.now(), reason=reason)
             else:
@@ -296,22 +312,7 @@ def purge_command(
                     )
                     for batch in select_items(frontier, ItemState.QUEUED, selection)
                 )
-    _say_count(count, "skipped", dry_run=dry_run, output=output)
-
-
-def _named(frontier: Frontier, urls: Sequence[str]) -> tuple[Iterable[list[ItemRecord]], list[str]]:
-    found, left = [], []
-    for url in urls:
-        record = frontier.find(fetch_key(url))
-        if record is None:
-            left.append(f"{url}: the frontier does not know it; `weboid enqueue` adds it.")
-        elif record.state in {ItemState.DEAD, ItemState.SKIPPED}:
-            found.append(record)
-        elif record.state is ItemState.DONE:
-            left.append(f"{url}: it is done; `weboid enqueue --again` visits it once more.")
-        else:
-            left.append(f"{url}: it is {record.state} already.")
-    return ([found] if found else []), left
+    _show_count(count, "skipped", dry_run=dry_run, output=output)
 
 
 def requeue(
@@ -337,28 +338,19 @@ def requeue(
     return frontier.add(items, now=_CLOCK.now(), again=timedelta(0)).requeued
 
 
-def _would_skip(frontier: Frontier, urls: Sequence[str], selection: ItemSelection) -> int:
+def _count_purged(frontier: Frontier, urls: Sequence[str], selection: ItemSelection) -> int:
     if not urls:
         return sum(map(len, select_items(frontier, ItemState.QUEUED, selection)))
-    found = (frontier.find(fetch_key(url)) for url in urls)
+    records = (frontier.find(fetch_key(url)) for url in urls)
     return sum(
         record.state is ItemState.QUEUED
         or (record.state is ItemState.DONE and record.due_at is not None)
-        for record in found
+        for record in records
         if record is not None
     )
 
 
-def _agreed(count: int) -> bool:
-    """Return True if the user confirms at a terminal; nothing is asked for an empty selection."""
-    if not count:
-        return False
-    if not sys.stdin.isatty():
-        raise InputError(f"{count} items would be skipped: use --yes, or --dry-run.")
-    return click.confirm(f"{count} items will be skipped unvisited. Go on?", abort=True, err=True)
-
-
-def _say_count(count: int, what: str, *, dry_run: bool, output: CommandOutput) -> None:
+def _show_count(count: int, what: str, *, dry_run: bool, output: CommandOutput) -> None:
     output.show(
         {what.replace(" ", "_"): count, "dry_run": dry_run},
         f"{count} {'would be ' if dry_run else ''}{what}.",

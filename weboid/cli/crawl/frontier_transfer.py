@@ -16,7 +16,6 @@ from core.errors import InputError, InvariantError, UnavailableError
 from core.timestamps import LONGEST_DURATION, parse_duration
 from crawler.collection import read_collection
 from crawler.frontier.base import JOB_ORDER, AddResult, Frontier, ItemState, Lane, NewItem
-from crawler.frontier.frontier_export import FrontierImport
 from crawler.frontier.frontier_export import export_lines as lines_of
 from crawler.frontier.frontier_export import import_items as add_lines
 from crawler.frontier.redis_frontier import RedisFrontier
@@ -68,28 +67,22 @@ def enqueue_command(
     age = timedelta(0) if again else LONGEST_DURATION if older_than is None else older_than
     turns = make_slot_assigner(where.settings)
     with ExitStack() as stack:
-        given = stack.enter_context(
+        url_list = stack.enter_context(
             GivenUrls(urls, list_file, told=lambda text: click.echo(text, err=True))
         )
         frontier = stack.enter_context(where.frontier(make=True))
-        _require_job(frontier, job)
-        items = (NewItem(url, lane, job=job) for url in given)
+        jobs = list(frontier.orders(JOB_ORDER)) if job else []
+        if job and job not in jobs:
+            names = ", ".join(jobs[:20]) or "none"
+            raise InputError(f"There is no job {job!r}; known: {names}. `weboid crawl` makes one.")
+        items = (NewItem(url, lane, job=job) for url in url_list)
         result = asyncio.run(add_in_batches(frontier, turns, items, now=_CLOCK.now, again=age))
-        given.require_some()
-        _say(result, frontier, where, output=output)
-    return ExitCode.SOME_FAILED if given.bad else ExitCode.OK
+        url_list.require_some()
+        _show_added(result, frontier, where, output=output)
+    return ExitCode.SOME_FAILED if url_list.bad else ExitCode.OK
 
 
-def _require_job(frontier: Frontier, job: str) -> None:
-    if not job:
-        return
-    known = frontier.orders(JOB_ORDER)
-    if job not in known:
-        names = ", ".join(list(known)[:20]) or "none"
-        raise InputError(f"There is no job {job!r}; known: {names}. `weboid crawl` makes one.")
-
-
-def _say(
+def _show_added(
     result: AddResult, frontier: Frontier, where: CommandTarget, output: CommandOutput
 ) -> None:
     now = _CLOCK.now()
@@ -102,19 +95,18 @@ def _say(
         "paused": stats.paused,
         "worked_on": worked_on,
     }
-    if output.json(facts):
-        return
     parts = [f"{result.added} added"]
     if result.duplicates:
         parts.append(f"{result.duplicates} known already")
     if result.requeued:
         parts.append(f"{result.requeued} queued again")
-    click.echo(f"{', '.join(parts)}; {stats.queued} in the queue.")
+    lines = [f"{', '.join(parts)}; {stats.queued} in the queue."]
     if stats.paused is not None:
-        click.echo(f"The frontier is paused ({stats.paused}): `weboid resume` lets pages begin.")
+        lines.append(f"The frontier is paused ({stats.paused}): `weboid resume` lets pages begin.")
     elif not worked_on:
         how = "`weboid worker`" if where.is_shared else "`weboid archive`"
-        click.echo(f"Nobody works on {where.name} now: {how} does.")
+        lines.append(f"Nobody works on {where.name} now: {how} does.")
+    output.show(facts, lines)
 
 
 # Unfinished states first: an item that ends meanwhile is written twice rather than not at all.
@@ -149,8 +141,8 @@ def export_command(
     if output.is_json:
         click.echo(json.dumps(counts), err=file == "-")
     else:
-        told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-        click.echo(f"{told or 'Nothing'} written.", err=True)
+        written = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        click.echo(f"{written or 'Nothing'} written.", err=True)
 
 
 @contextmanager
@@ -193,7 +185,15 @@ def import_command(
     """
     chosen = frozenset(map(ItemState, states))
     bar = search_progress("lines", quiet=output.is_json)
-    with where.frontier(make=True) as frontier, _open_input(file) as lines, bar:
+    with ExitStack() as stack:
+        frontier = stack.enter_context(where.frontier(make=True))
+        lines: BinaryIO = sys.stdin.buffer
+        if file != "-":
+            try:
+                lines = stack.enter_context(Path(file).open("rb"))
+            except OSError as error:
+                raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
+        stack.enter_context(bar)
         task = bar.add_task("", total=None)
         taken = add_lines(
             frontier,
@@ -202,11 +202,6 @@ def import_command(
             now=_CLOCK.now,
             progress=lambda number: bar.update(task, completed=number),
         )
-    _say_taken(taken, file, output=output)
-    return ExitCode.SOME_FAILED if taken.bad else ExitCode.OK
-
-
-def _say_taken(taken: FrontierImport, file: str, output: CommandOutput) -> None:
     for problem in taken.problems:
         click.echo(f"{file}, {problem}", err=True)
     if taken.bad > len(taken.problems):
@@ -221,19 +216,7 @@ def _say_taken(taken: FrontierImport, file: str, output: CommandOutput) -> None:
     left = f"; {taken.other} in other states left out" if taken.other else ""
     bad = f"; {taken.bad} lines could not be used" if taken.bad else ""
     output.show(facts, f"{added.added} added, {added.duplicates} known already{left}{bad}.")
-
-
-@contextmanager
-def _open_input(file: str) -> Iterator[BinaryIO]:
-    if file == "-":
-        yield sys.stdin.buffer
-        return
-    try:
-        opened = Path(file).open("rb")  # noqa: SIM115 closed below; only its opening may fail
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
-    with opened:
-        yield opened
+    return ExitCode.SOME_FAILED if taken.bad else ExitCode.OK
 
 
 @cli_command("snapshot")
@@ -281,8 +264,7 @@ def snapshot(
         "bytes": made.size_bytes,
         "log": str(made.log) if made.log else None,
     }
-    if output.json(facts):
-        return
-    click.echo(f"The frontier is copied to {made.folder}, {format_size(made.size_bytes)}.")
+    lines = [f"The frontier is copied to {made.folder}, {format_size(made.size_bytes)}."]
     if made.log:
-        click.echo(f"The crawl log up to now is {made.log}.")
+        lines.append(f"The crawl log up to now is {made.log}.")
+    output.show(facts, lines)

@@ -1,9 +1,8 @@
 """`weboid policy`: archiving policy entries, and the rules that decide on a URL."""
 
 import asyncio
-import getpass
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +31,7 @@ from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
+from weboid.cli.support.stores import actor_name, make_collection
 
 _CLOCK = SystemClock()
 _WORDS = {
@@ -61,10 +61,14 @@ def explain_command(
     with where.frontier() as frontier:
         record = frontier.find(key)
         job = job or (record.item.job if record is not None else "")
-        opinions = asyncio.run(_opinions(key, job, record, frontier, where, fetch=fetch))
+        opinions = asyncio.run(_rule_opinions(key, job, record, frontier, where, fetch=fetch))
     deciding = next((each for each in opinions if each.is_against), None)
     outcome = _WORDS[deciding.verdict.action if deciding else RuleAction.VISIT]
-    history = _history(record)
+    history = "The frontier does not know it."
+    if record is not None:
+        ended = f": {record.outcome}" if record.outcome else ""
+        when = record.ended_at or record.added_at
+        history = f"In the frontier it is {record.state} since {when:%Y-%m-%d %H:%M} UTC{ended}."
     rules = [
         {
             "rule": each.rule,
@@ -94,15 +98,7 @@ def explain_command(
     )
 
 
-def _history(record: ItemRecord | None) -> str:
-    if record is None:
-        return "The frontier does not know it."
-    outcome = f": {record.outcome}" if record.outcome else ""
-    when = record.ended_at or record.added_at
-    return f"In the frontier it is {record.state} since {when:%Y-%m-%d %H:%M} UTC{outcome}."
-
-
-async def _opinions(
+async def _rule_opinions(
     url: str,
     job: str,
     record: ItemRecord | None,
@@ -120,7 +116,8 @@ async def _opinions(
     async def ask(verb: Callable[[], Any]) -> Any:
         return verb()
 
-    async with _fetcher(where, wanted=fetch) as fetcher:
+    async with AsyncExitStack() as stack:
+        fetcher = await stack.enter_async_context(_open_fetcher(where)) if fetch else None
         policy = make_policy(
             frontier,
             where.settings.policy,
@@ -130,10 +127,10 @@ async def _opinions(
             ask=ask,
         )
         opinions = await policy.explain(item, now=_CLOCK.now())
-    return [_scope(jobs, url, job, is_known=record is not None), *opinions]
+    return [_scope_opinion(jobs, url, job, is_known=record is not None), *opinions]
 
 
-def _scope(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> PolicyOpinion:
+def _scope_opinion(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> PolicyOpinion:
     """Return the scope's opinion; for a queued URL only exclusions are checked."""
     scope = jobs.scope_for(url, job)
     excluded = scope.excluded(url)
@@ -154,11 +151,8 @@ def _scope(jobs: JobSettings, url: str, job: str, *, is_known: bool) -> PolicyOp
 
 
 @asynccontextmanager
-async def _fetcher(where: CommandTarget, *, wanted: bool) -> AsyncIterator[ProxyFetcher | None]:
-    """Yield a fetcher for robots.txt through an own proxy; None unless it is wanted."""
-    if not wanted:
-        yield None
-        return
+async def _open_fetcher(where: CommandTarget) -> AsyncIterator[ProxyFetcher]:
+    """Yield a fetcher for robots.txt through an own proxy."""
     settings = where.settings
     async with (
         open_collection(where.layout.root, clock=_CLOCK) as collection,
@@ -222,10 +216,23 @@ def list_command(
     facts = {key: {"id": key, **entry.facts} for key, entry in shown.items()}
     unread = [{"id": key, "reason": why} for key, why in entries.unread.items()]
     document = {"entries": list(facts.values()), "unreadable": unread}
-    if output.json(document):
+    ordered = sorted(shown.items(), key=lambda each: (each[1].kind, each[1].pattern))
+    rows = [
+        (
+            key,
+            str(entry.kind),
+            f"{entry.pattern}  {entry.key}={entry.value}" if entry.key else entry.pattern,
+            "never" if entry.expires_at is None else f"{entry.expires_at:%Y-%m-%d %H:%M}",
+            entry.actor,
+            f"{entry.made_at:%Y-%m-%d}",
+            entry.reason,
+        )
+        for key, entry in ordered
+    ]
+    head = ("id", "kind", "pattern", "expires", "by", "made", "reason")
+    output.show(document, table(head, rows, columns=width()) if rows else "There is no entry.")
+    if output.is_json:
         return
-    for line in _lines(shown):
-        click.echo(line)
     for key, why in entries.unread.items():
         click.echo(f"{clean(key)} cannot be read: {clean(why)}", err=True)
 
@@ -251,6 +258,12 @@ def add_command(
     chosen = PolicyKind(kind) if kind else PolicyKind.SETTING if settings else PolicyKind.BLACKLIST
     if (chosen is PolicyKind.SETTING) != bool(settings):
         raise InputError("Settings, and only they, need --set KEY=VALUE.")
+    pairs = []
+    for text in settings:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"{text[:80]!r} sets nothing: write KEY=VALUE, such as robots=ignore.")
+        pairs.append((key.strip(), value.strip()))
     expires_at = None if expires is None else end_moment(expires, now=now, option="--expires")
     made = [
         new_entry(
@@ -258,7 +271,7 @@ def add_command(
                 kind=chosen,
                 pattern=pattern.strip(),
                 reason=reason,
-                actor=actor if actor is not None else getpass.getuser(),
+                actor=actor_name(actor),
                 made_at=now,
                 expires_at=expires_at,
                 key=key,
@@ -266,10 +279,12 @@ def add_command(
             )
         )
         for pattern in patterns
-        for key, value in ([_pair(each) for each in settings] or [("", "")])
+        for key, value in pairs or [("", "")]
     ]
     if not where.is_shared and not where.layout.marker.exists():
-        asyncio.run(_make_collection(where))  # entries may be added before the first crawl
+        asyncio.run(
+            make_collection(where.layout.root)
+        )  # entries may be added before the first crawl
     with where.frontier(make=True) as frontier:
         for entry in made:
             frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
@@ -293,48 +308,16 @@ def remove_command(
         orders = frontier.orders(POLICY_ORDER)
         entries = read_entries(orders).by_id
         for name in names:
-            found = [
+            matches = [
                 key
                 for key in orders
                 if (key == name or (key in entries and entries[key].pattern == name.strip()))
                 and (kind is None or (key in entries and entries[key].kind == kind))
             ]
-            if not found:
+            if not matches:
                 raise InputError(
                     f"No entry has the id or pattern {name[:200]!r}; `weboid policy list` shows them."
                 )
-            removed += [key for key in found if frontier.take_back(POLICY_ORDER, key)]
+            removed += [key for key in matches if frontier.take_back(POLICY_ORDER, key)]
     named = ((key, clean(str(entries[key])) if key in entries else "") for key in removed)
     output.show({"removed": removed}, (f"Removed {key}  {what}".rstrip() for key, what in named))
-
-
-async def _make_collection(where: CommandTarget) -> None:
-    async with open_collection(where.layout.root, clock=_CLOCK):
-        pass
-
-
-def _lines(entries: dict[str, PolicyEntry]) -> list[str]:
-    if not entries:
-        return ["There is no entry."]
-    ordered = sorted(entries.items(), key=lambda each: (each[1].kind, each[1].pattern))
-    rows = [
-        (
-            key,
-            str(entry.kind),
-            f"{entry.pattern}  {entry.key}={entry.value}" if entry.key else entry.pattern,
-            "never" if entry.expires_at is None else f"{entry.expires_at:%Y-%m-%d %H:%M}",
-            entry.actor,
-            f"{entry.made_at:%Y-%m-%d}",
-            entry.reason,
-        )
-        for key, entry in ordered
-    ]
-    head = ("id", "kind", "pattern", "expires", "by", "made", "reason")
-    return table(head, rows, columns=width())
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise InputError(f"{text[:80]!r} sets nothing: write KEY=VALUE, such as robots=ignore.")
-    return key.strip(), value.strip()
