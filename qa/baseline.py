@@ -9,43 +9,43 @@
 
 Files are written atomically, except the lines, of which a torn last one is skipped: an interrupted
 run resumes where it stopped.
-
-Two comparisons decide: both views with each other, and each with the capture. A view that shows
-less than the one before is worse, regardless of the capture; one that is closer to the capture is
-better. A difference in neither direction counts as changed and needs a person's review.
 """
 
+import hashlib
 import io
 import json
 import shutil
 import threading
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from core.clock import Clock
+from core.config.settings import BrowserSettings
 from core.errors import InputError, PermanentError, UnavailableError
-from core.layout import check_name
+from core.layout import Layout, check_name
 from core.page_classes import parse_page_class
 from core.playback_check import (
     PlaybackCheck,
-    PlaybackFault,
-    QaVerdict,
     check_from_json,
     check_record,
     picture_name,
 )
 from core.timestamps import parse_warc_date, warc_date
-from qa.check_run import write_atomically
-from qa.compare.picture_comparison import PictureComparison, compare_if_readable
+from net.stop_signals import StopSignals
+from playback.access.levels import Level
+from qa.check_run import check_pages, write_atomically
+from qa.checker import CheckOutcome, open_checkers
 from qa.compare.picture_decoder import decode_picture
-from qa.compare.text_comparison import TextComparison, compare_texts
-from qa.sample import SampleCandidate
+from qa.local_replay import ENGINE, open_browsers
+from qa.page_changes import BaselineView, PlaybackRegression, RegressionKind, compare_playback
+from qa.sample import SampleCandidate, SampledPage
 
 VERSION = 1
 LONGEST_NAME = 64
@@ -66,15 +66,6 @@ class BaselineHeader:
     saved_at: str
     seed: int
     pages: tuple[SampleCandidate, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BaselineView:
-    """View of a page: its check, a lossless PNG or WebP, and the visible text; None when missing."""
-
-    check: PlaybackCheck
-    picture: bytes | None = None
-    text: str | None = None
 
 
 class BaselineFolder:
@@ -240,132 +231,145 @@ def _page_of(facts: dict[str, Any]) -> SampleCandidate:
     return SampleCandidate(**known)
 
 
-SAME = 0.999  # a score from here on is that of the same picture, or text
-STEP = 0.01  # a change of the score against the capture below this is none
-LOST_SHARE = 0.02  # share of what was shown that may be gone before that counts as worse
-_RANKS = {QaVerdict.BROKEN: 0, QaVerdict.DOUBTFUL: 1, QaVerdict.GOOD: 2}
-
-
-class RegressionKind(StrEnum):
-    """Direction of change of a page's playback."""
-
-    WORSE = "worse"
-    GONE = "gone"  # it is not in the archive any more, or was taken down
-    CHANGED = "changed"
-    BETTER = "better"
-    UNCHANGED = "unchanged"
+# Libraries that decide what a copy looks like.
+_LIBRARIES = (
+    "brotlicffi", "nh3", "pillow", "pypdfium2", "resvg-py", "tinycss2", "webencodings",
+)  # fmt: skip
+_SOURCES = (".py", ".js", ".css", ".html")
+_LOOKED_AGAIN = {RegressionKind.WORSE, RegressionKind.CHANGED}
 
 
 @dataclass(frozen=True, slots=True)
-class PlaybackRegression:
-    """Change of one page's playback.
+class BaselineOptions:
+    """Options of a baseline run."""
 
-    Attributes:
-        course: direction of change.
-        reason: a sentence; empty when it is unchanged.
-        before: check before the upgrade.
-        after: present check.
-        picture, text: comparisons of both views; None when one is missing.
+    layout: Layout
+    database_url: str
+    browser: BrowserSettings
+    level: Level  # the level at which copies are checked
+    jobs: int
+    clock: Clock
+    told: Callable[[CheckOutcome], None]
+
+
+def playback_fingerprint() -> str:
+    """Return the playback versions and a digest of playback's sources and its libraries.
+
+    The digest changes with every change of the sanitiser, whether or not its version changes.
     """
-
-    course: RegressionKind
-    reason: str
-    before: PlaybackCheck
-    after: PlaybackCheck
-    picture: PictureComparison | None = None
-    text: TextComparison | None = None
-
-    @property
-    def likeness(self) -> float:
-        """Return the lower of both scores; 1 when nothing was compared."""
-        return min((each.score for each in (self.picture, self.text) if each), default=1.0)
-
-    @property
-    def step(self) -> float | None:
-        """Return the change of the score against the capture; None when one is missing."""
-        if self.before.score is None or self.after.score is None:
-            return None
-        return self.after.score - self.before.score
+    digest = hashlib.sha256()
+    root = Path(str(files("playback")))
+    for path in sorted(root.rglob("*")):
+        if path.suffix in _SOURCES:
+            digest.update(path.relative_to(root).as_posix().encode())
+            digest.update(path.read_bytes())
+    for name in _LIBRARIES:
+        digest.update(f"{name} {version(name)}".encode())
+    return f"{ENGINE}, sources {digest.hexdigest()[:12]}"
 
 
-def compare_playback(
-    before: BaselineView, after: BaselineView, *, heat: bool = False
-) -> PlaybackRegression:
-    """Compare two views of a page; with `heat`, draw a heat map of the differences, too."""
-    was, is_ = before.check, after.check
-    if not (_is_shown(was) and _is_shown(is_)):
-        course, reason = RegressionKind.UNCHANGED, ""
-        if _is_shown(is_):
-            course, reason = RegressionKind.BETTER, f"It was not shown: {was.reason}"
-        elif _is_shown(was):
-            is_worse = PlaybackFault.NOT_SHOWN in is_.faults
-            course = RegressionKind.WORSE if is_worse else RegressionKind.GONE
-            reason = f"It is not shown any more: {is_.reason}"
-        return PlaybackRegression(course, reason, was, is_)
-    picture, text = compare_if_readable(before.picture, after.picture, heat=heat), None
-    if before.text is not None and after.text is not None:
-        text = compare_texts(before.text, after.text)
-    found = PlaybackRegression(RegressionKind.UNCHANGED, "", was, is_, picture, text)
-    course, reason = _judged(found)
-    return replace(found, course=course, reason=reason)
-
-
-def count_by_kind(found: Iterable[PlaybackRegression]) -> dict[RegressionKind, int]:
-    """Count pages by direction of change; every direction has an entry."""
-    counts = Counter(each.course for each in found)
-    return {course: counts[course] for course in RegressionKind}
-
-
-def regression_as_json(found: PlaybackRegression) -> dict[str, Any]:
-    """Convert to a JSON object."""
-    return {
-        "page_id": found.after.page_id,
-        "url": found.after.url,
-        "course": str(found.course),
-        "reason": found.reason,
-        "picture": None if found.picture is None else round(found.picture.score, 4),
-        "text": None if found.text is None else round(found.text.score, 4),
-        "before": {"verdict": str(found.before.verdict), "score": found.before.score},
-        "after": {"verdict": str(found.after.verdict), "score": found.after.score},
-    }
-
-
-def sort_worst_first(found: Iterable[PlaybackRegression]) -> list[PlaybackRegression]:
-    """Sort in the order of review, the worst first."""
-    courses = list(RegressionKind)
-    return sorted(
-        found,
-        key=lambda each: (
-            courses.index(each.course),
-            each.step or 0.0,
-            each.likeness,
-            each.after.url,
-        ),
+async def record_before(
+    looking: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
+) -> bool:
+    """Record how the pages are played back, except those recorded already; False when it was stopped."""
+    done = baseline.checks(BEFORE)
+    todo = [page for page in pages if page.page_id not in done]
+    return await _view_pages(
+        looking, [todo], lambda _, checked: baseline.keep(BEFORE, _shown_of(checked))
     )
 
 
-def _is_shown(check: PlaybackCheck) -> bool:
-    return check.verdict is not QaVerdict.UNCHECKED and PlaybackFault.NOT_SHOWN not in check.faults
+async def record_after(
+    looking: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
+) -> tuple[bool, list[PlaybackRegression]]:
+    """Record the pages again; return whether the run was completed, and the result of every page.
+
+    Pages that differ are checked twice and the better result is kept, so that a moving animation or a
+    slow machine is not reported as a change. Pages that were already found unchanged are skipped.
+    """
+    after = _UpgradeViews(baseline, pages)
+    whole = await _view_pages(looking, [after.todo, after.again], after.keep)
+    return whole, list(after.found.values())
 
 
-def _judged(found: PlaybackRegression) -> tuple[RegressionKind, str]:
-    step = found.step or 0.0
-    was, is_ = found.before, found.after
-    against = (
-        f"Its likeness to the capture went from {was.score or 0.0:.3f} to {is_.score or 0.0:.3f}."
-    )
-    fell = _RANKS.get(is_.verdict, 0) - _RANKS.get(was.verdict, 0)
-    if step <= -STEP or (fell < 0 and step < 0):
-        return RegressionKind.WORSE, f"{against} {is_.reason}".strip()
-    if step >= STEP:
-        return RegressionKind.BETTER, against
-    if found.likeness >= SAME:
-        return RegressionKind.UNCHANGED, ""
-    picture, text = found.picture, found.text
-    if picture is not None and (picture.verdict is QaVerdict.BROKEN or picture.lost > LOST_SHARE):
-        share, what = picture.lost, "what was drawn is not drawn"
-    elif text is not None and text.kept < 1 - LOST_SHARE:
-        share, what = 1 - text.kept, "the words are not there"
-    else:
-        return RegressionKind.CHANGED, f"Both looks are alike by {100 * found.likeness:.1f} %."
-    return RegressionKind.WORSE, f"{100 * share:.1f} % of {what} any more."
+class _UpgradeViews:
+    """Checks after an upgrade."""
+
+    def __init__(self, baseline: BaselineFolder, pages: Sequence[SampleCandidate]) -> None:
+        self._baseline = baseline
+        self._before = baseline.checks(BEFORE)
+        self._pages = {page.page_id: page for page in pages if page.page_id in self._before}
+        done = baseline.checks(AFTER)
+        self.found = {
+            page_id: self._held(baseline.shown(AFTER, done[page_id]))
+            for page_id in self._pages
+            if page_id in done
+        }
+        self.todo = [page for key, page in self._pages.items() if key not in done]  # pages to check
+        # pages that differ and are checked a second time; it grows during the first turn
+        self.again = [
+            self._pages[key] for key, each in self.found.items() if each.course in _LOOKED_AGAIN
+        ]
+
+    def keep(self, turn: int, checked: CheckOutcome) -> None:
+        """Store a result; one of the second turn only when its similarity is higher."""
+        after, page_id = _shown_of(checked), checked.check.page_id
+        found = self._held(after)
+        if turn and not _is_better(found, self.found[page_id]):
+            return
+        self._baseline.keep(AFTER, after)
+        self.found[page_id] = found
+        if not turn and found.course in _LOOKED_AGAIN:
+            self.again.append(self._pages[page_id])
+
+    def _held(self, after: BaselineView) -> PlaybackRegression:
+        before = self._before[after.check.page_id]
+        return compare_playback(self._baseline.shown(BEFORE, before), after)
+
+
+async def _view_pages(
+    looking: BaselineOptions,
+    turns: Sequence[Sequence[SampleCandidate]],
+    keep: Callable[[int, CheckOutcome], None],
+) -> bool:
+    """Check the pages of each turn; a later turn may depend on an earlier turn's results."""
+    if not any(turns):
+        return True  # nothing is started for nothing
+    with StopSignals(lambda: None) as stop:
+        with stop.cut_short():
+            async with (
+                open_browsers(looking.browser, clock=looking.clock) as lend,
+                open_checkers(
+                    looking.layout,
+                    looking.database_url,
+                    [looking.level],
+                    lend,
+                    clock=looking.clock,
+                    cached=False,
+                ) as checkers,
+            ):
+                stop.listen()  # playback minds SIGTERM, too, once it runs
+                for turn, pages in enumerate(turns):
+                    await check_pages(
+                        map(SampledPage, pages),
+                        checkers[looking.level],
+                        jobs=looking.jobs,
+                        clock=looking.clock,
+                        keep=lambda checked, turn=turn: keep(turn, checked),  # type: ignore[misc]
+                        told=lambda checked, _: looking.told(checked),
+                        stopping=stop.event,
+                    )
+        return not stop.event.is_set()
+
+
+def _shown_of(checked: CheckOutcome) -> BaselineView:
+    seen = checked.look
+    if seen is None:
+        return BaselineView(checked.check)
+    return BaselineView(checked.check, encode_picture(seen.picture), seen.text)
+
+
+def _is_better(found: PlaybackRegression, first: PlaybackRegression) -> bool:
+    order = list(RegressionKind)
+    one, other = order.index(found.course), order.index(first.course)
+    return one > other or (one == other and found.likeness > first.likeness)

@@ -1,4 +1,4 @@
-"""Changes of a page between two captures, or between a capture and the live page.
+"""Changes of a page: between two captures or a capture and the live page, and between two playbacks.
 
     a visit that found no page                 ─> gone, another owner, hidden, or undecided
     the vocabulary of parked domains           ─> another owner
@@ -11,8 +11,15 @@
 Words count before pictures: a page with a new design keeps its words. With too few words the
 picture decides, and without either the result is undecided. `compare_snapshots` is a pure function
 of two `PageSnapshot`; `qa.snapshot_reader` makes them from the captures of a collection.
+
+`compare_playback` compares the playback of one capture before and after an upgrade: both views with
+each other, and each with the capture. A view that shows less than the one before is worse,
+regardless of the capture; one that is closer to the capture is better. A difference in neither
+direction counts as changed and needs a person's review.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -20,6 +27,7 @@ from typing import Any
 
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
+from core.playback_check import PlaybackCheck, PlaybackFault, QaVerdict
 from links.check_result import CheckVerdict
 from links.checker.browser_check import (
     SAME_LOOK,
@@ -138,8 +146,21 @@ class UrlDifferences:
     kept_count: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentChanges:
+    """Comparisons of two texts and of two pictures; None when one is missing or unreadable."""
+
+    text: TextComparison | None = None
+    picture: PictureComparison | None = None
+
+    @property
+    def likeness(self) -> float:
+        """Return the lower of both scores; 1 when nothing was compared."""
+        return min((each.score for each in (self.picture, self.text) if each), default=1.0)
+
+
 @dataclass(frozen=True, slots=True)
-class PageChanges:
+class PageChanges(ContentChanges):
     """Changes between two snapshots.
 
     Attributes:
@@ -148,7 +169,6 @@ class PageChanges:
         words: share of the older text's runs of three words that the newer has, 0 to 1; None when
             there are too few words.
         title: share of both titles' words that are in both; None when one has none.
-        text, picture: comparisons; None when one is missing or unreadable.
         owner_signs: phrases of parked domains that the older page did not have.
         links, parts: differences of outlinks and loaded parts; None when one visit did not record
             them.
@@ -158,8 +178,6 @@ class PageChanges:
     reason: str = ""
     words: float | None = None
     title: float | None = None
-    text: TextComparison | None = None
-    picture: PictureComparison | None = None
     owner_signs: tuple[str, ...] = ()
     links: UrlDifferences | None = None
     parts: UrlDifferences | None = None
@@ -167,8 +185,7 @@ class PageChanges:
     @property
     def distance(self) -> float:
         """Return a sort key of the amount of change: greater is further; undecided comes last."""
-        scores = [each.score for each in (self.text, self.picture) if each is not None]
-        return _DISTANCE[self.drift] + (1.0 - min(scores, default=1.0)) * 0.999
+        return _DISTANCE[self.drift] + (1.0 - self.likeness) * 0.999
 
 
 def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = False) -> PageChanges:
@@ -177,55 +194,62 @@ def compare_snapshots(then: PageSnapshot, now: PageSnapshot, *, heat: bool = Fal
     Pure, and safe with arbitrary content: texts in linear time, pictures within the limits of
     `compare_pictures`. An unreadable picture counts as missing. `heat` draws a heat map, too.
     """
-    found = page_likeness(
+    words = page_likeness(
         PageText(then.title, then.text or ""), PageText(now.title, now.text or "")
     )
-    # A text that was not stored is not an empty one.
-    words, text = replace(found, text=None), None
-    if then.text is not None and now.text is not None:
-        words, text = found, compare_texts(then.text, now.text)
-    picture = compare_if_readable(then.picture, now.picture, heat=heat)
-    drift, reason = _judged(then, now, words, text, picture)
+    content = _compare_content((then.text, now.text), (then.picture, now.picture), heat=heat)
+    if content.text is None:  # a text that was not stored is not an empty one
+        words = replace(words, text=None)
+    drift, reason = _page_drift(then, now, words, content)
     return PageChanges(
         drift=drift,
         reason=reason,
         words=words.text,
         title=words.title,
-        text=text,
-        picture=picture,
+        text=content.text,
+        picture=content.picture,
         owner_signs=words.usurper,
         links=_differing(then.outlinks, now.outlinks),
         parts=_differing(then.parts, now.parts),
     )
 
 
-def changes_as_json(found: PageChanges, then: PageSnapshot, now: PageSnapshot) -> dict[str, Any]:
+def _compare_content(
+    texts: tuple[str | None, str | None],
+    pictures: tuple[bytes | None, bytes | None],
+    *,
+    heat: bool,
+) -> ContentChanges:
+    text = None
+    if texts[0] is not None and texts[1] is not None:
+        text = compare_texts(texts[0], texts[1])
+    return ContentChanges(text=text, picture=compare_if_readable(*pictures, heat=heat))
+
+
+def changes_as_json(changes: PageChanges, then: PageSnapshot, now: PageSnapshot) -> dict[str, Any]:
     """Convert the changes to a JSON object, without pictures."""
-    picture = found.picture
+    picture = changes.picture
     return {
         "url": now.url,
-        "drift": str(found.drift),
-        "reason": found.reason,
-        "distance": round(found.distance, 4),
-        "words": _rounded(found.words),
-        "title_alike": _rounded(found.title),
-        "text": None if found.text is None else _rounded(found.text.score),
+        "drift": str(changes.drift),
+        "reason": changes.reason,
+        "distance": round(changes.distance, 4),
+        "words": _rounded(changes.words),
+        "title_alike": _rounded(changes.title),
+        "text": None if changes.text is None else _rounded(changes.text.score),
         "picture": None if picture is None else _rounded(picture.score),
-        "owner_signs": list(found.owner_signs),
-        "links": None if found.links is None else asdict(found.links),
-        "parts": None if found.parts is None else asdict(found.parts),
-        "then": _sight_facts(then),
-        "now": _sight_facts(now),
+        "owner_signs": list(changes.owner_signs),
+        "links": None if changes.links is None else asdict(changes.links),
+        "parts": None if changes.parts is None else asdict(changes.parts),
+        "then": _snapshot_facts(then),
+        "now": _snapshot_facts(now),
     }
 
 
-def _judged(
-    then: PageSnapshot,
-    now: PageSnapshot,
-    words: PageLikeness,
-    text: TextComparison | None,
-    picture: PictureComparison | None,
+def _page_drift(
+    then: PageSnapshot, now: PageSnapshot, words: PageLikeness, content: ContentChanges
 ) -> tuple[PageDrift, str]:
+    text, picture = content.text, content.picture
     before, after = then.finding(), now.finding()
     if after is not CheckVerdict.OK and after is not before:
         evidence = "; ".join(now.evidence[:2]) or now.reason or _status(now)
@@ -235,39 +259,39 @@ def _judged(
     if words.usurper:
         return PageDrift.OTHER_OWNER, f"It speaks of {', '.join(words.usurper[:5])}."
     if words.text is not None:
-        found = _by_words(words, text, picture)
+        drift = _drift_by_words(words, text, picture)
     elif picture is not None and not picture.seen_blank:
-        found = _by_picture(words, text, picture.score)
+        drift = _drift_by_picture(words, text, picture.score)
     elif text is not None and text.words_seen and text.score >= SAME_TEXT:
-        found = PageDrift.UNCHANGED, ""  # few words, but equal ones
+        drift = PageDrift.UNCHANGED, ""  # few words, but equal ones
     else:
-        found = PageDrift.UNKNOWN, "Neither words nor pictures can be compared."
-    if found[0] is PageDrift.UNCHANGED and then.title != now.title and words.title != 1.0:
+        drift = PageDrift.UNKNOWN, "Neither words nor pictures can be compared."
+    if drift[0] is PageDrift.UNCHANGED and then.title != now.title and words.title != 1.0:
         return PageDrift.LITTLE, "The title is another."
-    return found
+    return drift
 
 
-def _by_words(
+def _drift_by_words(
     words: PageLikeness, text: TextComparison | None, picture: PictureComparison | None
 ) -> tuple[PageDrift, str]:
     share = words.text or 0.0
-    kept = f"{round(100 * share)} % of the words are still there"
+    still_there = f"{round(100 * share)} % of the words are still there"
     looks = None if picture is None else picture.score
     if share < STILL_THERE:
         drift = PageDrift.REWRITTEN
         if (words.title or 0.0) >= SAME_TITLE:
-            reason = f"The title is the same; {kept}."
+            reason = f"The title is the same; {still_there}."
         elif text is not None and text.score >= SAME_WORDS:
-            reason = f"The words stand in another order; {kept} in their places."
+            reason = f"The words stand in another order; {still_there} in their places."
         elif looks is not None and looks >= SAME_LOOK:
-            reason = f"It looks as it did; {kept}."
+            reason = f"It looks as it did; {still_there}."
         else:
-            drift, reason = PageDrift.OTHER_PAGE, f"The title is another; {kept}."
+            drift, reason = PageDrift.OTHER_PAGE, f"The title is another; {still_there}."
         return drift, reason
     if share < MOST_WORDS:
-        return PageDrift.REWRITTEN, f"{kept}."
+        return PageDrift.REWRITTEN, f"{still_there}."
     if text is None or text.score < SAME_TEXT:
-        return PageDrift.LITTLE, f"{kept}{'' if looks is None else f'; {_look(looks)}'}."
+        return PageDrift.LITTLE, f"{still_there}{'' if looks is None else f'; {_look(looks)}'}."
     if looks is None or looks >= SAME_PICTURE:
         return PageDrift.UNCHANGED, ""
     if looks < LITTLE_PICTURE:
@@ -275,7 +299,7 @@ def _by_words(
     return PageDrift.LITTLE, f"The words are the same; {_look(looks)}."
 
 
-def _by_picture(
+def _drift_by_picture(
     words: PageLikeness, text: TextComparison | None, looks: float
 ) -> tuple[PageDrift, str]:
     if looks >= SAME_PICTURE and (text is None or text.score >= SAME_TEXT):
@@ -292,9 +316,9 @@ def _look(score: float) -> str:
     return f"{round(100 * score)} % of the picture is the same"
 
 
-def _status(sight: PageSnapshot) -> str:
-    what = sight.page_class if sight.page_class not in ("", PageClass.OK) else ""
-    return ", ".join(each for each in (what, f"status {sight.status}", sight.reason) if each)
+def _status(page: PageSnapshot) -> str:
+    what = page.page_class if page.page_class not in ("", PageClass.OK) else ""
+    return ", ".join(each for each in (what, f"status {page.status}", page.reason) if each)
 
 
 def _differing(then: frozenset[str] | None, now: frozenset[str] | None) -> UrlDifferences | None:
@@ -308,14 +332,148 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _sight_facts(sight: PageSnapshot) -> dict[str, Any]:
+def _snapshot_facts(page: PageSnapshot) -> dict[str, Any]:
     return {
-        "url": sight.url,
-        "page_id": sight.page_id,
-        "captured_at": sight.captured_at.isoformat(),
-        "final_url": sight.final_url,
-        "status": sight.status,
-        "class": str(sight.page_class),
-        "title": sight.title,
-        "outcome": str(sight.outcome),
+        "url": page.url,
+        "page_id": page.page_id,
+        "captured_at": page.captured_at.isoformat(),
+        "final_url": page.final_url,
+        "status": page.status,
+        "class": str(page.page_class),
+        "title": page.title,
+        "outcome": str(page.outcome),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineView:
+    """View of a page: its check, a lossless PNG or WebP, and the visible text; None when missing."""
+
+    check: PlaybackCheck
+    picture: bytes | None = None
+    text: str | None = None
+
+
+SAME = 0.999  # a score from here on is that of the same picture, or text
+STEP = 0.01  # a change of the score against the capture below this is none
+LOST_SHARE = 0.02  # share of what was shown that may be gone before that counts as worse
+_RANKS = {QaVerdict.BROKEN: 0, QaVerdict.DOUBTFUL: 1, QaVerdict.GOOD: 2}
+
+
+class RegressionKind(StrEnum):
+    """Direction of change of a page's playback."""
+
+    WORSE = "worse"
+    GONE = "gone"  # it is not in the archive any more, or was taken down
+    CHANGED = "changed"
+    BETTER = "better"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackRegression(ContentChanges):
+    """Change of one page's playback.
+
+    Attributes:
+        course: direction of change.
+        reason: a sentence; empty when it is unchanged.
+        before: check before the upgrade.
+        after: present check.
+    """
+
+    course: RegressionKind
+    reason: str
+    before: PlaybackCheck
+    after: PlaybackCheck
+
+    @property
+    def step(self) -> float | None:
+        """Return the change of the score against the capture; None when one is missing."""
+        if self.before.score is None or self.after.score is None:
+            return None
+        return self.after.score - self.before.score
+
+
+def compare_playback(
+    before: BaselineView, after: BaselineView, *, heat: bool = False
+) -> PlaybackRegression:
+    """Compare two views of a page; with `heat`, draw a heat map of the differences, too."""
+    was, is_ = before.check, after.check
+    if not (_is_shown(was) and _is_shown(is_)):
+        course, reason = RegressionKind.UNCHANGED, ""
+        if _is_shown(is_):
+            course, reason = RegressionKind.BETTER, f"It was not shown: {was.reason}"
+        elif _is_shown(was):
+            is_worse = PlaybackFault.NOT_SHOWN in is_.faults
+            course = RegressionKind.WORSE if is_worse else RegressionKind.GONE
+            reason = f"It is not shown any more: {is_.reason}"
+        return PlaybackRegression(course, reason, was, is_)
+    content = _compare_content(
+        (before.text, after.text), (before.picture, after.picture), heat=heat
+    )
+    unjudged = PlaybackRegression(
+        RegressionKind.UNCHANGED, "", was, is_, text=content.text, picture=content.picture
+    )
+    course, reason = _regression_kind(unjudged)
+    return replace(unjudged, course=course, reason=reason)
+
+
+def count_by_kind(regressions: Iterable[PlaybackRegression]) -> dict[RegressionKind, int]:
+    """Count pages by direction of change; every direction has an entry."""
+    counts = Counter(each.course for each in regressions)
+    return {course: counts[course] for course in RegressionKind}
+
+
+def regression_as_json(regression: PlaybackRegression) -> dict[str, Any]:
+    """Convert to a JSON object."""
+    return {
+        "page_id": regression.after.page_id,
+        "url": regression.after.url,
+        "course": str(regression.course),
+        "reason": regression.reason,
+        "picture": None if regression.picture is None else round(regression.picture.score, 4),
+        "text": None if regression.text is None else round(regression.text.score, 4),
+        "before": {"verdict": str(regression.before.verdict), "score": regression.before.score},
+        "after": {"verdict": str(regression.after.verdict), "score": regression.after.score},
+    }
+
+
+def sort_worst_first(regressions: Iterable[PlaybackRegression]) -> list[PlaybackRegression]:
+    """Sort in the order of review, the worst first."""
+    courses = list(RegressionKind)
+    return sorted(
+        regressions,
+        key=lambda each: (
+            courses.index(each.course),
+            each.step or 0.0,
+            each.likeness,
+            each.after.url,
+        ),
+    )
+
+
+def _is_shown(check: PlaybackCheck) -> bool:
+    return check.verdict is not QaVerdict.UNCHECKED and PlaybackFault.NOT_SHOWN not in check.faults
+
+
+def _regression_kind(pages: PlaybackRegression) -> tuple[RegressionKind, str]:
+    step = pages.step or 0.0
+    was, is_ = pages.before, pages.after
+    against = (
+        f"Its likeness to the capture went from {was.score or 0.0:.3f} to {is_.score or 0.0:.3f}."
+    )
+    fell = _RANKS.get(is_.verdict, 0) - _RANKS.get(was.verdict, 0)
+    if step <= -STEP or (fell < 0 and step < 0):
+        return RegressionKind.WORSE, f"{against} {is_.reason}".strip()
+    if step >= STEP:
+        return RegressionKind.BETTER, against
+    if pages.likeness >= SAME:
+        return RegressionKind.UNCHANGED, ""
+    picture, text = pages.picture, pages.text
+    if picture is not None and (picture.verdict is QaVerdict.BROKEN or picture.lost > LOST_SHARE):
+        share, what = picture.lost, "what was drawn is not drawn"
+    elif text is not None and text.kept < 1 - LOST_SHARE:
+        share, what = 1 - text.kept, "the words are not there"
+    else:
+        return RegressionKind.CHANGED, f"Both looks are alike by {100 * pages.likeness:.1f} %."
+    return RegressionKind.WORSE, f"{100 * share:.1f} % of {what} any more."

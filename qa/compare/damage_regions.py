@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from qa.compare.alignment import RowAlignment
-from qa.compare.picture_decoder import Pixels
+from qa.compare.picture_decoder import TILE_PX, Flags, Floats, Grey, Pixels, TiledPicture, chunks
 from qa.compare.tile_damage import ADDED, CHANGED, DIMMED, DRAWN, FINE, LOST, TileDamage
 from qa.compare.tile_metrics import TileMetrics
-from qa.compare.tiled_picture import TILE_PX, Flags, Floats, Grey, TiledPicture, chunks
 
 MOST_REGIONS = 50
 SCREEN_SHAPE = 0.625  # a screen is that high for its width: 1280 by 800

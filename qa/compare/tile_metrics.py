@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from qa.compare.picture_decoder import Pixels
-from qa.compare.tiled_picture import BLOCK_PX, TILE_PX, Floats, Grey, PictureRows, chunks
+from qa.compare.picture_decoder import BLOCK_PX, TILE_PX, Floats, Grey, PictureRows, Pixels, chunks
 
 # Of 255. A tenth of the way from black to white, where pixelmatch's threshold is by default.
 NEAR = 25

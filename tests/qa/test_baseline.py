@@ -18,13 +18,15 @@ from qa.baseline import (
     BEFORE,
     BaselineFolder,
     BaselineHeader,
+    encode_picture,
+    list_baselines,
+    open_baseline,
+)
+from qa.page_changes import (
     BaselineView,
     RegressionKind,
     compare_playback,
     count_by_kind,
-    encode_picture,
-    list_baselines,
-    open_baseline,
     sort_worst_first,
 )
 from tests.links.checker.test_browser_check import ARTICLE, OTHER

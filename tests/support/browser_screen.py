@@ -99,12 +99,24 @@ class Screen:
 @asynccontextmanager
 async def open_screen() -> AsyncIterator[Screen]:
     """A window of a browser of its own."""
-    async with (
-        await Browser.launch(
-            BrowserSettings(), find_browser(), hosts={"127.0.0.1": "127.0.0.1"}, clock=SystemClock()
-        ) as browser,
-        browser.context() as context,
-    ):
+    async with await launch_browser() as browser, open_window(browser) as screen:
+        yield screen
+
+
+async def launch_browser() -> Browser:
+    """A browser for `open_window`, to be used as a context manager; its loop may rest in between."""
+    return await Browser.launch(
+        BrowserSettings(hang_limit_s=3_600),
+        find_browser(),
+        hosts={"127.0.0.1": "127.0.0.1"},
+        clock=SystemClock(),
+    )
+
+
+@asynccontextmanager
+async def open_window(browser: Browser) -> AsyncIterator[Screen]:
+    """A window of that browser, without what its other windows store."""
+    async with browser.context() as context:
         sessions: list[str] = []
         context.on_target = lambda session, info: sessions.append(session)
         send = browser.connection.send

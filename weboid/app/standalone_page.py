@@ -10,17 +10,9 @@ import jinja2
 from PIL import Image
 
 from core.errors import PermanentError
-from qa.baseline import (
-    AFTER,
-    BEFORE,
-    BaselineFolder,
-    BaselineHeader,
-    PlaybackRegression,
-    RegressionKind,
-    compare_playback,
-    count_by_kind,
-)
+from qa.baseline import AFTER, BEFORE, BaselineFolder, BaselineHeader
 from qa.compare.picture_decoder import decode_picture
+from qa.page_changes import PlaybackRegression, RegressionKind, compare_playback, count_by_kind
 from weboid.app.text_table import clean
 
 _WIDEST_PX = 640  # three pictures stand side by side

@@ -6,14 +6,22 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from render.browser import Browser
 from tests.qa.web.gallery import Drawing, draw
-from tests.support.browser_screen import Screen, open_screen
+from tests.support.browser_screen import Screen, launch_browser, open_window
 
 
-@pytest_asyncio.fixture
-async def screen() -> AsyncIterator[Screen]:
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def windows() -> AsyncIterator[Browser]:
+    """A browser for the windows of all tests of the session's loop."""
+    async with await launch_browser() as it:
+        yield it
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def screen(windows: Browser) -> AsyncIterator[Screen]:
     """A window."""
-    async with open_screen() as it:
+    async with open_window(windows) as it:
         yield it
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from sqlalchemy import update
 
 from core.playback_check import QaVerdict
+from links.registry.schema import quality
 from playback.web.client_address import parse_networks
 from playback.web.rate_limits import RateLimitPolicy
 from playback.web.registry.registry_service import LinkRegistry
@@ -25,7 +27,12 @@ from tests.support.playback_fixtures import serving
 from tests.support.quality_hall import Hall, open_hall
 from tests.support.registry_shelf import Given
 
-pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.playback,
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="session"),
+]
 
 AT = "getComputedStyle(document.querySelector('[data-panes]')).getPropertyValue('--at')"
 SAYS = "document.querySelector('[data-says]').textContent.trim()"
@@ -46,23 +53,25 @@ class Shown:
         return f"{self.front}/quality{path}{query}"
 
 
-@pytest.fixture
-def hall(tmp_path: Path) -> Iterator[Hall]:
-    """An empty collection and its registry."""
-    with open_hall(tmp_path) as it:
-        yield it
-
-
-@pytest.fixture
-def shown(hall: Hall, drawings: list[Drawing]) -> Iterator[Shown]:
+@pytest.fixture(scope="module")
+def served(drawings: list[Drawing], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     """The real server of a collection with five checked copies, whose reader is a reviewer."""
-    ids = fill(hall, drawings)
-    links = LinkRegistry(Given(hall.store), RateLimitPolicy())
     reviewers = ReviewerRules(networks=parse_networks(["127.0.0.1"]))
-    with serving(
-        hall.builder, links=links, mounts=[QualityContext(hall.builder.layout, reviewers)]
-    ) as it:
-        yield Shown(it.front, hall, ids)
+    with open_hall(tmp_path_factory.mktemp("checked")) as hall:
+        ids = fill(hall, drawings)
+        links = LinkRegistry(Given(hall.store), RateLimitPolicy())
+        mount = QualityContext(hall.builder.layout, reviewers)
+        with serving(hall.builder, links=links, mounts=[mount]) as it:
+            yield Shown(it.front, hall, ids)
+
+
+@pytest.fixture
+def shown(served: Shown) -> Iterator[Shown]:
+    """The same, without the marks of other tests."""
+    yield served
+    unmarked = {"review": None, "reviewed_by": "", "note": "", "repair": 0, "repair_ms": None}
+    with served.hall.store.writing() as rows:
+        rows.execute(update(quality).values(standing=quality.c.verdict, **unmarked))
 
 
 async def keep(screen: Screen, name: str) -> None:

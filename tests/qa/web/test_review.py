@@ -495,23 +495,22 @@ def test_it_is_said_in_german(hall: Hall, front: Front) -> None:
     assert json.dumps("x")
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_results_are_listed_by_place(hall: Hall, front: Front) -> None:
+def test_many_results_are_listed_by_place(hall: Hall, front: Front) -> None:
     """The middle and the end are as near as the beginning; a host's are found among all."""
-    count = 100_000
+    count = 10_000
     fill_up(hall, count)
     first = front.get("/quality")
     middle = front.get(f"/quality?after=0:0.5:{count // 2:032x}:images")
-    last = front.get(f"/quality?after=0:0.99998:{count - 2:032x}:images")
+    last = front.get(f"/quality?after=0:0.9998:{count - 2:032x}:images")
     of_host = front.get("/quality?host=host5.example")
     one = front.get(f"/quality/{count // 2:032x}/images")
 
     assert urls(first)[0].endswith("/000000")
-    assert [url[-6:] for url in urls(middle)] == [f"{n:06}" for n in range(50_001, 50_051)]
-    assert [url[-6:] for url in urls(last)] == ["099999"]
+    assert [url[-6:] for url in urls(middle)] == [f"{n:06}" for n in range(5_001, 5_051)]
+    assert [url[-6:] for url in urls(last)] == ["009999"]
     assert 'rel="next"' not in last.text
     assert [int(url[-6:]) for url in urls(of_host)] == list(range(5, 5 + 50 * 97, 97))
-    assert "100,000" in first.text
+    assert "10,000" in first.text
     assert f"/quality/{count // 2 - 1:032x}/images" in one.text
     assert f"/quality/{count // 2 + 1:032x}/images" in one.text
 

@@ -21,27 +21,27 @@ from qa.baseline import (
     BEFORE,
     BaselineFolder,
     BaselineHeader,
+    BaselineOptions,
+    list_baselines,
+    open_baseline,
+    playback_fingerprint,
+    record_after,
+    record_before,
+)
+from qa.checker import CheckOutcome
+from qa.page_changes import (
     PlaybackRegression,
     RegressionKind,
     count_by_kind,
-    list_baselines,
-    open_baseline,
     regression_as_json,
     sort_worst_first,
 )
-from qa.checker import CheckOutcome
 from qa.sample import (
     MOST_PAGES,
     CandidateFilter,
     SampleCandidate,
     StratifiedSample,
     read_candidates,
-)
-from weboid.app.baseline_run import (
-    BaselineOptions,
-    playback_fingerprint,
-    record_after,
-    record_before,
 )
 from weboid.app.standalone_page import baseline_report_page
 from weboid.app.text_table import clean, table, width

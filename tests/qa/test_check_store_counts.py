@@ -1,4 +1,4 @@
-"""Tests of `qa.check_status`."""
+"""Counts of checks and repairs for the status of a run."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,14 +9,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
+from core.clock import SystemClock
+from core.config.settings import Settings
 from core.layout import Layout
 from core.playback_check import PlaybackCheck, QaVerdict
 from core.timestamps import warc_date
-from crawler.status.collection_status import CollectionStatus
+from crawler.status.collection_status import CollectionStatus, StatusReader
 from crawler.status.status_server import exposition
 from links.registry.database import RegistryStore
-from qa.check_status import ChecksReader
-from qa.check_store import begin_repair, end_repair, store_checks
+from qa.check_store import ChecksReader, begin_repair, end_repair, store_checks
 from qa.check_table import CheckedPage, RepairState
 from tests.support.services.registries import open_registry
 from weboid.cli.crawl.crawl_status import status_lines
@@ -70,10 +71,10 @@ def test_looks_and_repairs_are_counted_in_all_and_by_the_minute(
         for sample in family.samples
     }
 
-    said = status.to_dict()["checks"]
-    assert said["verdicts"] == {"good": 2, "doubtful": 0, "broken": 1, "unchecked": 0}
-    assert said["repairs"]["done-better"] == said["per_minute"]["1"]["good"] == 1
-    assert said["unrecorded"] == 3
+    facts = status.to_dict()["checks"]
+    assert facts["verdicts"] == {"good": 2, "doubtful": 0, "broken": 1, "unchecked": 0}
+    assert facts["repairs"]["done-better"] == facts["per_minute"]["1"]["good"] == 1
+    assert facts["unrecorded"] == 3
     assert samples["weboid_checks", "good"] == 2.0
     assert samples["weboid_checks_per_minute", "1", "good"] == 1.0
     assert samples["weboid_checks_per_minute", "10", "good"] == 0.2
@@ -100,3 +101,23 @@ def test_a_registry_of_another_version_is_not_touched(
         with store.reading() as rows:
             found = rows.execute(text("SELECT version_num FROM link_version")).scalar_one()
     assert found == version
+
+
+def test_a_registry_that_grows_is_counted_more_seldom(layout: Layout) -> None:
+    """Counting takes a share of the time at most, however often the status is asked for."""
+    now, counted = [0.0], []
+
+    class Set(SystemClock):
+        def monotonic(self) -> float:
+            return now[0]
+
+    def count(_now: datetime) -> None:
+        counted.append(now[0])
+        now[0] += 1.0  # so long it takes
+
+    reader = StatusReader(None, lambda: None, settings=Settings(), clock=Set(), checks=count)
+    for moment in range(0, 60, 2):
+        now[0] = max(now[0], float(moment))
+        reader.status()
+
+    assert counted == [0.0, 22.0, 44.0]
