@@ -7,7 +7,7 @@ warning page precedes the copy, which the reader may pass.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -39,26 +39,6 @@ class ScanVerdict:
     scanner: str  # engine and signature version
     scanned_at: datetime
     skipped: str = ""  # why the payload was not scanned; empty when it was
-
-
-class ThreatIndex:
-    """Index of payloads with a threat, by digest."""
-
-    def __init__(self, verdicts: Iterable[ScanVerdict] = ()) -> None:
-        self._by_digest = {digest_key(each.digest): each for each in verdicts if each.threat}
-
-    def __bool__(self) -> bool:
-        return bool(self._by_digest)
-
-    def state(self) -> str:
-        """Return a value that changes with the set of payloads; empty without any."""
-        digests = " ".join(sorted(self._by_digest))
-        return f"m{zlib.crc32(digests.encode()):08x}" if digests else ""
-
-    def on(self, digest: str) -> ScanVerdict | None:
-        """Return the verdict with a threat for that payload digest; None when there is none."""
-        # Most archives know no threat, and then no digest needs to be read.
-        return self._by_digest.get(digest_key(digest)) if self._by_digest else None
 
 
 def list_threats(store: DecisionStore) -> list[ScanVerdict]:
@@ -123,9 +103,13 @@ class PayloadHold(Takedown):
 
 
 class _HoldState(NamedTuple):
-    threats: ThreatIndex
+    threats: Mapping[str, ScanVerdict]  # by the digests of their payloads
     lists: ThreatLists
     state: str
+
+    def threat(self, digest: str) -> ScanVerdict | None:
+        # Most archives know no threat, and then no digest needs to be read.
+        return self.threats.get(digest_key(digest)) if self.threats else None
 
 
 class HoldIndex:
@@ -143,14 +127,16 @@ class HoldIndex:
         self.unscanned = unscanned
         self._known: Callable[[], _HoldState]
         if decisions is None:
-            nothing = _HoldState(ThreatIndex(), ThreatLists(), "")
+            nothing = _HoldState({}, ThreatLists(), "")
             self._known = lambda: nothing
         else:
 
             def load(store: DecisionStore) -> _HoldState:
-                threats = ThreatIndex(list_threats(store))
+                threats = {digest_key(each.digest): each for each in list_threats(store)}
+                digests = " ".join(sorted(threats))
+                state = f"m{zlib.crc32(digests.encode()):08x}" if digests else ""
                 urls = load_lists(store, lists) if lists is not None else ThreatLists()
-                return _HoldState(threats, urls, threats.state())
+                return _HoldState(threats, urls, state)
 
             self._known = WatchedValue(decisions, load).now
 
@@ -164,12 +150,12 @@ class HoldIndex:
 
     def threat(self, digests: Iterable[str]) -> ScanVerdict | None:
         """Return the first verdict with a threat for one of these payloads."""
-        threats = self._known().threats
-        return next((verdict for each in digests if (verdict := threats.on(each))), None)
+        known = self._known()
+        return next((verdict for each in digests if (verdict := known.threat(each))), None)
 
     def payload(self, digest: str) -> PayloadHold | None:
         """Return why the payload with that digest must not be sent; None if it may."""
-        verdict = self._known().threats.on(digest)
+        verdict = self._known().threat(digest)
         return None if verdict is None else hold_of(verdict)
 
     def download(self, digest: str) -> PayloadHold | None:

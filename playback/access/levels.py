@@ -340,7 +340,7 @@ class LevelRules(RuleTable[Level]):
         *,
         before: "LevelRules | None" = None,
     ) -> None:
-        granted = {} if before is None else dict(before._rights)  # noqa: SLF001 of our own kind
+        granted = {(each.wiki, each.editor): each for each in before.rights} if before else {}
         for right in rights:
             granted.pop((right.wiki, right.editor), None)
             if right.most is not None:

@@ -204,9 +204,12 @@ class HeaderGate:
         """Return status, headers and body of the application; empty ones when it fails."""
         started: list[Any] = ["", []]
 
+        def refuse_write(data: bytes) -> None:
+            raise NotImplementedError("The body is what the application returns.")
+
         def start(status: str, headers: Headers, _: Any = None, /) -> Callable[..., Any]:
             started[:] = [status, headers]  # nothing is sent before the application has returned
-            return _refuse_write
+            return refuse_write
 
         try:
             inner = {key: value for key, value in environ.items() if key.startswith("wsgi.")}
@@ -243,10 +246,6 @@ def response_headers(
         headers += [("Content-Type", content_type), ("Content-Length", str(length))]
     headers += fixed_headers(policy, content_type)
     return headers
-
-
-def _refuse_write(data: bytes) -> None:
-    raise NotImplementedError("The body is what the application returns.")
 
 
 def _size(body: Any) -> int:

@@ -91,23 +91,20 @@ def pdf_document(facts: Mapping[str, Any], title: str, picture: Callable[[int], 
         rest = f" The first {shown:,} are shown; the others are in the file."
         parts = [f"<p>PDF, {pages}, shown {how}.{'' if shown == count else rest}</p>"]
         for number, page in enumerate(facts["pages"], 1):
-            parts.append(_page(number, page, picture))
+            text = page["text"]
+            words = f"<pre>{escape(text)}</pre>" if text else "<p>This page holds no text.</p>"
+            parts.append(f'<section id="page-{number}"><h2>Page {number}</h2>')
+            if picture is None:
+                parts.append(f"{words}</section>")
+                continue
+            width, height = max(1, round(page["width"])), max(1, round(page["height"]))
+            parts.append(
+                f'<figure><img src="{escape(picture(number))}" width="{width}" height="{height}"'
+                f' loading="lazy" alt="Page {number}"></figure>'
+                f"<details><summary>Text of page {number}</summary>{words}</details></section>"
+            )
     head = f"<style>{_STYLE}</style>" if picture else f"{NO_IMAGES}<style>{_STYLE}</style>"
     return document_frame(title, head, "".join(parts), has_viewport=True)
-
-
-def _page(number: int, page: Mapping[str, Any], picture: Callable[[int], str] | None) -> str:
-    text = page["text"]
-    words = f"<pre>{escape(text)}</pre>" if text else "<p>This page holds no text.</p>"
-    if picture is None:
-        return f'<section id="page-{number}"><h2>Page {number}</h2>{words}</section>'
-    width, height = max(1, round(page["width"])), max(1, round(page["height"]))
-    return (
-        f'<section id="page-{number}"><h2>Page {number}</h2>'
-        f'<figure><img src="{escape(picture(number))}" width="{width}" height="{height}"'
-        f' loading="lazy" alt="Page {number}"></figure>'
-        f"<details><summary>Text of page {number}</summary>{words}</details></section>"
-    )
 
 
 class PageRoutes:

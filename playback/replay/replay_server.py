@@ -275,28 +275,25 @@ class ReplayServer(StreamServer):  # type: ignore[misc]
             raise ConnectionAbortedError
         self._in_flight[neighbourhood] += size
         try:
-            self._send_large(client, head, body)
+            # The required speed grows with the total size of such bodies.
+            begun, view = time.monotonic(), memoryview(body)
+            client.settimeout(_SEND_S)
+            client.sendall(head)
+            for start in range(0, size, _LARGE_BLOCK):
+                block, ends = view[start : start + _LARGE_BLOCK], start + _LARGE_BLOCK
+                while block:
+                    haste = 1 + _MOST_HASTE * self._in_flight.total() / MOST_IN_FLIGHT
+                    allowed = (_SEND_S + ends / _LEAST_BYTES_A_SECOND) / haste
+                    left = begun + allowed - time.monotonic()
+                    if left <= 0:
+                        raise TimeoutError("The reader is too slow.")
+                    client.settimeout(min(left, _RECHECK_S))
+                    with suppress(TimeoutError):
+                        block = block[client.send(block) :]
         finally:
             self._in_flight[neighbourhood] -= size
             if not self._in_flight[neighbourhood]:
                 del self._in_flight[neighbourhood]
-
-    def _send_large(self, client: Any, head: bytes, body: bytes) -> None:
-        """Send a large body; the required speed grows with the total size of such bodies."""
-        begun, view = time.monotonic(), memoryview(body)
-        client.settimeout(_SEND_S)
-        client.sendall(head)
-        for start in range(0, len(body), _LARGE_BLOCK):
-            block, ends = view[start : start + _LARGE_BLOCK], start + _LARGE_BLOCK
-            while block:
-                haste = 1 + _MOST_HASTE * self._in_flight.total() / MOST_IN_FLIGHT
-                allowed = (_SEND_S + ends / _LEAST_BYTES_A_SECOND) / haste
-                left = begun + allowed - time.monotonic()
-                if left <= 0:
-                    raise TimeoutError("The reader is too slow.")
-                client.settimeout(min(left, _RECHECK_S))
-                with suppress(TimeoutError):
-                    block = block[client.send(block) :]
 
 
 _TOO_LARGE = "431 Request Header Fields Too Large"

@@ -186,9 +186,8 @@ class PartRoutes:
     def image(self, request: Request) -> ReplayResponse:
         """Answer with an image of a page, one of its screenshots, or a page of a PDF."""
         pdf_page = parse_pdf_page(request.memento.url)
-        return self._image(request) if pdf_page is None else self._pdf_page(request, *pdf_page)
-
-    def _image(self, request: Request) -> ReplayResponse:
+        if pdf_page is not None:
+            return self._pdf_page(request, *pdf_page)
         artifact = parse_artifact_uri(request.memento.url)
         named = is_web_url(request.memento.url) if artifact is None else artifact[0] in _PICTURES
         if not named:

@@ -10,7 +10,6 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import format_datetime
@@ -220,7 +219,15 @@ class FullCopyServer:
         best: Capture | None = None
         best_rank = 4
         captures = self._context.index.captures(part.url, part.at, window=window)
-        while (capture := _next(captures, best)) is not None:
+        while True:
+            try:
+                capture = next(captures, None)
+            except TakenDownError:  # blocked ones only count when there is no better one
+                if best is None:
+                    raise
+                break
+            if capture is None:
+                break
             if capture.status is None or capture.status == 304:
                 continue
             if best is not None and best.url == part.url and capture.url != part.url:
@@ -378,13 +385,3 @@ def _ranged(answer: FullAnswer, wanted: str) -> FullAnswer:
     first, end = span
     headers += (("Content-Range", f"bytes {first}-{end - 1}/{size}"),)
     return FullAnswer(206, answer.content_type, answer.body[first:end], headers)
-
-
-def _next(captures: Iterator[Capture], best: Capture | None) -> Capture | None:
-    """Return the next capture; raise for blocked ones only when there is no better one."""
-    try:
-        return next(captures, None)
-    except TakenDownError:
-        if best is None:
-            raise
-        return None

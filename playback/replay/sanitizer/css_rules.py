@@ -187,7 +187,14 @@ def write_font_face(rule: Any, rewriter: ReplayUrlRewriter) -> str:
         name = node.lower_name
         value = ""
         if name == "src":
-            value = _sources(node.value, rewriter)
+            sources: list[list[Any]] = [[]]
+            for each in node.value:
+                if each == ",":
+                    sources.append([])
+                else:
+                    sources[-1].append(each)
+            written = (_source(without_blanks(each), rewriter) for each in sources[:_MOST_SOURCES])
+            value = ",".join(filter(None, written))
         elif name in _DESCRIPTORS and all(
             each.type in _PLAIN_TOKENS or each == "," for each in node.value
         ):
@@ -196,17 +203,6 @@ def write_font_face(rule: Any, rewriter: ReplayUrlRewriter) -> str:
             descriptors.append(f"{name}:{value};")
             names.add(name)
     return f"@font-face{{{''.join(descriptors)}}}" if names >= {"src", "font-family"} else ""
-
-
-def _sources(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
-    sources: list[list[Any]] = [[]]
-    for each in tokens:
-        if each == ",":
-            sources.append([])
-        else:
-            sources[-1].append(each)
-    written = (_source(without_blanks(each), rewriter) for each in sources[:_MOST_SOURCES])
-    return ",".join(each for each in written if each)
 
 
 def _source(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:

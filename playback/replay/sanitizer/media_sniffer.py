@@ -35,7 +35,7 @@ def image_type(data: bytes) -> str | None:
         (data.startswith(b"\xff\xd8\xff"), "image/jpeg", _jpeg),
         (data.startswith((b"GIF87a", b"GIF89a")), "image/gif", _gif),
         (data[:4] == b"RIFF" and data[8:12] == b"WEBP", "image/webp", _webp),
-        (data[4:8] == b"ftyp" and _has_avif_brand(data), "image/avif", _avif),
+        (data[4:8] == b"ftyp", "image/avif", _avif),
     ):
         if matches:
             try:
@@ -86,30 +86,23 @@ def _jpeg(data: bytes) -> _Extent:
 def _gif(data: bytes) -> _Extent:
     """Return the logical screen, or the extent of larger frames; each frame counts as a screen."""
     width, height = struct.unpack_from("<HH", data, 6)
-    frames = 0
-    for left, top, frame_width, frame_height in _gif_frames(data):
-        width, height = max(width, left + frame_width), max(height, top + frame_height)
-        frames += 1
-        if frames > _MOST_FRAMES:
-            return 0, 0, 0
-    return width, height, width * height * frames
-
-
-def _gif_frames(data: bytes) -> Iterator[tuple[int, int, int, int]]:
-    at = 13 + _palette(data[10])
-    size = len(data)
-    while at < size:
-        kind = data[at]
-        if kind == 0x2C and at + 10 < size:
-            yield struct.unpack_from("<HHHH", data, at + 1)
-            at += 11 + _palette(data[at + 9])
-        elif kind == 0x21:
+    frames, at, size = 0, 13 + _palette(data[10]), len(data)
+    while at < size and data[at] in {0x2C, 0x21}:
+        if data[at] == 0x21:  # an extension
             at += 2
+        elif at + 10 < size:
+            left, top, frame_width, frame_height = struct.unpack_from("<HHHH", data, at + 1)
+            width, height = max(width, left + frame_width), max(height, top + frame_height)
+            frames += 1
+            if frames > _MOST_FRAMES:
+                return 0, 0, 0
+            at += 11 + _palette(data[at + 9])
         else:
-            return
+            break
         while at < size and data[at]:  # sub-blocks, up to an empty one
             at += 1 + data[at]
         at += 1
+    return width, height, width * height * frames
 
 
 def _palette(flags: int) -> int:
@@ -156,6 +149,9 @@ def _avif(data: bytes) -> _Extent:
 
     Every property must be within the limits, because assigning them to items needs a full parser.
     """
+    end = min(int.from_bytes(data[:4], "big"), 256)
+    if not any(data[at : at + 4] in _AVIF_BRANDS for at in range(8, end, 4)):
+        return 0, 0, 0
     width = height = 0
     at = 0
     while (at := data.find(b"ispe", at) + 4) > 3:
@@ -167,11 +163,6 @@ def _avif(data: bytes) -> _Extent:
         while (at := data.find(b"stsz", at) + 4) > 3:
             frames = max(frames, struct.unpack_from(">I", data, at + 8)[0])
     return width, height, width * height * frames
-
-
-def _has_avif_brand(data: bytes) -> bool:
-    end = min(int.from_bytes(data[:4], "big"), 256)
-    return any(data[at : at + 4] in _AVIF_BRANDS for at in range(8, end, 4))
 
 
 _HEAD = 32_768  # bytes; drawing programs write long comments
