@@ -134,18 +134,18 @@ def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
         ("http://members.test/private", "club", "club"),
         ("http://other.test/private", "", None),
     ]
-    assert weboid.run("index", "rebuild").code == 0
+    assert weboid.call("index", "rebuild").code == 0
     assert sorted(index(weboid.collection, f"{names} USING (page_id)")) == rows
     check(weboid.collection)
-    listed = json.loads(weboid.run("login", "ls", "--json").out)
+    listed = json.loads(weboid.call("login", "ls", "--json").out)
     assert [each["name"] for each in listed["logins"]] == ["club"]
-    assert weboid.run("login", "rm", "club").code == 0
-    assert weboid.archive("http://members.test/").code == 2, "what is named must be there"
+    assert weboid.call("login", "rm", "club").code == 0
+    archive = ("archive", "--json", "--profile", str(weboid.profile), "http://members.test/")
+    assert weboid.call(*archive).code == 2, "what is named must be there"
 
 
-@pytest.mark.parametrize("allowed", [False, True])
 def test_a_login_reaches_no_server_whose_certificate_does_not_verify(
-    members: Any, tmp_path: Path, allowed: bool
+    members: Any, tmp_path: Path
 ) -> None:
     """The page fails and says why, unless the login was made with --unverified-tls."""
     write_leaf(tmp_path / "leaf.pem", "members.test", None)
@@ -154,23 +154,27 @@ def test_a_login_reaches_no_server_whose_certificate_does_not_verify(
     weboid = weboid_for(
         members,
         tmp_path,
-        f'login = {{ names = ["club"], key_file = "{tmp_path / "key"}" }}\n'
+        f'login = {{ names = ["club", "lax"], key_file = "{tmp_path / "key"}" }}\n'
         "frontier = { attempts = 1 }\n",
     )
-    cookie = {"name": "sid", "value": SECRET, "domain": "members.test", "path": "/"}
-    login = Login(
-        "club",
-        ("members.test",),
-        datetime.now(UTC),
-        unverified_tls=allowed,
-        session=SiteSession((cookie,)),
-    )
     asyncio.run(make_collection(weboid.collection))
-    write_login(weboid.collection / "logins", login, make_key_file(tmp_path / "key"))
-    ran = weboid.archive("https://members.test/private")
-    page = ran.pages["https://members.test/private"]
-    seen = any(SECRET in headers.get("Cookie", "") for _, _, headers in members.asked)
+    key = make_key_file(tmp_path / "key")
+    for name, host, is_unverified in (("club", "members.test", False), ("lax", "other.test", True)):
+        cookie = {"name": "sid", "value": SECRET, "domain": host, "path": "/"}
+        login = Login(
+            name,
+            (host,),
+            datetime.now(UTC),
+            unverified_tls=is_unverified,
+            session=SiteSession((cookie,)),
+        )
+        write_login(weboid.collection / "logins", login, key)
+    ran = weboid.archive("https://members.test/private", "https://other.test/private")
+    known = {host for host, _, headers in members.asked if SECRET in headers.get("Cookie", "")}
+    refused = ran.pages["https://members.test/private"]
+    page = ran.pages["https://other.test/private"]
 
-    assert seen is allowed
-    assert page["outcome"] == ("complete" if allowed else "failed")
-    assert page["reason"] == ("" if allowed else "tls: self-signed: self-signed certificate")
+    assert known == {"other.test"}
+    assert (page["outcome"], page["reason"]) == ("complete", "")
+    assert refused["outcome"] == "failed"
+    assert refused["reason"] == "tls: self-signed: self-signed certificate"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.clock import SystemClock
@@ -33,6 +33,7 @@ from proxy.control.client import VisitCredentials
 from render.network_log import RequestLog
 from render.visit import Visit
 from tests.support.commands import Weboid
+from tests.support.examples import examples
 from tests.support.sites import hosts
 from tests.weboid.cli.crawl.test_crawl_runs import check, index, records
 
@@ -103,13 +104,12 @@ class PlaylistProxy(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-@pytest.mark.parametrize("scheme", ["ftp", "ws"])
 @pytest.mark.parametrize(
-    "playlist",
+    ("scheme", "playlist"),
     [
-        "#EXTINF:1,\n{url}/a.ts\n#EXT-X-ENDLIST\n",
-        '#EXT-X-KEY:METHOD=AES-128,URI="{url}/key"\n#EXTINF:1,\na.ts\n#EXT-X-ENDLIST\n',
-        "#EXT-X-STREAM-INF:BANDWIDTH=1\n{url}/b.m3u8\n",
+        ("ftp", "#EXTINF:1,\n{url}/a.ts\n#EXT-X-ENDLIST\n"),
+        ("ws", '#EXT-X-KEY:METHOD=AES-128,URI="{url}/key"\n#EXTINF:1,\na.ts\n#EXT-X-ENDLIST\n'),
+        ("ftp", "#EXT-X-STREAM-INF:BANDWIDTH=1\n{url}/b.m3u8\n"),
     ],
     ids=["segment", "key", "variant"],
 )
@@ -257,6 +257,7 @@ _VALUES = st.recursive(
 _NAMES = st.sampled_from(["url", "manifest_url", "title", "id", "duration", "height", "extractor"])
 
 
+@settings(max_examples=examples(30))
 @given(
     st.lists(st.dictionaries(_NAMES, _VALUES).map(json.dumps) | st.text(max_size=20), max_size=6)
 )

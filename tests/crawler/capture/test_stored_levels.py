@@ -1,6 +1,6 @@
 """Stored levels of visits: a real browser through a real proxy, one page at each of the three levels."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -56,7 +56,9 @@ RECORDED = {
     StoredLevel.EVERYTHING: WORDS | IMAGES | MEDIA,
 }
 PICTURES = {"view", "fullPage", "thumbnail"}
-Take = Callable[..., Awaitable[PageInfo]]
+TEXTS = (b"The words of the page.", b"Words that a script brought.", b"Words in the frame.")
+SITES = ("http://origin.example", "https://secure.example")
+TAKEN = [*(("/", level) for level in StoredLevel), ("/picture.png", StoredLevel.TEXT)]
 
 
 def build(origin: Origin) -> None:
@@ -77,84 +79,66 @@ def build(origin: Origin) -> None:
     }
 
 
-@pytest.fixture
-def take(start: Callable[..., Proxy], settings: Settings) -> Take:
-    """Captures a URL at a level as the worker does; the manifest."""
+async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
+    start: Callable[..., Proxy],
+    settings: Settings,
+    origin: Origin,
+    secure_origin: Origin,
+    layout: Layout,
+) -> None:
+    """Parts, frames, workers and scripts: the WARC has exactly what the level has room for.
+
+    Scripts, their data and frames are fetched at the level text: the text is made of them. A cited image
+    at the level text is no failure to try again: the manifest says why there is none.
+    """
+    build(origin)
+    build(secure_origin)
+    proxy = start()
+    spki = str((await proxy.client.status())["spki"])
+    patient = BrowserSettings(hang_limit_s=86_400.0)
+    quick = VisitSettings(timeout_s=40.0, settle_limit_s=4.0, refetch_s=6.0)
+
+    async def nothing(_page: PageInfo) -> None:
+        return None
 
     async def take(url: str, level: StoredLevel) -> PageInfo:
-        proxy = start()
-        spki = str((await proxy.client.status())["spki"])
-        visit = VisitSettings(timeout_s=20.0, settle_limit_s=4.0, refetch_s=6.0)
-
-        async def nothing(_page: PageInfo) -> None:
-            return None
-
-        patient = BrowserSettings(hang_limit_s=86_400.0)
-        async with await Browser.launch(
-            patient, find_browser(), ca_spki=spki, clock=CLOCK
-        ) as browser:
-            captured = await capture(
-                CaptureRequest(url, "p", last_attempt=True, stored=level),
-                supervisor=Lender(proxy.client, browser),  # type: ignore[arg-type]
-                settings=replace(settings, visit=visit),
-                clock=CLOCK,
-                before_manifest=nothing,
-            )
-        assert proxy.stop() == 0
+        browser.icons.clear()
+        captured = await capture(
+            CaptureRequest(url, f"{level} {url}", last_attempt=True, stored=level),
+            supervisor=Lender(proxy.client, browser),  # type: ignore[arg-type]
+            settings=replace(settings, visit=quick),
+            clock=CLOCK,
+            before_manifest=nothing,
+        )
         return captured.page
 
-    return take
-
-
-@pytest.mark.parametrize("site", ["http://origin.example", "https://secure.example"])
-@pytest.mark.parametrize("level", list(StoredLevel))
-async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
-    take: Take, origin: Origin, secure_origin: Origin, layout: Layout, level: StoredLevel, site: str
-) -> None:
-    """Parts, frames, workers and scripts: the WARC has exactly what the level has room for."""
-    build(origin)
-    build(secure_origin)
-    page = await take(f"{site}/", level)
-
-    written = [each for each in records(layout) if each.kind in {"response", "revisit"}]
-    paths = {each.url.removeprefix(site) for each in written if each.url.startswith("http")}
-    assert paths == RECORDED[level]
+    visits = [(site, path, level) for site in SITES for path, level in TAKEN]
+    async with await Browser.launch(patient, find_browser(), ca_spki=spki, clock=CLOCK) as browser:
+        pages = [await take(site + path, level) for site, path, level in visits]
+    assert proxy.stop() == 0
     check(layout)
-    assert (page.outcome, page.reason, page.missing) == (VisitOutcome.COMPLETE, "", ())
-    assert page.stored == str(level)
-    out = {each.url.removeprefix(site) for each in page.resources if each.kept == "left-out"}
-    assert out == RECORDED[StoredLevel.EVERYTHING] - RECORDED[level] - (
-        {"/icon.png"} if level is StoredLevel.TEXT else set()
-    )
-    assert page.left_out >= len(out)
-    assert bool(page.left_out) is bool(out)
-    assert {"dom", "text"} <= set(page.artifacts)
-    assert PICTURES & set(page.artifacts) == (PICTURES if level.keeps_images else set())
+    archived = records(layout)
 
-
-async def test_stored_level_keeps_the_words_that_scripts_and_frames_bring(
-    take: Take, origin: Origin, layout: Layout
-) -> None:
-    """Scripts, their data and frames are fetched at the level text: the text is made of them."""
-    build(origin)
-    await take("http://origin.example/", StoredLevel.TEXT)
-    (text,) = (each for each in records(layout) if each.url.startswith("urn:text:"))
-    for words in (
-        b"The words of the page.",
-        b"Words that a script brought.",
-        b"Words in the frame.",
-    ):
-        assert words in text.payload
-
-
-@pytest.mark.parametrize("site", ["http://origin.example", "https://secure.example"])
-async def test_stored_level_skips_a_link_to_what_it_leaves_out(
-    take: Take, origin: Origin, secure_origin: Origin, layout: Layout, site: str
-) -> None:
-    """A cited image at the level text is no failure to try again: the manifest says why there is none."""
-    build(origin)
-    build(secure_origin)
-    page = await take(f"{site}/picture.png", StoredLevel.TEXT)
-    assert page.outcome is VisitOutcome.SKIPPED
-    assert page.reason.startswith("level: image/png is not recorded at text")
-    assert not [each for each in records(layout) if each.kind == "response"]
+    for (site, path, level), page in zip(visits, pages, strict=True):
+        own = [each for each in archived if each.headers.get("WARC-Page-ID") == page.page_id]
+        written = {
+            each.url.removeprefix(site) for each in own if each.kind in {"response", "revisit"}
+        }
+        assert page.stored == str(level)
+        if path != "/":
+            assert page.outcome is VisitOutcome.SKIPPED
+            assert page.reason.startswith("level: image/png is not recorded at text")
+            assert written == set()
+            continue
+        assert written == RECORDED[level]
+        assert (page.outcome, page.reason, page.missing) == (VisitOutcome.COMPLETE, "", ())
+        out = {each.url.removeprefix(site) for each in page.resources if each.kept == "left-out"}
+        assert out == RECORDED[StoredLevel.EVERYTHING] - RECORDED[level] - (
+            {"/icon.png"} if level is StoredLevel.TEXT else set()
+        )
+        assert page.left_out >= len(out)
+        assert bool(page.left_out) is bool(out)
+        assert {"dom", "text"} <= set(page.artifacts)
+        assert PICTURES & set(page.artifacts) == (PICTURES if level.keeps_images else set())
+        (text,) = (each.payload for each in own if each.url.startswith("urn:text:"))
+        assert all(words in text for words in TEXTS)

@@ -610,7 +610,7 @@ def test_no_sequence_of_verbs_breaks_the_books(new_place: Callable[[], Place]) -
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=examples(30),
+            max_examples=examples(25),
             stateful_step_count=50,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -11,7 +11,7 @@ from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
 
-PAGES, HOSTS, WORKERS = 60, 12, 3
+PAGES, HOSTS, WORKERS = 40, 8, 3
 
 
 @pytest.mark.timeout(900)
@@ -28,7 +28,7 @@ def test_pages_survive_the_death_of_each_part_each_once() -> None:
             "postgres",
         ]
         dice.shuffle(victims)
-        moments = sorted(dice.sample(range(6, PAGES - 15), len(victims)))
+        moments = sorted(dice.sample(range(4, PAGES - 12), len(victims)))
         with cluster.frontier() as frontier:
             for moment, victim in zip(moments, victims, strict=True):
                 follow(frontier, lambda stats, at=moment: stats.done >= at, 300)  # type: ignore[misc]
