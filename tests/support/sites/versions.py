@@ -1,11 +1,10 @@
 """The versions of MediaWiki that there are tests with, out of releases of Debian, and their PHP."""
 
 import shutil
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.sites.cache import CACHE, SiteUnavailableError, built, unpack_packages
+from tests.support.sites.cache import SiteUnavailableError, built, unpack_packages
 from tests.support.sites.debian import apt_of
 
 MEMORY = Path("/dev/shm")
@@ -78,7 +77,7 @@ def php_of(version: Version) -> Php:
     if not version.php:
         if shutil.which("php") is None:
             raise SiteUnavailableError("PHP is missing: run `make test`, which installs it.")
-        return Php(("php", *_opcode_cache()))
+        return Php(("php",))
     packages = (*(f"php{version.php}-{part}" for part in _PHP_PARTS), *_PHP_LIBRARIES)
 
     def unpack(home: Path) -> None:
@@ -93,15 +92,4 @@ def php_of(version: Version) -> Php:
     command += ["-d", f"zend_extension={modules / 'opcache.so'}"]  # or each request compiles all
     for module in _PHP_MODULES:
         command += ["-d", f"extension={module}"]
-    return Php((*command, *_opcode_cache()), {"LD_LIBRARY_PATH": str(library)})
-
-
-def _opcode_cache() -> tuple[str, ...]:
-    """Return PHP's options for compiled code that later processes use, without each wiki's own files."""
-    folder = CACHE / "opcodes"
-    folder.mkdir(parents=True, exist_ok=True)
-    left_out = folder / "left-out"
-    if not left_out.exists():
-        left_out.write_text(f"{tempfile.gettempdir()}/*\n{MEMORY}/*\n")
-    settings = {"enable_cli": 1, "file_cache": folder, "blacklist_filename": left_out}
-    return tuple(f"-dopcache.{name}={value}" for name, value in settings.items())
+    return Php(tuple(command), {"LD_LIBRARY_PATH": str(library)})
