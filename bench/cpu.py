@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from render.visit_steps import VisitSteps
+from render.settle import VisitSteps
 
 ROLES = ("worker", "browser", "proxy")
 AROUND = "between"  # what belongs to no step: claims, records, the index, the manifest

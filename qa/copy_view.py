@@ -29,8 +29,7 @@ from render.network_log import RequestLog
 from render.page import BrowserPage, PageClosedError, open_page
 from render.page_frames import PageDocuments
 from render.screenshot import PUT_ON, capture_full_page, capture_view, picture_styles
-from render.settle import NavigationResult, SettleLimits, SettleResult, navigate, settle
-from render.visit_steps import VisitSteps
+from render.settle import NavigationResult, SettleLimits, SettleResult, VisitSteps, navigate, settle
 
 MOST_FRAMES = 20
 _FAR = """(most) => {

@@ -18,7 +18,7 @@ from render.network_log import DocumentResponse
 from render.page import BrowserPage
 from render.page_frames import FrameDocument, PageDocuments
 from render.screenshot import capture_full_page, capture_view, picture_size, print_pdf, thumbnail
-from render.visit_steps import VisitSteps
+from render.settle import VisitSteps
 
 DOM_LIMIT_CHARS = 20_000_000
 CANVAS_LIMIT_CHARS = 4_000_000

@@ -24,9 +24,16 @@ from render.cdp import CommandError
 from render.identity import page_options
 from render.network_log import DocumentResponse, RequestLog
 from render.page import COMMIT_LIMIT, BrowserPage, PageClosedError, open_page
-from render.settle import ABORTED, NavigationResult, SettleLimits, SettleResult, navigate, settle
+from render.settle import (
+    ABORTED,
+    NavigationResult,
+    SettleLimits,
+    SettleResult,
+    VisitSteps,
+    navigate,
+    settle,
+)
 from render.site_session import SiteSession, restore_session
-from render.visit_steps import VisitSteps
 
 _LIMIT_S = 3.0
 _NAMES = {each.name for each in fields(PageTraits)}

@@ -18,7 +18,7 @@ from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_scri
 from render.cdp import CommandError
 from render.page import BrowserPage
 from render.page_frames import PageFrame, child_frames, main_frame, run_in
-from render.visit_steps import VisitSteps
+from render.settle import VisitSteps
 
 NOTES = 10
 NOTE_CHARS = 200

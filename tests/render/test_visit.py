@@ -345,7 +345,7 @@ async def test_a_dead_browser_is_told_apart_from_a_dead_page(
 
 async def test_a_flood_of_requests_is_cut_off(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page is no tool to ask others for things thousands of times (C-17)."""
-    monkeypatch.setitem(NetworkLog.__init__.__kwdefaults__, "limit", 500)
+    monkeypatch.setattr(NetworkLog.__init__, "__kwdefaults__", {"limit": 500})
     seen = await look("/flood.html", settle_limit_s=30.0)
 
     assert (seen.outcome, seen.reason) == (VisitOutcome.PARTIAL, "too-many-requests")

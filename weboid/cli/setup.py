@@ -42,8 +42,14 @@ from crawler.profiles import (
     source_of_key,
 )
 from render.chromium import find_browser, find_window_browser
-from render.sign_in import SignIn, display_variables, open_sign_in
-from render.site_session import SiteSession, check_hosts, confine_to_hosts
+from render.site_session import (
+    SignIn,
+    SiteSession,
+    check_hosts,
+    confine_to_hosts,
+    display_variables,
+    open_sign_in,
+)
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
