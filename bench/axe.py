@@ -34,7 +34,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from proxy.control.client import NewArtifact, ProxyVisit
 from proxy.request_log import RequestOutcome
-from tests.support.proxy_fixtures import ROOT, Answer, Browser, Origin, Proxy, ok
+from tests.support.proxy_fixtures import ROOT, Answer, Browser, Origin, ProxyProcess, ok
 from warc.rebuild import rebuild_index
 
 WORKERS = 4  # at each proxy
@@ -127,7 +127,7 @@ class Axe:
         self._passed: set[str] = set()
         self._followed: set[tuple[Any, ...]] = set()
         self._dying: set[int] = set()
-        self._idle: Proxy | None = None
+        self._idle: ProxyProcess | None = None
 
     def close(self) -> None:
         """End the origin."""
@@ -183,12 +183,12 @@ class Axe:
             ),
         )
 
-    async def _start(self, settings: Settings) -> Proxy:
+    async def _start(self, settings: Settings) -> ProxyProcess:
         self._serial += 1
         name = f"p{self._serial}"
-        return await asyncio.to_thread(Proxy, self.layout, settings, name, self._folder)
+        return await asyncio.to_thread(ProxyProcess, self.layout, settings, name, self._folder)
 
-    def _kill(self, proxy: Proxy) -> None:
+    def _kill(self, proxy: ProxyProcess) -> None:
         self.toll.kills += 1
         self._dying.add(proxy.process.pid)
         proxy.kill()
@@ -209,7 +209,7 @@ class Axe:
             process.kill()
         self.toll.kills += 1
 
-    async def _work(self, proxy: Proxy) -> None:
+    async def _work(self, proxy: ProxyProcess) -> None:
         """Visit page after page until the proxy is gone."""
         try:
             while True:
@@ -221,7 +221,7 @@ class Axe:
             if proxy.process.pid not in self._dying:
                 self.toll.failed.append(f"while the proxy lived: {error!r}")
 
-    async def _visit(self, proxy: Proxy, visit: ProxyVisit, page_id: str) -> None:
+    async def _visit(self, proxy: ProxyProcess, visit: ProxyVisit, page_id: str) -> None:
         begun = datetime.now(UTC)
         paths = [self._path() for _ in range(self._dice.randint(1, 6))]
         credentials = visit.credentials

@@ -28,7 +28,7 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import unix_milliseconds, warc_date
 from core.url_keys import replay_key
 from playback.replay.capture_lookup import CaptureLookup as Lookup
-from proxy.index_batch import IndexBatch
+from proxy.archivist_jobs import IndexBatch
 from tests.support.services.postgres import PostgresServer
 from warc.dedup.payloads import PayloadKey
 from warc.index.database import IndexDatabase, SqliteDatabase

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
 
 from classify.parked_domain import PARKERS
 from core.errors import BadUrlError
+from core.hosts import registrable
 from core.urls import fetch_key, host_of
-from net.public_suffix import registrable
 
 MAX_URL = 8_192  # of a Location; longer ones are cut off by servers, too
 

@@ -1,4 +1,4 @@
-"""Hosts: canonical spelling, host patterns, endpoints, blocked ports, upstream proxies.
+"""Hosts: canonical spelling, registrable domain, patterns, endpoints, blocked ports, upstream proxies.
 
 Hosts of pages and of profiles are normalised in the same way before they are compared: a rule for
 ``93.184.216.34`` holds for ``0x5db8d822`` and for ``93.184.216.34.`` too.
@@ -9,9 +9,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Generic, TypeVar
 from urllib.parse import unquote, urlsplit
+
+from publicsuffixlist import PublicSuffixList
 
 from core.errors import BadUrlError, ConfigError
 from core.urls import UrlFault, host_of
@@ -223,3 +225,25 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
     if max(len(via.username.encode()), len(via.password.encode())) > 255:  # RFC 1929
         raise ConfigError("[egress] via: user name and password have at most 255 bytes each.")
     return via
+
+
+@lru_cache(maxsize=8192)
+def registrable(host: str) -> str:
+    """Return the host's registrable domain; the host itself without one.
+
+    >>> registrable("www.example.co.uk"), registrable("192.0.2.1"), registrable("[2001:db8::1]")
+    ('example.co.uk', '192.0.2.1', '[2001:db8::1]')
+    """
+    if host.startswith("[") or host.rpartition(".")[2].isdigit():
+        return host  # an address has no suffix that others share
+    return _suffixes().privatesuffix(host) or host
+
+
+def warm_up() -> None:
+    """Load the list of public suffixes now, which takes a fraction of a second."""
+    _suffixes()
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList()

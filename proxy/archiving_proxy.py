@@ -19,8 +19,7 @@ from proxy.archivist import Archivist
 from proxy.certificate_authority import RecorderAuthority
 from proxy.exchange import ExchangeContext
 from proxy.handler import ArchivingHandler
-from proxy.limits import ByteCounter, ReceiveLimits
-from proxy.spool import SpoolSpace
+from proxy.limits import ByteCounter, ReceiveLimits, SpoolSpace
 from proxy.upstream import UpstreamConnector
 from proxy.visit_registry import VisitRegistry
 from warc.local_storage import DiskReserve

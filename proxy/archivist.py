@@ -8,7 +8,7 @@ digest becomes known only when its record is on disk, and nothing is acknowledge
 A record whose payload another machine is writing is postponed to a later batch, and so is every
 later flush barrier. No claim is held while it waits. A batch that fails is rolled back as a whole,
 and each visit in it receives the error. An unreachable shared index is retried
-(`proxy.index_batch`).
+(`proxy.archivist_jobs`).
 """
 
 import logging
@@ -30,6 +30,8 @@ from core.playback_check import PlaybackCheck, parse_manifest
 from core.timestamps import timestamp14_at
 from proxy.archivist_jobs import (
     FlushBarrier,
+    IndexBacklog,
+    IndexBatch,
     Job,
     PendingArtifact,
     PostponedJobs,
@@ -40,7 +42,6 @@ from proxy.archivist_jobs import (
 )
 from proxy.exchange import RecordedExchange
 from proxy.exchange_records import response_members, revisit_members, user_agent_of
-from proxy.index_batch import IndexBacklog, IndexBatch
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from warc.checksums import ChecksumWorker
 from warc.dedup.payloads import Claim, LostClaimsError, PayloadKey

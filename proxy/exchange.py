@@ -32,11 +32,10 @@ from net.http1 import (
 )
 from net.timeouts import CancelSignal, WaitCancelledError
 from proxy.browser_connection import BrowserConnection, ConnectionLostError
-from proxy.limits import ReceiveLimits
+from proxy.limits import BodySpool, ReceiveLimits, SpoolSpace
 from proxy.redaction import redact_request, redact_response
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from proxy.request_target import Origin
-from proxy.spool import BodySpool, SpoolSpace
 from proxy.upstream import OriginConnection, UpstreamConnector
 from proxy.visit_registry import VisitSession
 

@@ -29,6 +29,7 @@ SWITCH_INTERVAL_S = 0.0005
 # all that a visit has gathered, was a tenth of the work.
 GC_THRESHOLD = 50_000
 RETRY_S = 1.0  # between two questions to an index that does not answer
+POLL_S = 0.05  # how often the servers look whether they are to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,9 @@ def run_proxy(
         )
         stack.callback(proxy.close)
         server = _control(control, proxy)
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        threading.Thread(target=proxy.serve_forever, args=(POLL_S,), daemon=True).start()
         stack.callback(proxy.shutdown)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True).start()
         stack.callback(server.server_close)
         stack.callback(server.shutdown)
         yield RunningProxy(proxy, server, recovered)

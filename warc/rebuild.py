@@ -1,17 +1,26 @@
 """Rebuild, completion and schema upgrade of the captures index from the WARCs.
 
-``weboid index rebuild`` rebuilds it completely. `complete_index` runs before anything is written
-and adds closed WARCs that the index lacks because it was lost or restored from an older backup.
+``weboid index rebuild`` rebuilds it completely; while the new one is filled, readers use the old
+one. No other process writes: the caller holds the collection, and an index of several machines is
+locked here. `complete_index` runs before anything is written and adds closed WARCs that the index
+lacks because it was lost or restored from an older backup.
 """
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
-from core.config.database_urls import is_frozen, read_only_uri
+from core.config.database_urls import IndexAddress, is_frozen, parse_index_url, read_only_uri
 from core.config.settings import IndexSettings, ProxySettings
-from core.errors import CollectionVersionError, InputError
+from core.errors import (
+    CollectionInUseError,
+    CollectionVersionError,
+    IndexUnavailableError,
+    InputError,
+)
 from core.layout import OPEN_SUFFIX, Layout
 from warc.artifact_reader import read_manifest_at
 from warc.checksums import add_missing_sums, closed_warcs
@@ -20,7 +29,8 @@ from warc.index.indexer import IndexingResult, index_file
 from warc.index.opener import not_covered, open_index, open_payloads
 from warc.index.protocol import CaptureIndex
 from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
-from warc.index.sqlite import BUSY_TIMEOUT_MS
+from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex, covered_by_file
+from warc.local_storage import sync_folder
 from warc.recovery import interrupted, os_error_text, recover_file, recovery_lock
 
 _PREVIOUS_VERSION = 4
@@ -37,15 +47,22 @@ _MANIFESTS = (
 _CONDITIONS = "UPDATE pages SET device = ?, language = ?, login = ? WHERE page_id = ?"
 
 
-def upgrade_index(layout: Layout, told: Callable[[str], None]) -> bool:
+def upgrade_index(layout: Layout, report: Callable[[str], None]) -> bool:
     """Convert the collection's own index from schema 4 to 5; return True when that was needed.
 
     Device and language of captures come from the manifests, and stay empty where one cannot be
-    read. A collection that cannot be written to is left as it is. `told` is called with a sentence
+    read. A collection that cannot be written to is left as it is. `report` is called with a sentence
     before and after. Raises CollectionVersionError if the index cannot be converted.
     """
     path = layout.captures_db
-    if not path.exists() or is_frozen(path) or _version(layout) != _PREVIOUS_VERSION:
+    if not path.exists() or is_frozen(path):
+        return False
+    with closing(sqlite3.connect(read_only_uri(path), uri=True)) as db:
+        try:
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+        except sqlite3.Error:  # damaged: reported when it is opened
+            return False
+    if version != _PREVIOUS_VERSION:
         return False
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
@@ -54,14 +71,14 @@ def upgrade_index(layout: Layout, told: Callable[[str], None]) -> bool:
             if db.execute("PRAGMA user_version").fetchone()[0] != _PREVIOUS_VERSION:
                 return False
             (pages,) = db.execute("SELECT count(*) FROM pages").fetchone()
-            told(f"Upgrading the captures index: reading the manifests of {pages:,} pages.")
+            report(f"Upgrading the captures index: reading the manifests of {pages:,} pages.")
             for statement in _COLUMNS.split(";"):
                 db.execute(statement)
             for page_id, *place in db.execute(_MANIFESTS).fetchall():
                 manifest = read_manifest_at(layout, *place)
                 if manifest is not None:
-                    seen_with = (manifest.device, manifest.language, manifest.login, page_id)
-                    db.execute(_CONDITIONS, seen_with)
+                    conditions = (manifest.device, manifest.language, manifest.login, page_id)
+                    db.execute(_CONDITIONS, conditions)
             for statement in CAPTURES_DDL.split(";"):
                 db.execute(statement)
             db.execute(MARK_LOGINS)
@@ -71,16 +88,8 @@ def upgrade_index(layout: Layout, told: Callable[[str], None]) -> bool:
             raise CollectionVersionError(
                 f"{path} cannot be upgraded ({error}); run `weboid index rebuild`."
             ) from error
-    told("The captures index is upgraded.")
+    report("The captures index is upgraded.")
     return True
-
-
-def _version(layout: Layout) -> int:
-    with closing(sqlite3.connect(read_only_uri(layout.captures_db), uri=True)) as db:
-        try:
-            return int(db.execute("PRAGMA user_version").fetchone()[0])
-        except sqlite3.Error:  # damaged: reported when it is opened
-            return 0
 
 
 def complete_index(
@@ -88,40 +97,132 @@ def complete_index(
     settings: ProxySettings,
     *,
     index: IndexSettings | None = None,
-    told: Callable[[str], None] = lambda _text: None,
+    report: Callable[[str], None] = lambda _text: None,
 ) -> int:
     """Add our closed WARCs that the captures index lacks, upgrading it first; return their number.
 
-    `told` is called with a sentence before the first file, for each damaged one, and at the end.
+    `report` is called with a sentence before the first file, for each damaged one, and at the end.
     Raises IndexUnavailableError, DedupUnavailableError or CollectionVersionError.
     """
     index = index or IndexSettings()
     if not index.url:
-        upgrade_index(layout, told)
+        upgrade_index(layout, report)
     with recovery_lock(layout), closing(open_index(layout, index)) as opened:
         missing = not_covered(layout, opened.indexed_to)
         if not missing:
             return 0
-        told(
+        report(
             f"The captures index does not cover {len(missing)} of the collection's"
             f" {len(closed_warcs(layout))} closed WARCs: reading them again."
         )
         rows = 0
         with closing(open_payloads(layout, settings, opened)) as payloads:
             for path in missing:
-                found = _index_whole(
-                    path, path.name, opened, settings.dedup_bucket, settings.dedup_min_bytes, told
+                indexed = _index_whole(
+                    path, path.name, opened, settings.dedup_bucket, settings.dedup_min_bytes, report
                 )
-                rows += found.rows
+                rows += indexed.rows
                 if payloads.shared:
                     payloads.add(opened.payloads_of(path.name))
         opened.settle([path.name for path in missing])
         add_missing_sums(layout, opened)
-    told(f"{rows:,} records of {len(missing)} WARCs are in the captures index again.")
+    report(f"{rows:,} records of {len(missing)} WARCs are in the captures index again.")
     return len(missing)
 
 
-def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and whom to tell
+TABLES = ("captures", "pages", "payloads", "qualities", "files", "version")
+LOCK_TRIES = 50  # a look at the status, or a checksum that is noted, is over in a moment
+LOCK_PAUSE_S = 0.1
+
+
+# The fresh index, the bytes that the old one covers by file (none when it cannot be read), and a
+# function that replaces the old one by the fresh one; no writes may follow.
+IndexRenewal = tuple[CaptureIndex, Mapping[str, int], Callable[[], None]]
+
+
+@contextmanager
+def renew_index(layout: Layout, settings: IndexSettings) -> Iterator[IndexRenewal]:
+    """Create a renewal of the configured index; if it is not published it is discarded.
+
+    Raises CollectionInUseError or IndexUnavailableError for an index of several machines.
+    """
+    if settings.url:
+        with _renew_server(parse_index_url(settings.url)) as renewal:
+            yield renewal
+        return
+    path = layout.captures_db
+    fresh = path.with_suffix(".rebuilding")
+    _remove(fresh)
+    index = SqliteCaptureIndex(fresh)
+
+    def publish() -> None:
+        index.checkpoint()
+        index.close()
+        _remove(path)
+        fresh.rename(path)
+        sync_folder(layout.databases)
+
+    with closing(index):
+        yield index, covered_by_file(path), publish
+
+
+def _remove(database: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{database}{suffix}").unlink(missing_ok=True)
+
+
+@contextmanager
+def _renew_server(address: IndexAddress) -> Iterator[IndexRenewal]:
+    # The PostgreSQL driver is a tenth of a command's start.
+    from net.postgres_client import LOCK_NAME, PostgresConnection
+    from warc.index.postgres import PostgresCaptureIndex
+
+    name, fresh = address.index, f"{address.index}_rebuilding"
+    drop = f'DROP SCHEMA IF EXISTS "{fresh}" CASCADE'
+    with closing(PostgresConnection(address, holds=False)) as server:
+        # Lock the index for exclusive use, for the lifetime of the connection.
+        query = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
+        for _ in range(LOCK_TRIES):
+            row = server.execute(query, (LOCK_NAME + name,)).fetchone()
+            if row is not None and row[0]:
+                break
+            threading.Event().wait(LOCK_PAUSE_S)
+        else:
+            raise CollectionInUseError(
+                f"The captures index at {address} is in use: end the crawl on every machine, then try"
+                " again."
+            )
+        server.execute(drop)
+
+        def publish() -> None:
+            for table in TABLES:  # else the first questions are planned for empty tables
+                server.execute(f'ANALYZE "{fresh}"."{table}"', patient=True)
+            # The schema stays: there may be more in it than is ours.
+            with server.transaction():
+                server.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"')
+                for table in TABLES:
+                    server.execute(f'DROP TABLE IF EXISTS "{name}"."{table}"')
+                    server.execute(f'ALTER TABLE "{fresh}"."{table}" SET SCHEMA "{name}"')
+
+        try:
+            with closing(PostgresCaptureIndex(replace(address, index=fresh))) as index:
+                query = (
+                    "SELECT count(*) FROM pg_tables WHERE schemaname = %s AND tablename = 'files'"
+                )
+                row = server.execute(query, (name,)).fetchone()
+                covered = {}
+                if row is not None and row[0]:
+                    query = "SELECT filename, indexed_to FROM files"
+                    covered = dict(server.execute(query).fetchall())
+                yield index, covered, publish
+        finally:
+            with suppress(IndexUnavailableError):  # else the next renewal drops it
+                server.execute(drop)
+                # The server may be late in seeing that the connection has ended.
+                server.execute("SELECT pg_advisory_unlock_all()")
+
+
+def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and where to report
     layout: Layout,
     *,
     bucket: str,
@@ -129,7 +230,7 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and whom to te
     also: Sequence[str] = (),
     shared: PayloadIndex | None = None,
     progress: Callable[[str, int], None] | None = None,
-    told: Callable[[str], None] = lambda _text: None,
+    report: Callable[[str], None] = lambda _text: None,
     index: IndexSettings | None = None,
 ) -> dict[str, int]:
     """Rebuild the captures index from the WARCs; return rows by table, as `CaptureIndex.counts`.
@@ -138,26 +239,28 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and whom to te
     recovered first. Damaged parts are skipped. Every closed WARC without a line in SHA256SUMS gets
     one. Buckets in `also` are read only. `shared`, the dedup index of several machines, gets every
     local payload, and locates the payloads of revisits that have none here. `progress` is called
-    with each finished file's name and rows, `told` with a sentence for unreadable parts and lost
+    with each finished file's name and rows, `report` with a sentence for unreadable parts and lost
     files. Raises DedupUnavailableError, IndexUnavailableError, CollectionInUseError or OSError.
     """
-    from warc.index.renewal import (
-        renew_index,  # its PostgreSQL driver is a tenth of a command's start
-    )
-
     with renew_index(layout, index or IndexSettings()) as (fresh, covered, publish):
-        _recover_interrupted(layout, fresh, covered, told)
+        _recover_interrupted(layout, fresh, covered, report)
         for path in sorted((*closed_warcs(layout), *interrupted(layout))):
             filename = path.name.removesuffix(OPEN_SUFFIX)
-            found = _index_whole(path, filename, fresh, bucket, min_bytes, told)
+            indexed = _index_whole(path, filename, fresh, bucket, min_bytes, report)
             if shared is not None:
-                shared.add(found.payloads)
+                shared.add(indexed.payloads)
             if progress is not None:
-                progress(filename, found.rows)
+                progress(filename, indexed.rows)
         fresh.settle()
         if shared is not None:
             shared.bury()
-            _adopt_orphans(fresh, shared, bucket, also)
+            # Find payloads of revisits on other machines; a chunked one's key is not in the revisit.
+            orphans = {row: PayloadKey(digest, bucket) for row, digest in fresh.orphans().items()}
+            originals = shared.find(set(orphans.values()), also)
+            with fresh.transaction():
+                fresh.adopt(
+                    {row: originals[key] for row, key in orphans.items() if key in originals}
+                )
         add_missing_sums(layout, fresh)
         counts = fresh.counts()
         publish()
@@ -168,7 +271,7 @@ def _recover_interrupted(
     layout: Layout,
     index: CaptureIndex,
     covered: Mapping[str, int],
-    told: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     """Recover interrupted files by the coverage in the old index; they are indexed afterwards."""
     gone = []
@@ -180,11 +283,11 @@ def _recover_interrupted(
             gone.append(filename)
     if gone:
         names = ", ".join(sorted(gone)[:5]) + (", …" if gone[5:] else "")
-        told(f"Not here, and so left out of the index: {len(gone)} WARCs that it knew ({names}).")
+        report(f"Not here, and so left out of the index: {len(gone)} WARCs that it knew ({names}).")
     for path in interrupted(layout):
         recovered = recover_file(layout, path, index, lambda _wreck, _start: 0)
         if recovered is not None:
-            told(recovered.text)
+            report(recovered.text)
 
 
 def _index_whole(
@@ -193,31 +296,23 @@ def _index_whole(
     index: CaptureIndex,
     bucket: str,
     min_bytes: int,
-    told: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> IndexingResult:
     """Add the readable records of the file to the index; report the rest."""
     try:
-        found = index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes)
+        indexed = index_file(path, filename, index, bucket=bucket, min_bytes=min_bytes)
     except InputError as error:
-        told(str(error))
+        report(str(error))
     except OSError as error:
-        told(f"{filename} was passed over, for it cannot be read: {os_error_text(error)}.")
+        report(f"{filename} was passed over, for it cannot be read: {os_error_text(error)}.")
     else:
-        if found.damaged:
-            places = ", ".join(map(str, found.damaged[:5])) + (", …" if found.damaged[5:] else "")
-            told(
+        if indexed.damaged:
+            places = ", ".join(map(str, indexed.damaged[:5])) + (
+                ", …" if indexed.damaged[5:] else ""
+            )
+            report(
                 f"{filename} is damaged at {places}: what is there was passed over. `weboid archive"
                 " verify` has details; restore the file from a copy, then rebuild again."
             )
-        return found
+        return indexed
     return IndexingResult()
-
-
-def _adopt_orphans(
-    index: CaptureIndex, shared: PayloadIndex, bucket: str, also: Sequence[str]
-) -> None:
-    """Find payloads of revisits on other machines; a chunked one's key is not in the revisit."""
-    orphans = {row: PayloadKey(digest, bucket) for row, digest in index.orphans().items()}
-    found = shared.find(set(orphans.values()), also)
-    with index.transaction():
-        index.adopt({row: found[key] for row, key in orphans.items() if key in found})

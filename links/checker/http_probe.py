@@ -26,6 +26,7 @@ from classify.soft_404 import AnswerFingerprint, compare_answers, invent_sibling
 from core.clock import Clock, SystemClock
 from core.config.settings import Settings
 from core.errors import BadUrlError
+from core.hosts import registrable, warm_up
 from core.urls import fetch_key
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, RedirectHop, StatusCode
 from links.checker.answer_verdict import (
@@ -41,7 +42,6 @@ from links.checker.dns_resolver import DnsResolver
 from links.checker.fetch_errors import FetchFailure, NoAnswerError
 from links.checker.http_exchange import HttpAnswer, RequestWriter, exchange
 from net.address_policy import Address
-from net.public_suffix import registrable, warm_up
 
 NOT_SENT = 0  # the status of a hop that no server sent: from http to https, or back
 HEAD_S = 20.0  # HEAD may take so long, and at most a third of all

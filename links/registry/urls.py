@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 
 from core.errors import InputError, InvariantError
+from core.hosts import registrable
 from core.url_patterns import PatternForm, PatternTable, UrlPattern, pattern_target
 from core.urls import fetch_key
 from links.check_result import CheckMethod
@@ -35,7 +36,6 @@ from links.url_parts import (
     split_identity,
     url_parts_of,
 )
-from net.public_suffix import registrable
 
 # New URLs are looked at within a week, spread evenly: no burst after an import.
 FIRST_LOOKS_DAYS = 7

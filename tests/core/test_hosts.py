@@ -13,6 +13,7 @@ from core.hosts import (
     canonical_host,
     parse_endpoint,
     parse_upstream_proxy,
+    registrable,
 )
 
 
@@ -211,3 +212,19 @@ def test_a_proxys_text_has_no_password() -> None:
 
     assert str(via) == "socks5://127.0.0.1:1080"
     assert "hidden" not in repr(via)
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("a.b.heise.de", "heise.de"),
+        ("www.example.co.uk", "example.co.uk"),
+        ("someone.github.io", "someone.github.io"),
+        ("co.uk", "co.uk"),
+        ("xn--mnchen-3ya.de", "xn--mnchen-3ya.de"),
+        ("192.0.2.1", "192.0.2.1"),
+    ],
+)
+def test_the_registrable_domain(host: str, domain: str) -> None:
+    """By the Public Suffix List; what is none stands for itself."""
+    assert registrable(host) == domain

@@ -20,7 +20,7 @@ from net.http1 import parse_response_head
 from net.timeouts import CancellableTimeout
 from net.upstream_proxy import absolute_request, proxy_fault
 from proxy.upstream import OriginConnection, UpstreamConnector
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
+from tests.support.proxy_fixtures import Browser, Origin, Proxy, ProxyProcess, check, ok, records
 
 pytestmark = pytest.mark.proxy
 
@@ -378,7 +378,7 @@ async def test_the_archive_never_shows_a_proxys_password(
     egress = replace(
         settings.egress, via=via, via_unknown_names=True, via_absolute_form=absolute_form
     )
-    proxy = Proxy(layout, replace(settings, egress=egress), "proxy", tmp_path)
+    proxy = ProxyProcess(layout, replace(settings, egress=egress), "proxy", tmp_path)
     origin.answers["/page"] = ok(b"page")
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)

@@ -8,4 +8,5 @@ from tests.support.proxy_fixtures import (  # noqa: F401 fixtures
     secure_origin,
     settings,
     start,
+    start_process,
 )

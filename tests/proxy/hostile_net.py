@@ -20,7 +20,7 @@ from net import system_resolver
 from net.address_policy import is_public
 from net.connect_errors import BlockedError, ConnectError, UnknownHostError
 from net.egress import Egress
-from tests.support.proxy_fixtures import Browser, Proxy
+from tests.support.proxy_fixtures import Browser, ProxyProcess
 
 OWN = "8.8.4.4"  # an address of this machine that is public
 PUBLIC = {"public.example": ["93.184.216.34"], "six.example": ["2606:4700::1111"]}
@@ -140,7 +140,7 @@ async def fetch_all(folder: Path) -> dict[str, object]:
     settings = Settings(
         proxy=ProxySettings(disk_reserve_bytes=0, connect_timeout_s=1.0), egress=EgressSettings()
     )
-    proxy = Proxy(Layout(root), settings, "proxy", folder)
+    proxy = ProxyProcess(Layout(root), settings, "proxy", folder)
     async with proxy.client.visit("p", bucket="b") as visit:
         browser = Browser(proxy.port, visit.credentials.username, visit.credentials.password)
         for url in HOSTILE:

@@ -28,6 +28,7 @@ from tests.support.proxy_fixtures import (
     Browser,
     Origin,
     Proxy,
+    ProxyProcess,
     Record,
     check,
     ok,
@@ -60,7 +61,7 @@ def relay(server: RedisServer) -> Iterator[Relay]:
     standing.close()
 
 
-Launch = Callable[..., Proxy]
+Launch = Callable[..., ProxyProcess]  # a process only where this `kind` is wanted
 
 
 @pytest.fixture
@@ -69,12 +70,12 @@ def launch(tmp_path: Path, settings: Settings, relay: Relay) -> Iterator[Launch]
     numbers = count()
     with ExitStack() as stack:
 
-        def launcher(machine: str, **changes: Any) -> Proxy:
+        def launcher(machine: str, kind: type[Any] = Proxy, **changes: Any) -> Any:
             root = tmp_path / machine
             root.mkdir(exist_ok=True)
             chosen = replace(settings, proxy=replace(settings.proxy, **changes))
-            proxy = Proxy(Layout(root), chosen, f"{machine}{next(numbers)}", tmp_path)
-            stack.callback(lambda: proxy.process.poll() is None and proxy.stop())
+            proxy = kind(Layout(root), chosen, f"{machine}{next(numbers)}", tmp_path)
+            stack.callback(proxy.stop)
             return proxy
 
         yield launcher
@@ -109,23 +110,23 @@ def captures(*layouts: Layout) -> dict[str, Record]:
 
 # ------------------------------------------------------------------------------- exactness
 
-FETCHES = 1000
+FETCHES = 300
 
 
-@pytest.mark.parametrize("where", ["sqlite", "redis", "redis, two machines"])
-async def test_a_thousand_fetches_of_one_payload_are_one_response(
-    where: str, launch: Launch, origin: Origin, server: RedisServer
+@pytest.mark.parametrize("backend", ["sqlite", "redis"])
+async def test_many_fetches_of_one_payload_are_one_response(
+    backend: str, launch: Launch, origin: Origin, server: RedisServer
 ) -> None:
-    """Four proxies, forty connections, all at once; the rest are revisits of that very record."""
-    machines = ["a", "a", "b", "b"] if "two" in where else ["a"] * 4
-    url = "" if where == "sqlite" else server.url
-    proxies = [launch(each, dedup_url=url) for each in machines]
-    together = threading.Barrier(40)
+    """Three proxies, thirty connections, all at once; the rest are revisits of that very record."""
+    machines = ["a", "a", "b"] if backend == "redis" else ["a"] * 3
+    url = server.url if backend == "redis" else ""
+    proxies = [launch(each, ProxyProcess, dedup_url=url) for each in machines]
+    together = threading.Barrier(30)
 
     def ask(proxy: Proxy, username: str, password: str, number: int) -> None:
         with closing(Browser(proxy.port, username, password)) as browser:
             together.wait()
-            for each in range(FETCHES // 40):
+            for each in range(FETCHES // 30):
                 browser.get(f"{SITE}/{number}/{each}")
 
     async def visit(number: int) -> list[RequestLogEntry]:
@@ -142,7 +143,7 @@ async def test_a_thousand_fetches_of_one_payload_are_one_response(
                 await asyncio.to_thread(asker.join)
             return await visit.seal(grace_s=10)
 
-    ledgers = await asyncio.gather(*map(visit, range(4)))
+    ledgers = await asyncio.gather(*map(visit, range(3)))
     layouts = {proxy.layout for proxy in proxies}
     for proxy in proxies:
         proxy.stop()
@@ -253,9 +254,9 @@ async def test_a_kill_in_the_midst_of_a_record_leaves_no_digest_of_nothing(
     """The payload was claimed and half written: its next fetch is a `response`, and whole."""
     url = server.url if backend == "redis" else ""
     for _ in range(20):
-        body = os.urandom(20_000_000)
+        body = os.urandom(8_000_000)
         origin.answers["/large"] = ok(body)
-        proxy = launch("a", dedup_url=url)
+        proxy = launch("a", ProxyProcess, dedup_url=url)
         fetching = asyncio.create_task(fetch(proxy, "/large"))
         try:
             written = await asyncio.to_thread(_kill_while_it_writes, proxy)
@@ -274,7 +275,7 @@ async def test_a_kill_in_the_midst_of_a_record_leaves_no_digest_of_nothing(
     assert [r.payload for r in records(proxy.layout) if r.kind == "response"][-1] == body
 
 
-def _kill_while_it_writes(proxy: Proxy) -> int:
+def _kill_while_it_writes(proxy: ProxyProcess) -> int:
     """Kill the proxy as soon as its WARC grows; how long the WARC is then."""
     folder = proxy.layout.archive
     before = {path.name for path in folder.iterdir()}
@@ -294,7 +295,7 @@ async def test_a_kill_between_claim_and_write_frees_the_claim(
 ) -> None:
     """The claim was made, its answer never came: the collection's next proxy writes the payload."""
     origin.answers = {"/x": ok(b"x"), "/y": ok(b"y")}
-    proxy = launch("a", dedup_url=relay.url)
+    proxy = launch("a", ProxyProcess, dedup_url=relay.url)
     await fetch(proxy, "/x")
     relay.hold_answer(CLAIM)
     fetching = asyncio.create_task(fetch(proxy, "/y"))
@@ -324,7 +325,7 @@ async def test_a_kill_between_write_and_settle_makes_the_record_known_at_the_nex
 ) -> None:
     """What lies in the WARC is the original, although nobody could say so before the crash."""
     origin.answers = {"/x": ok(b"x"), "/y": ok(b"y")}
-    proxy = launch("a", dedup_url=relay.url)
+    proxy = launch("a", ProxyProcess, dedup_url=relay.url)
     await fetch(proxy, "/x")
     relay.hold_request(SETTLE)
     fetching = asyncio.create_task(fetch(proxy, "/y"))
@@ -466,11 +467,11 @@ async def test_redis_may_be_restarted_in_the_midst(
     launch: Launch, origin: Origin, server: RedisServer
 ) -> None:
     """Killed and started again while fetches go on: what is told as kept is kept exactly once."""
-    origin.answers = {f"/{n}": ok(b"%d" % (n % 7)) for n in range(60)}
+    origin.answers = {f"/{n}": ok(b"%d" % (n % 7)) for n in range(30)}
     proxy = launch("a", dedup_url=server.url)
     told: list[RequestLogEntry] = []
-    for n in range(60):
-        if n in (20, 40):
+    for n in range(30):
+        if n in (10, 20):
             server.kill()
             with pytest.raises(DedupUnavailableError):
                 await fetch(proxy, f"/{n}")
@@ -481,9 +482,9 @@ async def test_redis_may_be_restarted_in_the_midst(
 
     assert Counter(entry.kept for entry in told) == {
         RequestOutcome.RESPONSE: 7,
-        RequestOutcome.REVISIT: 53,
+        RequestOutcome.REVISIT: 23,
     }
-    assert kinds(proxy.layout) == {"response": 7, "revisit": 53}
+    assert kinds(proxy.layout) == {"response": 7, "revisit": 23}
 
 
 SECRET = "correct-horse"
@@ -496,7 +497,7 @@ async def test_the_password_leaves_no_trace(
     server = RedisServer(tmp_path / "redis", "--requirepass", SECRET)
     try:
         url = f"redis://:{SECRET}@127.0.0.1:{server.port}/0"
-        proxy = launch("a", dedup_url=url)
+        proxy = launch("a", ProxyProcess, dedup_url=url)
         await fetch(proxy, "/y")
         process = Path(f"/proc/{proxy.process.pid}")
         seen = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
@@ -574,13 +575,13 @@ async def test_random_kills_leave_no_revisit_of_nothing(
     """
     dice = random.Random(7)
     url = server.url if backend == "redis" else ""
-    bodies = [os.urandom(200_000) for _ in range(6)]
+    bodies = [os.urandom(100_000) for _ in range(6)]
     origin.answers = {f"/{n}": ok(bodies[n % 6]) for n in range(600)}
     machines = ("a", "b") if url else ("a", "a")
-    proxies = [launch(machine, dedup_url=url) for machine in machines]
+    proxies = [launch(machine, ProxyProcess, dedup_url=url) for machine in machines]
     sealed: list[RequestLogEntry] = []
     path = count()
-    for _ in range(10):
+    for _ in range(5):
         fetching = [
             asyncio.create_task(fetch(proxy, *(f"/{next(path)}" for _ in range(6))))
             for proxy in proxies
@@ -591,7 +592,7 @@ async def test_random_kills_leave_no_revisit_of_nothing(
         proxies[victim].kill()
         ended = await asyncio.gather(*fetching, return_exceptions=True)
         sealed += [entry for each in ended if isinstance(each, list) for entry in each]
-        proxies[victim] = launch(machines[victim], dedup_url=url)
+        proxies[victim] = launch(machines[victim], ProxyProcess, dedup_url=url)
     for proxy in proxies:
         proxy.stop()
     layouts = {proxy.layout for proxy in proxies}
@@ -607,7 +608,7 @@ async def test_random_kills_leave_no_revisit_of_nothing(
     indexed = "SELECT digest, filename, offset FROM captures WHERE record_type = 'response'"
 
     assert {entry.url for entry in sealed} <= {record.url for record in found}
-    assert len(sealed) > 60
+    assert len(sealed) > 20
     for record in found:
         if record.kind == "revisit":
             assert (

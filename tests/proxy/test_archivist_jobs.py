@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from core.digests import sha256_digest
 from proxy.archivist_jobs import FlushBarrier, Job, PostponedJobs, WriteJob
 from proxy.exchange import RecordedExchange
+from proxy.limits import BodySpool, SpoolSpace
 from proxy.request_log import RequestLogEntry
-from proxy.spool import BodySpool, SpoolSpace
 from warc.dedup.payloads import Claim, PayloadKey
 from warc.record_builder import OriginalRecord
 

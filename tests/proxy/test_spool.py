@@ -7,7 +7,7 @@ import pytest
 
 from bench.axe import swing
 from core.layout import Layout
-from tests.support.proxy_fixtures import Proxy
+from tests.support.proxy_fixtures import Proxy, ProxyProcess
 from tests.warc.test_file_check import fetch, rows
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.local_storage import ScratchKind, scratch_folder
@@ -29,10 +29,10 @@ def test_proxies_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.proxy
 async def test_records_behind_what_the_index_covers_are_found_where_they_lie(
-    start: Callable[..., Proxy], layout: Layout
+    start_process: Callable[..., ProxyProcess], start: Callable[..., Proxy], layout: Layout
 ) -> None:
     """Recovery that begins in the midst of a file counts offsets from the file's beginning."""
-    proxy = start("first")
+    proxy = start_process("first")
     await fetch(proxy, "http://origin.example/a", page_id="one")
     await fetch(proxy, "http://origin.example/b", page_id="two")
     proxy.kill()

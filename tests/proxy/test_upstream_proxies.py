@@ -35,8 +35,7 @@ def begin(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callab
 
     yield starter
     for proxy in started:
-        if proxy.process.poll() is None:
-            proxy.stop()
+        proxy.stop()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import base64
 import gzip
 import secrets
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
 
@@ -17,7 +17,7 @@ from hypothesis import settings as budget
 from proxy.control.client import VisitCredentials
 from proxy.visit_registry import VisitRegistry, VisitSession
 from tests.support.examples import examples
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, records
+from tests.support.proxy_fixtures import Browser, Origin, Proxy, ProxyProcess, check, records
 
 pytestmark = pytest.mark.proxy
 URL = "http://origin.example/page"
@@ -117,8 +117,11 @@ async def test_inside_a_tunnel_nobody_changes_the_visit(
     assert {record.headers.get("WARC-Page-ID", "one") for record in written} == {"one"}
 
 
-async def test_guessing_gets_nothing_and_disturbs_nobody(proxy: Proxy, origin: Origin) -> None:
+async def test_guessing_gets_nothing_and_disturbs_nobody(
+    start_process: Callable[..., ProxyProcess], origin: Origin
+) -> None:
     """Strangers on many connections are all refused while a visit goes on; nothing is left of them."""
+    proxy = start_process()
     process = psutil.Process(proxy.process.pid)
 
     def guess(count: int) -> set[int]:
@@ -247,9 +250,10 @@ async def test_warcproxs_header_is_a_header_like_any_other(proxy: Proxy, origin:
 
 
 async def test_warcproxs_header_costs_no_memory_and_no_descriptors(
-    proxy: Proxy, origin: Origin
+    start_process: Callable[..., ProxyProcess], origin: Origin
 ) -> None:
     """C-02: no bomb is unpacked, no file opened, however often it comes."""
+    proxy = start_process()
     process = psutil.Process(proxy.process.pid)
 
     async def round_of(count: int) -> tuple[int, int]:

@@ -85,8 +85,7 @@ def start_at(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Cal
 
     yield starter
     for proxy in started:
-        if proxy.process.poll() is None:
-            proxy.stop()
+        proxy.stop()
 
 
 def open_socket(proxy: Proxy, visit_: ProxyVisit, url: str) -> connect:
@@ -326,7 +325,7 @@ async def test_a_real_page_talks_through_websockets(
     quick = VisitSettings(settle_s=1.0, full_page=False, thumbnail=False)
     async with (
         await RealBrowser.launch(
-            BrowserSettings(), find_browser(), ca_spki=proxy.ready["spki"], clock=clock
+            BrowserSettings(), find_browser(), ca_spki=proxy.spki, clock=clock
         ) as browser,
         proxy.client.visit("p", bucket="b") as opened,
     ):

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import signal
 import socket
 import ssl
@@ -12,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from bench.certificate import write_certificate
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.layout import Layout
 from proxy.control.client import ProxyClient
+from proxy.limits import ByteCounter
+from proxy.process import run_proxy
 
 ROOT = Path(__file__).resolve().parents[2]
 Answer = Callable[[socket.socket, bytes], None]
@@ -215,7 +217,7 @@ class Browser:
 
 
 class Proxy:
-    """A running proxy process on a collection."""
+    """A running proxy on a collection, within the test's process."""
 
     def __init__(
         self,
@@ -227,9 +229,40 @@ class Proxy:
         tally: tuple[Path, int] | None = None,
     ) -> None:
         self.layout = layout
-        control = folder / f"{name}.sock"
+        self.control = folder / f"{name}.sock"
+        self.client = ProxyClient(self.control)
+        self._stack = ExitStack()
+        started = self._stack.enter_context(
+            run_proxy(
+                layout, settings, control=self.control, tally=lambda: ByteCounter(*(tally or ()))
+            )
+        )
+        self.port = started.proxy.server_address[1]
+        self.spki = started.proxy.ca.spki
+        self.recovered = [each.to_dict() for each in started.recovered]
+
+    def stop(self) -> int:
+        """End it gently; its exit status."""
+        self._stack.close()
+        return 0
+
+
+class ProxyProcess(Proxy):
+    """A running proxy process: for what is killed, traced or measured."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        settings: Settings,
+        name: str,
+        folder: Path,
+        *,
+        tally: tuple[Path, int] | None = None,
+    ) -> None:
+        self.layout = layout
+        self.control = folder / f"{name}.sock"
         command = [sys.executable, "-m", "proxy", "--collection", str(layout.root)]
-        command += ["--control", str(control)]
+        command += ["--control", str(self.control)]
         if tally is not None:
             command += ["--tally", str(tally[0]), "--slot", str(tally[1])]
         self.process = subprocess.Popen(
@@ -243,27 +276,27 @@ class Proxy:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(asdict(settings)) + "\n")
         self.process.stdin.flush()
-        self.ready = json.loads(self.process.stdout.readline())
-        self.control = control
-        self.client = ProxyClient(control)
-        self.port = self.ready["port"]
+        ready = json.loads(self.process.stdout.readline())
+        self.client = ProxyClient(self.control)
+        self.port, self.spki, self.recovered = ready["port"], ready["spki"], ready["recovered"]
 
     def stop(self) -> int:
         """End it gently; its exit status."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.close()
-        code = self.process.wait(30)
-        self.process.stdout.close()
-        return code
+        if self.process.returncode is None:
+            self._close(signal_number=None)
+        return self.process.returncode
 
     def kill(self) -> None:
         """End it as a crash would."""
+        self._close(signal.SIGKILL)
+
+    def _close(self, signal_number: int | None) -> None:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(30)
+        if signal_number is not None:
+            self.process.send_signal(signal_number)
         self.process.stdin.close()
+        self.process.wait(30)
         self.process.stdout.close()
 
 
@@ -366,11 +399,15 @@ def start(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callab
     with ExitStack() as stack:
 
         def starter(
-            name: str = "proxy", *, tally: tuple[Path, int] | None = None, **changes: Any
+            name: str = "proxy",
+            *,
+            kind: type[Proxy] = Proxy,
+            tally: tuple[Path, int] | None = None,
+            **changes: Any,
         ) -> Proxy:
             chosen = replace(settings, proxy=replace(settings.proxy, **changes))
-            proxy = Proxy(layout, chosen, name, tmp_path, tally=tally)
-            stack.callback(lambda: proxy.process.poll() is None and proxy.stop())
+            proxy = kind(layout, chosen, name, tmp_path, tally=tally)
+            stack.callback(proxy.stop)
             return proxy
 
         yield starter
@@ -380,3 +417,9 @@ def start(layout: Layout, settings: Settings, tmp_path: Path) -> Iterator[Callab
 def proxy(start: Callable[..., Proxy]) -> Proxy:
     """One running proxy."""
     return start()
+
+
+@pytest.fixture
+def start_process(start: Callable[..., ProxyProcess]) -> Callable[..., ProxyProcess]:
+    """Starts proxies in processes of their own, as `start` does within the test's."""
+    return partial(start, kind=ProxyProcess)

@@ -12,7 +12,7 @@ from pathlib import Path
 from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.digests import sha256_digest
 from core.layout import Layout
-from tests.support.proxy_fixtures import Origin, Proxy, ok
+from tests.support.proxy_fixtures import Origin, Proxy, ProxyProcess, ok
 from tests.warc.test_file_check import fetch
 from warc.record_builder import record_member
 
@@ -52,14 +52,14 @@ def make_collection(
         ),
         proxy=ProxySettings(disk_reserve_bytes=0, seal_grace_s=1.0),
     )
-    proxy = Proxy(layout, settings, "p", root)
+    proxy = (ProxyProcess if killed else Proxy)(layout, settings, "p", root)
     try:
         asyncio.run(fetch(proxy, f"{SITE}/a", f"{SITE}/picture", f"{SITE}/chunked", page_id="one"))
         asyncio.run(fetch(proxy, f"{SITE}/again", f"{SITE}/same", f"{SITE}/304", page_id="two"))
         if more:
             asyncio.run(fetch(proxy, *(f"{SITE}{path}" for path in more), page_id="three"))
     finally:
-        if killed:
+        if isinstance(proxy, ProxyProcess):
             proxy.kill()
         else:
             proxy.stop()

@@ -5,13 +5,13 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from core.layout import Layout
 from tests.support.proxy_fixtures import Origin, Proxy, ok
+from tests.support.services.redis_server import wait_until
 from tests.support.warc_damage import SITE, captures, flip, make_collection, sql
 from tests.warc.test_file_check import fetch
 from warc.checksums import add_sums, read_sums
@@ -27,13 +27,6 @@ def folder(layout: Layout) -> Layout:
     layout.archive.mkdir()
     layout.databases.mkdir()
     return layout
-
-
-def until(proxy: Proxy, done: Callable[[], bool]) -> None:
-    """Wait for what the proxy does in the background; it tells nobody when."""
-    while not done():
-        with suppress(subprocess.TimeoutExpired):
-            raise AssertionError(f"It ended with {proxy.process.wait(0.01)}.")
 
 
 @pytest.mark.proxy
@@ -78,12 +71,12 @@ def test_a_file_without_its_line_gets_it_from_the_next_proxy(
     layout.root.rmdir()
     make_collection(layout.root, killed=True)
     proxy = start()
-    until(proxy, lambda: len(read_sums(layout).by_name) == 2)
+    wait_until(lambda: len(read_sums(layout).by_name) == 2)
     proxy.stop()
     text = layout.checksums.read_text()
     layout.checksums.write_text(text.splitlines()[0] + "\n")
     proxy = start("again")
-    until(proxy, lambda: len(read_sums(layout).by_name) == 2)
+    wait_until(lambda: len(read_sums(layout).by_name) == 2)
     proxy.stop()
 
     assert sorted(layout.checksums.read_text().splitlines()) == sorted(text.splitlines())
@@ -103,7 +96,7 @@ def test_a_rebuild_restores_the_list_and_does_not_bless_damage(layout: Layout) -
     layout.checksums.write_text(layout.checksums.read_text() + "nonsense\n")
     flip(captures(layout), 400)
     told: list[str] = []
-    rebuild_index(layout, bucket="default", told=told.append)
+    rebuild_index(layout, bucket="default", report=told.append)
 
     assert read_sums(layout).by_name == whole
     assert read_sums(layout).bad == []

@@ -318,7 +318,7 @@ async def test_a_file_that_lives_is_left_alone(
     living = set(layout.archive.glob("*.open"))
     other = start("second")
 
-    assert other.ready["recovered"] == []
+    assert other.recovered == []
     assert set(layout.archive.glob("*.open")) == living
     assert len(living) == 2
 
@@ -332,7 +332,7 @@ def test_a_proxy_starts_whatever_lies_there_and_says_so(
     (layout.archive / "weboid-1.warc.gz.open").write_bytes(GARBAGE)
     (layout.archive / "weboid-2.warc.gz.open").mkdir()
     proxy = start()
-    told = {each["filename"]: each for each in proxy.ready["recovered"]}
+    told = {each["filename"]: each for each in proxy.recovered}
     proxy.stop()
 
     assert len(told) == 4

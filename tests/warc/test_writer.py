@@ -4,6 +4,7 @@ import asyncio
 import re
 import signal
 import subprocess
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import BinaryIO
 import pytest
 
 from core.config.settings import ProxySettings
-from tests.support.proxy_fixtures import Browser, Origin, Proxy, ok
+from tests.support.proxy_fixtures import Browser, Origin, ProxyProcess, ok
 from warc.writer import WarcFile
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -21,9 +22,10 @@ _SYNCED = re.compile(r"fdatasync\(\d+<[^>]*/weboid-[^>]*>\) += 0|fdatasync resum
 
 @pytest.mark.proxy
 async def test_a_seal_is_answered_after_the_sync(
-    proxy: Proxy, origin: Origin, tmp_path: Path
+    start_process: Callable[..., ProxyProcess], origin: Origin, tmp_path: Path
 ) -> None:
     """In the trace of its system calls: the WARC written, then fdatasync done, then the answer."""
+    proxy = start_process()
     origin.answers["/page"] = ok(b"a page")
     log = tmp_path / "calls"
     tracer = subprocess.Popen(

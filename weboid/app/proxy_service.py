@@ -110,7 +110,7 @@ async def serve_proxy(
 
 def _started(order: ProxyServiceOptions, layout: Layout, stack: ExitStack) -> RunningProxy:
     try:
-        complete_index(layout, order.settings.proxy, index=order.settings.index, told=log.warning)
+        complete_index(layout, order.settings.proxy, index=order.settings.index, report=log.warning)
         return stack.enter_context(
             run_proxy(
                 layout,

@@ -241,7 +241,7 @@ def rebuild_command(
                     also=settings.proxy.dedup_also,
                     shared=shared,
                     progress=lambda _name, _rows: step(1),
-                    told=lambda text: click.echo(text, err=True),
+                    report=lambda text: click.echo(text, err=True),
                     index=settings.index,
                 )
 

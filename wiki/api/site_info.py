@@ -13,9 +13,9 @@ from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from core.errors import BadUrlError, InputError, PermanentError
+from core.hosts import registrable
 from core.urls import fetch_key, host_of
 from links.registry.wikis import InterwikiMap, read_interwikis
-from net.public_suffix import registrable
 from wiki.api.client import WikiApi
 from wiki.api.errors import LoggedOutError, WikiAwayError, WikiMovedError, WikiRefusedError
 from wiki.api.models import (

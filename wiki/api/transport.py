@@ -22,12 +22,11 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 
 from core.errors import BadUrlError, BodyTooLargeError
-from core.hosts import BAD_PORTS
+from core.hosts import BAD_PORTS, registrable
 from core.storable_text import parse_json
 from core.urls import fetch_key, host_of
 from core.web_dates import parse_http_date, parse_retry_after
 from net.address_policy import is_public
-from net.public_suffix import registrable
 from wiki.api.errors import (
     LoggedOutError,
     PermissionDeniedError,

@@ -39,8 +39,8 @@ from warc.index.database import (
 from warc.index.postgres import PostgresCaptureIndex
 from warc.index.postgres_database import PostgresDatabase
 from warc.index.protocol import CaptureRow, PageIndexRow, columns
-from warc.index.renewal import renew_index
 from warc.index.sqlite import SqliteCaptureIndex
+from warc.rebuild import renew_index
 
 pytestmark = pytest.mark.playback
 

@@ -22,7 +22,7 @@ from core.playback_check import PlaybackCheck, QaVerdict, check_record, choice_p
 from core.timestamps import warc_date
 from proxy.control.client import NewArtifact
 from tests.support.examples import examples
-from tests.support.proxy_fixtures import Origin, Proxy
+from tests.support.proxy_fixtures import Origin, Proxy, ProxyProcess
 from tests.warc.test_file_check import fetch, rows, verified
 from warc.index.indexer import index_file
 from warc.index.sqlite import SqliteCaptureIndex
@@ -56,10 +56,13 @@ async def write(proxy: Proxy, data: bytes, *, page_id: str) -> None:
 
 
 async def test_a_check_is_no_capture_of_its_page(
-    start: Callable[..., Proxy], origin: Origin, layout: Layout
+    start_process: Callable[..., ProxyProcess],
+    start: Callable[..., Proxy],
+    origin: Origin,
+    layout: Layout,
 ) -> None:
     """It is no page, no look-up by URL finds it, it is counted apart, and all of that after a crash, too."""
-    proxy = start("first")
+    proxy = start_process("first")
     await fetch(proxy, URL)
     await write(proxy, check_record(a_check(), "c1"), page_id="c1")
     before = rows(layout, QUALITIES), rows(layout, CAPTURES), rows(layout, FOUND)

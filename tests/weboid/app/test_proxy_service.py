@@ -16,7 +16,7 @@ from net.backoff import WaitEnded, WaitStarted
 from proxy.control.client import NewArtifact, ProxyClient
 from proxy.control.frames import ClusterSecret
 from proxy.process import RunningProxy, TcpControl, run_proxy
-from tests.support.proxy_fixtures import Proxy, check
+from tests.support.proxy_fixtures import ProxyProcess, check
 from warc.recovery import interrupted
 from weboid.app import proxy_service
 from weboid.app.proxy_service import ProxyDescription, ProxyServiceOptions, _ProxyService
@@ -83,7 +83,7 @@ async def test_a_living_proxy_puts_in_order_what_a_dead_one_left(
 ) -> None:
     """Its machine may never come back. What the living write is left alone."""
     monkeypatch.setattr(proxy_service, "RECOVERY_INTERVAL_S", 0.02)
-    dead = Proxy(layout, settings, "dead", tmp_path)
+    dead = ProxyProcess(layout, settings, "dead", tmp_path)
     await written(dead.client)
     dead.kill()
     await written(ProxyClient(("127.0.0.1", started.control_port), SECRET))

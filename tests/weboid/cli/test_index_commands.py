@@ -20,8 +20,7 @@ from tests.warc.index.test_sqlite import contents
 from tests.warc.test_file_check import fetch
 from warc.index.opener import open_shared
 from warc.index.postgres import PostgresCaptureIndex, is_index_in_use
-from warc.index.renewal import renew_index
-from warc.rebuild import rebuild_index
+from warc.rebuild import rebuild_index, renew_index
 from warc.verification import verify_collection
 
 pytestmark = pytest.mark.proxy
@@ -61,7 +60,7 @@ def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]
 
         def launcher() -> Proxy:
             proxy = Proxy(layout, chosen, f"proxy{next(numbers)}", tmp_path)
-            stack.callback(lambda: proxy.process.poll() is None and proxy.stop())
+            stack.callback(proxy.stop)
             return proxy
 
         yield launcher
@@ -149,7 +148,7 @@ def test_an_index_is_not_made_anew_under_those_who_write_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever comes first keeps the other out; readers of the collection may look all the time."""
-    monkeypatch.setattr("warc.index.renewal.LOCK_TRIES", 2)
+    monkeypatch.setattr("warc.rebuild.LOCK_TRIES", 2)
     proxy = launch()
     assert is_index_in_use(database_url)
     with pytest.raises(CollectionInUseError, match="end the crawl"):
@@ -186,7 +185,7 @@ def test_what_is_not_here_any_more_is_named(
     gone = min(sound.archive.glob("weboid-*.gz"))
     gone.unlink()
     told: list[str] = []
-    rebuild_index(sound, bucket="default", index=chosen.index, told=told.append)
+    rebuild_index(sound, bucket="default", index=chosen.index, report=told.append)
 
     assert [text for text in told if gone.name in text]
     assert gone.name not in {row[0] for row in held(database_url)["files"]}

@@ -9,7 +9,7 @@ import click
 
 from core.clock import SystemClock
 from core.errors import BadUrlError, InputError
-from core.hosts import canonical_host
+from core.hosts import canonical_host, registrable
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
 from links.registry.link_additions import (
@@ -35,7 +35,6 @@ from links.rules.wiki_rules import (
     urls_behind,
 )
 from links.url_parts import key_of
-from net.public_suffix import registrable
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput

@@ -18,7 +18,7 @@ from core.errors import ConfigError, IndexUnavailableError
 from core.layout import Layout
 from core.timestamps import parse_warc_date
 from net import postgres_client as index_server
-from proxy.index_batch import IndexBacklog, IndexBatch
+from proxy.archivist_jobs import IndexBacklog, IndexBatch
 from proxy.request_log import RequestLogEntry, RequestOutcome
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, check, ok, records
 from tests.support.services.postgres import PostgresServer
@@ -95,7 +95,7 @@ def launch(tmp_path: Path, chosen: Settings, layout: Layout) -> Iterator[Launch]
         def launcher(**changes: Any) -> Proxy:
             settings = replace(chosen, index=replace(chosen.index, **changes))
             proxy = Proxy(layout, settings, f"proxy{next(numbers)}", tmp_path)
-            stack.callback(lambda: proxy.process.poll() is None and proxy.stop())
+            stack.callback(proxy.stop)
             return proxy
 
         yield launcher
@@ -392,7 +392,7 @@ async def test_a_proxy_that_ends_without_its_index_leaves_its_files_to_the_next(
     (left,) = layout.archive.glob("*.open")
     mortal.start()
     second = launch()
-    done = {each["filename"]: each for each in second.ready["recovered"]}
+    done = {each["filename"]: each for each in second.recovered}
     second.stop()
     check(layout)
 
