@@ -95,8 +95,6 @@ def test_an_archivist_archives_a_list_and_hands_it_on(
     again = shell.run(f"{ARCHIVE} --json")
     assert again.code == 0, again.err
     assert [site.count(f"/article/{number}") for number in range(COUNT)] == [1] * COUNT
-    assert shell.run(ARCHIVE).code == 0
-    assert [site.count(f"/article/{number}") for number in range(COUNT)] == [1] * COUNT
     verified = shell.run("weboid archive verify collection")
     assert verified.code == 0, verified.out
 

@@ -1,6 +1,9 @@
 """A reader finds a page, reads it, compares two captures, cites it, and reports a link."""
 
+import contextlib
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from html import unescape
@@ -9,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.journeys.conftest import Reader, Shell, own_form, profile_of
+from tests.journeys.conftest import Reader, Served, Shell, own_form, profile_of
 from tests.journeys.sites import SiteServer, article
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
@@ -18,9 +21,28 @@ EARLIER = "The bridge opens in spring."
 LATER = "The bridge opens in autumn, at last."
 
 
-@pytest.fixture
-def url(site: SiteServer, shell: Shell) -> str:
-    """A cited page that was archived, changed, and was archived again; and another page."""
+@dataclass(frozen=True)
+class Library:
+    """A served collection with a cited page that was archived, changed and archived again; another page."""
+
+    url: str
+    shell: Shell
+    served: Served
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """The site is archived and served once for all readers."""
+    site, shell = SiteServer("library.oldtown.org"), Shell(tmp_path_factory.mktemp("library"))
+    with contextlib.ExitStack() as stack:
+        stack.callback(site.stop)
+        stack.callback(shell.end)
+        url = archived_twice(site, shell)
+        yield Library(url, shell, shell.serve())
+
+
+def archived_twice(site: SiteServer, shell: Shell) -> str:
+    """Archive the site as its first page changes, and cite that page; return its URL."""
     profile_of(shell.folder / "profile.toml", site)
     changed = site.put("/bridge", article("The old bridge", EARLIER))
     other = site.put("/mill", article("The mill", "It grinds."))
@@ -36,9 +58,9 @@ def url(site: SiteServer, shell: Shell) -> str:
     return changed
 
 
-def test_a_reader_finds_reads_compares_and_cites(url: str, shell: Shell, reader: Reader) -> None:
+def test_a_reader_finds_reads_compares_and_cites(library: Library, reader: Reader) -> None:
     """All by links and forms of the front, as they look in a browser."""
-    served = shell.serve()
+    served, url = library.served, library.url
     found = reader.document(f"{served.origin}/?q={quote('title:bridge')}")
     assert "The old bridge" in found
     assert "The mill" not in found
@@ -66,9 +88,9 @@ def test_a_reader_finds_reads_compares_and_cites(url: str, shell: Shell, reader:
         assert part in cite
 
 
-def test_a_program_asks_for_a_moment(url: str, shell: Shell) -> None:
+def test_a_program_asks_for_a_moment(library: Library) -> None:
     """RFC 7089: the TimeGate leads to the memento of the moment, whose headers tell what it is."""
-    served = shell.serve()
+    served, url = library.served, library.url
     earlier, later = served.moments(url)
     for stamp in (earlier, later):
         moment = datetime.strptime(stamp, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
@@ -91,11 +113,10 @@ def fields(page: str) -> dict[str, str]:
     return {name: unescape(value) for name, value in [*hidden, *chosen]}
 
 
-def test_a_reader_reports_that_a_link_can_be_reached(url: str, shell: Shell) -> None:
+def test_a_reader_reports_that_a_link_can_be_reached(library: Library) -> None:
     """The form is read, then sent as a browser sends it; another site's form says nothing."""
-    served = shell.serve()
-    asked = f"/links/say?url={quote(url, safe='')}"
-    overview = served.get(asked)
+    served, url = library.served, library.url
+    overview = served.get(f"/links/say?url={quote(url, safe='')}")
     assert overview.status_code == 200
     assert "Nobody has reported" in overview.text
     form = served.get(f"/links/say/report?url={quote(url, safe='')}")
@@ -111,5 +132,4 @@ def test_a_reader_reports_that_a_link_can_be_reached(url: str, shell: Shell) -> 
     thanks = served.get(sent.headers["location"])
     assert "Thank you" in thanks.text
     assert "1 reader reached it" in thanks.text
-    told = shell.run(f"weboid links show {url} --json").lines[0]
-    assert told["reports"] == 1
+    assert library.shell.run(f"weboid links show {url} --json").lines[0]["reports"] == 1

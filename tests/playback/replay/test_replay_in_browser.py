@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from core.timestamps import timestamp14
+from tests.playback.full_browser import reader
 from tests.playback.replay.sanitizer.test_html_document import VECTORS
 from tests.support.playback_fixtures import NOW, Browser, Leaks, Served, png
 
@@ -73,22 +74,25 @@ def test_no_vector_runs_in_a_browser(
     assert leaks.requests == []
 
 
-@pytest.mark.parametrize(
-    "mime", ["text/html", "image/svg+xml", "text/javascript", "application/xml"]
-)
-@pytest.mark.parametrize("modifier", ["", "im_", "cs_", "id_"])
-def test_nothing_runs_under_any_route(
-    served: Served, site: str, browser: Browser, leaks: Leaks, mime: str, modifier: str
-) -> None:
+async def test_nothing_runs_under_any_route(served: Served, site: str, leaks: Leaks) -> None:
     """A document is only ever what the sanitiser made, whatever its type and route (P-16)."""
     code = "document.documentElement.setAttribute('data-ran','1');fetch('http://leak.test/')"
     body = f"<svg xmlns='http://www.w3.org/2000/svg'><script>{code}</script></svg>"
-    served.builder.response(f"{site}/x", body.encode(), mime=mime)
+    ran = []
+    async with reader(leaks.port) as tab:
+        for mime in ("text/html", "image/svg+xml", "text/javascript", "application/xml"):
+            url = f"{site}/{mime}"
+            served.builder.response(url, body.encode(), mime=mime)
+            for modifier in ("", "im_", "cs_", "id_"):
+                address = f"{served.replay}/c/{TS}{modifier}/{url}"
+                await tab.open(address)
+                assert await tab.address() == address
+                ran.append(await tab.ask("document.documentElement.getAttribute('data-ran')"))
+        await tab.open(f"data:text/html,<script>{code}</script>")
+        control = await tab.ask("document.documentElement.getAttribute('data-ran')")
 
-    text = browser.dump_dom(f"{served.replay}/c/{TS}{modifier}/{site}/x", leaks=leaks)
-
-    assert 'data-ran="1"' not in text
-    assert leaks.requests == []
+    assert (ran, control) == ([None] * 16, "1")
+    assert len(leaks.requests) == 1  # of the control
 
 
 def test_pictures_and_styles_of_a_copy_are_shown(
