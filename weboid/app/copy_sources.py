@@ -57,14 +57,14 @@ async def open_archives(
         origins=origins,
     )
     async with fetch:
-        asker = ArchiveClient(fetch, now=CLOCK.now, monotonic=time.monotonic, sleep=asyncio.sleep)
-        adapters = adapters_of(links.archives, asker)
+        client = ArchiveClient(fetch, now=CLOCK.now, monotonic=time.monotonic, sleep=asyncio.sleep)
+        adapters = adapters_of(links.archives, client)
         key = _key(links.save_key_file)
         yield CopySources(
-            asker,
+            client,
             adapters,
             tuple(each.name for each in adapters),
-            SavePageNow(asker, key, monotonic=time.monotonic) if key else None,
+            SavePageNow(client, key, monotonic=time.monotonic) if key else None,
             own,
             origins,
             links.verify_copies,
@@ -86,22 +86,22 @@ class OwnCaptures:
         A copy of a login wall or one that a check found broken may be shown to readers, but is not
         cited and does not end the search in other archives.
         """
-        found = self.usable(url, at)
-        return None if found is None or found.rank else self._copy(found)
+        page = self.usable(url, at)
+        return None if page is None or page.rank else self._copy(page)
 
     def newest(self, url: str) -> ArchiveMemento | None:
         """Return the copy that readers are offered, good or not; None without one."""
-        found = self.usable(url, None)
-        return None if found is None else self._copy(found)
+        page = self.usable(url, None)
+        return None if page is None else self._copy(page)
 
     def usable(self, url: str, at: datetime | None) -> CapturedPage | None:
         """Return the best usable copy of exactly that URL; None without one."""
         try:
-            asked = UrlSpellings.of(url)
+            spellings = UrlSpellings.of(url)
         except BadUrlError:
             return None
-        pages = islice(self.store.usable(asked.fetch, at), _LOOKED_AT)
-        return next((page for page in pages if asked.is_of(page.url)), None)
+        pages = islice(self.store.usable(spellings.fetch, at), _LOOKED_AT)
+        return next((page for page in pages if spellings.is_of(page.url)), None)
 
     def title(self, copy: ArchiveMemento) -> str:
         """Return the title of a copy that was found here; empty for others."""
@@ -133,15 +133,17 @@ def own_copy(layout: Layout, url: str, front: str, wanted: str) -> ArchiveMement
 def no_archives_notice(count: int) -> str:
     """Return a notice for the operator: links are lost and no archive is configured for copies."""
     links = "1 dead link has" if count == 1 else f"{count:,} dead links have"
-    return f"{links} no copy; no archive is configured: [links] archives (docs/archives.md)."
+    return f"{links} no copy; no archive is configured: [links] archives (docs/how-to/archives.md)."
 
 
 def count_without_copy(store: RegistryStore, layout: Layout, settings: Settings) -> int:
     """Count lost links, of `COUNTED_MOST` at most, that have neither a copy in an archive nor one of ours."""
     with store.reading() as rows:
-        found = urls_without_copy(rows, day_of(CLOCK.now()), COUNTED_MOST)
+        candidates = urls_without_copy(rows, day_of(CLOCK.now()), COUNTED_MOST)
         lost = [
-            each for each in found if not any(kept.address for kept in copies_of_url(rows, each.id))
+            each
+            for each in candidates
+            if not any(copy.address for copy in copies_of_url(rows, each.id))
         ]
     with open_own_captures(layout, settings.index.url, "") as own:
         return sum(own(each.url, None) is None for each in lost)

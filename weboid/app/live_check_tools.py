@@ -29,7 +29,7 @@ from qa.checker import open_checkers
 from qa.live_checks import CheckTools, LiveChecks
 from qa.local_replay import LendBrowser, is_checkable, open_browsers
 from qa.page_changes import PageChanges, compare_snapshots
-from qa.snapshot_reader import SnapshotReader, open_snapshots
+from qa.snapshot_reader import open_snapshots
 from render.browser import Browser
 from warc.index.database import open_database
 
@@ -52,20 +52,20 @@ def process_tree(pid: int) -> Iterator[int]:
 
 def children_matching(pid: int, word: str) -> list[int]:
     """Return children of the process that have the word in their command line."""
-    found = []
+    matches = []
     for child in _children(pid):
         with suppress(OSError):
             if word.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
-                found.append(child)
-    return found
+                matches.append(child)
+    return matches
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
-            found += map(int, path.read_text().split())
-    return found
+            children += map(int, path.read_text().split())
+    return children
 
 
 _LEVELS = (DEFAULT_LEVEL, Level.FULL)
@@ -94,7 +94,7 @@ async def open_check_tools(
     with (
         closing(open_registry_store(layout, url)) as store,
         open_withheld_lookup(layout, url, clock) as is_withheld,
-        open_snapshots(layout, url) as sights,
+        open_snapshots(layout, url) as snapshots,
         closing(open_decisions(layout, url)) as decisions,
     ):
         book = LevelStore(decisions)
@@ -111,30 +111,31 @@ async def open_check_tools(
                 urls = (page.url, page.final_url)
                 return [str(level) for level in levels if is_checkable(level, urls, rules)]
 
+            def changes_between(old: str, new: str) -> PageChanges | None:
+                """Return the changes between captures; None when one may not be shown."""
+                then, now = snapshots.page(old), snapshots.page(new)
+                if then is None or now is None:
+                    return None
+                return compare_snapshots(*snapshots.pair(then, now))
+
             yield CheckTools(
                 by_name,
                 levels_of,
                 store,
                 layout.quality_pictures,
                 is_withheld,
-                lambda old, new: _changes_between(sights, old, new),
+                changes_between,
             )
 
 
-def _changes_between(sights: SnapshotReader, old: str, new: str) -> PageChanges | None:
-    """Return the changes from the old capture to the new one; None when one may not be shown."""
-    then, now = sights.page(old), sights.page(new)
-    return None if then is None or now is None else compare_snapshots(*sights.pair(then, now))
-
-
 def _low_priority(lend: LendBrowser) -> LendBrowser:
-    told: set[int] = set()
+    lowered: set[int] = set()
 
     @asynccontextmanager
     async def lent() -> AsyncIterator[Browser]:
         async with lend() as browser:
-            if browser.pid not in told:
-                told.add(browser.pid)
+            if browser.pid not in lowered:
+                lowered.add(browser.pid)
                 lower_priority(browser.pid)
             yield browser
 

@@ -27,7 +27,7 @@ from crawler.profiles import load_profile, profile_sets
 
 TABLE: Final = "operator"
 _ENVIRONMENT: Final = {"contact": "WEBOID_CONTACT", "purpose_page": "WEBOID_PURPOSE_PAGE"}
-_KEPT: Final = ("contact", "purpose_page", "addresses", "recrawl")
+_FIELDS: Final = ("contact", "purpose_page", "addresses", "recrawl")
 _GROUPS: Final = ("visit", "links")
 
 
@@ -50,7 +50,7 @@ def read_operator(root: Path) -> OperatorIdentity:
     table = marker.get(TABLE, {})
     if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
         raise ConfigError(f"{Layout(root).marker}: [{TABLE}] must hold texts only.")
-    return OperatorIdentity(*(table.get(name, "") for name in _KEPT))
+    return OperatorIdentity(*(table.get(name, "") for name in _FIELDS))
 
 
 def known_operator(root: Path) -> OperatorIdentity:
@@ -74,7 +74,7 @@ def write_operator(root: Path, operator: OperatorIdentity) -> None:
     try:
         text = marker.read_text(encoding="utf-8")
         table = {**tomllib.loads(text).get(TABLE, {})}
-        for name in _KEPT:
+        for name in _FIELDS:
             table[name] = getattr(operator, name)
         before = text.partition(f"[{TABLE}]")[0].rstrip("\n")
         # A basic string of TOML holds what JSON's does.
@@ -94,8 +94,8 @@ def check_operator(operator: OperatorIdentity) -> None:
 
 def operator_fields(operator: OperatorIdentity) -> dict[str, str]:
     """Return the operator's non-empty fields by name."""
-    said = {name: getattr(operator, name) for name in (*_ENVIRONMENT, "recrawl")}
-    return {name: value for name, value in said.items() if value}
+    values = {name: getattr(operator, name) for name in (*_ENVIRONMENT, "recrawl")}
+    return {name: value for name, value in values.items() if value}
 
 
 def collection_settings(
@@ -107,9 +107,9 @@ def collection_settings(
     option sets it. A trial's copy uses its own stores only.
     """
     settings = load_profile(profile)
-    said = operator_fields(read_operator(root)) if root is not None else {}
-    said |= _from_environment()
-    settings = _completed(settings, said, profile=profile, unattended=unattended)
+    values = operator_fields(read_operator(root)) if root is not None else {}
+    values |= _from_environment()
+    settings = _completed(settings, values, profile=profile, unattended=unattended)
     if robots is None and unattended and not profile_sets(profile, "policy", "robots"):
         robots = "obey"
     if robots is not None:
@@ -119,7 +119,7 @@ def collection_settings(
 
 
 def _completed(
-    settings: Settings, said: Mapping[str, str], *, profile: str = "", unattended: bool = True
+    settings: Settings, values: Mapping[str, str], *, profile: str = "", unattended: bool = True
 ) -> Settings:
     for group in _GROUPS:
         changes: dict[str, Any] = {}
@@ -128,13 +128,13 @@ def _completed(
                 continue
             if name == "purpose_page" and group == "visit":
                 if unattended:
-                    changes[name] = said.get(name, PURPOSE_PAGE)
-            elif name in said:
-                changes[name] = said[name]
+                    changes[name] = values.get(name, PURPOSE_PAGE)
+            elif name in values:
+                changes[name] = values[name]
         settings = replace(settings, **{group: replace(getattr(settings, group), **changes)})
-    every = said.get("recrawl", "")
-    is_said = profile and any(profile_sets(profile, "recrawl", key) for key in ("every", "enabled"))
-    if every and unattended and not is_said:
+    every = values.get("recrawl", "")
+    is_set = profile and any(profile_sets(profile, "recrawl", key) for key in ("every", "enabled"))
+    if every and unattended and not is_set:
         settings = replace(settings, recrawl=replace(settings.recrawl, every=every))
     return settings
 

@@ -61,7 +61,7 @@ class ReaderQueueStatus:
                     return None
                 record = frontier.find(key)
                 entry = _refusing(self._current(frontier, now), key, now)
-            return _standing(record, entry, lambda host: _blocked(frontier, host, now))
+            return _status_of(record, entry, lambda host: _block_of(frontier, host, now))
         except UnavailableError as error:
             raise TransientError(str(error)) from error
 
@@ -78,13 +78,13 @@ class ReaderQueueStatus:
                 entries = self._current(frontier, now)
         except UnavailableError as error:
             raise TransientError(str(error)) from error
-        found = {}
+        statuses = {}
         for (url, key), record in zip(keys.items(), records, strict=True):
             entry = _refusing(entries, key, now) if entries.by_id else None
-            standing = _standing(record, entry, lambda _host: (None, ""))
-            if standing is not None:
-                found[url] = standing
-        return found
+            status = _status_of(record, entry, lambda _host: (None, ""))
+            if status is not None:
+                statuses[url] = status
+        return statuses
 
     def close(self) -> None:
         """Close the frontier."""
@@ -127,7 +127,7 @@ def _refusing(entries: PolicyEntries, url: str, now: datetime) -> PolicyEntry | 
     return None if entry is None or entry.allows else entry
 
 
-def _standing(
+def _status_of(
     record: ItemRecord | None,
     entry: PolicyEntry | None,
     blocked: Callable[[str], tuple[datetime | None, str]],
@@ -173,7 +173,7 @@ def _public(reason: str) -> str:
     return f"{kind}{colon}" if kind in _PRIVATE else reason
 
 
-def _blocked(frontier: Frontier, host: str, now: datetime) -> tuple[datetime | None, str]:
+def _block_of(frontier: Frontier, host: str, now: datetime) -> tuple[datetime | None, str]:
     report = frontier.host(host, now=now)
     if report is None or report.blocked_until is None:
         return None, ""

@@ -7,7 +7,7 @@ import platform
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -117,10 +117,17 @@ def check_open_files(
 
 def check_clock(state: Callable[[], int] | None = None) -> SetupFinding:
     """Check that the system clock, the source of all dates in the archive, is synchronised."""
-    found = (state or _clock_state)()
-    if found < 0:
+    try:
+        # A read-only ntp_adjtime(3): struct timex is shorter on every platform; `modes`, its first
+        # word, is 0.
+        status = (
+            state() if state else ctypes.CDLL(None).ntp_adjtime(ctypes.create_string_buffer(512))
+        )
+    except (OSError, AttributeError):
+        status = -1
+    if status < 0:
         return unset("clock", "the kernel does not report its state")
-    if found == _TIME_ERROR:
+    if status == _TIME_ERROR:
         remedy = "Set it by NTP: `apt-get install systemd-timesyncd`. In a container: on its host."
         return warn("clock", "not synchronised", remedy)
     return good("clock", "synchronised")
@@ -141,57 +148,55 @@ def check_scanner(address: str) -> SetupFinding:
     return good("scanner", f"{version} at {address}")
 
 
-def _clock_state() -> int:
-    """Return the state from a read-only ntp_adjtime(3); below 0 when it is unavailable."""
-    try:
-        # struct timex is shorter on every platform; `modes`, its first word, is 0: read only.
-        return int(ctypes.CDLL(None).ntp_adjtime(ctypes.create_string_buffer(512)))
-    except (OSError, AttributeError):
-        return -1
-
-
 CONFINED_WITHIN_S = 10.0  # a renderer gives up its rights some time after it has started
 SPARE_MEMORY_BYTES = 1_000_000_000  # a browser with four pages
 
 
 def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
     """Check everything that archiving and serving need."""
+    python = f"{platform.python_version()}, weboid {version('weboid')}, {platform.system()}"
+    try:
+        proxy = good("proxy", f"warcprox {version('warcprox')}")
+    except PackageNotFoundError:
+        proxy = bad("proxy", "warcprox is missing", "Run `make setup`.")
+    try:
+        pywb = pywb_version(find_pywb_python())
+        full = good("level full", f"pywb {pywb} in its own environment")
+    except WeboidError as error:  # all other levels need no pywb
+        full = unset("level full", "not available", str(error))
+    free = psutil.virtual_memory().available
+    text = f"{free / 1e9:.1f} GB free, {psutil.cpu_count()} cores"
+    remedy = "Free some, or use fewer --workers."
+    memory = good("memory", text) if free >= SPARE_MEMORY_BYTES else warn("memory", text, remedy)
     return [
-        _python(),
-        *asyncio.run(_browser(settings)),
-        _proxy(),
-        *_dedup(settings),
-        *_frontier(settings),
-        *_index(settings),
-        _pywb(),
+        good("python", python),
+        *asyncio.run(_check_browser(settings)),
+        proxy,
+        *_check_shared_stores(settings),
+        full,
         check_fonts(),
-        _memory(),
+        memory,
         check_open_files(settings),
-        *_disk(root, settings),
+        *_check_disk(root, settings),
         check_clock(),
         check_scanner(find_clamd(os.environ)),
     ]
 
 
-def _python() -> SetupFinding:
-    text = f"{platform.python_version()}, weboid {version('weboid')}, {platform.system()}"
-    return good("python", text)
-
-
-async def _browser(settings: Settings) -> list[SetupFinding]:
+async def _check_browser(settings: Settings) -> list[SetupFinding]:
     try:
         executable = find_browser(settings.browser.executable)
         browser = await Browser.launch(settings.browser, executable, clock=SystemClock())
     except WeboidError as error:
         return [bad("browser", "not usable", str(error))]
     try:
-        found = f"{executable.kind} {browser.version} at {executable.path}"
-        return [good("browser", found), await _sandbox(browser)]
+        text = f"{executable.kind} {browser.version} at {executable.path}"
+        return [good("browser", text), await _check_sandbox(browser)]
     finally:
         await browser.close()
 
 
-async def _sandbox(browser: Browser) -> SetupFinding:
+async def _check_sandbox(browser: Browser) -> SetupFinding:
     """Open an empty tab and check that its process runs under seccomp (Chromium's sandbox)."""
     async with browser.context() as context:
         context.on_target = lambda _session, _info: None
@@ -200,7 +205,7 @@ async def _sandbox(browser: Browser) -> SetupFinding:
         confined = False
         with suppress(TimeoutError):
             async with asyncio.timeout(CONFINED_WITHIN_S):
-                while not (confined := _confined(browser.pid)):  # noqa: ASYNC110 the kernel has no event for it
+                while not (confined := _is_confined(browser.pid)):  # noqa: ASYNC110 the kernel has no event for it
                     await asyncio.sleep(0.05)
     if confined:
         return good("sandbox", "on: pages run under seccomp")
@@ -212,7 +217,7 @@ async def _sandbox(browser: Browser) -> SetupFinding:
     )
 
 
-def _confined(pid: int) -> bool:
+def _is_confined(pid: int) -> bool:
     """Return True if the browser has renderers and each has a seccomp filter (proc(5))."""
     filtered = []
     for child in psutil.Process(pid).children(recursive=True):
@@ -223,70 +228,35 @@ def _confined(pid: int) -> bool:
     return bool(filtered) and all(filtered)
 
 
-def _proxy() -> SetupFinding:
-    try:
-        return good("proxy", f"warcprox {version('warcprox')}")
-    except PackageNotFoundError:
-        return bad("proxy", "warcprox is missing", "Run `make setup`.")
+def _check_shared_stores(settings: Settings) -> Iterator[SetupFinding]:
+    """Check dedup index, frontier and captures index where the profile has shared ones."""
+    if settings.proxy.dedup_url:
+        dedup = parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
+        try:
+            check_shared(dedup)
+            yield good("dedup", f"{dedup}, index {dedup.name}")
+        except WeboidError as error:
+            yield bad("dedup", f"{dedup} cannot be used", str(error))
+    if settings.frontier.url:
+        frontier = parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
+        text = f"{frontier}, frontier {frontier.name}"
+        try:
+            warnings = durability_warnings(frontier)
+            yield from (warn("frontier", text, warning) for warning in warnings)
+            if not warnings:
+                yield good("frontier", text)
+        except WeboidError as error:
+            yield bad("frontier", f"{frontier} cannot be used", str(error))
+    if settings.index.url:
+        index = parse_index_url(settings.index.url)
+        try:
+            check_index(index)
+            yield good("index", f"{index}, index {index.index}")
+        except WeboidError as error:
+            yield bad("index", f"{index} cannot be used", str(error))
 
 
-def _dedup(settings: Settings) -> list[SetupFinding]:
-    """Check the shared dedup index of the profile; empty when it has none."""
-    if not settings.proxy.dedup_url:
-        return []
-    address = parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
-    try:
-        check_shared(address)
-    except WeboidError as error:
-        return [bad("dedup", f"{address} cannot be used", str(error))]
-    return [good("dedup", f"{address}, index {address.name}")]
-
-
-def _index(settings: Settings) -> list[SetupFinding]:
-    """Check the shared captures index of the profile; empty when it has none."""
-    if not settings.index.url:
-        return []
-    address = parse_index_url(settings.index.url)
-    try:
-        check_index(address)
-    except WeboidError as error:
-        return [bad("index", f"{address} cannot be used", str(error))]
-    return [good("index", f"{address}, index {address.index}")]
-
-
-def _frontier(settings: Settings) -> list[SetupFinding]:
-    """Check the Redis of the profile's shared frontier; empty when the collection has its own."""
-    if not settings.frontier.url:
-        return []
-    address = parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
-    try:
-        warnings = durability_warnings(address)
-    except WeboidError as error:
-        return [bad("frontier", f"{address} cannot be used", str(error))]
-    text = f"{address}, frontier {address.name}"
-    if warnings:
-        return [warn("frontier", text, warning) for warning in warnings]
-    return [good("frontier", text)]
-
-
-def _pywb() -> SetupFinding:
-    """Return whether the level `full` can be served; all other levels need no pywb."""
-    try:
-        version = pywb_version(find_pywb_python())
-    except WeboidError as error:
-        return unset("level full", "not available", str(error))
-    return good("level full", f"pywb {version} in its own environment")
-
-
-def _memory() -> SetupFinding:
-    free = psutil.virtual_memory().available
-    text = f"{free / 1e9:.1f} GB free, {psutil.cpu_count()} cores"
-    if free < SPARE_MEMORY_BYTES:
-        return warn("memory", text, "Free some, or use fewer --workers.")
-    return good("memory", text)
-
-
-def _disk(root: Path, settings: Settings) -> list[SetupFinding]:
+def _check_disk(root: Path, settings: Settings) -> list[SetupFinding]:
     place = root
     while not place.exists():
         place = place.parent

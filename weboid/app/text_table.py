@@ -66,19 +66,14 @@ def table(
     cells = [[fitted(cell, most) for cell in row[:-1]] + [clean(row[-1])] for row in rows]
     lines = [names, *cells]
     widths = [max(cell_len(line[place]) for line in lines) for place in range(len(names))]
-    found = []
+    aligned = []
     for line in lines:
-        parts = [
-            _set(cell, wide, right=name.endswith(">"))
-            for cell, wide, name in zip(line, widths, head, strict=True)
-        ]
-        found.append(fitted(indent + GAP.join(parts).rstrip(), columns))
-    return found
-
-
-def _set(cell: str, wide: int, *, right: bool) -> str:
-    blank = " " * (wide - cell_len(cell))
-    return blank + cell if right else cell + blank
+        parts = []
+        for cell, wide, name in zip(line, widths, head, strict=True):
+            blank = " " * (wide - cell_len(cell))
+            parts.append(blank + cell if name.endswith(">") else cell + blank)
+        aligned.append(fitted(indent + GAP.join(parts).rstrip(), columns))
+    return aligned
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -1,6 +1,5 @@
 """API clients of wikis, created from their settings."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -44,11 +43,10 @@ def open_api(
 
     `settings` provide the User-Agent (`[links]`) and the route (`[egress]`).
     """
-    given: Mapping[str, float] = manners
     return WikiApi(
         address,
         account,
-        manners=ApiSettings(agent=wiki_user_agent(settings), **given),  # type: ignore[arg-type]
+        manners=ApiSettings(agent=wiki_user_agent(settings), **manners),  # type: ignore[arg-type]
         route=route_to(address, settings),
     )
 

@@ -70,16 +70,16 @@ class FrontierArchive:
     async def archived(self, urls: Sequence[str], since: datetime) -> Collection[str]:
         """Return those of the URLs that have a capture since then that shows the page."""
 
-        def look() -> Collection[str]:
+        def recent() -> Collection[str]:
             with open_own_captures(self._layout, self._settings.index.url, "") as own:
-                found = {url: own.usable(url, None) for url in urls}
+                pages = {url: own.usable(url, None) for url in urls}
             return [
                 url
-                for url, page in found.items()
+                for url, page in pages.items()
                 if page is not None and not page.rank and page.captured_at >= since
             ]
 
-        return await asyncio.to_thread(look)
+        return await asyncio.to_thread(recent)
 
     async def take(self, urls: Sequence[DueLink]) -> None:
         """Queue the links; just saved ones first.
@@ -109,10 +109,10 @@ _Kind = TypeVar("_Kind", Level, StoredLevel)
 def open_level_setter(layout: Layout, database_url: str, clock: Clock) -> Iterator[SetLevel]:
     """Yield a function that sets levels in a collection."""
     with closing(open_decisions(layout, database_url)) as store:
-        book = LevelStore(store)
+        levels = LevelStore(store)
 
-        async def set_level(asked: LevelRequest) -> str | None:
-            return await asyncio.to_thread(_decide, book, asked, clock)
+        async def set_level(request: LevelRequest) -> str | None:
+            return await asyncio.to_thread(_set_level, levels, request, clock)
 
         yield set_level
 
@@ -123,24 +123,24 @@ def open_wiki_level_setter(
 ) -> Iterator[SetWikiLevels]:
     """Yield a function that sets the levels of whole wikis in a collection."""
     with closing(open_decisions(layout, database_url)) as store:
-        book = LevelStore(store)
+        levels = LevelStore(store)
 
-        async def set_wiki_levels(asked: WikiLevelsRequest) -> None:
-            await asyncio.to_thread(_follow_local_settings, book, asked, clock)
+        async def set_wiki_levels(request: WikiLevelsRequest) -> None:
+            await asyncio.to_thread(_follow_local_settings, levels, request, clock)
 
         yield set_wiki_levels
 
 
-def _follow_local_settings(book: LevelStore, asked: WikiLevelsRequest, clock: Clock) -> None:
-    target = target_of(wiki=asked.wiki.in_levels)
-    actor = LevelActor(LOCAL_SETTINGS, asked.wiki.in_levels)
-    shown = _level(asked.shown, Level)
-    stored = _level(asked.stored, StoredLevel)
-    rules, now = book.now(), clock.now()
+def _follow_local_settings(levels: LevelStore, request: WikiLevelsRequest, clock: Clock) -> None:
+    target = target_of(wiki=request.wiki.in_levels)
+    actor = LevelActor(LOCAL_SETTINGS, request.wiki.in_levels)
+    shown = _level(request.shown, Level)
+    stored = _level(request.stored, StoredLevel)
+    rules, now = levels.now(), clock.now()
     if _is_news(rules.at(target), shown, actor):
-        book.decide([target], shown, actor=actor, now=now, reason="$wgWeboidLevel")
+        levels.decide([target], shown, actor=actor, now=now, reason="$wgWeboidLevel")
     if _is_news(rules.stored.at(target), stored, actor):
-        book.decide_stored([target], stored, actor=actor, now=now, reason="$wgWeboidStore")
+        levels.decide_stored([target], stored, actor=actor, now=now, reason="$wgWeboidStore")
 
 
 def _is_news(held: LevelDecision[Any] | None, level: StrEnum | None, actor: LevelActor) -> bool:
@@ -174,19 +174,21 @@ def stored_level_of_wiki(
     return DEFAULT_STORED_LEVEL if ruling is None or ruling.level is None else ruling.level
 
 
-def _decide(book: LevelStore, asked: LevelRequest, clock: Clock) -> str:
-    wiki = asked.wiki.in_levels
-    actor = parse_actor(f"{asked.user}@{wiki}")
-    target = target_of(wiki=wiki, link=asked.url)
+def _set_level(levels: LevelStore, request: LevelRequest, clock: Clock) -> str:
+    wiki = request.wiki.in_levels
+    actor = parse_actor(f"{request.user}@{wiki}")
+    target = target_of(wiki=wiki, link=request.url)
 
     def rules() -> RuleTable[Any]:
-        return book.now().stored if asked.is_stored else book.now()
+        return levels.now().stored if request.is_stored else levels.now()
 
-    level = _level(asked.level, StoredLevel) if asked.is_stored else _level(asked.level, Level)
+    level = (
+        _level(request.level, StoredLevel) if request.is_stored else _level(request.level, Level)
+    )
     if level is not None or rules().at(target) is not None:  # else there is nothing to take back
-        decide: Callable[..., None] = book.decide_stored if asked.is_stored else book.decide
+        decide: Callable[..., None] = levels.decide_stored if request.is_stored else levels.decide
         try:
-            decide([target], level, actor=actor, now=clock.now(), reason=asked.reason)
+            decide([target], level, actor=actor, now=clock.now(), reason=request.reason)
         except InputError as error:
             raise RefusedRequestError(str(error)) from error
     return str(rules().ruling(target.what, wiki).level)
@@ -210,31 +212,32 @@ class WatchNote:
         self, front: str | None, replay: str | None, bell: str | None, secret_file: str | None
     ) -> "WatchNote":
         """Return a copy of the note with the given values replaced."""
-        given: dict[str, Any] = {
+        changes: dict[str, Any] = {
             "front": front.rstrip("/") if front is not None else None,
             "replay": replay.rstrip("/") if replay is not None else None,
             "bell": bell,
             "secret_files": {"": secret_file} if secret_file is not None else None,
         }
-        return replace(self, **{name: value for name, value in given.items() if value is not None})
+        return replace(
+            self, **{name: value for name, value in changes.items() if value is not None}
+        )
 
 
 def write_note(layout: Layout, note: WatchNote) -> None:
     """Store the note in the collection."""
-    place = _place(layout)
-    scratch = place.with_suffix(".new")
-    scratch.write_text(json.dumps(asdict(note), indent=1) + "\n", encoding="utf-8")
-    scratch.replace(place)
+    path = _note_path(layout)
+    partial = path.with_suffix(".new")
+    partial.write_text(json.dumps(asdict(note), indent=1) + "\n", encoding="utf-8")
+    partial.replace(path)
 
 
 def read_note(layout: Layout) -> WatchNote:
     """Return the collection's note; an empty one when there is no readable one."""
     try:
-        found = json.loads(_place(layout).read_text(encoding="utf-8"))
-        return WatchNote(**found)
+        return WatchNote(**json.loads(_note_path(layout).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return WatchNote()
 
 
-def _place(layout: Layout) -> Path:
+def _note_path(layout: Layout) -> Path:
     return layout.databases / "watch.json"

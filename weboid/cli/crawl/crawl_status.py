@@ -1,8 +1,6 @@
 """`weboid status` and `weboid monitor`: status of a collection and its crawl."""
 
 import asyncio
-import contextlib
-import json
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,56 +44,47 @@ _LABEL = 12
 
 def status_lines(status: CollectionStatus, *, columns: int | None) -> list[str]:
     """Return the status, one fact per line; lists are cut after `SHOWN`, --json has all of them."""
-    found = []
-    if status.holdings is not None:
-        found += list(_head(status.holdings))
-    if status.frontier is not None:
-        found += list(_work(status.frontier, status.holdings))
-    elif status.holdings is not None:
-        found.append(_line("To do", "nothing yet: `weboid archive` or `weboid enqueue` adds URLs"))
-    if status.holdings is not None:
-        found += list(_stored_lines(status.holdings))
+    holdings, view = status.holdings, status.frontier
+    lines: list[str] = []
+    if holdings is not None:
+        writing = "  (being written)" if holdings.in_use else ""
+        lines.append(_line("Collection", f"{holdings.root}{writing}"))
+        outcomes = [f"{count:,} {name}" for name, count in sorted(holdings.outcomes.items())]
+        lines.append(_line("Pages", ", ".join(outcomes) or "none"))
+        if holdings.unindexed:
+            text = f"INCOMPLETE: {holdings.unindexed:,} of {holdings.warcs:,} WARCs are not in it;"
+            lines.append(_line("Index", f"{text} `weboid index rebuild` restores it"))
+        classes = sorted(holdings.classes.items())
+        if worse := [f"{count:,} {name}" for name, count in classes if name not in GOOD]:
+            lines.append(_line("Of these", ", ".join(worse)))
+    if view is not None:
+        lines += _work_lines(view, holdings)
+    elif holdings is not None:
+        lines.append(_line("To do", "nothing yet: `weboid archive` or `weboid enqueue` adds URLs"))
+    if holdings is not None:
+        lines += _storage_lines(holdings)
     if status.checks is not None:
-        found += list(_checked(status.checks))
-    found = [fitted(line, columns) for line in found]
-    if status.frontier is not None:
-        found += list(_sections(status.frontier, columns))
-    return found
+        lines += _check_lines(status.checks)
+    lines = [fitted(line, columns) for line in lines]
+    return lines if view is None else [*lines, *_sections(view, columns)]
 
 
 def _line(label: str, text: str) -> str:
     return f"{label:<{_LABEL}}{clean(text)}"
 
 
-def _head(holdings: CollectionHoldings) -> Iterator[str]:
-    writing = "  (being written)" if holdings.in_use else ""
-    yield _line("Collection", f"{holdings.root}{writing}")
-    outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(holdings.outcomes.items()))
-    yield _line("Pages", outcomes or "none")
-    if holdings.unindexed:
-        yield _line(
-            "Index",
-            f"INCOMPLETE: {holdings.unindexed:,} of {holdings.warcs:,} WARCs are not in it;"
-            " `weboid index rebuild` restores it",
-        )
-    worse = {name: count for name, count in holdings.classes.items() if name not in GOOD}
-    if worse:
-        found = ", ".join(f"{count:,} {name}" for name, count in sorted(worse.items()))
-        yield _line("Of these", found)
-
-
-def _checked(checks: CopyCheckSummary) -> Iterator[str]:
+def _check_lines(checks: CopyCheckSummary) -> Iterator[str]:
     verdicts = [f"{count:,} {name}" for name, count in checks.verdicts.items() if count]
     if not verdicts:
         return
-    each = sum(checks.per_minute[min(checks.per_minute)].values())
-    yield _line("Checked", f"{', '.join(verdicts)}; {each:.1f} a minute now")
+    rate = sum(checks.per_minute[min(checks.per_minute)].values())
+    yield _line("Checked", f"{', '.join(verdicts)}; {rate:.1f} a minute now")
     repairs = [f"{count:,} {state}" for state, count in checks.repairs.items() if count]
     if repairs:
         yield _line("Repairs", ", ".join(repairs))
 
 
-def _stored_lines(holdings: CollectionHoldings) -> Iterator[str]:
+def _storage_lines(holdings: CollectionHoldings) -> Iterator[str]:
     yield _line(
         "Captures",
         f"{holdings.responses:,} responses, {holdings.revisits:,} revisits,"
@@ -112,7 +101,7 @@ def _stored_lines(holdings: CollectionHoldings) -> Iterator[str]:
     )
 
 
-def _work(view: FrontierOverview, holdings: CollectionHoldings | None) -> Iterator[str]:
+def _work_lines(view: FrontierOverview, holdings: CollectionHoldings | None) -> Iterator[str]:
     stats = view.stats
     yield _line("State", _state(view, holdings))
     later = f" ({stats.later:,} not before a moment)" if stats.later else ""
@@ -144,19 +133,44 @@ def _state(view: FrontierOverview, holdings: CollectionHoldings | None) -> str:
 
 
 def _sections(view: FrontierOverview, columns: int | None) -> Iterator[str]:
-    jobs = [name for name in view.jobs if name]
-    if jobs:
-        yield from _section("Crawls", _jobs(view, columns), len(view.jobs))
-    rows = _links(view)
-    yield from _section("Links", rows, len(rows))
-    yield from _section("In work", _leases(view, columns), len(view.leases))
+    if any(view.jobs):
+        head = ("crawl", "queued>", "work>", "done>", "skipped>", "given up>", "stored>")
+        rows = [
+            (
+                name or "(lists)",
+                *(
+                    f"{n:,}"
+                    for n in (each.queued, each.claimed, each.done, each.skipped, each.dead)
+                ),
+                format_size(each.bytes),
+            )
+            for name, each in list(view.jobs.items())[:SHOWN]
+        ]
+        jobs = table(head, rows, columns=columns, indent="  ")
+        yield from _section("Crawls", jobs, len(view.jobs))
+    links = []
+    for job, counts in view.links.items():
+        most = sorted(counts.items(), key=lambda pair: -pair[1])
+        links.append(f"  {job}: " + ", ".join(f"{count:,} {reason}" for reason, count in most))
+    yield from _section("Links", links, len(links))
+    leases = [
+        (
+            each.worker,
+            "-" if each.since is None else format_duration((view.at - each.since).total_seconds()),
+            _left(each.until, view),
+            each.url,
+        )
+        for each in view.leases[:SHOWN]
+    ]
+    leased = table(("worker", "for>", "lease>", "url"), leases, columns=columns, indent="  ")
+    yield from _section("In work", leased if leases else [], len(view.leases))
     slow = [host for host in view.slowest if host.done or host.busy]
     yield from _section("Slowest hosts", _hosts(slow, view, columns), len(slow))
     waiting = [host for host in view.longest if host.waiting]
     yield from _section("Longest queues", _hosts(waiting, view, columns), len(waiting))
     blocks = [(each.host, _left(each.until, view), each.reason) for each in view.blocked]
-    rows = table(("host", "for", "why"), blocks[:SHOWN], columns=columns, indent="  ")
-    yield from _section("Blocked hosts", rows if blocks else [], len(blocks))
+    blocked = table(("host", "for", "why"), blocks[:SHOWN], columns=columns, indent="  ")
+    yield from _section("Blocked hosts", blocked if blocks else [], len(blocks))
     down = [host for host in {*view.slowest, *view.longest} if host.down_until is not None]
     yield from _section(
         "Down", _hosts(sorted(down, key=lambda each: each.host), view, columns), len(down)
@@ -176,47 +190,6 @@ def _section(title: str, rows: Sequence[str], count: int) -> Iterator[str]:
     yield from rows
     if count > SHOWN:
         yield f"  and {count - SHOWN} more"
-
-
-def _jobs(view: FrontierOverview, columns: int | None) -> list[str]:
-    head = ("crawl", "queued>", "work>", "done>", "skipped>", "given up>", "stored>")
-    rows = [
-        (
-            name or "(lists)",
-            f"{each.queued:,}",
-            f"{each.claimed:,}",
-            f"{each.done:,}",
-            f"{each.skipped:,}",
-            f"{each.dead:,}",
-            format_size(each.bytes),
-        )
-        for name, each in list(view.jobs.items())[:SHOWN]
-    ]
-    return table(head, rows, columns=columns, indent="  ")
-
-
-def _links(view: FrontierOverview) -> list[str]:
-    lines = []
-    for job, counts in view.links.items():
-        most = sorted(counts.items(), key=lambda pair: -pair[1])
-        lines.append(f"  {job}: " + ", ".join(f"{count:,} {reason}" for reason, count in most))
-    return lines
-
-
-def _leases(view: FrontierOverview, columns: int | None) -> list[str]:
-    rows = [
-        (
-            each.worker,
-            format_duration((view.at - each.since).total_seconds())
-            if each.since is not None
-            else "-",
-            _left(each.until, view),
-            each.url,
-        )
-        for each in view.leases[:SHOWN]
-    ]
-    head = ("worker", "for>", "lease>", "url")
-    return table(head, rows, columns=columns, indent="  ") if rows else []
 
 
 def _left(moment: Any, view: FrontierOverview) -> str:
@@ -280,11 +253,9 @@ def status_command(
         if watch:
             with suppress(KeyboardInterrupt):
                 _watch(reader)
-        elif output.is_json:
-            click.echo(json.dumps(reader.status().to_dict(), ensure_ascii=False))
         else:
-            for line in status_lines(reader.status(), columns=width()):
-                click.echo(line)
+            status = reader.status()
+            output.show(status.to_dict(), status_lines(status, columns=width()))
 
 
 @contextmanager
@@ -354,15 +325,15 @@ def monitor_command(
         raise InputError("JSON is at /stats.json; or use `weboid status --json`.")
     with open_status_reader(where) as reader:
         reader.status()  # report unreadable stores at start-up
-        with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_serve(reader, listen, names))
 
+        async def serve() -> None:
+            stop = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, stop.set)
+            async with serve_status(reader, listen, names=names) as address:
+                click.echo(address)
+                await stop.wait()
 
-async def _serve(reader: StatusReader, listen: str, names: tuple[str, ...]) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    async with serve_status(reader, listen, names=names) as address:
-        click.echo(address)
-        await stop.wait()
+        with suppress(KeyboardInterrupt):
+            asyncio.run(serve())

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -62,11 +62,7 @@ class ChildCommandOptions:
 
 def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[ManagedProcess]:
     """Return the child commands of a watcher; `links` is the profile's `[links]` table."""
-    return [each for each in _all_parts(home, links) if each.name not in home.without]
-
-
-def _all_parts(home: ChildCommandOptions, links: LinksSettings) -> list[ManagedProcess]:
-    found = [
+    children = [
         _part(home, "check", "links check --watch"),
         _part(home, "confirm", "links confirm --every=5m --hand-over"),
         # Does nothing where no wiki has its bot switched on.
@@ -75,28 +71,33 @@ def _all_parts(home: ChildCommandOptions, links: LinksSettings) -> list[ManagedP
         _part(home, "purge", "links purge", every_s=_DAY, first_s=30 * _MINUTE),
     ]
     if not home.frontier_url:
-        looks = {None: "", True: " --qa", False: " --no-qa"}[home.qa]
-        crew = _part(home, "archive", f"archive --stay --workers={home.workers}{looks}")
-        found.insert(0, crew)
+        qa = {None: "", True: " --qa", False: " --no-qa"}[home.qa]
+        children.insert(0, _part(home, "archive", f"archive --stay --workers={home.workers}{qa}"))
     if links.archives:
         # Links dead at first sight are looked up quickly, while readers still wait for a copy.
-        find = _part(home, "copies", "links copies --find", every_s=5 * _MINUTE, first_s=_MINUTE)
-        verify = _part(home, "verify", "links copies --verify", every_s=_DAY, first_s=20 * _MINUTE)
-        found += [find, verify]
+        children += [
+            _part(home, "copies", "links copies --find", every_s=5 * _MINUTE, first_s=_MINUTE),
+            _part(home, "verify", "links copies --verify", every_s=_DAY, first_s=20 * _MINUTE),
+        ]
     else:  # reports the number of lost links when no archive is configured
-        found.append(
+        children.append(
             _part(home, "copies", "links copies --find", every_s=_DAY, first_s=10 * _MINUTE)
         )
     if links.mirror != "never":
-        found.append(_part(home, "mirror", "links mirror --every=10m"))
+        children.append(_part(home, "mirror", "links mirror --every=10m"))
     if not home.database_url:
         # Brings bad-address lists up to date whose files have changed; nothing where there are none.
-        found.append(_bare(home, "lists", "scan lists refresh", every_s=_HOUR, first_s=_MINUTE))
+        children.append(_bare(home, "lists", "scan lists refresh", every_s=_HOUR, first_s=_MINUTE))
     if home.clamd:
-        found.append(_bare(home, "scan", f"scan --watch --clamd={home.clamd}"))
+        children.append(_bare(home, "scan", f"scan --watch --clamd={home.clamd}"))
     if home.serve is not None:
-        found.append(_serving(home, *home.serve))
-    return found
+        host, port = home.serve
+        # The watcher runs its own scanner.
+        command = ("serve", "--no-scan", f"--collection={home.collection}", f"--host={host}")
+        children.append(
+            ManagedProcess("serve", (*WEBOID, *command, f"--port={port}", *home.serve_options))
+        )
+    return [each for each in children if each.name not in home.without]
 
 
 def with_time(text: str, now: datetime) -> str:
@@ -114,13 +115,20 @@ def child_output_printer(
     """Return a printer of the children's lines, with time and name, or as JSON with ``part``."""
     retries = _RetryDigest()
 
-    def tell(event: ProcessOutput | ProcessExit) -> None:
+    def show(event: ProcessOutput | ProcessExit) -> None:
+        facts: Any
         if isinstance(event, ProcessExit):
             again = f"started again in {event.again_s:.0f} s"
             facts = {"event": "ended", "code": event.code, "again_s": event.again_s}
             text = f"ended ({describe_exit(event.code)}), {again}"
         else:
-            facts, text = _read(event.line), clean(event.line)
+            try:
+                facts = json.loads(event.line)
+            except (ValueError, RecursionError):
+                facts = None
+            if not isinstance(facts, dict):
+                facts = {"event": "said", "line": event.line}
+            text = clean(event.line)
         if as_json:
             click.echo(json.dumps({"part": event.part, **facts}, ensure_ascii=False))
             return
@@ -128,14 +136,14 @@ def child_output_printer(
         if (line := retries.shown(text, now)) is not None:
             click.echo(with_time(f"{event.part:>8} | {line}", now))
 
-    return tell
+    return show
 
 
 class _RetryDigest:
     """Filter of failed attempts at one host: printed once, then hourly with their number."""
 
     def __init__(self) -> None:
-        self._told: OrderedDict[tuple[str, str], tuple[datetime, int]] = OrderedDict()
+        self._printed: OrderedDict[tuple[str, str], tuple[datetime, int]] = OrderedDict()
 
     def shown(self, line: str, now: datetime) -> str | None:
         word, _, rest = line.partition(" ")
@@ -145,36 +153,26 @@ class _RetryDigest:
             host = urlsplit(rest.split()[0]).netloc
         except (ValueError, IndexError):
             return line
-        told, more = self._told.pop((word, host), (None, 0))
-        is_told = told is None or now - told >= _RETRIES_EVERY
-        if len(self._told) >= _RETRY_HOSTS:
-            self._told.popitem(last=False)
-        self._told[word, host] = (now, 0) if is_told or told is None else (told, more + 1)
-        if not is_told:
+        printed_at, more = self._printed.pop((word, host), (None, 0))
+        if len(self._printed) >= _RETRY_HOSTS:
+            self._printed.popitem(last=False)
+        if printed_at is not None and now - printed_at < _RETRIES_EVERY:
+            self._printed[word, host] = printed_at, more + 1
             return None
+        self._printed[word, host] = now, 0
         return f"{line} ({more} more of {host} since the last line)" if more else line
-
-
-def _read(line: str) -> dict[str, object]:
-    """Parse a line of JSON; one that is not a JSON object is returned as a text event."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else {"event": "said", "line": line}
 
 
 def child_environment(home: ChildCommandOptions) -> dict[str, str]:
     """Return the environment with the shared stores; command lines expose passwords."""
-    named = {"WEBOID_FRONTIER": home.frontier_url, "WEBOID_DATABASE": home.database_url}
-    return {name: value for name, value in named.items() if value}
+    addresses = {"WEBOID_FRONTIER": home.frontier_url, "WEBOID_DATABASE": home.database_url}
+    return {name: value for name, value in addresses.items() if value}
 
 
 def _part(
     home: ChildCommandOptions, name: str, words: str, *, every_s: float = 0.0, first_s: float = 0.0
 ) -> ManagedProcess:
-    named = f"{words} --profile={home.profile}"
-    return _bare(home, name, named, every_s=every_s, first_s=first_s)
+    return _bare(home, name, f"{words} --profile={home.profile}", every_s=every_s, first_s=first_s)
 
 
 def _bare(
@@ -186,15 +184,9 @@ def _bare(
     return ManagedProcess(name, (*WEBOID, *words.split(), *options), every_s, first_s)
 
 
-def _serving(home: ChildCommandOptions, host: str, port: int) -> ManagedProcess:
-    options = (f"--collection={home.collection}", f"--host={host}", f"--port={port}")
-    # The watcher runs its own scanner.
-    return ManagedProcess("serve", (*WEBOID, "serve", "--no-scan", *options, *home.serve_options))
-
-
 END_S: Final = 30.0  # for the payload under way
 SCAN = option(
-    "Show what is archived to clamd, where one is found (docs/scanning.md).  [default: scan]",
+    "Show what is archived to clamd, where one is found (docs/how-to/scanning.md).  [default: scan]",
     "--scan/--no-scan",
     default=True,
     show_default=False,

@@ -55,8 +55,8 @@ def page_line(event: PageDone | PageSkipped) -> str:
         why = event.error or "finished by an earlier run"
         return f"{'failed' if event.error else 'complete':9} {'':>3} {event.url}  ({why})"
     status = str(page.status) if page.status is not None else "-"
-    said = GOOD | {PageClass.HTTP_ERROR}  # included in the status
-    kind = "" if page.page_class in said else str(page.page_class)
+    in_status = GOOD | {PageClass.HTTP_ERROR}
+    kind = "" if page.page_class in in_status else str(page.page_class)
     why = ", ".join(each for each in (kind, page.reason) if each)
     reason = f"  ({why})" if why else ""
     return (
@@ -108,33 +108,33 @@ def event_line(event: Event) -> str:
     return text
 
 
-def summary_lines(account: RunSummary) -> list[str]:
+def summary_lines(summary: RunSummary) -> list[str]:
     """Return the run's summary in a few lines."""
-    if account.handed_over:
-        return [f"Left to the workers of the shared frontier (`weboid worker`): {account.left}."]
-    pages = ", ".join(f"{count} {outcome}" for outcome, count in sorted(account.outcomes.items()))
-    rate = sum(account.outcomes.values()) / account.seconds * 60 if account.seconds else 0.0
+    if summary.handed_over:
+        return [f"Left to the workers of the shared frontier (`weboid worker`): {summary.left}."]
+    pages = ", ".join(f"{count} {outcome}" for outcome, count in sorted(summary.outcomes.items()))
+    rate = sum(summary.outcomes.values()) / summary.seconds * 60 if summary.seconds else 0.0
     lines = [
-        f"Pages: {pages or 'none'}. {account.records} records, {format_size(account.stored_bytes)},"
-        f" {account.seconds:.1f} s, {rate:.0f} pages/min."
+        f"Pages: {pages or 'none'}. {summary.records} records, {format_size(summary.stored_bytes)},"
+        f" {summary.seconds:.1f} s, {rate:.0f} pages/min."
     ]
-    if account.links:
-        lines.append(f"Links that joined: {account.links}.")
-    if account.skipped:
-        why = ", ".join(f"{count} {word}" for word, count in account.skipped.most_common(10))
-        lines.append(f"Skipped: {account.skipped.total()} ({why}).")
-    if account.failures:
-        lines.append(f"Given up: {account.failures}.")
-    if account.checked:
-        found = ", ".join(
-            f"{count} {verdict or 'unchecked'}" for verdict, count in worst_first(account.checked)
+    if summary.links:
+        lines.append(f"Links that joined: {summary.links}.")
+    if summary.skipped:
+        why = ", ".join(f"{count} {word}" for word, count in summary.skipped.most_common(10))
+        lines.append(f"Skipped: {summary.skipped.total()} ({why}).")
+    if summary.failures:
+        lines.append(f"Given up: {summary.failures}.")
+    if summary.checked:
+        verdicts = ", ".join(
+            f"{count} {verdict or 'unchecked'}" for verdict, count in worst_first(summary.checked)
         )
-        lines.append(f"Checked: {account.checked.total()} ({found}).")
-    if account.repaired:
-        ended = ", ".join(f"{count} {state}" for state, count in account.repaired.most_common())
-        lines.append(f"Captured again: {account.repaired.total()} ({ended}).")
-    if account.left:
-        lines.append(f"Left: {account.left}. The same command continues with them.")
+        lines.append(f"Checked: {summary.checked.total()} ({verdicts}).")
+    if summary.repaired:
+        ended = ", ".join(f"{count} {state}" for state, count in summary.repaired.most_common())
+        lines.append(f"Captured again: {summary.repaired.total()} ({ended}).")
+    if summary.left:
+        lines.append(f"Left: {summary.left}. The same command continues with them.")
     return lines
 
 
@@ -206,9 +206,9 @@ class RunReporter:
         """Report the stop request; pages in progress finish."""
         click.echo("Stopping: pages begun are finished; once more to stop at once.", err=True)
 
-    def ended(self, account: RunSummary) -> None:
+    def ended(self, summary: RunSummary) -> None:
         """Report the end of the run."""
-        for line in summary_lines(account):
+        for line in summary_lines(summary):
             self._print(line)
 
     def _print(self, text: str) -> None:
@@ -234,22 +234,22 @@ class JsonRunReporter(RunReporter):
 
     def started(self, added: AddResult, todo: int) -> None:
         """Write the number of added URLs."""
-        self._say({"event": "started", **asdict(added), "todo": todo})
+        self._show({"event": "started", **asdict(added), "todo": todo})
 
     def event(self, event: Event) -> None:
         """Write the event; a page without its long lists, which are in its manifest."""
         match event:
             case PageRetried():
-                self._say({"event": "retry", **asdict(event)})
+                self._show({"event": "retry", **asdict(event)})
             case DiskSpaceLow():
-                self._say({"event": "paused", "reason": "disk", **asdict(event)})
+                self._show({"event": "paused", "reason": "disk", **asdict(event)})
             case DiskSpaceRestored():
-                self._say({"event": "resumed", **asdict(event)})
+                self._show({"event": "resumed", **asdict(event)})
             case PageDeferred():
                 until = warc_date(event.until)
-                self._say({"event": "later", **asdict(event), "until": until})
+                self._show({"event": "later", **asdict(event), "until": until})
             case FileRecovered():
-                self._say({"event": "recovered", **event.facts})
+                self._show({"event": "recovered", **event.facts})
             case PageDone():
                 page = event.page
                 facts: dict[str, object] = {
@@ -274,39 +274,39 @@ class JsonRunReporter(RunReporter):
                         "bytes": page.stored_bytes,
                         "seconds": page.seconds,
                     }
-                self._say(facts)
+                self._show(facts)
             case SnapshotMade():
-                self._say({"event": "snapshot", "at": warc_date(event.at)})
+                self._show({"event": "snapshot", "at": warc_date(event.at)})
             case _:
-                self._say({"event": _NAMES[type(event)], **asdict(event)})
+                self._show({"event": _NAMES[type(event)], **asdict(event)})
 
     def stopping(self) -> None:
         """Write the stop request."""
-        self._say({"event": "stopping"})
+        self._show({"event": "stopping"})
 
-    def ended(self, account: RunSummary) -> None:
+    def ended(self, summary: RunSummary) -> None:
         """Write the summary."""
-        self._say(
+        self._show(
             {
                 "event": "summary",
-                "added": account.added.added,
-                "duplicates": account.added.duplicates,
-                "outcomes": {str(key): count for key, count in account.outcomes.items()},
-                "failed": [{"url": url, "reason": reason} for url, reason in account.failed],
-                "failures": account.failures,
-                "skipped": dict(account.skipped),
-                "links": account.links,
-                "records": account.records,
-                "bytes": account.stored_bytes,
-                "checked": dict(account.checked),
-                "repaired": dict(account.repaired),
-                "left": account.left,
-                "seconds": round(account.seconds, 3),
-                "stopped": account.stopped,
+                "added": summary.added.added,
+                "duplicates": summary.added.duplicates,
+                "outcomes": {str(key): count for key, count in summary.outcomes.items()},
+                "failed": [{"url": url, "reason": reason} for url, reason in summary.failed],
+                "failures": summary.failures,
+                "skipped": dict(summary.skipped),
+                "links": summary.links,
+                "records": summary.records,
+                "bytes": summary.stored_bytes,
+                "checked": dict(summary.checked),
+                "repaired": dict(summary.repaired),
+                "left": summary.left,
+                "seconds": round(summary.seconds, 3),
+                "stopped": summary.stopped,
             }
         )
 
-    def _say(self, facts: dict[str, object]) -> None:
+    def _show(self, facts: dict[str, object]) -> None:
         click.echo(json.dumps(facts, ensure_ascii=False))
 
 
@@ -356,10 +356,10 @@ class BarRunReporter(RunReporter):
         self._progress.update(self._task, description="stopping")
         self._print("Stopping: pages begun are finished; press Ctrl-C once more to stop at once.")
 
-    def ended(self, account: RunSummary) -> None:
+    def ended(self, summary: RunSummary) -> None:
         """Remove the bar and print the summary."""
         self._progress.stop()
-        super().ended(account)
+        super().ended(summary)
 
     def _print(self, text: str, style: str | None = None) -> None:
         self._console.print(escape(text), style=style, soft_wrap=True)
