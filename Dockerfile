@@ -1,6 +1,6 @@
 # Three images from the locked requirements: `weboid` (every command, and replay up to the level images),
 # `playback` (weboid with pywb, for the level full) and `replay` (the replay server with pywb, without a browser).
-# docs/cluster.md says how to run them.
+# docs/how-to/cluster.md says how to run them.
 
 FROM python:3.11-slim-bookworm AS base
 ENV LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1

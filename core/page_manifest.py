@@ -107,7 +107,7 @@ class MissingResource:
 
 @dataclass(frozen=True, slots=True)
 class PageBehaviour:
-    """Result of one behaviour on the page (docs/behaviours.md)."""
+    """Result of one behaviour on the page (docs/reference/behaviours.md)."""
 
     name: str  # its name; of a user's own, that of its file
     found: int = 0  # number of elements it found

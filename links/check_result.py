@@ -1,6 +1,6 @@
 """Link check results: status byte, verdicts and redirect hops.
 
-`STATUS_TABLE` is the table; docs/link-states.md shows it. It is W58's with these corrections (W59):
+`STATUS_TABLE` is the table; docs/reference/link-states.md shows it. It is W58's with these corrections (W59):
 
 - 431 is only 37; 308 is 14 like the other permanent redirects, and 307 is named temporary.
 - 507 is 42, "insufficient storage"; loops (508) and 506 are among the other server errors, 46.

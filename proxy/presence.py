@@ -116,7 +116,7 @@ def _remove_dead(path: Path, before: dict[str, Any]) -> None:
         raise UnavailableError(
             f"A proxy on {before.get('host')} writes this collection, and its locks are not seen "
             "here: the shared folder must be on a file system that carries flock between machines "
-            "(NFS without nolock and local_lock; docs/cluster.md)."
+            "(NFS without nolock and local_lock; docs/how-to/cluster.md)."
         )
     path.unlink(missing_ok=True)
 

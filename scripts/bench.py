@@ -2,7 +2,7 @@
 
 A benchmark is ``bench/NAME.py`` with a function or a ``__main__`` of its own; its last line of
 output is ``{"bench": NAME, "figures": {…}}``. A run of all of them is noted in
-``docs/benchmarks.md``, newest first.
+``docs/reference/benchmarks.md``, newest first.
 """
 
 import json
@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
     there = [name for name in chosen or NAMES if (ROOT / "bench" / f"{name}.py").is_file()]
     results = {name: run(name, options) for name in there}
     if there and not chosen:
-        page = ROOT / "docs" / "benchmarks.md"
+        page = ROOT / "docs" / "reference" / "benchmarks.md"
         old = page.read_text() if page.is_file() else TITLE
         new = section(results, now=SystemClock().now(), options=" ".join(options))
         page.write_text(with_section(old, new))

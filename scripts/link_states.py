@@ -1,4 +1,4 @@
-"""docs/link-states.md, made from the tables that the link registry decides by."""
+"""docs/reference/link-states.md, made from the tables that the link registry decides by."""
 
 import inspect
 import re

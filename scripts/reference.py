@@ -1,7 +1,7 @@
 """Make the reference pages from the code: ``python -m scripts.reference`` writes them.
 
-docs/cli.md comes from the commands' own help, docs/settings.md from the comments beside the
-settings, docs/link-states.md from the tables of the link registry, the table in docs/archives.md from that of the
+docs/reference/cli.md comes from the commands' own help, docs/reference/settings.md from the comments beside the
+settings, docs/reference/link-states.md from the tables of the link registry, the table in docs/how-to/archives.md from that of the
 web's archives. A test fails when they are behind.
 """
 
@@ -135,10 +135,10 @@ def _lazy_groups(
 
 
 PAGES = {
-    "archives.md": archive_services.page,
-    "cli.md": cli_page,
-    "link-states.md": link_states.page,
-    "settings.md": settings_page,
+    "how-to/archives.md": archive_services.page,
+    "reference/cli.md": cli_page,
+    "reference/link-states.md": link_states.page,
+    "reference/settings.md": settings_page,
 }
 
 

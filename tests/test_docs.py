@@ -42,7 +42,7 @@ def _names(cell: str) -> tuple[str, ...]:
 
 
 def _rows() -> list[Row]:
-    text = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "project" / "requirements.md").read_text(encoding="utf-8")
     lines = (line for line in text.splitlines() if re.match(r"\| [A-Z]\d", line))
     cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines]
     return [
@@ -112,7 +112,7 @@ def test_the_counts_above_the_table_are_those_of_its_rows() -> None:
     )
     said = f"{len(rows)} rows, of which {done} are done, {partly} partly, {planned} planned"
 
-    assert said in (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8")
+    assert said in (ROOT / "docs" / "project" / "requirements.md").read_text(encoding="utf-8")
 
 
 def test_commands_and_options_that_rows_name_exist() -> None:
@@ -185,7 +185,7 @@ def test_every_place_that_a_row_names_exists(column: str) -> None:
 
 def test_the_page_about_the_registry_names_every_table() -> None:
     """And none that is gone."""
-    text = (ROOT / "docs" / "registry.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "registry.md").read_text(encoding="utf-8")
     named = {name for name in re.findall(r"`(link_[a-z_]+)`", text) if "externallinks" not in name}
 
     assert named == set(metadata.tables)
@@ -193,7 +193,7 @@ def test_the_page_about_the_registry_names_every_table() -> None:
 
 def test_the_glossary_explains_a_word_once() -> None:
     """One word for one thing: no word has two rows."""
-    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
     first = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
     words = [word for cell in first if cell != "word" for word in cell.split(", ")]
 

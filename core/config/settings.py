@@ -2,7 +2,7 @@
 
 A profile is a TOML file with one table a group, e.g. ``[visit]``. A function takes the group it
 needs, never the whole bag. A `[[sheet]]` table changes some of it for a part of the web. Each
-field's comment is its documentation (`docs/settings.md` is made from it). `core.config.profile` reads them.
+field's comment is its documentation (`docs/reference/settings.md` is made from it). `core.config.profile` reads them.
 """
 
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ class BehaviourSettings:
         "lazy",
         "details",
         "media",
-    )  # names (docs/behaviours.md), in this order; an empty list: none
+    )  # names (docs/reference/behaviours.md), in this order; an empty list: none
     limit_s: float = 10.0  # all of them together may take so long
     scripts: tuple[str, ...] = ()  # your own, run after these: files beside the profile
     accept_cookies: bool = False  # agree where a banner offers no way to refuse
@@ -289,7 +289,7 @@ class LinksSettings:
     reports_per_day: int = 3_000  # of all readers together; as many replacements may be proposed
     archives: tuple[
         str, ...
-    ] = ()  # who is asked for copies, the preferred first (docs/archives.md); empty: nobody
+    ] = ()  # who is asked for copies, the preferred first (docs/how-to/archives.md); empty: nobody
     verify_copies: bool = (
         True  # fetch each version of an archive that is chosen: errors and challenges are refused
     )

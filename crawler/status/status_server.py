@@ -85,7 +85,7 @@ def _holdings(holdings: CollectionHoldings) -> Iterator[Metric]:
     outcomes = dict(sorted(holdings.outcomes.items()))
     yield _gauges("weboid_pages", "Pages in the collection, by outcome.", outcomes, "outcome")
     classes = {name or "not judged": count for name, count in sorted(holdings.classes.items())}
-    text = "Pages in the collection, by class; see docs/classification.md."
+    text = "Pages in the collection, by class; see docs/reference/classification.md."
     yield _gauges("weboid_page_classes", text, classes, "class")
     records = {
         "response": holdings.responses,
@@ -104,7 +104,7 @@ def _holdings(holdings: CollectionHoldings) -> Iterator[Metric]:
 
 
 def _checks(checks: CopyCheckSummary) -> Iterator[Metric]:
-    text = "Checked copies, by the verdict that counts; see docs/quality.md."
+    text = "Checked copies, by the verdict that counts; see docs/how-to/quality.md."
     yield _gauges("weboid_checks", text, checks.verdicts, "verdict")
     text = "Copies checked per minute by the machine's verdict, over the last so many minutes."
     rates = _by_minutes(checks.per_minute)

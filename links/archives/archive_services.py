@@ -416,7 +416,7 @@ _SERVICES: tuple[ArchiveService, ...] = (
 SERVICES: Final[Mapping[str, ArchiveService]] = MappingProxyType(
     {each.name: each for each in _SERVICES}
 )
-# Our own pages and copies, at origins that the caller names; `#` is escaped there (docs/memento.md).
+# Our own pages and copies, at origins that the caller names; `#` is escaped there (docs/reference/memento.md).
 OWN_FORMS: Final = (
     AddressForm(
         r"(?:/w/[^/]+)?/(?:page|c|screenshot|text)/(?P<ts>\d{14})(?P<mod>(?:[a-z]{2}_)?)/(?P<url>.+)"

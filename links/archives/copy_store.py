@@ -199,7 +199,7 @@ def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> Arc
     found = recognise(address, own=own)
     if found is None or not found.is_known:
         raise RefusedAddressError(
-            f"{address[:200]!r} is no address of an archive that is known; docs/archives.md lists them.",
+            f"{address[:200]!r} is no address of an archive that is known; docs/how-to/archives.md lists them.",
             reason=AddressRefusal.OTHER_COPY,
         )
     if not found.is_usable:

@@ -1,6 +1,6 @@
 """Tables of the link registry, for SQLite and PostgreSQL.
 
-docs/registry.md lists them by topic. Requirements: farms W61, pages W62, urls W63, refs W64, additions
+docs/reference/registry.md lists them by topic. Requirements: farms W61, pages W62, urls W63, refs W64, additions
 X11, host_quirks W47, url_quirks W56, copies W30-W32, copy_versions and citations B05-B06, reports
 W13-W16, replacements W17, acts and actors W15, marks B10, B11 and A16, spam_hits W52, excluded X01-X10,
 invalid W48 and W50, passes W38, edits B14, quality U09.
@@ -11,7 +11,7 @@ of unlimited length are in no index.
 
 Every table is small or grows in proportion to hosts, pages and URLs. Past 1e8 URLs on one
 PostgreSQL, ``link_urls``, ``link_observations``, ``link_copies`` and ``link_url_quirks`` are to be
-partitioned by the host's bucket (docs/registry.md).
+partitioned by the host's bucket (docs/reference/registry.md).
 
 A change here needs a migration: ``python -m scripts.migration TEXT`` writes it.
 """

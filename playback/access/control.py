@@ -4,7 +4,7 @@ Every route checks access twice: where captures and pages are looked up
 (`playback.replay.capture_lookup`, `playback.web.page_store`), hence before any cache and any 304,
 and where bytes leave the archive (`playback.replay.archive`). Hidden items are skipped as if they
 had never been captured; so are captures made with a login unless the operator enables them
-(docs/logins.md). Blocked items are skipped too; if nothing else is left, `TakenDownError` carries
+(docs/how-to/logins.md). Blocked items are skipped too; if nothing else is left, `TakenDownError` carries
 the reason. If decisions cannot be read, nothing is shown (P-22).
 """
 

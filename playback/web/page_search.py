@@ -7,7 +7,7 @@ The number of rows read is bounded. Sites and addresses are ranges of the index 
 range with few pages is read and sorted; one with many is found among the newest pages. Words are
 searched in the newest `MOST_READ` pages, and in as many again for the next page of results;
 `PageSearchResult.read_to` is the limit reached. Measured on SQLite with 10^6 pages:
-`docs/front.md`.
+`docs/reference/front.md`.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Tiles are counted by their drawn content instead of pixels: a page is mostly background, and a white
 one shares most of its pixels with any other. Rows are aligned first, so that an inserted banner
-costs no more than its own area. Definition of each figure: docs/comparing.md.
+costs no more than its own area. Definition of each figure: docs/explanation/comparing.md.
 """
 
 from collections.abc import Callable

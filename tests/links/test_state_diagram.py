@@ -1,4 +1,4 @@
-"""The diagram of docs/link-states.md draws what the rules do, and all of it."""
+"""The diagram of docs/reference/link-states.md draws what the rules do, and all of it."""
 
 from itertools import product
 

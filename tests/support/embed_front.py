@@ -10,7 +10,7 @@ from typing import Any
 
 
 def answer_of(url: str, origin: str, *, kind: str = "copy", dead: bool = False) -> dict[str, Any]:
-    """An answer in the form of docs/embedding.md."""
+    """An answer in the form of docs/how-to/embedding.md."""
     copy = f"{origin}/page/20260102030405/{url}" if kind == "copy" else None
     return {
         "url": url,

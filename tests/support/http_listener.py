@@ -1,4 +1,4 @@
-"""Who the extension talks to: a front that answers as docs/embedding.md says, and a bell that listens.
+"""Who the extension talks to: a front that answers as docs/how-to/embedding.md says, and a bell that listens.
 
 Both run in threads of the test, on free ports, and note all that they hear.
 """

@@ -75,7 +75,7 @@ def test_whatever_runs_on_one_machine_runs_here(services: dict[str, Any]) -> Non
     alone = {part.name for part in watch_children(replace(ALONE, serve=("127.0.0.1", 1)), links)}
 
     assert "--feed-only" not in command
-    # Lists of bad addresses are files beside a collection's own index: docs/cluster.md.
+    # Lists of bad addresses are files beside a collection's own index: docs/how-to/cluster.md.
     assert alone - {"lists"} <= here | SERVED.keys()
     assert not here & SERVED.keys()
     assert set(SERVED.values()) <= services.keys()
@@ -347,7 +347,7 @@ def test_the_scanners_container_keeps_what_its_start_script_needs(
 
 
 def test_each_service_has_the_secrets_of_its_work(services: dict[str, Any]) -> None:
-    """A superuser's password is nobody's; who only reads cannot write (docs/cluster.md)."""
+    """A superuser's password is nobody's; who only reads cannot write (docs/how-to/cluster.md)."""
     assert {name: secrets_of(each) for name, each in services.items()} == {
         "redis": {"redis.conf"},
         "postgres": {"postgres", "postgres-write", "postgres-read"},

@@ -130,7 +130,7 @@ def test_everything_that_the_browser_loaded_is_in_the_archive(archived: Archived
 def test_each_payload_is_one_response(archived: Archived) -> None:
     """The rest are revisits, and there are some: pages share styles and scripts.
 
-    What is empty, or was cut, claims nothing (docs/proxy.md, Dedup): under load a page may leave
+    What is empty, or was cut, claims nothing (docs/explanation/proxy.md, Dedup): under load a page may leave
     requests open whose bodies have not begun, and each of them is an empty response.
     """
     digests = Counter(

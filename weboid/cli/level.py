@@ -164,7 +164,7 @@ def command() -> None:
     A link's level overrides its domain's, the longer domain the shorter, a domain the wiki, the
     wiki the
     default: `images` is shown, everything is recorded. A change takes effect with the next request,
-        and each is logged with its author and time. See docs/levels.md.
+        and each is logged with its author and time. See docs/how-to/levels.md.
     """
 
 

@@ -115,7 +115,7 @@ def links_group() -> None:
     """Manage the registry of cited links and their state.
 
     The registry stores every external link of every known page, checks each for years, and answers
-    at once. See docs/registry.md.
+    at once. See docs/reference/registry.md.
     """
 
 
@@ -136,7 +136,7 @@ _WIKI_COMMANDS: dict[str, str] = {
 def wiki_group() -> None:
     """Archive the pages a wiki cites, and watch their links.
 
-    Nothing has to be installed in the wiki: its API is polled for changes. See docs/wiki.md.
+    Nothing has to be installed in the wiki: its API is polled for changes. See docs/how-to/wiki.md.
     """
 
 
@@ -152,7 +152,7 @@ _BOT_COMMANDS: dict[str, str] = {
 
 @cli_command("bot", cls=LazyGroup, commands_at=_BOT_COMMANDS)
 def bot_group() -> None:
-    """Repair citations of dead links on a wiki, as a bot. See docs/bot.md.
+    """Repair citations of dead links on a wiki, as a bot. See docs/how-to/bot.md.
 
     Nothing is edited until `on` has named an account of the bot's own; `run --dry-run` shows the
     planned edits before that. NAME may be omitted where one wiki is known.
@@ -171,5 +171,5 @@ def embed_group() -> None:
     """Insert the cached copy next to each external link of any HTML.
 
     For wikis of every engine, and for sites of plain files: nothing is installed there. See
-    docs/embedding.md.
+    docs/how-to/embedding.md.
     """

@@ -156,7 +156,7 @@ def push_command(
     Captures that were made with a login are not sent.
 
     Continues where it stopped: the position is stored after each request. A repeated send creates
-    no duplicate. `weboid serve --captures-index` reads it. See docs/index-sources.md.
+    no duplicate. `weboid serve --captures-index` reads it. See docs/reference/index-sources.md.
     """
     layout, address = read_collection(stores.root), parse_outback_url(url)
     with ExitStack() as stack:

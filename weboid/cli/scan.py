@@ -84,7 +84,7 @@ def add_command(
     """Add the list NAME from FILE, or update it; - reads standard input.
 
     Prefixes are of 4 to 32 bytes of the SHA-256 of Safe Browsing's expressions. See
-    docs/scanning.md.
+    docs/how-to/scanning.md.
     """
     effect = ListEffect.WARN if warn else ListEffect.HOLD
     with _store(stores) as (store, folder), click.open_file(str(file), "rb") as source:
@@ -309,7 +309,7 @@ def scan_group(
 
     Neither capture nor playback waits for it. Payloads with a verdict of the same signatures are
     skipped, so an interrupted scan continues where it stopped. Playback shows a notice for payloads
-    with a threat. Exit code 1: a threat was found. See docs/scanning.md.
+    with a threat. Exit code 1: a threat was found. See docs/how-to/scanning.md.
     """
     layout = read_collection(stores.root)
     address, pause_s = parse_clamd_address(clamd), parse_duration(every).total_seconds()

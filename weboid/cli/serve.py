@@ -178,7 +178,7 @@ def command(
     Prints one address. The copies are served on another port, which is another origin: archived
     content never shares one with these pages. Works while the collection is being written. Ctrl-C
     ends it. A link registry, when the collection has one, is shown at /links
-    (docs/registry-api.md), and the results of checks at /quality (docs/quality.md).
+    (docs/reference/registry-api.md), and the results of checks at /quality (docs/how-to/quality.md).
     """
     layout = read_collection(stores.root)
     if not stores.database_url:

@@ -64,7 +64,7 @@ _SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
 def profile_group() -> None:
     """Show and check profiles, the settings of a crawl or a page visit.
 
-    A profile is a TOML file; docs/settings.md has its keys. NAME is one that comes with the
+    A profile is a TOML file; docs/reference/settings.md has its keys. NAME is one that comes with the
     program, or the path of a file. A profile may extend another one: extends = "thorough".
     """
 

@@ -38,7 +38,7 @@ def takedown_group() -> None:
     """Take down content, and prove that it is not shown.
 
     A take-down applies from the next request on, on every route of playback; only `erase` removes
-    data from the WARCs. See docs/takedown.md for what each kind covers.
+    data from the WARCs. See docs/how-to/takedown.md for what each kind covers.
     """
 
 

@@ -180,7 +180,7 @@ class CopyDisplay(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LinkAnswer:
-    """Answer about one link; the fields are those of docs/embedding.md."""
+    """Answer about one link; the fields are those of docs/how-to/embedding.md."""
 
     url: str
     answer: str = "none"

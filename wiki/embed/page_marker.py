@@ -7,7 +7,7 @@ ASCII cannot be read, and stays unchanged.
     html = insert_marks(page, answers, CopyDisplay.ALWAYS)     # classes, attributes, links to copies
     remove_marks(html) == the page that was read          # for any input
 
-The inserted markup is that of docs/embedding.md, the same for `weboid embed`, the gadget and the
+The inserted markup is that of docs/how-to/embedding.md, the same for `weboid embed`, the gadget and the
 extension. Links that are already marked stay unchanged, so that marking is idempotent; call
 `remove_marks` first when the answers have changed. Insertions are ASCII, without script and style, and do
 not change how a browser parses the rest. Pure; time and memory are linear.

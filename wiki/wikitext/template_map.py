@@ -4,7 +4,7 @@
     rules.citations["internetquelle"].roles["abruf"]     # ParameterRole.ACCESS_DATE
 
 The maps are the files ``templates/*.toml``. A map may extend another one, and a wiki's own settings are
-overlaid in the same form (docs/wikitext.md). Languages without a map use the English one, whose templates
+overlaid in the same form (docs/reference/wikitext.md). Languages without a map use the English one, whose templates
 are copied most often.
 
 Names of templates and parameters are compared folded (`fold_name`), so redirects that differ only in

@@ -1,1 +1,1 @@
-"""POST /links/api/cached: archived copies for all links of one page (docs/embedding.md)."""
+"""POST /links/api/cached: archived copies for all links of one page (docs/how-to/embedding.md)."""

@@ -66,7 +66,7 @@ class LinkEvidence:
 
 @dataclass(frozen=True, slots=True)
 class CachedLink:
-    """Answer for one link; the fields are those of docs/embedding.md."""
+    """Answer for one link; the fields are those of docs/how-to/embedding.md."""
 
     url: str
     answer: CopyState

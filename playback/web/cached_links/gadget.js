@@ -166,7 +166,7 @@
 		return seconds >= 1 && seconds <= 600 ? seconds : 60;
 	}
 
-	/* What is shown: docs/embedding.md says it for all who show it. */
+	/* What is shown: docs/how-to/embedding.md says it for all who show it. */
 
 	function clear( link ) {
 		const next = link.nextElementSibling;

@@ -31,7 +31,7 @@ from tests.support.services.redis_server import RedisServer, two_nodes, wait_unt
 from tests.support.services.relay import Relay
 
 Open = Callable[..., RedisFrontier]
-# All that an ACL user needs; docs/frontier.md says the same.
+# All that an ACL user needs; docs/explanation/frontier.md says the same.
 RIGHTS = (
     "+evalsha +script|load +time +type +unlink "
     "+hget +hset +hsetnx +hmget +hgetall +hvals +hkeys +hscan +hexists +hdel +hincrby "
@@ -509,7 +509,7 @@ def everything(frontier: RedisFrontier, now: datetime) -> None:
 def test_a_user_with_few_rights_is_enough(
     redis_server: RedisServer, connect: Open, now: datetime
 ) -> None:
-    """The rights that docs/frontier.md names, on keys of frontiers alone."""
+    """The rights that docs/explanation/frontier.md names, on keys of frontiers alone."""
     with redis_server.client() as client:
         rights = RIGHTS.split()
         client.execute_command(
@@ -522,7 +522,7 @@ def test_a_user_with_few_rights_is_enough(
 
 def test_the_documented_rights_are_these() -> None:
     """What the test above uses is what operators are told."""
-    page = Path(__file__).parents[3] / "docs" / "frontier.md"
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "frontier.md"
 
     assert RIGHTS in " ".join(page.read_text(encoding="utf-8").split())
 

@@ -68,7 +68,7 @@ INVALID = [
     *("*", "http://*", "test.*.com", "*test.com", "*:888/", "test.com/*/index", "test.com/?arg=*"),
     *("test.com/x*", "www.test.*", "1.2.3.4.*", "[2001:db8*]", "[*:1]", "*.*.com"),
 ]
-# Where we decide otherwise, each of which docs/link-search.md tells.
+# Where we decide otherwise, each of which docs/how-to/link-search.md tells.
 DIFFERENCES = {
     # MediaWiki's LIKE finds "/x" anywhere behind the host: a path must begin so here.
     "127.0.*/x",

@@ -16,7 +16,7 @@ from links.registry.urls import find_urls
 from links.registry.wikis import ensure_wiki, parse_wiki
 from tests.links.registry.conftest import page
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "registry.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "reference" / "registry.md"
 
 
 @pytest.mark.slow

@@ -211,7 +211,7 @@ def _takedowns(draw: st.DrawFn) -> list[Takedown]:
 
 
 def _holds(each: Takedown, subject: TakedownSubject) -> bool:
-    """The rules as docs/takedown.md says them, one after the other."""
+    """The rules as docs/how-to/takedown.md says them, one after the other."""
     if each.expires_at is not None and each.expires_at <= NOW:
         return False
     key = replay_key(url_within(subject.url))

@@ -1,4 +1,4 @@
-"""docs/comparing.md says what is so.
+"""docs/explanation/comparing.md says what is so.
 
 With ``WEBOID_PICTURES=docs/pictures`` it also makes the page's picture.
 """
@@ -15,7 +15,7 @@ from PIL import Image
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
 from tests.support.drawing import banner, packed, page, photo
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "comparing.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "explanation" / "comparing.md"
 
 
 def test_the_example_runs() -> None:

@@ -449,7 +449,7 @@ def test_programs_are_told_the_same(hall: Hall, front: Front) -> None:
     """Names of fields are those of the documentation."""
     page_id = hall.check(f"{SITE}/p", score=0.25, lost=(LostPart(f"{SITE}/a", "digest"),))
     (told,) = front.get("/quality/api/results").json()["results"]
-    documented = Path("docs/quality.md").read_text()
+    documented = Path("docs/how-to/quality.md").read_text()
 
     assert told["page_id"] == page_id
     assert told["result"] == f"/quality/{page_id}/images"

@@ -161,7 +161,7 @@ def settings_of(
 
 
 def rows_of(text: str) -> dict[str, list[str]]:
-    """The table of docs/policy.md under "Who obeys what", by its first cell."""
+    """The table of docs/how-to/policy.md under "Who obeys what", by its first cell."""
     part = text.partition("## Who obeys what")[2].partition("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("| `")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -180,8 +180,8 @@ def words_of(settings: Settings) -> list[str]:
 def test_the_table_of_who_obeys_what_is_true(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each command of docs/policy.md with the profile that it uses by itself, and no option."""
-    rows = rows_of((ROOT / "docs" / "policy.md").read_text())
+    """Each command of docs/how-to/policy.md with the profile that it uses by itself, and no option."""
+    rows = rows_of((ROOT / "docs" / "how-to" / "policy.md").read_text())
     home = ChildCommandOptions(tmp_path, _default_profile(wiki_watch.command))
     crew = next(part for part in watch_children(home, LinksSettings()) if part.name == "archive")
     assert {"--stay", "--profile=wiki"} <= set(crew.command)

@@ -148,6 +148,6 @@ def test_the_page_about_monitoring_names_every_metric(frontier: Frontier) -> Non
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in families(status, version="1")
     }
-    text = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / "monitoring.md").read_text(encoding="utf-8")
 
     assert set(re.findall(r"weboid_[a-z_]+", text)) == made

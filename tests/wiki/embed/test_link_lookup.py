@@ -122,7 +122,7 @@ async def test_a_patient_one_waits_when_it_is_told_to(front: Front) -> None:
 
 
 async def test_a_token_and_a_language_are_sent_along(front: Front) -> None:
-    """As docs/registry-api.md has them."""
+    """As docs/reference/registry-api.md has them."""
     async with lookup(front, language="de", token="secret") as asked:
         await asked.ask("me@me", [URL])
 

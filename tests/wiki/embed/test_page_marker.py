@@ -53,7 +53,7 @@ def cited(data: bytes, **rules: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def test_a_link_gains_classes_attributes_and_its_copy_beside_it() -> None:
-    """The form is that of docs/embedding.md, and ASCII in every encoding."""
+    """The form is that of docs/how-to/embedding.md, and ASCII in every encoding."""
     assert mark(
         b'<p><a rel=nofollow href="https://cited.example.com/x?a=1&amp;b=2">x</a>.</p>'
     ) == (

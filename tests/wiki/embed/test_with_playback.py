@@ -63,7 +63,7 @@ def reading(tmp_path: Path) -> Iterator[Reading]:
         upstream.answer = lambda _: page(HTML)
         access = RateLimitPolicy(
             internal=parse_networks(["127.0.0.0/8"])
-        )  # as docs/embedding.md says
+        )  # as docs/how-to/embedding.md says
         with serving(builder, links=LinkRegistry(Given(store), access)) as it:
             yield Reading(it.front.rstrip("/"), upstream.origin)
 

@@ -267,7 +267,7 @@ def check_command(
 
     Each host gets one request at a time with [links] host_gap_s between them, in random order.
     SIGINT ends it when the checks in progress are stored; the rest stays due. With a database that
-    several machines share, give each of their checkers a --part. See docs/checking.md.
+    several machines share, give each of their checkers a --part. See docs/explanation/checking.md.
     """
     settings = registry_settings(profile, stores.database_url, stores.root)
     if urls and (is_watch or dry_run or part != ALL_HOSTS):

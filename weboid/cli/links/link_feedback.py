@@ -77,7 +77,7 @@ def mark_group() -> None:
     A pattern is a host (example.org with its subdomains; =example.org alone), the beginning of a
     URL (example.org/path), a URL, a SURT prefix (org,example)/path) or a regular expression
     (re:...). The most specific one decides. A running checker follows within a second. See
-    docs/registry.md.
+    docs/reference/registry.md.
     """
 
 

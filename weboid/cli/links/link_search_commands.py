@@ -66,7 +66,7 @@ def search_command(
 
     example.org is that host, *.example.org with all its subdomains, example.org/path a URL prefix,
     127.0.* and [2001:db8:*] networks; http and https are equivalent, unless the pattern names one.
-    See docs/link-search.md.
+    See docs/how-to/link-search.md.
     """
     meant = parse_link_pattern(pattern)
     with stores.registry() as store:
@@ -181,7 +181,7 @@ def exclude_group() -> None:
 
     For trusted hosts that nearly every page links to, such as a licence's. Their links are
     archived, checked and counted as all others, and a search for them reports the exclusion. See
-    docs/link-search.md.
+    docs/how-to/link-search.md.
     """
 
 

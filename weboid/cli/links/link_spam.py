@@ -58,7 +58,7 @@ def spam_group() -> None:
     """Manage the spam lists of farms and wikis, and show which pages have listed links.
 
     A listed link is never requested; it is stored with the page and the matching line. See
-    docs/link-search.md.
+    docs/how-to/link-search.md.
     """
 
 
@@ -334,7 +334,7 @@ def additions_command(
 
     For investigations of conflicts of interest and spam. A link is attributed to an account only
     where the revision that added it is certain; look at the revision before you conclude anything.
-    Additions are deleted after 90 days. See docs/link-search.md.
+    Additions are deleted after 90 days. See docs/how-to/link-search.md.
     """
     since = day_of(_CLOCK.now()) - days + 1
     named = _domain(domain) if domain else ""

@@ -65,7 +65,7 @@ def command() -> None:
     """Compare playback before and after an upgrade.
 
     Run `save` before the sanitiser, pywb or the browser change, and `check` afterwards: it checks
-    the same pages again and reports what got better or worse. See docs/quality.md.
+    the same pages again and reports what got better or worse. See docs/how-to/quality.md.
     """
 
 

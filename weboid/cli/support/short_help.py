@@ -78,7 +78,7 @@ SHORT_HELP: dict[str, dict[str, str]] = {
     },
     "wiki": {
         "add": "Add a wiki, by any address of it, or change its settings.",
-        "bot": "Repair citations of dead links on a wiki, as a bot. See docs/bot.md.",
+        "bot": "Repair citations of dead links on a wiki, as a bot. See docs/how-to/bot.md.",
         "check": "Check a wiki's set-up: API, front, copies, webhook, extension, archives, bot.",
         "ls": "List the wikis: number of pages and links, the links' states, and the bot.",
         "read": "Show the citations of a page, as parsed from its wikitext.",

@@ -235,7 +235,7 @@ class _WikiSetupCheck:
     def _extension(self, general: dict[str, Any]) -> list[SetupFinding]:
         found = general.get("weboid")
         if not isinstance(found, dict):
-            remedy = "Copy wiki/mediawiki/Weboid into extensions/, or update it: docs/mediawiki.md."
+            remedy = "Copy wiki/mediawiki/Weboid into extensions/, or update it: docs/how-to/mediawiki.md."
             text = "not installed, or of an older release"
             return [unset("extension", text, remedy)]
         findings = []
@@ -284,7 +284,7 @@ class _WikiSetupCheck:
 
     async def _archives(self) -> AsyncIterator[SetupFinding]:
         if not self._settings.links.archives:
-            remedy = 'Set [links] archives = ["wayback"] in the profile: docs/archives.md.'
+            remedy = 'Set [links] archives = ["wayback"] in the profile: docs/how-to/archives.md.'
             text = "none is asked: a link that is dead already gets no copy"
             yield unset("archives", text, remedy)
             return

@@ -121,7 +121,7 @@ def command(
     wiki is polled for its changes, and each of its pages is read again once a week, the first time
     soon. The command also runs, as child processes, `archive --stay`, `links check --watch`, `links
     confirm` and what else a wiki's links need. SIGINT or SIGTERM end it; the next run continues
-    where it stopped, however long ago that was. See docs/wiki.md.
+    where it stopped, however long ago that was. See docs/how-to/wiki.md.
     """
     wanted = [parse_wiki(name) for name in names]
     hung = _bell(bell, secret_files)

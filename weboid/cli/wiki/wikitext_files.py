@@ -102,7 +102,7 @@ def read_command(
     """Show the citations of a page, as parsed from its wikitext.
 
     No request is made, and nothing is stored. Ends with 1 when a URL is malformed. See
-    docs/wikitext.md.
+    docs/reference/wikitext.md.
     """
     text = read_page_text(file)
     rules = rules_for(language, read_template_map(own))
@@ -253,7 +253,7 @@ def repair_command(
 
     No request is made, and nothing is saved. Links that are not changed are listed with the reason,
     and make the command end with 1; those are all where the page excludes bots. See
-    docs/repairs.md.
+    docs/reference/repairs.md.
     """
     text = read_page_text(file)
     known = _remedies(remedies)

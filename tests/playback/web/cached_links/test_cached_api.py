@@ -167,7 +167,7 @@ async def until(screen: Screen, condition: str) -> None:
 async def test_links_of_a_wikis_page_get_their_copies(
     archive: Archive, wiki: Wiki, screen: Screen
 ) -> None:
-    """What docs/embedding.md says, and nothing else (A09)."""
+    """What docs/how-to/embedding.md says, and nothing else (A09)."""
     await screen.open(f"{wiki.base}/wiki/Burg")
     found = await links_in(screen, "#mw-content-text .references a.external, p a.external")
     front, copies = archive.served.front, archive.served.replay

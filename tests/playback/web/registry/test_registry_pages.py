@@ -171,7 +171,7 @@ def test_the_running_server_believes_no_header_of_a_stranger(
 
 async def test_the_documented_gadget_brings_links_into_the_normal_form(screen: Screen) -> None:
     """Whatever a browser makes of a link, it matches what the registry calls it (W67)."""
-    text = (Path(__file__).parents[4] / "docs" / "registry-api.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "reference" / "registry-api.md").read_text()
     code = re.search(r"    function normal\(.*?\n    \}\n", text, re.DOTALL)
     assert code is not None
     given_urls = ["http://example.org./%7Euser/stra%c3%9fe?", "https://a.de/x%2Cy?b=%2c&c=%26"]
