@@ -78,9 +78,9 @@ def test_a_sanitiser_that_loses_images_is_found(
     weboid: Weboid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing changes between two runs; then the images are lost, and the run says of which pages."""
-    planned = weboid.run("qa", "baseline", "save", "spring", "--dry-run", "--json")
+    planned = weboid.call("qa", "baseline", "save", "spring", "--dry-run", "--json")
     saved = weboid.run("qa", "baseline", "save", "spring", "--json")
-    twice = weboid.run("qa", "baseline", "save", "spring")
+    twice = weboid.call("qa", "baseline", "save", "spring")
     same = weboid.run("qa", "baseline", "check", "spring", "--json")
 
     assert len(planned.events) == 3, planned
@@ -95,9 +95,9 @@ def test_a_sanitiser_that_loses_images_is_found(
     worse = weboid.run("qa", "baseline", "check", "spring", "--json")
     assert worse.events, worse
     report = Path(weboid.folder / worse.events[-1]["report"]).read_text()
-    listed = weboid.run("qa", "baseline", "ls", "--json")
-    removed = weboid.run("qa", "baseline", "rm", "spring")
-    missing = weboid.run("qa", "baseline", "check", "spring")
+    listed = weboid.call("qa", "baseline", "ls", "--json")
+    removed = weboid.call("qa", "baseline", "rm", "spring")
+    missing = weboid.call("qa", "baseline", "check", "spring")
 
     assert worse.code == ExitCode.SOME_FAILED, worse
     assert courses(worse) == {"words": "unchanged", "one": "worse", "two": "worse"}

@@ -53,39 +53,45 @@ def run(made: CollectionBuilder, *arguments: str) -> tuple[Result, list[dict[str
     return ran, [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-def test_a_copy_is_looked_at_in_the_typefaces_of_its_page(made: CollectionBuilder) -> None:
+def lettered_page(made: CollectionBuilder, url: str) -> str:
     """Boxes where a typeface draws boxes: letters in their place would not be good."""
-    url = "https://type.example/"
     made.response(f"{url}boxes.ttf", typeface(url), mime="font/ttf")
     rule = f"@font-face{{font-family:B;src:url({url}boxes.ttf)}}"
     style = f"<style>{rule} p{{margin:0;font:100px/100px B;color:#008000}}</style>"
     html = f"<!DOCTYPE html>{style}<body style='margin:0'>{'<p>XXXXXXXX</p>' * 4}"
     seen = Image.new("RGB", (1280, 800), "white")
     seen.paste("#008000", (0, 0, 800, 400))
-    made.page(url, html, shot=packed(np.asarray(seen)))
-
-    _, lines = run(made, "--no-record", "--no-repair")
-
-    assert [each["verdict"] for each in lines if each["event"] == "check"] == ["good"]
+    return made.page(url, html, shot=packed(np.asarray(seen)))
 
 
 def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(
     made: CollectionBuilder,
 ) -> None:
-    """Each is in the registry when the command ends, the broken one with its pictures; exit code 1."""
+    """Each is in the registry when the command ends, the broken one with its pictures; exit code 1.
+
+    Copies are shown in the typefaces of their pages.
+    """
     good = drawn_page(made, "https://good.example/")
     bad = drawn_page(made, "https://bad.example/", is_there=False)
+    lettered = lettered_page(made, "https://type.example/")
 
     ran, lines = run(made, "--no-record", "--no-repair")
 
-    found = {each["url"]: each["verdict"] for each in lines if each["event"] == "check"}
-    assert found == {"https://good.example/": "good", "https://bad.example/": "broken"}
+    assert checked(lines) == {
+        "https://good.example/": "good",
+        "https://bad.example/": "broken",
+        "https://type.example/": "good",
+    }
     assert ran.return_value == 1
     assert lines[-1]["event"] == "summary"
-    assert (lines[-1]["good"], lines[-1]["broken"]) == (1, 1)
+    assert (lines[-1]["good"], lines[-1]["broken"]) == (2, 1)
     with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
-        kept = {each.check.page_id: each.verdict for each in find_checks(reader, [good, bad])}
-    assert kept == {good: QaVerdict.GOOD, bad: QaVerdict.BROKEN}
+        rows = find_checks(reader, [good, bad, lettered])
+    assert {each.check.page_id: each.verdict for each in rows} == {
+        good: QaVerdict.GOOD,
+        bad: QaVerdict.BROKEN,
+        lettered: QaVerdict.GOOD,
+    }
     for kind in ("seen", "shown"):
         path = made.layout.quality_pictures / picture_name(bad, "images", kind)
         with Image.open(io.BytesIO(path.read_bytes())) as image:
@@ -165,7 +171,7 @@ def test_a_run_that_is_cut_short_loses_nothing(
     made: CollectionBuilder, number: signal.Signals
 ) -> None:
     """What was told is in the registry; the same command does the rest."""
-    urls = {f"https://h{each}.example/" for each in range(8)}
+    urls = {f"https://h{each}.example/" for each in range(6)}
     page_ids = [drawn_page(made, url) for url in urls]
     arguments = ["qa", "--json", "--no-record", "--no-repair", "--jobs=1"]
     command = [sys.executable, "-m", "weboid", *arguments]
@@ -176,19 +182,19 @@ def test_a_run_that_is_cut_short_loses_nothing(
         start_new_session=True,
     ) as process:
         assert process.stdout is not None
-        told = [json.loads(process.stdout.readline())]
+        reported = [json.loads(process.stdout.readline())]
         if number is signal.SIGINT:
             process.send_signal(number)  # its parts mind themselves
         else:
             os.killpg(process.pid, number)
-        told += [json.loads(line) for line in process.stdout if line.endswith("}\n")]
+        reported += [json.loads(line) for line in process.stdout if line.endswith("}\n")]
     with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
-        kept = {each.check.url for each in find_checks(reader, page_ids)}
+        stored = {each.check.url for each in find_checks(reader, page_ids)}
     _, rest = run(made, "--no-record", "--no-repair")
 
     assert process.returncode == (-9 if number is signal.SIGKILL else 6)
-    assert set(checked(told)) <= kept < urls
-    assert set(checked(rest)) == urls - kept, "the rest, and nothing twice"
+    assert set(checked(reported)) <= stored < urls
+    assert set(checked(rest)) == urls - stored, "the rest, and nothing twice"
 
 
 def test_an_empty_collection_is_soon_checked(made: CollectionBuilder, tmp_path: Path) -> None:
@@ -219,15 +225,15 @@ def test_a_beginning_that_is_none_is_told_with_what_to_write(made: CollectionBui
 def test_why_nothing_is_checked_is_told(made: CollectionBuilder) -> None:
     """Rather than so many times nothing."""
     made.page("https://a.example/", "<p>some words</p>", text="some words")
-    said = [
+    outputs = [
         CliRunner().invoke(
             qa, [*more, "--collection", str(made.layout.root)], standalone_mode=False
         )
         for more in (["--since", "2099-01-01"], ["https://a.example/", "--level", "full"])
     ]
 
-    assert "Nothing is left to be checked" in said[0].output
-    assert "https://a.example/: no level rule shows it in full" in said[1].output
+    assert "Nothing is left to be checked" in outputs[0].output
+    assert "https://a.example/: no level rule shows it in full" in outputs[1].output
 
 
 def test_the_usage_of_a_command_below_has_none_of_the_arguments_above() -> None:

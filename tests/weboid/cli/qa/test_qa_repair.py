@@ -4,7 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -35,22 +35,48 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-PLACES = ("a.example/back", "a.example/bare", "a.example/gone", "d.example/x")
-BACK, BARE, GONE, DOWN = (f"http://{place}" for place in PLACES)
+PLACES = (
+    "a.example/back", "a.example/bare", "a.example/gone", "d.example/x", "e.example/judged",
+    "f.example/waits", "f.example/other",
+)  # fmt: skip
+BACK, BARE, GONE, DOWN, JUDGED, WAITS, OTHER = (f"http://{place}" for place in PLACES)
 CLOCK = SystemClock()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def site() -> Iterator[LinkedSite]:
-    """Four pages on two hosts."""
+    """Pages on four hosts."""
     with LinkedSite(answers_of(*PLACES)) as served:
         yield served
 
 
-@pytest.fixture
-def weboid(site: LinkedSite, web: TestWeb, tmp_path: Path) -> Weboid:
-    """The command, with pictures of whole pages."""
-    return weboid_for(site, web, tmp_path, visit={"full_page": True}, frontier={"attempts": 1})
+@dataclass(frozen=True)
+class Repaired:
+    """A collection of damaged copies, and the run that repaired them."""
+
+    weboid: Weboid
+    before: dict[str, CapturedPage]  # what was offered of each URL
+    ran: Ran
+
+
+@pytest.fixture(scope="module")
+def repaired(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> Repaired:
+    """All but one page archived, four of them damaged, of which two are gone; and all checked."""
+    weboid = weboid_for(
+        *(site, web, tmp_path_factory.mktemp("repaired")),
+        visit={"full_page": True},
+        frontier={"attempts": 1},
+    )
+    urls = (BACK, BARE, GONE, DOWN, JUDGED, WAITS)
+    assert weboid.archive(*urls).code == 0
+    damage(weboid, pictures=("back", "gone", "x"), doms=("bare",))
+    before = {url: offered(weboid, url) for url in urls}
+    del site.answers["a.example/gone"]
+    down = f'"d.example:80" = "127.0.0.1:{site.port}"'
+    text = weboid.profile.read_text()
+    assert down in text
+    weboid.profile.write_text(text.replace(down, '"d.example:80" = "127.0.0.1:9"'))
+    return Repaired(weboid, before, qa(weboid, "--all"))
 
 
 def qa(weboid: Weboid, *arguments: str) -> Ran:
@@ -77,20 +103,20 @@ def state_of(ran: Ran) -> dict[str, str]:
     return {each["url"]: each["state"] for each in ran.events if each["event"] == "repaired"}
 
 
+def mark_broken(weboid: Weboid, url: str) -> None:
+    """A person says that the copy is broken."""
+    (page,) = checks(weboid, url)
+    store = open_registry(Layout(weboid.collection))
+    with closing(store), store.writing() as rows:
+        page_id, now = page.check.page_id, CLOCK.now()
+        record_review(rows, page_id, "images", QaVerdict.BROKEN, by="Ada", now=now)
+
+
 def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
-    weboid: Weboid, site: LinkedSite, web: TestWeb
+    repaired: Repaired, site: LinkedSite
 ) -> None:
     """Once, and only where the site still has it; the old captures stay readable at their timestamps."""
-    assert weboid.archive(BACK, BARE, GONE, DOWN).code == 0
-    damage(weboid, pictures=("back", "gone", "x"), doms=("bare",))
-    before = {url: offered(weboid, url) for url in (BACK, BARE, GONE, DOWN)}
-    del site.answers["a.example/gone"]
-    down = f'"d.example:80" = "127.0.0.1:{site.port}"'
-    text = weboid.profile.read_text()
-    assert down in text
-    weboid.profile.write_text(text.replace(down, '"d.example:80" = "127.0.0.1:9"'))
-
-    ran = qa(weboid, "--all")
+    weboid, before, ran = repaired.weboid, repaired.before, repaired.ran
 
     assert ran.summary["broken"] == 4
     assert state_of(ran) == {
@@ -109,11 +135,11 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
     assert old.is_recorded
     assert new.is_recorded
 
-    asked = dict(site.asked)
-    again = qa(weboid, "repair")
+    visits = dict(site.asked)
+    again = weboid.call("qa", "repair", "--json", "--profile", str(weboid.profile))
 
     assert (again.code, again.summary["repaired"]) == (0, {})
-    assert dict(site.asked) == asked
+    assert dict(site.asked) == visits
     at = before[BACK].captured_at
     assert offered(weboid, BACK, at=at).page_id == before[BACK].page_id
     with running_replay(weboid.collection) as replay:
@@ -123,59 +149,52 @@ def test_what_failed_is_captured_again_and_the_better_capture_is_offered(
     assert "ships and harbours" in shown.text
 
 
-def test_a_persons_word_has_a_page_captured_again(weboid: Weboid, site: LinkedSite) -> None:
+def test_a_persons_word_has_a_page_captured_again(repaired: Repaired, site: LinkedSite) -> None:
     """Although the machine finds nothing wrong; where the repair is killed, the next one goes on."""
-    assert weboid.archive(BACK).code == 0
-    assert qa(weboid, "--all", "--no-record").code == 0
-    (page,) = checks(weboid, BACK)
-    store = open_registry(Layout(weboid.collection))
-    with closing(store), store.writing() as rows:
-        record_review(
-            rows, page.check.page_id, "images", QaVerdict.BROKEN, by="Ada", now=CLOCK.now()
-        )
-    listed = qa(weboid, "repair", "--dry-run")
-    assert [each["url"] for each in listed.events] == [BACK]
+    weboid = repaired.weboid
+    mark_broken(weboid, JUDGED)
+    listed = weboid.call("qa", "repair", "--dry-run", "--json", "--profile", str(weboid.profile))
+    assert [each["url"] for each in listed.events] == [JUDGED]
 
     _kill_when_visited(weboid, site)
     ran = qa(weboid, "repair")
 
-    assert state_of(ran) == {BACK: RepairState.DONE_BETTER}
-    old, new = checks(weboid, BACK)
+    assert state_of(ran) == {JUDGED: RepairState.DONE_BETTER}
+    old, new = checks(weboid, JUDGED)
     assert old.repair_page_id == new.check.page_id
-    assert offered(weboid, BACK).page_id == new.check.page_id
+    assert offered(weboid, JUDGED).page_id == new.check.page_id
 
 
 def test_pages_that_wait_in_the_frontier_are_not_begun_by_a_repair(
-    weboid: Weboid, site: LinkedSite
+    repaired: Repaired, site: LinkedSite
 ) -> None:
-    """They are another's errand: what is to be repaired waits among them, and that is told."""
-    assert weboid.archive(BACK).code == 0
-    damage(weboid, pictures=("back",))
+    """They belong to another run: what is to be repaired waits among them, and that is reported."""
+    weboid = repaired.weboid
+    mark_broken(weboid, WAITS)
     layout = Layout(weboid.collection)
     with SqliteFrontier(layout.frontier_db, politeness=PolitenessSettings()) as frontier:
-        frontier.add([NewItem(GONE)], now=CLOCK.now())
+        frontier.add([NewItem(OTHER)], now=CLOCK.now())
 
-    ran = qa(weboid, "--all")
+    begun = qa(weboid, "repair")
 
-    assert state_of(ran) == {}
-    assert site.asked["a.example/gone"] == 0
-    assert checks(weboid, BACK)[0].repair is RepairState.BEGUN
-    told = qa(weboid, "repair")
-    assert (told.summary["left"], told.summary["why_left"]) == (1, "others")
+    assert state_of(begun) == {}
+    assert site.asked["f.example/other"] == 0
+    assert checks(weboid, WAITS)[0].repair is RepairState.BEGUN
+    assert (begun.summary["left"], begun.summary["why_left"]) == (1, "others")
 
     archived = weboid.archive("--qa")
 
     assert archived.code == 0
     assert archived.summary["repaired"] == {"done-better": 1}
-    assert checks(weboid, BACK)[0].repair is RepairState.DONE_BETTER
+    assert checks(weboid, WAITS)[0].repair is RepairState.DONE_BETTER
 
 
 def _kill_when_visited(weboid: Weboid, site: LinkedSite) -> None:
     """Begin a repair, and kill it and all its children while the site is being asked."""
-    before = site.asked["a.example/back"]
+    before = site.asked["e.example/judged"]
     process = weboid.start("qa", "repair", "--profile", str(weboid.profile))
     try:
-        site.wait_until_asked("a.example/back", before + 1)
+        site.wait_until_asked("e.example/judged", before + 1)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
