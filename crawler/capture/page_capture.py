@@ -104,6 +104,7 @@ def _without(behaviours: BehaviourSettings, names: frozenset[str]) -> BehaviourS
     return replace(behaviours, run=tuple(each for each in behaviours.run if each not in names))
 
 
+GONE_STATUSES = (404, 410)  # RFC 9110, 15.5.5 and 15.5.11
 REFUSAL_STATUSES = (429, 503)  # RFC 6585, 4; RFC 9110, 15.6.4
 # Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
 _TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")

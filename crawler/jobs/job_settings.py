@@ -23,11 +23,11 @@ from core.layout import check_name
 from core.urls import fetch_key, identity_key
 from crawler.capture.page_capture import CaptureResult
 from crawler.capture.site_logins import SiteLogins
-from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem, Lane
 from crawler.jobs.crawl_job import Job, overlay_job, parse_job
 from crawler.jobs.scope import Scope, SeedTerritory
 from crawler.profiles import overlay_profile
+from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 
 log = logging.getLogger(__name__)
 

@@ -22,11 +22,11 @@ from core.errors import BadUrlError
 from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
 from core.url_patterns import PatternTarget, pattern_target
 from core.urls import identity_key
-from crawler.capture.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.jobs.list_files import BlocklistCache
 from crawler.policy.policy_entries import Ask, PolicyEntry, PolicyEntryCache
 from crawler.policy.robots_cache import OriginRobots, RobotsRecord
+from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from net.address_policy import Address, AddressPolicy
 from net.connect_errors import BlockedAddressError
 

@@ -21,9 +21,8 @@ from core.errors import BadUrlError, InvariantError
 from core.page_manifest import PageInfo, VisitOutcome
 from core.url_patterns import pattern_target
 from core.urls import host_of, identity_key
-from crawler.capture.page_capture import CaptureResult
+from crawler.capture.page_capture import GONE_STATUSES, CaptureResult
 from crawler.capture.proxy_fetcher import FileFetcher
-from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.jobs.list_files import BlocklistCache
 from crawler.policy.policy_entries import FAILING_SITE, Ask, PolicyEntryCache
@@ -36,13 +35,13 @@ from crawler.policy.policy_evaluator import (
 )
 from crawler.policy.robots import ROBOTS_HEADER, forbidding_reason
 from crawler.policy.robots_cache import OriginRobots
+from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from render.visit import Visit
 
 SITE_FAILURES_NOTE = (
     "site-failures"  # the kind of note that counts URLs of a host that failed in a row
 )
 FAILED_ROW_S = 604_800.0  # failures that lie further apart are no row
-GONE_STATUSES = (404, 410)  # RFC 9110, 15.5.5 and 15.5.11
 NOARCHIVE = "noarchive:"
 SITE_CLOSED = "robots.txt forbids the whole site"
 # Failures on our side, not the site's.

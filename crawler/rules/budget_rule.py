@@ -13,10 +13,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 
 from core.config.settings import ScopeSettings
-from crawler.capture.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision, VisitRule
 from crawler.frontier.base import Frontier, FrontierItem, ItemRecord, ItemState, JobCounts
 from crawler.frontier.frontier_export import ItemSelection, select_items
 from crawler.jobs.job_settings import JobSettings
+from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision, VisitRule
 from net.backoff import StoreRetry
 
 log = logging.getLogger(__name__)

@@ -29,10 +29,10 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from core.urls import identity_key
 from crawler.capture.page_capture import CaptureResult
-from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.jobs.job_settings import JobSettings
 from crawler.jobs.scope import LinkDecision, link_key
+from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from net.backoff import StoreRetry
 
 log = logging.getLogger(__name__)

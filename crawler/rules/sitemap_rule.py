@@ -20,7 +20,6 @@ from itertools import islice
 from core.clock import Clock
 from core.urls import authority_of, host_of, identity_key
 from crawler.capture.proxy_fetcher import FileFetcher
-from crawler.capture.visit_rule import ALLOW_VISIT, RuleDecision, VisitRule
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.frontier.politeness import SlotAssigner
 from crawler.jobs.job_settings import JobSettings
@@ -31,6 +30,7 @@ from crawler.rules.sitemap_parser import (
     parse_sitemap,
     sitemap_lines,
 )
+from crawler.rules.visit_rule import ALLOW_VISIT, RuleDecision, VisitRule
 from net.backoff import StoreRetry
 
 FILES_LIMIT = 1_000  # of one host

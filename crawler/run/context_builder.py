@@ -19,16 +19,15 @@ from crawler.capture.page_capture import StoredLevelLookup, StoredLevelOf, store
 from crawler.capture.plain_visit import PlainVisits
 from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
 from crawler.capture.site_logins import NO_LOGINS, SiteLogins
-from crawler.capture.visit_rule import VisitRule
 from crawler.frontier.base import Frontier, FrontierItem
 from crawler.frontier.politeness import SlotAssigner
 from crawler.jobs.job_settings import JobSettings, RepairRule
 from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import ResourcePool
-from crawler.rules.after_visit import PolitenessRule, RecrawlRule
 from crawler.rules.budget_rule import BudgetRule
 from crawler.rules.scope_rule import LinkLog, ScopeRule
 from crawler.rules.sitemap_rule import SitemapRule
+from crawler.rules.visit_rule import PolitenessRule, RecrawlRule, VisitRule
 from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkMonitor, free_bytes
 from crawler.worker.crawl_events import Event
 from crawler.worker.page_task import CrawlContext

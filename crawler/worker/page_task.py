@@ -38,18 +38,18 @@ from core.urls import identity_key
 from crawler.capture.page_capture import CaptureRequest, CaptureResult, StoredLevelLookup, capture
 from crawler.capture.plain_visit import PlainVisits, is_rendered
 from crawler.capture.site_logins import NO_LOGINS, SiteLogins
-from crawler.capture.visit_rule import (
-    FollowUp,
-    HostBackOff,
-    RuleAction,
-    RuleDecision,
-    VisitRule,
-)
 from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.politeness import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
 from crawler.pools.resource_pool import ResourcePool
-from crawler.rules.after_visit import RecrawlRule
+from crawler.rules.visit_rule import (
+    FollowUp,
+    HostBackOff,
+    RecrawlRule,
+    RuleAction,
+    RuleDecision,
+    VisitRule,
+)
 from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkAwayError, NetworkMonitor
 from crawler.worker.crawl_events import (
     Event,

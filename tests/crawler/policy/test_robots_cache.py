@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from core.config.settings import PolitenessSettings
 from core.digests import sha256_digest
-from crawler.capture.visit_rule import RuleAction
 from crawler.frontier.base import NewItem
 from crawler.policy import robots_cache
 from crawler.policy.robots import ROBOTS_LIMIT_BYTES
 from crawler.policy.robots_cache import ROBOTS_NOTE, parse_robots_record
+from crawler.rules.visit_rule import RuleAction
 from tests.crawler.policy.conftest import SITE, Hosts, World, asked, item
 from tests.support.proxy_fixtures import Origin, ok
 

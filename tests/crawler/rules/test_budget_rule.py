@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from core.clock import SystemClock
 from core.config.profile import parse_settings
 from core.config.settings import FrontierSettings, PolitenessSettings, Settings
-from crawler.capture.visit_rule import RuleAction
 from crawler.frontier.base import JOB_ORDER, Frontier, ItemState, Lane, NewItem
 from crawler.jobs.crawl_job import Job
 from crawler.jobs.job_settings import JobSettings
 from crawler.rules.budget_rule import BudgetRule
+from crawler.rules.visit_rule import RuleAction
 from net.backoff import StoreRetry
 from tests.crawler.frontier.conftest import NewPlace
 from tests.crawler.frontier.support import Place

@@ -14,13 +14,13 @@ from core.config.settings import FrontierSettings, PolitenessSettings, Settings
 from core.page_classes import WALLS, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
-from crawler.capture.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
 from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem, Lane, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.jobs.crawl_job import Job
 from crawler.jobs.job_settings import SHEET_ORDER, JobSettings
 from crawler.jobs.scope import LinkDecision
 from crawler.rules.scope_rule import LINKS_LIMIT, LinkLog, ScopeRule, link_counts, summarize_links
+from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
 from net.backoff import StoreRetry
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -15,8 +15,8 @@ from crawler.capture.page_capture import store_everything
 from crawler.frontier.base import FrontierItem, ItemState
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.profiles import load_profile
-from crawler.rules.after_visit import PolitenessRule
 from crawler.rules.scope_rule import ScopeRule
+from crawler.rules.visit_rule import PolitenessRule
 from crawler.run.crawl_run import RunConfig, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, PageRetried
 from proxy.control.client import ProxyClient, ProxyVisit

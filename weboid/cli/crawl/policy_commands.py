@@ -13,7 +13,6 @@ from core.errors import InputError
 from core.url_patterns import pattern_target
 from core.urls import fetch_key, host_of
 from crawler.capture.proxy_fetcher import CA_FILE, ProxyFetcher, proxy_visits, user_agent_lookup
-from crawler.capture.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from crawler.collection import open_collection
 from crawler.frontier.base import Frontier, FrontierItem, ItemRecord, Lane
 from crawler.jobs.job_settings import JobSettings
@@ -27,6 +26,7 @@ from crawler.policy.policy_entries import (
 from crawler.policy.policy_evaluator import PolicyOpinion
 from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import open_local_pool
+from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option
@@ -176,7 +176,7 @@ def policy_group() -> None:
 
     A pattern is a host (example.org with its subdomains; =example.org alone), the beginning of a
     URL (example.org/path, https://example.org/private/), a URL, a SURT prefix (org,example)/path)
-    or a regular expression (re:...). Crawls follow a change within a second. See docs/policy.md.
+    or a regular expression (re:...). Crawls follow a change within a second. See docs/how-to/policy.md.
     """
 
 
