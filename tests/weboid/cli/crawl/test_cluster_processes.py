@@ -1,8 +1,10 @@
-"""`weboid proxy` and `weboid worker`, as they are started by hand."""
+"""Long-running processes of a cluster: `weboid proxy` and `weboid worker`."""
 
+import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,21 +13,34 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
-from core.config.settings import FrontierSettings, PolitenessSettings
+from core.config.settings import FrontierSettings, PolitenessSettings, ProxySettings, Settings
 from core.errors import CollectionInUseError
 from core.layout import Layout
 from crawler import collection as collections
 from crawler.collection import open_collection
 from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, NewItem
+from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.status.collection_status import is_in_use
+from crawler.worker.crawl_events import FileRecovered
+from net.backoff import WaitEnded, WaitStarted
+from proxy.control.client import NewArtifact, ProxyClient
+from proxy.control.frames import ClusterSecret
+from proxy.process import RunningProxy, TcpControl, run_proxy
 from tests.support.commands import WEBOID, Weboid
+from tests.support.proxy_fixtures import ProxyProcess
+from tests.support.proxy_fixtures import check as check_collection
 from tests.support.services.redis_server import RedisServer
 from tests.weboid.cli.crawl.test_crawl_runs import RULES, check, records
+from warc.recovery import interrupted
+from weboid.cli.crawl import cluster_processes
+from weboid.cli.crawl.cluster_processes import ProxyDescription, ProxyServiceOptions, _ProxyService
 
-pytestmark = [pytest.mark.browser, pytest.mark.proxy]
+pytestmark = pytest.mark.proxy
 
 SECRET = "a secret of more than thirty-two characters"
+CLUSTER_SECRET = ClusterSecret.of(SECRET)
+URL = "http://origin.example/"
 CLOCK = SystemClock()
 
 
@@ -103,6 +118,7 @@ def frontier_at(redis: RedisServer) -> Frontier:
 PORTS = ("--listen", "127.0.0.1:0", "--control", "127.0.0.1:0")
 
 
+@pytest.mark.browser
 def test_a_page_goes_through_proxy_and_worker_and_both_end_gently(
     weboid: Weboid, redis: RedisServer, start: Callable[..., Started]
 ) -> None:
@@ -142,7 +158,7 @@ def test_without_a_good_secret_nothing_starts(weboid: Weboid, command: str, secr
     """The remedy is said, the secret is not."""
     (weboid.folder / "secret").write_text(secret)
     options = ("--secret-file", "secret") if secret else ()
-    ran = weboid.run(command, *options)
+    ran = weboid.call(command, *options)
 
     assert ran.code == 2
     assert "openssl rand" in ran.err
@@ -163,7 +179,7 @@ def test_without_a_good_secret_nothing_starts(weboid: Weboid, command: str, secr
 def test_an_address_that_is_none_is_named(weboid: Weboid, options: tuple[str, str]) -> None:
     """Before anything is opened."""
     (weboid.folder / "secret").write_text(SECRET)
-    ran = weboid.run("proxy", "--secret-file", "secret", *options)
+    ran = weboid.call("proxy", "--secret-file", "secret", *options)
 
     assert ran.code == 2, ran.err
     assert not weboid.collection.exists()
@@ -235,3 +251,115 @@ async def test_a_new_file_systems_own_folder_is_no_hindrance(tmp_path: Path) -> 
     (tmp_path / "lost+found").mkdir()
     async with open_collection(tmp_path, clock=CLOCK, shared=True) as opened:
         assert opened.layout.marker.exists()
+
+
+async def write_artifact(client: ProxyClient) -> None:
+    """Write an artifact, so that a WARC is open."""
+    async with client.visit("page", bucket="default") as visit:
+        artifact = NewArtifact(f"urn:text:{URL}", "text/plain", b"kept")
+        await visit.write([artifact], document=URL, date=CLOCK.now())
+        await visit.seal(grace_s=0)
+
+
+def options_of(layout: Layout, settings: Settings, **changed: str) -> ProxyServiceOptions:
+    """Options of a proxy."""
+    listen = (changed.get("listen", "127.0.0.1"), 0)
+    advertise = changed.get("advertise", "")
+    return ProxyServiceOptions(
+        layout.root, settings, listen, ("127.0.0.1", 0), advertise, CLUSTER_SECRET, 1.0
+    )
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """An empty collection."""
+    return Layout(tmp_path / "collection")
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """Settings without a disk reserve."""
+    return Settings(proxy=ProxySettings(disk_reserve_bytes=0))
+
+
+@pytest.fixture
+def started(layout: Layout, settings: Settings) -> Iterator[RunningProxy]:
+    """A proxy with control over TCP, in this process."""
+    with run_proxy(layout, settings, control=TcpControl("127.0.0.1", 0, CLUSTER_SECRET)) as running:
+        yield running
+
+
+@pytest.fixture
+def frontier(tmp_path: Path) -> Iterator[SqliteFrontier]:
+    """A frontier of its own."""
+    with SqliteFrontier(
+        tmp_path / "f.sqlite", settings=FrontierSettings(), politeness=PolitenessSettings()
+    ) as opened:
+        yield opened
+
+
+async def test_proxy_recovers_files_of_a_dead_proxy(
+    tmp_path: Path,
+    layout: Layout,
+    settings: Settings,
+    started: RunningProxy,
+    frontier: SqliteFrontier,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Files of living proxies are left alone."""
+    monkeypatch.setattr(cluster_processes, "RECOVERY_INTERVAL_S", 0.02)
+    dead = ProxyProcess(layout, settings, "dead", tmp_path)
+    await write_artifact(dead.client)
+    dead.kill()
+    await write_artifact(ProxyClient(("127.0.0.1", started.control_port), CLUSTER_SECRET))
+    before = interrupted(layout)
+    events: asyncio.Queue[FileRecovered | WaitStarted | WaitEnded] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def report(event: FileRecovered | WaitStarted | WaitEnded) -> None:
+        loop.call_soon_threadsafe(events.put_nowait, event)
+
+    service = _ProxyService(options_of(layout, settings), layout, started, frontier, CLOCK, report)
+    recovery = asyncio.create_task(service._recover_abandoned())
+    async with asyncio.timeout(60):
+        event = await events.get()
+    recovery.cancel()
+    await asyncio.gather(recovery, return_exceptions=True)
+    after = interrupted(layout)
+
+    assert isinstance(event, FileRecovered)
+    assert not event.lost
+    assert (len(before), len(after)) == (2, 1)
+    await write_artifact(ProxyClient(("127.0.0.1", started.control_port), CLUSTER_SECRET))
+    assert len(list(layout.archive.glob("artifacts-*.warc.gz"))) == 1
+    check_collection(layout)
+
+
+async def test_proxy_description_has_address_and_load(started: RunningProxy) -> None:
+    """Private keys are not in it."""
+    about = ProxyDescription(started, "a:1", CLOCK)
+    client = ProxyClient(("127.0.0.1", started.control_port), CLUSTER_SECRET)
+    async with client.visit("page", bucket="default"):
+        facts = about()
+
+    assert facts["visits"] == 1
+    assert facts["browsers"] == f"127.0.0.1:{started.proxy.server_address[1]}"
+    assert facts["free_bytes"] > facts["reserve_bytes"] - 1
+    assert facts["authority"].startswith("-----BEGIN CERTIFICATE-----")
+    assert "PRIVATE" not in facts["authority"]
+
+
+@pytest.mark.parametrize(
+    ("listen", "advertise", "host"),
+    [
+        ("127.0.0.1", "", "127.0.0.1"),
+        ("0.0.0.0", "", socket.gethostname()),
+        ("::", "", socket.gethostname()),
+        ("0.0.0.0", "proxy-7.lan", "proxy-7.lan"),
+    ],
+)
+def test_advertised_host_is_reachable_by_others(
+    layout: Layout, settings: Settings, listen: str, advertise: str, host: str
+) -> None:
+    """The listening address; this machine's name for every address; --advertise wins."""
+    assert options_of(layout, settings, listen=listen, advertise=advertise).host == host
