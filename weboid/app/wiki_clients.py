@@ -4,7 +4,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from core.config.settings import Settings
-from core.errors import BadUrlError, ConfigError
+from core.errors import BadUrlError, ConfigError, InputError
 from core.hosts import HostPatterns, UpstreamProxyScheme, parse_upstream_proxy
 from core.urls import host_of
 from links.checker.connection import strict_context
@@ -90,6 +90,28 @@ def open_wiki_api(wiki: Wiki, settings: Settings) -> WikiApi:
             f"The address of {wiki.name} is unknown: run `weboid wiki add URL --name {wiki.name}`."
         )
     return open_api(wiki.url, wiki_credentials(settings_of_wiki(wiki).feed), settings)
+
+
+def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> WikiApi:
+    """Create the wiki's API client with the bot's account.
+
+    Unless it `needs_account`, a wiki without a bot account is read with its feed's credentials.
+    """
+    stored = settings_of_wiki(wiki)
+    feed, bot = stored.feed, stored.bot
+    if not wiki.url:
+        raise InputError(f"The address of {wiki.name} is unknown: run `weboid wiki add URL`.")
+    if bot.account and bot.password_file:
+        basic = Path(feed.basic_file) if feed.basic_file else None
+        account = read_account(bot.account, Path(bot.password_file), basic_file=basic)
+    elif needs_account:
+        raise InputError(
+            f"The bot has no account on {wiki.name}: `weboid wiki bot on {wiki.name} --account USER@APP"
+            " --password-file FILE`. It is never another account's."
+        )
+    else:
+        account = wiki_credentials(feed)
+    return open_api(wiki.url, account, settings, maxlag_s=bot.maxlag_s)
 
 
 def open_items(api: WikiApi, settings: Settings, **manners: float) -> WikibaseRepository:

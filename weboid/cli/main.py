@@ -122,8 +122,8 @@ def links_group() -> None:
 _WIKI_COMMANDS: dict[str, str] = {
     "add": "weboid.cli.wiki.wiki_add",
     "bot": "weboid.cli.main:bot_group",
-    "check": "weboid.cli.wiki.wiki_setup_check",
-    "ls": "weboid.cli.wiki.wiki_list",
+    "check": "weboid.cli.wiki.wiki_overview:check_command",
+    "ls": "weboid.cli.wiki.wiki_overview:list_command",
     "read": "weboid.cli.wiki.wikitext_files:read_command",
     "repair": "weboid.cli.wiki.wikitext_files:repair_command",
     "sweep": "weboid.cli.wiki.wiki_sweep",

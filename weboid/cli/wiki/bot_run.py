@@ -23,14 +23,13 @@ from links.registry.wikis import Wiki
 from net.stop_signals import StopSignals
 from weboid.app.copy_sources import OwnCaptures, open_archives
 from weboid.app.text_table import clean
-from weboid.app.wiki_clients import settings_of_wiki
+from weboid.app.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.progress import terminal_progress
 from weboid.cli.wiki.bot_setup import (
     CLOCK,
-    bot_api,
     choose_wiki,
     front_origin,
     own_captures,

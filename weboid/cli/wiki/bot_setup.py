@@ -19,12 +19,10 @@ from links.registry.lookups import links_of_wiki
 from links.registry.urls import urls_by_id
 from links.registry.wikis import Wiki, all_wikis, change_wiki, known_wiki, parse_wiki
 from weboid.app.copy_sources import OwnCaptures, open_own_captures
-from weboid.app.wiki_clients import open_api, settings_of_wiki, wiki_credentials
+from weboid.app.wiki_clients import bot_api, settings_of_wiki
 from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option, option_dict
 from weboid.cli.support.options import OUTPUT, CommandOutput
-from wiki.api.client import WikiApi
-from wiki.api.credentials import read_account
 from wiki.api.edit_request import BotAccount, clear_messages, read_bot_account
 from wiki.api.revisions import read_text
 from wiki.bot.edit_guard import allows_run
@@ -54,28 +52,6 @@ def wikis_with_bot(store: RegistryStore) -> list[Wiki]:
     with store.reading() as rows:
         there = [wiki for wiki in all_wikis(rows) if wiki.url]
     return [wiki for wiki in there if settings_of_wiki(wiki).bot.enabled]
-
-
-def bot_api(wiki: Wiki, settings: Settings, *, needs_account: bool = True) -> WikiApi:
-    """Create the wiki's API client with the bot's account.
-
-    Unless it `needs_account`, a wiki without a bot account is read with its feed's credentials.
-    """
-    said = settings_of_wiki(wiki)
-    if not wiki.url:
-        raise InputError(f"The address of {wiki.name} is unknown: run `weboid wiki add URL`.")
-    bot = said.bot
-    if bot.account and bot.password_file:
-        basic = Path(said.feed.basic_file) if said.feed.basic_file else None
-        account = read_account(bot.account, Path(bot.password_file), basic_file=basic)
-    elif needs_account:
-        raise InputError(
-            f"The bot has no account on {wiki.name}: `weboid wiki bot on {wiki.name} --account USER@APP"
-            " --password-file FILE`. It is never another account's."
-        )
-    else:
-        account = wiki_credentials(said.feed)
-    return open_api(wiki.url, account, settings, maxlag_s=bot.maxlag_s)
 
 
 @contextmanager

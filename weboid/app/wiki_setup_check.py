@@ -1,16 +1,15 @@
-"""`weboid wiki check`: set-up check of a watched wiki."""
+"""Set-up check of a watched wiki: API, front, copies, webhook, extension, archives, bot."""
 
 import asyncio
 import hmac
 import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
-import click
 import httpx
 
 from core.clock import SystemClock
@@ -19,20 +18,15 @@ from core.errors import ConfigError, WeboidError
 from links.registry.database import RegistryStore
 from links.registry.sync_state import LEASE, feeds_of
 from links.registry.wikis import Wiki
+from playback.access.levels import LevelRight
 from weboid.app.copy_sources import open_archives
 from weboid.app.setup_check import SetupFinding, SetupHealth, bad, good, unset, warn
-from weboid.app.wiki_clients import open_wiki_api, settings_of_wiki
-from weboid.app.wiki_intake import WatchNote, read_note
-from weboid.cli.maintenance import finding_line
-from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
-from weboid.cli.support.options import OUTPUT, CommandOutput
-from weboid.cli.wiki.bot_setup import bot_api, choose_wiki
-from wiki.api.client import WikiApi
+from weboid.app.wiki_clients import bot_api, open_wiki_api, settings_of_wiki
+from weboid.app.wiki_intake import WatchNote
 from wiki.api.credentials import read_secret
 from wiki.api.edit_request import read_bot_account
 from wiki.api.models import parse_moment, query_result, text_field
-from wiki.settings import WikiSettings
+from wiki.settings import BotSettings
 from wiki.sync.webhook import AGE_LIMIT_S, check_secret, sign_request
 
 _CLOCK = SystemClock()
@@ -42,78 +36,49 @@ _KNOWN_URL = "https://example.com/"  # for archives: kept by every one of them
 _PRINT_OF = b"weboid webhook secret"  # as Settings::secretPrint() of the extension
 
 
-@cli_command("check")
-def command(
-    *,
-    name: str = argument("[WIKI]", required=False, default=""),
-    front: str | None = option(
-        "The front's origin.  [default: as `wiki watch` serves it]", metavar="ORIGIN"
-    ),
-    replay: str | None = option("The copies' origin.  [default: the same]", metavar="ORIGIN"),
-    bell: str | None = option(
-        "Address of the webhook.  [default: that of `wiki watch`]", metavar="HOST:PORT"
-    ),
-    secret_file: str | None = option("The wiki's secret.  [default: the same]", metavar="FILE"),
-    where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
-) -> int:
-    """Check a wiki's set-up: API, front, copies, webhook, extension, archives, bot.
-
-    Nothing is changed: the webhook gets a signed test request. Addresses are those of the last
-    `weboid wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
-    """
-    note = read_note(where.layout).changed(front, replay, bell, secret_file)
-    with where.stores.registry() as store:
-        wiki = choose_wiki(store, name)
-        check = _WikiSetupCheck(wiki, note, where, store)
-        findings = asyncio.run(check.run())
-    if output.is_json:
-        document = {"wiki": str(wiki.name), "findings": [each.to_dict() for each in findings]}
-        click.echo(json.dumps(document, ensure_ascii=False))
-    else:
-        for finding in findings:
-            click.echo(finding_line(finding))
-    return (
-        ExitCode.SOME_FAILED if any(f.health is SetupHealth.BAD for f in findings) else ExitCode.OK
-    )
-
-
-class _WikiSetupCheck:
+class WikiSetupCheck:
     """Set-up checks of one wiki."""
 
     def __init__(
-        self, wiki: Wiki, note: WatchNote, where: CommandTarget, store: RegistryStore
+        self,
+        wiki: Wiki,
+        note: WatchNote,
+        settings: Settings,
+        store: RegistryStore,
+        rights: Collection[LevelRight],
     ) -> None:
+        """Take the wiki, its last watch, the profile, the registry, and the rights to set levels."""
         self._wiki = wiki
         self._note = note
-        self._where = where
-        self._settings: Settings = where.settings
+        self._settings = settings
         self._store = store
+        self._rights = rights
         self._secret = b""
 
     async def run(self) -> list[SetupFinding]:
+        """Return the findings of all checks."""
         try:
-            said = settings_of_wiki(self._wiki)
+            bot = settings_of_wiki(self._wiki).bot
         except ConfigError as error:
             return [bad("settings", "cannot be used", str(error))]
-        found = [self._contact(), self._feed()]
-        async with httpx.AsyncClient(trust_env=False, timeout=_LIMIT_S) as client:
-            found += [await self._front(client), await self._replay(client)]
-            found += [each async for each in self._webhook(client)]
-        found += [each async for each in self._site()]
-        found += [each async for each in self._archives()]
-        found += [self._rights(), *[each async for each in self._bot(said)]]
-        return found
-
-    def _contact(self) -> SetupFinding:
         contact = self._settings.links.contact or self._settings.visit.contact
-        if contact:
-            return good("contact", contact)
-        return bad(
-            "contact",
-            "not set: sites and wikis cannot report a problem to you",
-            'Set [links] contact = "https://…" or a mail address in the profile.',
-        )
+        findings = [
+            good("contact", contact)
+            if contact
+            else bad(
+                "contact",
+                "not set: sites and wikis cannot report a problem to you",
+                'Set [links] contact = "https://…" or a mail address in the profile.',
+            ),
+            self._feed(),
+        ]
+        async with httpx.AsyncClient(trust_env=False, timeout=_LIMIT_S) as client:
+            findings += [await self._front(client), await self._replay(client)]
+            findings += [each async for each in self._webhook(client)]
+        findings += [each async for each in self._site()]
+        findings += [each async for each in self._archives()]
+        findings += [self._level_rights(), await self._bot(bot)]
+        return findings
 
     def _feed(self) -> SetupFinding:
         with self._store.reading() as rows:
@@ -132,27 +97,31 @@ class _WikiSetupCheck:
         if not origin:
             remedy = "Run `weboid wiki watch --serve HOST:PORT`, or use --front ORIGIN."
             return unset("front", "no front is known", remedy)
-        question = {"wiki": str(self._wiki.name), "urls": []}
+        request = {"wiki": str(self._wiki.name), "urls": []}
         try:
-            answer = await client.post(f"{origin}/links/api/cached", json=question)
+            answer = await client.post(f"{origin}/links/api/cached", json=request)
         except httpx.HTTPError as error:
             remedy = "Start `weboid wiki watch --serve`, or use --front ORIGIN."
             return bad("front", f"{origin}: {_why(error)}", remedy)
-        # Judge the front's answer.
         if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
             remedy = "Name the wiki's server with --links-internal."
             return warn("front", f"{origin} was asked too often", remedy)
         try:
-            told = answer.json()
+            document = answer.json()
         except ValueError:
-            told = None
-        if answer.status_code != httpx.codes.OK or not isinstance(told, dict):
+            document = None
+        if answer.status_code != httpx.codes.OK or not isinstance(document, dict):
             remedy = "Is that address Weboid's front?"
             return bad("front", f"{origin}: status {answer.status_code}", remedy)
-        if not told.get("is_whole"):
+        if not document.get("is_whole"):
             remedy = "Look for messages of the part `serve` of `weboid wiki watch`."
             return bad("front", f"{origin}: a store cannot be read", remedy)
-        skew = _skew_of(answer.headers.get("date", ""))
+        try:
+            moment = parsedate_to_datetime(answer.headers.get("date", ""))
+        except (ValueError, OverflowError):
+            moment = _CLOCK.now()
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        skew = (moment - _CLOCK.now()).total_seconds()
         if abs(skew) > _SKEW_WARN_S:
             text = f"{origin}: its clock differs by {skew:.0f} s"
             return bad("front", text, "Set the clocks of both machines (NTP).")
@@ -211,18 +180,19 @@ class _WikiSetupCheck:
     async def _site(self) -> AsyncIterator[SetupFinding]:
         try:
             async with open_wiki_api(self._wiki, self._settings) as api:
-                told = await _site_info(api)
+                answer = await api.get(
+                    action="query", meta="siteinfo", siprop="general", curtimestamp=True
+                )
         except WeboidError as error:
             remedy = (
                 "`weboid wiki add URL` renews its address; --account lets a closed wiki be read."
             )
             yield bad("wiki", str(error), remedy)
             return
-        query = query_result(told)
-        general = query.get("general")
+        general = query_result(answer).get("general")
         general = general if isinstance(general, dict) else {}
         yield good("wiki", f"{text_field(general, 'generator')}, {self._wiki.url}")
-        skew = (parse_moment(told.get("curtimestamp")) - _CLOCK.now()).total_seconds()
+        skew = (parse_moment(answer.get("curtimestamp")) - _CLOCK.now()).total_seconds()
         text = f"the wiki's differs by {abs(skew):.0f} s"
         if abs(skew) > AGE_LIMIT_S / 2:
             yield bad("clock", text, "Set the clocks of both machines (NTP).")
@@ -233,19 +203,19 @@ class _WikiSetupCheck:
             yield each
 
     def _extension(self, general: dict[str, Any]) -> list[SetupFinding]:
-        found = general.get("weboid")
-        if not isinstance(found, dict):
+        facts = general.get("weboid")
+        if not isinstance(facts, dict):
             remedy = "Copy wiki/mediawiki/Weboid into extensions/, or update it: docs/how-to/mediawiki.md."
             text = "not installed, or of an older release"
             return [unset("extension", text, remedy)]
         findings = []
-        named = text_field(found, "wiki")
+        named = text_field(facts, "wiki")
         if named != str(self._wiki.name):
             remedy = f"$wgWeboidWiki = '{self._wiki.name}';"
             text = f"it calls the wiki {named}, the registry {self._wiki.name}"
             findings.append(bad("extension", text, remedy))
         for key, setting in (("front", "$wgWeboidFront"), ("bell", "$wgWeboidBell")):
-            if not found.get(key):
+            if not facts.get(key):
                 text = f"{setting} is not set"
                 remedy = (
                     "Nothing is shown next to links."
@@ -254,12 +224,24 @@ class _WikiSetupCheck:
                 )
                 findings.append(warn("extension", text, remedy))
         if not findings:
-            text = f"version {text_field(found, 'version')}, {named}"
+            text = f"version {text_field(facts, 'version')}, {named}"
             findings.append(good("extension", text))
-        findings.append(self._origins(found.get("origins")))
-        if self._secret and found.get("bell"):
+        origins = facts.get("origins")
+        known = (
+            {each for each in origins if isinstance(each, str)}
+            if isinstance(origins, list)
+            else set()
+        )
+        needed = [each for each in (self._note.front, self._note.replay) if each]
+        if missing := [each for each in needed if each.lower() not in known]:
+            both = ", ".join(f"'{each}'" for each in needed)
+            text = f"links may not point to {' and '.join(missing)}"
+            findings.append(bad("origins", text, f"$wgWeboidOrigins = [ {both} ];"))
+        else:
+            findings.append(good("origins", ", ".join(sorted(known))))
+        if self._secret and facts.get("bell"):
             expected = secret_print(self._secret)
-            is_same = hmac.compare_digest(expected, text_field(found, "secret"))
+            is_same = hmac.compare_digest(expected, text_field(facts, "secret"))
             remedy = "Put the same secret into the file of $wgWeboidSecretFile."
             findings.append(
                 good("secret", "the wiki has the same")
@@ -267,20 +249,6 @@ class _WikiSetupCheck:
                 else bad("secret", "the wiki has none, or another", remedy)
             )
         return findings
-
-    def _origins(self, origins: object) -> SetupFinding:
-        known = (
-            {each for each in origins if isinstance(each, str)}
-            if isinstance(origins, list)
-            else set()
-        )
-        needed = [each for each in (self._note.front, self._note.replay) if each]
-        missing = [each for each in needed if each.lower() not in known]
-        if missing:
-            both = ", ".join(f"'{each}'" for each in needed)
-            text = f"links may not point to {' and '.join(missing)}"
-            return bad("origins", text, f"$wgWeboidOrigins = [ {both} ];")
-        return good("origins", ", ".join(sorted(known)))
 
     async def _archives(self) -> AsyncIterator[SetupFinding]:
         if not self._settings.links.archives:
@@ -291,78 +259,53 @@ class _WikiSetupCheck:
         try:
             async with open_archives(self._settings) as archives:
                 for adapter in archives.adapters:
-                    yield await _asked(adapter)
+                    try:
+                        async with asyncio.timeout(_LIMIT_S * 2):
+                            copies = await adapter.find(_KNOWN_URL, None)
+                    except (WeboidError, TimeoutError) as error:
+                        remedy = "It is asked again by itself; see [egress] when the way is closed."
+                        yield bad("archives", f"{adapter.name}: {_why(error)}", remedy)
+                    else:
+                        text = f"{adapter.name} answers ({len(copies)} copies of a test)"
+                        yield good("archives", text)
         except WeboidError as error:
             yield bad("archives", "cannot be opened", str(error))
 
-    def _rights(self) -> SetupFinding:
-        with self._where.stores.levels() as book:
-            rights = book.now().rights
-        own = [each for each in rights if each.wiki == self._wiki.name.in_levels]
+    def _level_rights(self) -> SetupFinding:
+        own = [each for each in self._rights if each.wiki == self._wiki.name.in_levels]
         if own:
             text = ", ".join(f"{each.editor or 'editors'}: {each.most}" for each in own[:5])
             return good("levels", text)
         remedy = f"`weboid level rights allow --wiki {self._wiki.name.in_levels} --most images`."
         return unset("levels", "its editors may set no levels of copies", remedy)
 
-    async def _bot(self, said: WikiSettings) -> AsyncIterator[SetupFinding]:
-        bot = said.bot
+    async def _bot(self, bot: BotSettings) -> SetupFinding:
         if not bot.enabled:
             remedy = f"`weboid wiki bot run {self._wiki.name} --dry-run` shows what it would do."
-            yield unset("bot", "off: dead links are not mended", remedy)
-            return
+            return unset("bot", "off: dead links are not mended", remedy)
         try:
             async with bot_api(self._wiki, self._settings) as api:
                 me = await read_bot_account(api)
         except WeboidError as error:
-            yield bad("bot", "cannot log in", str(error))
-            return
+            return bad("bot", "cannot log in", str(error))
         if me.blocked:
             remedy = "Ask the administrator who blocked it; `weboid wiki bot off` until then."
-            yield bad("bot", f"{me.name} is {me.blocked}", remedy)
-            return
+            return bad("bot", f"{me.name} is {me.blocked}", remedy)
         if "edit" not in me.rights:
             remedy = "Grant its bot password “Edit existing pages”."
-            yield bad("bot", f"{me.name} may not edit", remedy)
-            return
+            return bad("bot", f"{me.name} may not edit", remedy)
         if not bot.front and not self._settings.links.archives:
             remedy = f"`weboid wiki bot on {self._wiki.name} --front ORIGIN`, or [links] archives."
-            yield bad("bot", "it knows no copies to cite", remedy)
-            return
+            return bad("bot", "it knows no copies to cite", remedy)
         flag = "" if "bot" in me.rights else ", without the bot flag"
-        waits = "; somebody wrote to it" if me.has_messages else ""
-        yield SetupFinding(
-            "bot", SetupHealth.WARN if waits else SetupHealth.GOOD, f"on, as {me.name}{flag}{waits}"
-        )
-
-
-async def _site_info(api: WikiApi) -> dict[str, Any]:
-    told = await api.get(action="query", meta="siteinfo", siprop="general", curtimestamp=True)
-    return dict(told)
-
-
-async def _asked(adapter: Any) -> SetupFinding:
-    try:
-        async with asyncio.timeout(_LIMIT_S * 2):
-            copies = await adapter.find(_KNOWN_URL, None)
-    except (WeboidError, TimeoutError) as error:
-        remedy = "It is asked again by itself; see [egress] when the way is closed."
-        return bad("archives", f"{adapter.name}: {_why(error)}", remedy)
-    return good("archives", f"{adapter.name} answers ({len(copies)} copies of a test)")
+        if me.has_messages:
+            return warn("bot", f"on, as {me.name}{flag}; somebody wrote to it", "")
+        return good("bot", f"on, as {me.name}{flag}")
 
 
 def secret_print(secret: bytes) -> str:
     """Return a 32-bit fingerprint by which two sides compare a secret without disclosing it."""
     return hmac.digest(secret, _PRINT_OF, "sha256").hex()[:8]
-
-
-def _skew_of(date: str) -> float:
-    try:
-        moment = parsedate_to_datetime(date)
-    except (ValueError, OverflowError):
-        return 0.0
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (moment - _CLOCK.now()).total_seconds()
 
 
 def _why(error: BaseException) -> str:

@@ -1,5 +1,6 @@
-"""`weboid wiki ls`: watched wikis with link counts and sync state."""
+"""`weboid wiki ls` and `check`: watched wikis with link counts and sync state, and their set-up."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -28,11 +29,17 @@ from playback.web.page_store import PageStore
 from playback.web.registry.registry_service import LazyRegistrySource
 from playback.web.registry.registry_values import Group
 from weboid.app.reader_queue_status import ReaderQueueStatus
+from weboid.app.setup_check import SetupHealth
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki_clients import settings_of_wiki
-from weboid.cli.support.commands import cli_command
+from weboid.app.wiki_intake import read_note
+from weboid.app.wiki_setup_check import WikiSetupCheck
+from weboid.cli.maintenance import finding_line
+from weboid.cli.support.command_target import TARGET, CommandTarget
+from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import FRONTIER, OUTPUT, CommandOutput, with_frontier
 from weboid.cli.support.stores import STORES, CollectionStores
+from weboid.cli.wiki.bot_setup import choose_wiki
 from wiki.settings import WikiSettings
 from wiki.sync.feed_context import CHANGES, SWEEP
 from wiki.sync.sweep import SweepCursor, late_warning
@@ -71,7 +78,7 @@ class WikiOverview:
 
 
 @cli_command("ls")
-def command(
+def list_command(
     *,
     stores: CollectionStores = STORES,
     frontier_url: str = FRONTIER,
@@ -226,3 +233,41 @@ def _facts(line: WikiOverview) -> dict[str, Any]:
         "trouble": line.trouble,
         "settings": settings,
     }
+
+
+@cli_command("check")
+def check_command(
+    *,
+    name: str = argument("[WIKI]", required=False, default=""),
+    front: str | None = option(
+        "The front's origin.  [default: as `wiki watch` serves it]", metavar="ORIGIN"
+    ),
+    replay: str | None = option("The copies' origin.  [default: the same]", metavar="ORIGIN"),
+    bell: str | None = option(
+        "Address of the webhook.  [default: that of `wiki watch`]", metavar="HOST:PORT"
+    ),
+    secret_file: str | None = option("The wiki's secret.  [default: the same]", metavar="FILE"),
+    where: CommandTarget = TARGET,
+    output: CommandOutput = OUTPUT,
+) -> int:
+    """Check a wiki's set-up: API, front, copies, webhook, extension, archives, bot.
+
+    Nothing is changed: the webhook gets a signed test request. Addresses are those of the last
+    `weboid wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
+    """
+    note = read_note(where.layout).changed(front, replay, bell, secret_file)
+    with where.stores.registry() as store:
+        wiki = choose_wiki(store, name)
+        with where.stores.levels() as levels:
+            rights = levels.now().rights
+        check = WikiSetupCheck(wiki, note, where.settings, store, rights)
+        findings = asyncio.run(check.run())
+    if output.is_json:
+        document = {"wiki": str(wiki.name), "findings": [each.to_dict() for each in findings]}
+        click.echo(json.dumps(document, ensure_ascii=False))
+    else:
+        for finding in findings:
+            click.echo(finding_line(finding))
+    return (
+        ExitCode.SOME_FAILED if any(f.health is SetupHealth.BAD for f in findings) else ExitCode.OK
+    )

@@ -40,7 +40,7 @@ def _checked(
     town: Town, *options: str, profile: Path | None = None
 ) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     used = f"--profile={profile or town.weboid.profile}"
-    ran = town.run("wiki", "check", used, "--json", *options)
+    ran = town.call("wiki", "check", used, "--json", *options)
     found: dict[str, list[dict[str, Any]]] = {}
     for each in json.loads(ran.out)["findings"]:
         found.setdefault(each["subject"], []).append(each)
@@ -59,7 +59,7 @@ def test_all_is_proved_in_one_command(town: Town) -> None:
         assert wrong_code == 1
         assert [each["health"] for each in wrong["webhook"]] == ["bad"]
         assert wrong["secret"][-1]["remedy"].startswith("Put the same secret")
-        lines = town.run("wiki", "check", f"--profile={town.weboid.profile}").out
+        lines = town.call("wiki", "check", f"--profile={town.weboid.profile}").out
 
     assert code == 0, [each for all_ in found.values() for each in all_ if each["health"] == "bad"]
     healths = {name: {each["health"] for each in all_} for name, all_ in found.items()}
@@ -142,7 +142,7 @@ def _switch_on(town: Town, *options: str) -> None:
     password.write_text(BOT_SECRET)
     password.chmod(0o600)
     known = (f"--account={BOT}@weboid", f"--password-file={password}", f"--front={town.front}")
-    done = town.run("wiki", "bot", "on", *known, f"--profile={town.weboid.profile}", *options)
+    done = town.call("wiki", "bot", "on", *known, f"--profile={town.weboid.profile}", *options)
     assert done.code == 0, done
 
 
@@ -157,7 +157,7 @@ def town_with_bot(town: Town) -> Iterator[Town]:
     make_bot(town.wiki)
     _switch_on(town)
     yield town
-    assert town.run("wiki", "bot", "off").code == 0
+    assert town.call("wiki", "bot", "off").code == 0
 
 
 def test_a_bot_that_is_on_is_proved(town_with_bot: Town) -> None:
@@ -182,7 +182,7 @@ def test_a_bot_that_is_on_is_proved(town_with_bot: Town) -> None:
     town.writer.act(action="unblock", user=BOT)
 
     archives = _profile(town, "wayback")
-    cites_others = town.run("wiki", "bot", "on", "--front=-", f"--profile={archives}")
+    cites_others = town.call("wiki", "bot", "on", "--front=-", f"--profile={archives}")
     assert cites_others.code == 0, cites_others
     health, text, remedy = _bot(town)
     assert (health, text) == ("bad", "it knows no copies to cite")

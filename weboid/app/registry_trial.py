@@ -1,0 +1,141 @@
+"""Trial of a registry: simulation of days on a copy of it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import select
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from links.check_history import day_of
+from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
+from links.checker import due_urls
+from links.checker.check_leases import ALL_HOSTS, share_of_bucket
+from links.checker.check_run import CheckRun, CheckTally
+from links.checker.check_worker import CheckWorkerOptions, open_check_context, plan_from_settings
+from links.checker.due_urls import DueUrl, links_awaiting_browser
+from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
+from links.registry.database import RegistryStore
+from links.registry.pages import number_of
+from links.registry.schema import refs, urls
+from links.registry.urls import urls_by_id
+from links.registry.wikis import Wiki
+from links.states import preset_of
+from links.url_parts import bucket_of
+from net.address_policy import is_own
+
+_CLOCK = SystemClock()
+_GONE = CheckResult(
+    StatusCode.REFUSED, CheckVerdict.FAILING, CheckMethod.HEAD, note="tcp: refused", whole_host=True
+)
+
+
+@dataclass
+class LinkForecast:
+    """Simulated history of a link."""
+
+    url: str
+    failed: int = 0  # failed checks until it reached its state
+    # times at which it reached each state
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+
+class RegistryTrial:
+    """Simulation of days on a copy of the registry."""
+
+    def __init__(
+        self, store: RegistryStore, wiki: Wiki, settings: Settings, holder: str, limit: int
+    ) -> None:
+        """Choose the links of a wiki, at most `limit`; `holder` names the process in leases."""
+        self._store = store
+        self._settings = settings
+        self._holder = holder
+        self._rules = CheckRules(preset_of(settings.links.preset), browser=True)
+        its = (refs.c.page >= number_of(wiki.id, 0), refs.c.page < number_of(wiki.id + 1, 0))
+        query = (
+            select(urls.c.key)
+            .where(urls.c.id.in_(select(refs.c.url_id).where(*its, refs.c.gone_day.is_(None))))
+            .order_by(urls.c.key)
+            .limit(limit)
+        )
+        with store.reading() as rows:
+            keys = [bytes(row.key) for row in rows.execute(query)]
+            self._links = due_urls.watched_urls_by_key(rows, keys)
+        self._forecasts = {each.id: LinkForecast(each.url) for each in self._links}
+
+    def run(self, days: int, gone: set[str]) -> list[LinkForecast]:
+        """Check once, then simulate the days; return the forecast of each link."""
+        now = _CLOCK.now()
+        results = {each.id: _GONE for each in self._links if each.host in gone}
+        others = [each for each in self._links if each.id not in results]
+        unreachable = [UrlCheckResult(id_, _GONE, now) for id_ in results]
+        if others:
+            results |= asyncio.run(self._check(others))
+        self._record(unreachable, now)
+        for day in range(days + 1):
+            self._pass_day(now + timedelta(days=day), results)
+        return list(self._forecasts.values())
+
+    async def _check(self, links: Sequence[DueUrl]) -> dict[int, CheckResult]:
+        """Check these links as `weboid links check URL` does; return the results by link id."""
+        results: dict[int, CheckResult] = {}
+
+        def on_recorded(recorded: Sequence[RecordedResult], _tally: CheckTally) -> None:
+            self._note(recorded, _CLOCK.now())
+            results.update((each.url_id, each.finding) for each in recorded)
+
+        parts = [share_of_bucket(each) for each in sorted({bucket_of(each.host) for each in links})]
+        plan = plan_from_settings(self._settings.links, ALL_HOSTS)
+        worker = CheckWorkerOptions(self._holder, is_own)
+        async with open_check_context(
+            self._store, self._settings, parts, worker, clock=_CLOCK
+        ) as context:
+            await context.tenure.take()
+            await CheckRun(context, plan, on_kept=on_recorded).run(asyncio.Event(), named=links)
+        return results
+
+    def _pass_day(self, now: datetime, results: dict[int, CheckResult]) -> None:
+        with self._store.reading() as rows:
+            stored = urls_by_id(rows, list(results))
+        today = day_of(now)
+        due = [
+            UrlCheckResult(number, result, now)
+            for number, result in results.items()
+            if (row := stored.get(number)) is not None
+            and row.due_day is not None
+            and row.due_day <= today
+            and row.checked_day != today
+        ]
+        self._record(due, now)
+        with self._store.reading() as rows:
+            waiting = links_awaiting_browser(rows, limit=10_000)
+        seen = [
+            UrlCheckResult(each.url_id, replace(results[each.url_id], how=CheckMethod.BROWSER), now)
+            for each in waiting
+            if each.url_id in results
+        ]
+        self._record(seen, now)
+
+    def _record(self, results: Sequence[UrlCheckResult], now: datetime) -> None:
+        if results:
+            with self._store.writing() as rows:
+                recorded = record_results(rows, results, self._rules)
+            self._note(recorded, now)
+
+    def _note(self, recorded: Sequence[RecordedResult], now: datetime) -> None:
+        for each in recorded:
+            forecast = self._forecasts.get(each.url_id)
+            if forecast is None:
+                continue
+            forecast.failed += each.finding.verdict is not CheckVerdict.OK
+            if each.after is not each.before:
+                event = {
+                    "day": f"{now:%Y-%m-%d}",
+                    "state": each.after.name.lower(),
+                    "failed": forecast.failed,
+                    "evidence": each.finding.note,
+                }
+                forecast.events.append(event)
