@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -105,6 +105,8 @@ class Shop:
     craft: Callable[[PageAdapter], PageAdapter] = lambda craft: craft
     slept: list[float] = field(default_factory=list)
     sights: Sights = field(default_factory=Sights)
+    _apis: dict[str, WikiApi] = field(default_factory=dict)
+    _open_apis: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     def page(
         self, text: str, states: Mapping[str, LinkState], *, title: str = ""
@@ -179,24 +181,30 @@ class Shop:
 
     @asynccontextmanager
     async def bot(self, *, address: str = "") -> AsyncIterator[WikiBot]:
-        """A bot, logged in."""
-        timing = ApiTiming(clock=self.clock, sleep=self.clock.sleep)
-        manners = ApiSettings(gap_s=0.0)
-        account = WikiCredentials(self.login, BOT_SECRET)
-        async with WikiApi(
-            address or self.writer.api, account, manners=manners, timing=timing
-        ) as api:
-            makers = BotDependencies(
-                self._craft,
-                lambda now, _settings: CopyPreferences(now),
-                self.sights,
-                ReporterDigests(b"k" * 32),
-                self.step,
+        """A bot; it stays logged in from one run of a test to the next."""
+        address = address or self.writer.api
+        if address not in self._apis:
+            api = WikiApi(
+                address,
+                WikiCredentials(self.login, BOT_SECRET),
+                manners=ApiSettings(gap_s=0.0),
+                timing=ApiTiming(clock=self.clock, sleep=self.clock.sleep),
             )
-            job = new_job_name(self.clock.now(), random.Random(next(_NUMBERS)))
-            yield WikiBot(
-                self.store, api, self.wiki, makers, ApiTiming(self.clock, self._sleep), job=job
-            )
+            self._apis[address] = await self._open_apis.enter_async_context(api)
+        makers = BotDependencies(
+            self._craft,
+            lambda now, _settings: CopyPreferences(now),
+            self.sights,
+            ReporterDigests(b"k" * 32),
+            self.step,
+        )
+        job = new_job_name(self.clock.now(), random.Random(next(_NUMBERS)))
+        timing = ApiTiming(self.clock, self._sleep)
+        yield WikiBot(self.store, self._apis[address], self.wiki, makers, timing, job=job)
+
+    async def close(self) -> None:
+        """Log out."""
+        await self._open_apis.aclose()
 
     def text(self, title: str) -> str:
         """The page's text now."""

@@ -23,13 +23,14 @@ from tests.support.sites import hosts
 from tests.support.sites.articles import ARTICLES, INFOBOX, LENGTH, WEBCITE, Article, articles
 from tests.support.sites.cache import SiteUnavailableError, built
 from tests.support.sites.docs import library
-from tests.support.sites.versions import MACHINES, MEMORY, Php, Version, php_of, unpack_version
+from tests.support.sites.versions import MACHINES, Php, Version, php_of, unpack_version
 
 ADMIN = "Admin"
 PASSWORD = "long-enough-passphrase-1"
 WORKERS = 4
 START_LIMIT_S = 30.0
 STEP_LIMIT_S = 300.0
+MEMORY = Path("/dev/shm")
 
 _EXTENSIONS = (
     "CategoryTree",

@@ -7,7 +7,6 @@ from pathlib import Path
 from tests.support.sites.cache import SiteUnavailableError, built, unpack_packages
 from tests.support.sites.debian import apt_of
 
-MEMORY = Path("/dev/shm")
 _PACKAGES = ("mediawiki", "mediawiki-classes")
 
 

@@ -1,9 +1,9 @@
 """A registry and a bot for a real wiki."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
+import pytest_asyncio
 
 from core.layout import Layout
 from tests.support.bot_shop import Shop, open_shop
@@ -11,9 +11,11 @@ from tests.support.services.registries import open_registry
 from tests.support.wiki_writer import Writer
 
 
-@pytest.fixture
-def shop(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Shop]:
+@pytest_asyncio.fixture
+async def shop(writer: Writer, bot_name: str, tmp_path: Path) -> AsyncIterator[Shop]:
     """A registry of its own for each test, on the module's wiki."""
     store = open_registry(Layout(tmp_path))
-    yield open_shop(store, writer, bot_name)
+    shop = open_shop(store, writer, bot_name)
+    yield shop
+    await shop.close()
     store.close()

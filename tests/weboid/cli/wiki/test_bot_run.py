@@ -3,9 +3,10 @@
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,12 @@ class Desk:
     collection: Path
     password: Path
     builder: CollectionBuilder
-    front: str
+    running: ExitStack
+
+    @cached_property
+    def front(self) -> str:
+        """The origin of its front, which the first use starts."""
+        return self.running.enter_context(serving(self.builder)).front.rstrip("/")
 
     def capture(self, url: str, **facts: Any) -> str:
         """Capture a page as it was when it was cited; the address of its copy."""
@@ -81,9 +87,9 @@ def desk(writer: Writer, bot_name: str, tmp_path: Path) -> Iterator[Desk]:
         shop.set(enabled=False, account="", password_file="", edits_per_minute=6.0)
         with (
             closing(CollectionBuilder(collection, is_there=True)) as builder,
-            serving(builder) as served,
+            ExitStack() as running,
         ):
-            yield Desk(shop, collection, password, builder, served.front.rstrip("/"))
+            yield Desk(shop, collection, password, builder, running)
 
 
 def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
@@ -197,27 +203,33 @@ def test_what_readers_may_not_see_is_not_cited(desk: Desk) -> None:
     assert copy not in desk.shop.text(title)
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        {"status": 404, "page_class": PageClass.HTTP_ERROR},
-        {"page_class": PageClass.SOFT_404},
-        {"page_class": PageClass.CHALLENGE},
-        {"outcome": VisitOutcome.FAILED, "status": None, "page_class": PageClass.UNJUDGED},
-    ],
-)
-def test_a_visit_that_brought_no_copy_is_not_cited(desk: Desk, facts: dict[str, Any]) -> None:
+FAILED_VISITS: dict[str, dict[str, Any]] = {
+    f"{URL}/error": {"status": 404, "page_class": PageClass.HTTP_ERROR},
+    f"{URL}/soft": {"page_class": PageClass.SOFT_404},
+    f"{URL}/challenge": {"page_class": PageClass.CHALLENGE},
+    f"{URL}/failed": {
+        "outcome": VisitOutcome.FAILED,
+        "status": None,
+        "page_class": PageClass.UNJUDGED,
+    },
+}
+
+
+def test_a_visit_that_brought_no_copy_is_not_cited(desk: Desk) -> None:
     """The link is one without a copy, and the tag says that copies were looked for."""
     desk.shop.writer.write("Template:Dead link", "[dead link]")
-    title, _ = desk.shop.page(PAGE, {URL: LinkState.DEAD})
-    desk.capture(URL, **facts)
+    text = "\n\n".join(PAGE.replace(URL, url) for url in FAILED_VISITS)
+    title, _ = desk.shop.page(text, dict.fromkeys(FAILED_VISITS, LinkState.DEAD))
+    for url, facts in FAILED_VISITS.items():
+        desk.capture(url, **facts)
     desk.switch_on()
 
     desk.run("run")
 
-    assert "/page/" not in desk.shop.text(title)
-    assert "{{dead link|" in desk.shop.text(title)
-    assert "|fix-attempted=yes}}" in desk.shop.text(title)
+    written = desk.shop.text(title)
+    assert "/page/" not in written
+    assert written.count("{{dead link|") == len(FAILED_VISITS)
+    assert written.count("|fix-attempted=yes}}") == len(FAILED_VISITS)
 
 
 def test_a_bot_that_can_cite_nothing_is_not_switched_on(desk: Desk) -> None:

@@ -33,7 +33,7 @@ class Known:
 
     def run(self, *arguments: str) -> str:
         """Run a command on it; what it printed."""
-        ran = self.weboid.run(*arguments, *self.database)
+        ran = self.weboid.call(*arguments, *self.database)
         assert ran.code == 0, ran
         return ran.out
 
@@ -42,18 +42,22 @@ class Known:
         return [self.run("links", "show", each, "--json") for each in (FINE, DEAD, GONE)]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def known(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Known]:
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def known(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Known]:
     """The registry, in either database; the profile names the one of several machines."""
-    url = request.getfixturevalue("database_url") if request.param == "postgresql" else ""
+    is_shared = request.param == "postgresql"
+    url: str = request.getfixturevalue("postgres").database() if is_shared else ""
+    folder = tmp_path_factory.mktemp("known")
     pages = {f"{host}/{path}": article("x", "<p>x</p>") for host, path in (("site.org", ""), ("museum.org", "hall"))}  # fmt: skip
     with LinkedSite(pages) as site:
-        profile = tmp_path / "profile.toml"
+        profile = folder / "profile.toml"
         shared = {"index": {"url": url}, "proxy": {"dedup_url": "redis://127.0.0.1:9/0?index=a"}}
         profile.write_text(profile_of([site], **(shared if url else {})))
-        found = Known(Weboid(tmp_path, profile), (f"--database={url}",) if url else ())
+        found = Known(Weboid(folder, profile), (f"--database={url}",) if url else ())
         api = "--url=http://127.0.0.1:9/api.php"
-        made = found.weboid.run("links", "wiki", "mywiki@home", "--new-farm", api)
+        made = found.weboid.call("links", "wiki", "mywiki@home", "--new-farm", api)
         assert made.code == 0, made
         if url:  # and the collection is there as well
             found.run("links", "wiki", "mywiki@home", "--new-farm", api)
@@ -63,7 +67,7 @@ def known(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Known]:
 
 def _trial(known: Known, *options: str) -> dict[str, list[dict[str, Any]]]:
     profile = f"--profile={known.weboid.profile}"
-    ran = known.weboid.run("wiki", "trial", "--json", profile, "--gone=museum.org", *options)
+    ran = known.weboid.call("wiki", "trial", "--json", profile, "--gone=museum.org", *options)
     assert ran.code == 0, ran
     return {each["url"]: each["events"] for each in json.loads(ran.out)["links"]}
 
@@ -81,7 +85,6 @@ def test_it_is_shown_when_a_link_would_be_dead(known: Known) -> None:
         assert events[url][-1]["failed"] > 3
         died = datetime.fromisoformat(events[url][-1]["day"]).replace(tzinfo=UTC)
         assert timedelta(days=7) < died - datetime.now(UTC) <= timedelta(days=40)
-    assert _trial(known, "--days=2")[GONE][-1]["state"] == "dying"
 
 
 @pytest.mark.slow
@@ -89,20 +92,20 @@ def test_a_copy_that_is_kept_takes_a_moved_clock(known: Known) -> None:
     """Whatever database the profile names; and the real registry does not."""
     weboid = known.weboid
     known.run("level", "rights", "allow", "--wiki=mywiki.home", "--most=images", "--reason=a test")
-    _trial(known, "--days=2", f"--keep={COPY}")
+    assert _trial(known, "--days=2", f"--keep={COPY}")[GONE][-1]["state"] == "dying"
     options = ("links", "check", "--dry-run", f"--profile={weboid.profile}")
-    there = weboid.run("--clock-offset", "30d", *options, "--collection", COPY)
+    there = weboid.call("--clock-offset", "30d", *options, "--collection", COPY)
     assert there.code == 0, there
     assert "the clock is moved by 30 days" in there.err
     assert "3 URLs are due." in there.out
-    assert "3 URLs are due." not in weboid.run(*options, "--collection", COPY).out
-    here = weboid.run("--clock-offset", "30d", *options)
+    assert "3 URLs are due." not in weboid.call(*options, "--collection", COPY).out
+    here = weboid.call("--clock-offset", "30d", *options)
     assert here.code == 2
     assert "is no copy for a trial" in here.err
-    rights = weboid.run("level", "rights", "--collection", COPY)
+    rights = weboid.call("level", "rights", "--collection", COPY)
     assert "mywiki.home" in rights.out, rights
     for database in known.database:
-        named = weboid.run("--clock-offset", "30d", *options, "--collection", COPY, database)
+        named = weboid.call("--clock-offset", "30d", *options, "--collection", COPY, database)
         assert named.code == 2
         assert "names a store that is no copy" in named.err
 
@@ -145,7 +148,9 @@ def test_the_bots_edit_of_that_day_is_shown_and_not_made() -> None:
                 "a copy",
                 lambda: [each for each in town.cached("http://museum.org/") if each["copy"]],
             )
-            ran = town.run("wiki", "trial", "--gone=museum.org", f"--profile={town.weboid.profile}")
+            ran = town.call(
+                "wiki", "trial", "--gone=museum.org", f"--profile={town.weboid.profile}"
+            )
         assert ran.code == 0, ran
         assert "dead after" in ran.out
         _, _, bot = ran.out.partition("The bot, 40 days from now:")
