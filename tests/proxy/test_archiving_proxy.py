@@ -469,7 +469,7 @@ async def test_chromium_says_nothing_that_is_archived_of_itself(
     origin: Origin,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """C-18: start, a blank page, a visit of 20 idle seconds, the end: no foreign host anywhere.
+    """C-18: start, a blank page, a visit of some idle seconds, the end: no foreign host anywhere.
 
     Names that the browser would ask around the proxy all lead to a listener here; what it asks of
     the proxy passes an ear.
@@ -488,7 +488,7 @@ async def test_chromium_says_nothing_that_is_archived_of_itself(
                 way = endpoint(opened.credentials, port=ear.port)
                 async with unguarded(browser, way) as page:
                     await go(page, "http://origin.example/")
-                    await evaluate(page, "new Promise((done) => setTimeout(done, 20000))")
+                    await evaluate(page, "new Promise((done) => setTimeout(done, 6000))")
                 idle = await opened.seal(grace_s=1)
             around = came(anywhere)
             # The trap works: a name asked around the proxy does lead here.

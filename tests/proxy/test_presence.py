@@ -115,8 +115,8 @@ def _spki(folder: Path, start: "threading.Barrier", told: "multiprocessing.Queue
 def test_proxies_that_start_together_make_one_authority(tmp_path: Path) -> None:
     """Browsers know one key, whichever proxy a visit goes to."""
     context = multiprocessing.get_context("spawn")
-    start, told = context.Barrier(4), context.Queue()
-    proxies = [context.Process(target=_spki, args=(tmp_path / "ca", start, told)) for _ in range(4)]
+    start, told = context.Barrier(2), context.Queue()
+    proxies = [context.Process(target=_spki, args=(tmp_path / "ca", start, told)) for _ in range(2)]
     for each in proxies:
         each.start()
     found = {told.get(timeout=60) for _ in proxies}

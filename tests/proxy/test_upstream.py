@@ -276,7 +276,7 @@ class Lending(RuleBasedStateMachine):
 def test_the_count_is_right_whatever_happens() -> None:
     """A place that leaked would shut a host out for ever."""
     run_state_machine_as_test(
-        Lending, settings=settings(max_examples=examples(40), stateful_step_count=20, deadline=None)
+        Lending, settings=settings(max_examples=examples(20), stateful_step_count=20, deadline=None)
     )
 
 

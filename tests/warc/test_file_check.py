@@ -101,9 +101,9 @@ async def test_what_was_acknowledged_survives_a_kill(
     proxy.kill()
     with left.open("ab") as file:
         file.write(record_member([("WARC-Type", "response")], b"x" * 500)[:-20])  # a torn tail
-    proxy = start("second")
-    report = {each["filename"]: each for each in proxy.recovered}
-    proxy.stop()
+    second = start("second")
+    report = {each["filename"]: each for each in second.recovered}
+    second.stop()
     check(layout)
 
     assert list(layout.archive.glob("*.open")) == []

@@ -165,7 +165,7 @@ def test_a_body_of_a_million_tiny_chunks_is_refused() -> None:
         list(dechunked(blocks_of(b"1\r\na\r\n" * 1_000_000, 65_536)))
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(100))
 @given(st.binary(max_size=300))
 def test_a_head_of_any_bytes_is_a_request_or_refused(data: bytes) -> None:
     """Never anything else, whatever a client sends."""

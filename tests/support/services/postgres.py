@@ -17,8 +17,8 @@ import psutil
 import psycopg
 
 SETTINGS = {
-    "fsync": "on",  # the axe falls on this server
-    "full_page_writes": "off",  # … but not on the machine's power
+    "fsync": "off",  # the server is killed, not the machine
+    "full_page_writes": "off",
     "listen_addresses": "127.0.0.1",
     "max_connections": "60",
     "shared_buffers": "32MB",

@@ -20,6 +20,7 @@ class Relay:
         self._passes_requests = False
         self._gate = threading.Event()
         self._gate.set()
+        self._is_away = False
         self.held = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -46,6 +47,15 @@ class Relay:
                 each.shutdown(socket.SHUT_RDWR)
         self._gate.set()
 
+    def leave(self) -> None:
+        """End every connection, new ones too, until `come_back`: a server that is down."""
+        self._is_away = True
+        self.cut()
+
+    def come_back(self) -> None:
+        """Take connections again."""
+        self._is_away = False
+
     def go_on(self) -> None:
         """Let through what was held back, and all that follows."""
         self._pattern = b""
@@ -66,6 +76,9 @@ class Relay:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self._is_away:
+                client.close()
+                continue
             try:
                 server = socket.create_connection(self._to)
             except OSError:

@@ -453,5 +453,5 @@ def test_no_history_makes_two_originals_or_a_digest_of_nothing(
         machine = type("Histories", (Histories,), members)
         run_state_machine_as_test(
             machine,
-            settings=settings(max_examples=examples(60), stateful_step_count=30, deadline=None),
+            settings=settings(max_examples=examples(25), stateful_step_count=25, deadline=None),
         )

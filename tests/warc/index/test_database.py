@@ -30,6 +30,7 @@ from playback.web.page_store import CapturedPage, PageStore
 from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW, CollectionBuilder, fetch, png, serving
 from tests.support.services.postgres import PostgresServer
+from tests.support.services.relay import Relay
 from warc.index import postgres_database as playback_postgres
 from warc.index.database import (
     IndexDatabase,
@@ -438,7 +439,7 @@ _pages = st.lists(
 )
 
 
-@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_captures, _pages, st.sampled_from(URLS), st.integers(-70, 70))
 def test_both_answer_the_same(
     postgres: PostgresServer,
@@ -511,11 +512,17 @@ def _emptied(postgres: PostgresServer) -> str:
 
 
 @pytest.fixture
-def mortal() -> Iterator[PostgresServer]:
-    """A PostgreSQL that a test may harm."""
-    server = PostgresServer()
-    yield server
-    server.stop()
+def relay(postgres: PostgresServer) -> Iterator[Relay]:
+    """Stands before the server, so that it can be away."""
+    standing = Relay(postgres.port)
+    yield standing
+    standing.close()
+
+
+@pytest.fixture
+def relayed_url(postgres: PostgresServer, relay: Relay, database_url: str) -> str:
+    """The database, as it is reached through the relay."""
+    return database_url.replace(f":{postgres.port}/", f":{relay.port}/")
 
 
 def test_many_may_ask_at_once(postgres: PostgresServer, database_url: str) -> None:
@@ -529,32 +536,30 @@ def test_many_may_ask_at_once(postgres: PostgresServer, database_url: str) -> No
         answers: list[list[Capture]] = []
 
         def ask() -> None:
-            answers.extend(list(CaptureLookup(database).captures(URLS[0], NOW)) for _ in range(10))
+            answers.extend(list(CaptureLookup(database).captures(URLS[0], NOW)) for _ in range(5))
 
-        threads = [threading.Thread(target=ask) for _ in range(40)]
+        threads = [threading.Thread(target=ask) for _ in range(20)]
         for each in threads:
             each.start()
         for each in threads:
             each.join()
         connections = len(database._idle)
 
-    assert answers == [[capture()]] * 400
+    assert answers == [[capture()]] * 100
     assert connections <= playback_postgres.MOST_CONNECTIONS
 
 
 def test_a_server_that_hangs_is_given_up(
-    mortal: PostgresServer, monkeypatch: pytest.MonkeyPatch
+    relay: Relay, relayed_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader is told to come back, and the next question finds the server again."""
     monkeypatch.setattr(playback_postgres, "ANSWER_LIMIT_S", 0.5)
-    with closing(PostgresDatabase(parse_index_url(mortal.database()))) as database:
+    with closing(PostgresDatabase(parse_index_url(relayed_url))) as database:
         assert database.rows("SELECT 1 AS one", {}) == [{"one": 1}]
-        mortal.pause(stop=True)
-        try:
-            with pytest.raises(TransientError, match="cannot be read"):
-                database.rows("SELECT 1 AS one", {})
-        finally:
-            mortal.pause(stop=False)
+        relay.hold_request(b"SELECT 1 AS one")
+        with pytest.raises(TransientError, match="cannot be read"):
+            database.rows("SELECT 1 AS one", {})
+        relay.go_on()
         assert database.rows("SELECT 1 AS one", {}) == [{"one": 1}]
 
 
@@ -604,7 +609,7 @@ def copy(collection: CollectionBuilder, url: str) -> None:
 
 
 def test_readers_are_served_from_postgresql_and_told_when_it_is_away(
-    collection: CollectionBuilder, mortal: PostgresServer
+    collection: CollectionBuilder, relay: Relay, relayed_url: str
 ) -> None:
     """Front and replay answer from it, say 503 while it is gone, and go on when it is back."""
     url = "https://site.example/"
@@ -612,8 +617,7 @@ def test_readers_are_served_from_postgresql_and_told_when_it_is_away(
     collection.page(url, "<p>the copy</p>", title="A title")
     image = f"{url}i.png"
     collection.response(image, png(), mime="image/png")
-    index_url = mortal.database()
-    copy(collection, index_url)
+    copy(collection, relayed_url)
 
     def answers() -> list[int]:
         asked = [served.get("/"), served.get(f"/page/{at}/{url}")]
@@ -621,14 +625,14 @@ def test_readers_are_served_from_postgresql_and_told_when_it_is_away(
         targets = (f"/c/{at}/{url}", f"/c/{at}im_/{image}")
         return [*front, *(fetch(served.replay, target).status for target in targets)]
 
-    with serving(collection, index_url) as served:
+    with serving(collection, relayed_url) as served:
         assert answers() == [200, 200, 200, 200]
         assert "A title" in served.get("/").text
-        mortal.kill()
+        relay.leave()
         assert answers() == [503, 503, 503, 503]
-        mortal.start()
+        relay.come_back()
         assert answers() == [200, 200, 200, 200]
-        assert index_url not in command_lines()
+        assert relayed_url not in command_lines()
 
 
 def command_lines() -> str:

@@ -236,7 +236,7 @@ _far = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=examples(25))
+@settings(deadline=None, max_examples=examples(8))
 @given(
     _far, st.sampled_from(["https://a.example/page", "http://a.example/page"]), st.integers(-70, 70)
 )

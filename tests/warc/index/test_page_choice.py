@@ -127,7 +127,7 @@ _rows = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=examples(20))
+@settings(deadline=None, max_examples=examples(8))
 @given(
     _rows,
     st.sampled_from([URL, "http://a.example/page"]),
@@ -170,7 +170,7 @@ def test_the_best_are_those_that_sorting_all_would_give(
             assert [row["page_id"] for row in found] == [row["page_id"] for row in everything]
 
 
-@settings(deadline=None, max_examples=examples(20))
+@settings(deadline=None, max_examples=examples(8))
 @given(_rows, st.integers(-4_000, 4_000), st.booleans())
 def test_the_front_finds_what_sorting_all_would_give(
     tmp_path_factory: pytest.TempPathFactory,
@@ -234,9 +234,9 @@ def many(count: int, page_class: PageClass = PageClass.OK) -> tuple[list[Any], l
 
 @pytest.mark.slow
 def test_a_url_captured_often_is_found_as_fast_as_another(tmp_path: Path) -> None:
-    """Fifty times as many captures take at most twice the steps, whatever is asked."""
+    """Twenty times as many captures take at most twice the steps, whatever is asked."""
     steps: list[dict[str, int]] = []
-    for count in (300, 15_000):
+    for count in (300, 6_000):
         with filled(tmp_path / f"{count}.sqlite", *many(count)) as database:
             index = CaptureLookup(database)
             one: dict[str, int] = {}

@@ -407,7 +407,7 @@ _verbs = st.one_of(
 )
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(_verbs, max_size=12))
 def test_both_hold_the_same_after_any_history(
     postgres: PostgresServer, history: list[tuple[Any, ...]]
