@@ -12,12 +12,14 @@ from core.timestamps import timestamp14
 from playback.access.decision_store import SqliteDecisionStore
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, LevelActor, target_of
+from tests.playback.full_browser import reader
 from tests.support.playback_fixtures import (
     FRONT,
     NOW,
     Archived,
     Browser,
     CollectionBuilder,
+    Leaks,
     Served,
     png,
     running_replay,
@@ -458,30 +460,34 @@ def test_no_picture_of_a_page_without_images_is_shown_on_the_front(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("level", MODIFIERS)
-def test_a_browser_asks_for_no_image_where_none_is_shown(
-    served: Served, site: str, browser: Browser, level: Level
+async def test_a_browser_asks_for_no_image_where_none_is_shown(
+    served: Served, site: str, browser: Browser, leaks: Leaks
 ) -> None:
     """Not for one in the page, in its style or in its sheet; with images it asks for all of them."""
     sheet = b"h1{background:url(h.png)}td{color:green}"
-    served.builder.response(f"{site}/s.css", sheet, mime="text/css")
-    for name in ("i.png", "bg.png", "h.png"):
-        served.builder.response(f"{site}/{name}", png(), mime="image/png")
-    lazy = f'<img src="x.gif" srcset="{site}/i.png 2x" data-weboid-src="{site}/i.png">'
-    data = '<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw="><svg><image href="i.png"/></svg>'
-    served.builder.page(f"{site}/", RICH.format(site=site).replace("<h1>", f"{lazy}{data}<h1>"))
     log = browser.home / "net.json"
-
-    browser.dump_dom(
-        f"{served.front}/page/{TS}{MODIFIERS[level]}/{site}/", options=[f"--log-net-log={log}"]
-    )
+    async with reader(leaks.port, f"--log-net-log={log}") as tab:
+        for level, modifier in MODIFIERS.items():
+            home = f"{site}/{level}"
+            served.builder.response(f"{home}/s.css", sheet, mime="text/css")
+            for name in ("i.png", "bg.png", "h.png"):
+                served.builder.response(f"{home}/{name}", png(), mime="image/png")
+            lazy = f'<img src="x.gif" srcset="{home}/i.png 2x" data-weboid-src="{home}/i.png">'
+            data = '<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">'
+            data += '<svg><image href="i.png"/></svg>'
+            page = RICH.format(site=home).replace("<h1>", f"{lazy}{data}<h1>")
+            served.builder.page(f"{home}/", page)
+            await tab.open(f"{served.front}/page/{TS}{modifier}/{home}/")
 
     asked = set(re.findall(r'"url":"([^"]*)"', log.read_text()))
-    copy = {url.removeprefix(served.replay) for url in asked if url.startswith(served.replay)}
-    page = f"/c/{TS}{MODIFIERS[level]}/{site}/"
-    expected = {
-        Level.HTML: {f"/c/{TS}cp_/{site}/s.css"},
-        Level.IMAGES: {f"/c/{TS}cs_/{site}/s.css"}
-        | {f"/c/{TS}im_/{site}/{name}" for name in ("i.png", "bg.png", "h.png")},
-    }
-    assert copy == {page} | expected.get(level, set())
+    for level, modifier in MODIFIERS.items():
+        home = f"{site}/{level}"
+        copy = {url.removeprefix(served.replay) for url in asked if url.startswith(served.replay)}
+        copy = {url for url in copy if f"{home}/" in url}
+        expected = {
+            Level.HTML: {f"/c/{TS}cp_/{home}/s.css"},
+            Level.IMAGES: {f"/c/{TS}cs_/{home}/s.css"}
+            | {f"/c/{TS}im_/{home}/{name}" for name in ("i.png", "bg.png", "h.png")},
+        }
+        assert copy == {f"/c/{TS}{modifier}/{home}/"} | expected.get(level, set())
+    assert leaks.requests == []

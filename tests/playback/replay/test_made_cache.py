@@ -250,3 +250,13 @@ def test_a_failure_is_repeated_without_another_try_until_it_expires() -> None:
     now[0] = FAILURE_S + 1
     assert cache.get("key", lambda: b"value") == b"value"
     assert tries == [0.0]
+
+
+def test_a_stored_value_that_was_replaced_is_made_again(tmp_path: Path) -> None:
+    """Nothing leaves that was not made by what runs now."""
+    assert MadeCache(1_000, cache_in(tmp_path)).get("key", lambda: b"safe") == b"safe"
+    (path,) = tmp_path.glob("??/*")
+    path.write_bytes(b"<script>alert(1)</script>")
+
+    assert MadeCache(1_000, cache_in(tmp_path)).get("key", lambda: b"safe") == b"safe"
+    assert b"safe" in path.read_bytes()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,7 +36,7 @@ from tests.support.services.ports import free_port
 
 pytestmark = pytest.mark.playback
 
-MOST_IN_FLIGHT = 256_000_000  # bytes, as docs/serving.md says
+MOST_IN_FLIGHT = 256_000_000  # bytes, as docs/explanation/serving.md says
 
 TS = timestamp14(NOW)
 SITE = "https://load.example"
@@ -55,7 +55,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
             mime = "text/css" if name.endswith(".css") else "text/html"
             builder.response(f"{SITE}/{name}", body, mime=mime, headers=headers)
         with running_replay(
-            builder.layout.root, "http://front.test", "--deadline-s", "4"
+            builder.layout.root, "http://front.test", "--deadline-s", "2"
         ) as replay:
             yield replay
 
@@ -68,12 +68,12 @@ def _bomb(layers: int, size: int) -> bytes:
 
 
 HOSTILE = {
-    "bomb": _bomb(1, 100_000_000),
-    "bomb-of-a-bomb": _bomb(2, 100_000_000),
+    "bomb": _bomb(1, 40_000_000),
+    "bomb-of-a-bomb": _bomb(2, 40_000_000),
     "deep": b"<div>" * 10_000,
     "deep-formatting": b"<b><i><u>" * 5_000 + b"<p>" * 1_000,
-    "a-line": b"<p>" + b"word " * 1_000_000,
-    "a-tag": b"<p " + b"a=b " * 500_000 + b">",
+    "a-line": b"<p>" + b"word " * 300_000,
+    "a-tag": b"<p " + b"a=b " * 200_000 + b">",
     "srcset": b"<img srcset='" + b"a , " * 200_000 + b"'>",
     "charset": b"<meta " * 200 + b"charset" * 500 + b"=" * 1_000,
     "open-comments": b"<!--" * 300_000,
@@ -114,13 +114,14 @@ def costly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
     """A replay of pages that are costly to make safe, and of ordinary ones."""
     builder = CollectionBuilder(tmp_path_factory.mktemp("costly") / "collection")
     styled = "".join(
-        f'<p style="width:calc({place}px + 1px);color:\\72 ed">x</p>' for place in range(180_000)
+        f'<p style="width:calc({place}px + 1px);color:\\72 ed">x</p>' for place in range(4_000)
     ).encode()
+    styled += b"<p>words of a long page" * 20_000
     with contextlib.closing(builder):
         builder.response(f"{SITE}/nested", b"<div>" * 60_000 + b"the innermost words")
         for number in range(_STYLED):
             builder.response(f"{SITE}/styled-{number}", b"%d" % number + styled)
-        for number in range(20):
+        for number in range(8):
             builder.response(f"{SITE}/page-{number}", b"<p>ordinary</p>")
         with running_replay(
             builder.layout.root, "http://front.test", "--deadline-s", "4", "--makers", "2"
@@ -128,7 +129,7 @@ def costly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplayProcess]:
             yield replay
 
 
-_STYLED = 24  # pages of ten megabytes
+_STYLED = 12  # pages that count as large
 
 
 def test_a_deeply_nested_page_is_made_at_once(costly: ReplayProcess) -> None:
@@ -155,7 +156,7 @@ def test_costly_pages_hold_up_no_other_pages_first_copy(costly: ReplayProcess) -
     for thread in threads:
         thread.start()
     seconds = []
-    for number in range(20):
+    for number in range(8):
         begun = time.monotonic()
         assert costly.get(f"/c/{TS}/{SITE}/page-{number}").status == 200
         seconds.append(time.monotonic() - begun)
@@ -169,23 +170,6 @@ def test_costly_pages_hold_up_no_other_pages_first_copy(costly: ReplayProcess) -
     assert all(0 < int(reply["Retry-After"]) <= 60 for reply in refused)
 
 
-def test_what_could_not_be_made_is_not_tried_again_at_once(
-    collection: CollectionBuilder,
-) -> None:
-    """The first reader waits for the deadline, the next ones are told at once."""
-    words = "".join(f"<b class=c{place}>" for place in range(60)) + "<p>x" * 2_000_000
-    collection.response(f"{SITE}/slow", words.encode())
-    with running_replay(collection.layout.root, "http://front.test", "--deadline-s", "1") as replay:
-        seconds = []
-        for _ in range(3):
-            begun = time.monotonic()
-            assert replay.get(f"/c/{TS}/{SITE}/slow").status == 404
-            seconds.append(time.monotonic() - begun)
-
-    assert seconds[0] > 0.9
-    assert max(seconds[1:]) < 0.5
-
-
 @pytest.fixture
 def _many_files() -> Iterator[None]:
     """This process may hold as many sockets as the test needs."""
@@ -196,66 +180,31 @@ def _many_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_many_files")
-@pytest.mark.parametrize(
-    "said", [b"", b"GET /c/", b"GET / HTTP/1.1\r\nHost: "], ids=["nothing", "a word", "half"]
-)
-def test_a_thousand_idle_connections_hold_up_nobody(loaded: ReplayProcess, said: bytes) -> None:
+def test_a_thousand_idle_connections_hold_up_nobody(loaded: ReplayProcess) -> None:
     """A connection that says nothing, or half of something, costs a socket and no worker."""
     address = urlsplit(loaded.origin)
+    beginnings = (b"", b"GET /c/", b"GET / HTTP/1.1\r\nHost: ")
     with contextlib.ExitStack() as stack:
-        for _ in range(1_000):
+        for number in range(1_000):
             client = socket.create_connection((address.hostname, address.port), timeout=10)
             stack.enter_context(client)
-            client.sendall(said)
+            client.sendall(beginnings[number % 3])
 
-        for _ in range(20):
+        for _ in range(5):
             assert loaded.get(f"/c/{TS}im_/{SITE}/i.png").body == png()
 
 
-@pytest.mark.usefixtures("_many_files")
-def test_beyond_the_most_connections_the_longest_idle_one_is_let_go(loaded: ReplayProcess) -> None:
-    """Nobody can lock readers out by holding connections."""
+def test_slow_readers_of_one_network_hold_up_nobody(loaded: ReplayProcess) -> None:
+    """They ask for much, take nothing, and hold a quarter of what is held for all; others get theirs."""
     address = urlsplit(loaded.origin)
-    with contextlib.ExitStack() as stack:
-        clients = []
-        for _ in range(4_100):
-            clients.append(socket.create_connection((address.hostname, address.port), timeout=10))
-            stack.enter_context(clients[-1])
-
-        assert loaded.get(f"/c/{TS}im_/{SITE}/i.png").body == png()
-        clients[0].settimeout(10)
-        assert clients[0].recv(1) == b""
-
-
-def test_slow_readers_hold_up_nobody(loaded: ReplayProcess) -> None:
-    """They ask for much and take nothing; beyond a sum of bytes the next is told to come later."""
-    address = urlsplit(loaded.origin)
-    asked = f"GET /c/{TS}im_/{SITE}/large.png HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
-    with contextlib.ExitStack() as stack:
-        for _ in range(40):
-            client = socket.socket()
-            stack.enter_context(client)
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-            client.connect((address.hostname, address.port))
-            client.sendall(asked)
-            client.settimeout(10)
-            assert client.recv(1) == b"H"
-
-        assert loaded.get(f"/c/{TS}im_/{SITE}/i.png").body == png()
-        assert _memory_kb(loaded.process.pid) < 700_000
-
-
-def test_slow_readers_of_one_network_leave_room_for_others(loaded: ReplayProcess) -> None:
-    """They hold a quarter of what is held for slow readers; a reader elsewhere gets a large body."""
-    address = urlsplit(loaded.origin)
-    asked = f"GET /c/{TS}im_/{SITE}/large.png HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
+    request = f"GET /c/{TS}im_/{SITE}/large.png HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()
     heads = []
     with contextlib.ExitStack() as stack:
-        for _ in range(40):
+        for _ in range(14):
             client = stack.enter_context(socket.socket())
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
             client.connect((address.hostname, address.port))
-            client.sendall(asked)
+            client.sendall(request)
             client.settimeout(10)
             heads.append(client.recv(12))
         connection = http.client.HTTPConnection(
@@ -265,6 +214,8 @@ def test_slow_readers_of_one_network_leave_room_for_others(loaded: ReplayProcess
         connection.request("GET", f"/c/{TS}im_/{SITE}/large.png")
         response = connection.getresponse()
         body = response.read()
+        assert loaded.get(f"/c/{TS}im_/{SITE}/i.png").body == png()
+        assert _memory_kb(loaded.process.pid) < 700_000
 
     assert b"HTTP/1.1 503" in heads
     assert heads.count(b"HTTP/1.1 200") * 8_000_000 <= MOST_IN_FLIGHT // 4
@@ -281,7 +232,7 @@ def test_idle_connections_do_not_end_the_front(collection: CollectionBuilder) ->
         "asyncio.run(serve(Layout(pathlib.Path(sys.argv[1])), on_ready=ready))"
     )
     command = [sys.executable, "-c", code, str(collection.layout.root)]
-    limited = ["sh", "-c", 'ulimit -n 600; exec "$@"', "sh", *command]
+    limited = ["sh", "-c", 'ulimit -n 300; exec "$@"', "sh", *command]
     with (
         subprocess.Popen(limited, stdout=subprocess.PIPE, text=True) as process,
         contextlib.ExitStack() as stack,
@@ -289,7 +240,7 @@ def test_idle_connections_do_not_end_the_front(collection: CollectionBuilder) ->
         assert process.stdout is not None
         try:
             address = urlsplit(process.stdout.readline().strip())
-            for _ in range(1_100):
+            for _ in range(500):
                 client = stack.enter_context(socket.socket())
                 client.connect((address.hostname, address.port))
             assert fetch(f"http://{address.netloc}", "/").status == 200
@@ -299,9 +250,10 @@ def test_idle_connections_do_not_end_the_front(collection: CollectionBuilder) ->
             process.wait(timeout=30)
 
 
-@pytest.fixture
-def two_workers(collection: CollectionBuilder) -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Front, and replay in two processes."""
+    collection = CollectionBuilder(tmp_path_factory.mktemp("workers") / "collection")
     ready: queue.Queue[str] = queue.Queue()
     port = free_port()
     stopped = asyncio.Event()
@@ -325,6 +277,7 @@ def two_workers(collection: CollectionBuilder) -> Iterator[Served]:
         finally:
             runner.get_loop().call_soon_threadsafe(stopped.set)
             thread.join(timeout=30)
+            collection.close()
 
 
 def test_while_one_process_is_dead_the_other_answers_and_it_is_started_again(
@@ -350,14 +303,14 @@ def test_what_one_process_made_the_other_finds_and_the_next_one_too(
     two_workers: Served,
 ) -> None:
     """A page is made once, whoever is asked, and how often at once."""
-    two_workers.builder.page(f"{SITE}/page", "<p>made once</p>" + "<i>x</i>" * 5_000)
+    two_workers.builder.page(f"{SITE}/page", "<p>made once</p>" + "<i>x</i>" * 1_000)
     folder = two_workers.builder.layout.made
     replies: list[Reply] = []
 
     def ask() -> None:
         replies.append(fetch(two_workers.replay, f"/c/{TS}/{SITE}/page"))
 
-    threads = [threading.Thread(target=ask) for _ in range(16)]
+    threads = [threading.Thread(target=ask) for _ in range(6)]
     for each in threads:
         each.start()
     for each in threads:
@@ -370,32 +323,6 @@ def test_what_one_process_made_the_other_finds_and_the_next_one_too(
     with running_replay(two_workers.builder.layout.root, two_workers.front) as again:
         assert again.get(f"/c/{TS}/{SITE}/page").body == replies[0].body
     assert [each.stat().st_mtime_ns for each in folder.glob("??/*")] == [marked]
-
-
-HARM: dict[str, Callable[[bytes], bytes]] = {
-    "replaced": lambda _: b"<script>alert(1)</script>",
-    "changed": lambda kept: kept[:-5] + b"<b>!>",
-    "cut": lambda kept: kept[:60],
-    "emptied": lambda _: b"",
-}
-
-
-def test_a_kept_copy_that_was_harmed_is_made_again(collection: CollectionBuilder) -> None:
-    """Nothing leaves that was not made safe by what runs now."""
-    made: dict[str, bytes] = {}
-    paths: dict[str, Path] = {}
-    with running_replay(collection.layout.root) as replay:
-        for name in HARM:
-            collection.page(f"{SITE}/{name}", f"<p>safe, {name}</p>")
-            made[name] = replay.get(f"/c/{TS}/{SITE}/{name}").body
-            (paths[name],) = set(collection.layout.made.glob("??/*")) - set(paths.values())
-    for name, path in paths.items():
-        path.write_bytes(HARM[name](path.read_bytes()))
-
-    with running_replay(collection.layout.root) as replay:
-        for name, path in paths.items():
-            assert replay.get(f"/c/{TS}/{SITE}/{name}").body == made[name]
-            assert made[name] in path.read_bytes()
 
 
 def _replays(root: str) -> set[int]:
