@@ -23,7 +23,7 @@ from crawler.capture.proxy_fetcher import CA_FILE
 from crawler.collection import open_collection
 from crawler.frontier.backend import open_frontier
 from crawler.pools.cluster import RemoteProxyPool, living_proxies
-from crawler.pools.proxy_pool import LocalProxyPool
+from crawler.pools.resource_pool import LocalProxyPool
 from links.registry.database import RegistryStore
 from net.stop_signals import first_error
 from proxy.control.client import NewArtifact, ProxyClient

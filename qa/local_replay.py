@@ -16,8 +16,7 @@ from core.errors import UnavailableError
 from core.layout import Layout
 from core.page_manifest import PageInfo
 from core.playback_check import LostPart
-from crawler.pools.proxy_pool import ProxyAccess
-from crawler.pools.resource_pool import BrowserPool
+from crawler.pools.resource_pool import BrowserPool, ProxyAccess
 from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore, open_decisions
 from playback.access.level_store import LevelStore

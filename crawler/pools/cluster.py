@@ -30,7 +30,7 @@ from core.clock import Clock
 from core.errors import ProxyUnavailableError, WeboidError
 from core.hosts import join_host_port, split_host_port
 from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE, Frontier
-from crawler.pools.proxy_pool import ProxyAccess
+from crawler.pools.resource_pool import ProxyAccess
 from net.backoff import WaitEnded, WaitStarted
 from net.stop_signals import wait_for_any
 from proxy.control.client import ProxyClient
@@ -198,7 +198,7 @@ AVOID_LIMIT_S = 60.0  # … and at most so long
 
 @dataclass(eq=False, repr=False)
 class RemoteProxyPool:
-    """`crawler.pools.proxy_pool.ProxyPool` that polls for announced proxies between `start` and `stop`."""
+    """`crawler.pools.resource_pool.ProxyPool` that polls for announced proxies between `start` and `stop`."""
 
     frontier: Frontier
     secret: ClusterSecret

@@ -1,29 +1,250 @@
-"""Browser pool, and the resource pool that lends proxies and browsers to visits.
+"""Pools of a run's proxies and browsers, and the resource pool that lends them to visits.
+
+`LocalProxyPool` starts its own processes; `crawler.pools.cluster.RemoteProxyPool` uses announced ones.
+A proxy is lent for one visit. When it dies its visits fail and are tried again; other proxies are not
+affected. A restarted proxy first recovers its predecessor's WARCs, so that finished pages are known.
 
 A browser is lent for one visit. A browser due for replacement takes no more visits; it is closed after
 its last one, or after a time limit. So no more browsers run than visits need, plus those that drain.
 """
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 from core.clock import Clock
 from core.config.settings import BrowserSettings, Settings
-from core.errors import BrowserUnavailableError
+from core.errors import BrowserUnavailableError, ProxyUnavailableError
 from crawler.collection import Collection
-from crawler.pools.proxy_pool import LocalProxyPool, ProxyAccess, ProxyPool
 from crawler.worker.crawl_events import FileRecovered
 from proxy.control.client import ProxyClient
+from proxy.limits import create_counter_file
 from render.browser import Browser
 from render.chromium import BrowserExecutable, find_browser
 from warc.local_storage import ScratchKind, scratch_folder
 
 log = logging.getLogger(__name__)
 
+PROXY_START_S = 120.0  # recovery of a large WARC reads what the index does not cover
+PROXY_STOP_S = 60.0
 MAX_LAUNCHES = 3
+MAX_RESTARTS = 20  # a process that dies so often without ever being useful is not restarted again
+LIMIT_BYTES = 16 << 20  # of a proxy's recovery report line
+BYTE_COUNTER_FILE = "tally"  # next to the control sockets: bytes received by all proxies of the run
+_PACKAGES = str(Path(__file__).resolve().parents[2])
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyAccess:
+    """Parameters that browsers need for the available proxies."""
+
+    spki: str = ""  # of their authority's leaf key, as `render.chromium` takes it
+    # "host:port" of each that is not on a loopback address -> its "address:port"
+    hosts: Mapping[str, str] = field(default_factory=dict)
+
+    def are_met_by(self, known: "ProxyAccess") -> bool:
+        """Return True when a browser that was started with `known` can be used."""
+        return self.spki == known.spki and self.hosts.items() <= known.hosts.items()
+
+
+class ProxyPool(Protocol):
+    """Protocol of a pool that lends proxies."""
+
+    async def start(self) -> None:
+        """Start the pool. Raises ProxyUnavailableError if there will be none."""
+
+    async def stop(self) -> None:
+        """Stop the pool's processes after all their writes."""
+
+    def lend(self) -> AbstractAsyncContextManager[ProxyClient]:
+        """Lend the least loaded proxy; ProxyUnavailableError when there is none, or it is lost."""
+
+    @property
+    def needs(self) -> ProxyAccess:
+        """Return the parameters that a browser needs to reach each of them."""
+
+
+class ProxyProcess:
+    """Proxy process; `start` may be called again after it died.
+
+    Attributes:
+        client: its client.
+        spki: its key, which browsers are started with.
+        visits: open ones.
+        replaced: set when the current process has been replaced or given up.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        collection: Collection,
+        settings: Settings,
+        folder: Path,
+        report: Callable[[FileRecovered], None],
+    ) -> None:
+        self._slot = slot
+        self._report = report
+        self._collection = collection
+        self._settings = settings
+        self._control = folder / f"proxy{slot}.sock"
+        self._tally = folder / BYTE_COUNTER_FILE
+        self._process: asyncio.subprocess.Process | None = None
+        self.client = ProxyClient(self._control)
+        self.spki = ""
+        self.visits = 0
+        self.replaced = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start the process; return when it serves.
+
+        Raises ProxyUnavailableError if it does not start.
+        """
+        self._control.unlink(missing_ok=True)
+        kept = ("PATH", "LANG", "TZ", "TMPDIR")
+        environment = {name: os.environ[name] for name in kept if name in os.environ}
+        environment["PYTHONPATH"] = _PACKAGES
+        environment["HOME"] = os.environ.get("HOME", "/")
+        arguments = ("--tally", str(self._tally), "--slot", str(self._slot))
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "proxy",
+            "--collection",
+            str(self._collection.layout.root),
+            "--control",
+            str(self._control),
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=(self._collection.lock_fd,),
+            limit=LIMIT_BYTES,
+            env=environment,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(asdict(self._settings)).encode() + b"\n")
+            await process.stdin.drain()
+            line = await asyncio.wait_for(process.stdout.readline(), PROXY_START_S)
+            ready = json.loads(line)
+        except (OSError, ValueError, TimeoutError) as error:
+            await self.stop()
+            raise ProxyUnavailableError(
+                "The proxy did not start; its own words are above."
+            ) from error
+        self.spki = ready["spki"]
+        for each in ready["recovered"]:
+            self._report(FileRecovered.of(each))
+
+    async def died(self) -> int:
+        """Wait for the process to end; return its exit status."""
+        assert self._process is not None
+        return await self._process.wait()
+
+    async def stop(self) -> None:
+        """Stop it after all its writes; kill it after a limit."""
+        process = self._process
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), PROXY_STOP_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+class LocalProxyPool:
+    """`ProxyPool` of one run's own processes, as many as the settings say."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        settings: Settings,
+        folder: Path,
+        report: Callable[[FileRecovered], None] = lambda _event: None,
+    ) -> None:
+        self._proxies = [
+            ProxyProcess(slot, collection, settings, folder, report)
+            for slot in range(settings.proxy.processes)
+        ]
+        create_counter_file(folder / BYTE_COUNTER_FILE, settings.proxy.processes)
+        self._ready = {proxy: asyncio.Event() for proxy in self._proxies}
+        self._watchers: set[asyncio.Task[None]] = set()
+        self._lost: BaseException | None = None
+
+    async def start(self) -> None:
+        """See `ProxyPool.start`."""
+        # One after the other: the first recovers what a crash left, the rest find nothing to do.
+        for proxy in self._proxies:
+            await proxy.start()
+            self._ready[proxy].set()
+            watcher = asyncio.create_task(self._watch(proxy))
+            self._watchers.add(watcher)
+
+    async def stop(self) -> None:
+        """See `ProxyPool.stop`."""
+        for watcher in self._watchers:
+            watcher.cancel()
+        await asyncio.gather(*self._watchers, return_exceptions=True)
+        await asyncio.gather(*(proxy.stop() for proxy in self._proxies))
+
+    @property
+    def needs(self) -> ProxyAccess:
+        """Return their authority alone: they are on a loopback address."""
+        return ProxyAccess(self._proxies[0].spki)
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[ProxyClient]:
+        """See `ProxyPool.lend`."""
+        chosen = min(self._proxies, key=lambda each: each.visits)
+        await self._ready[chosen].wait()
+        if self._lost is not None:
+            raise ProxyUnavailableError(f"The proxy dies again and again: {self._lost}")
+        replaced = chosen.replaced
+        chosen.visits += 1
+        try:
+            yield chosen.client
+        except ProxyUnavailableError:
+            # What it had written but not yet said is in the index once its successor is ready;
+            # the next worker of the page must find it there.
+            try:
+                await chosen.client.status()
+            except ProxyUnavailableError:
+                await replaced.wait()
+            raise
+        finally:
+            chosen.visits -= 1
+
+    async def _watch(self, proxy: ProxyProcess) -> None:
+        """Restart the proxy whenever it dies."""
+        for _ in range(MAX_RESTARTS):
+            status = await proxy.died()
+            self._ready[proxy].clear()
+            log.warning("proxy.died status=%s", status)
+            try:
+                await proxy.start()
+            except ProxyUnavailableError as error:
+                self._lose(proxy, error)
+                return
+            self._ready[proxy].set()
+            replaced, proxy.replaced = proxy.replaced, asyncio.Event()
+            replaced.set()
+        self._lose(proxy, ProxyUnavailableError(f"It died {MAX_RESTARTS} times."))
+
+    def _lose(self, proxy: ProxyProcess, error: ProxyUnavailableError) -> None:
+        """Give the proxy up, and notify waiting visits."""
+        self._lost = error
+        self._ready[proxy].set()
+        proxy.replaced.set()
 
 
 @dataclass(eq=False, slots=True)

@@ -13,8 +13,7 @@ from core.config.settings import BrowserSettings
 from core.page_classes import PageClass
 from core.playback_check import QaVerdict
 from core.timestamps import timestamp14
-from crawler.pools.proxy_pool import ProxyAccess
-from crawler.pools.resource_pool import BrowserPool
+from crawler.pools.resource_pool import BrowserPool, ProxyAccess
 from playback.access.levels import Level
 from qa.checker import PlaybackChecker
 from qa.local_replay import HOST_MAPPING, ReplayOrigins, open_collection_replay

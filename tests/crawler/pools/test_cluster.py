@@ -1,19 +1,345 @@
-"""Workers and proxies of a cluster, as processes: whatever is killed, each page is there once."""
+"""Pool of remote proxies; workers and proxies of a cluster as processes, which are killed in turn."""
 
+import asyncio
 import json
 import random
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
 from bench.cluster import follow, look, running
 from core.clock import SystemClock
+from core.config.settings import (
+    EgressSettings,
+    FrontierSettings,
+    PolitenessSettings,
+    ProxySettings,
+    Settings,
+)
+from core.errors import ConfigError, ProxyUnavailableError
+from core.hosts import join_host_port, split_host_port
+from core.layout import Layout
 from crawler.frontier.base import PROXY_SERVICE, WORKER_SERVICE
+from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.pools import cluster
+from crawler.pools.cluster import (
+    AnnouncedProxy,
+    RemoteProxyPool,
+    ServiceAnnouncer,
+    living_proxies,
+)
+from crawler.pools.resource_pool import ProxyAccess
+from net.backoff import WaitEnded, WaitStarted
+from proxy.control.frames import ClusterSecret
+from proxy.process import RunningProxy, TcpControl, run_proxy
+from weboid.cli.crawl.cluster_processes import ProxyDescription, check_same_collection
 
-pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.slow]
+pytestmark = pytest.mark.proxy
+
+CLOCK = SystemClock()
+SECRET = ClusterSecret.of("s" * 32)
+SETTINGS = Settings(
+    egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
+)
+
+
+@pytest.fixture
+def frontier(tmp_path: Path) -> Iterator[SqliteFrontier]:
+    """Where notes are kept."""
+    settings = FrontierSettings()
+    with SqliteFrontier(
+        tmp_path / "frontier.sqlite", settings=settings, politeness=PolitenessSettings()
+    ) as opened:
+        yield opened
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[], RunningProxy]]:
+    """Starts proxies of one collection."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(
+            run_proxy(
+                Layout(tmp_path / "collection"),
+                SETTINGS,
+                control=TcpControl("127.0.0.1", 0, SECRET),
+            )
+        )
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody wait for seconds."""
+    monkeypatch.setattr(cluster, "PROXIES_POLL_S", 0.02)
+    monkeypatch.setattr(cluster, "AVOID_S", 0.05)
+
+
+def note(name: str = "a:1", by: ClusterSecret = SECRET, **changed: Any) -> str:
+    """What a proxy says."""
+    said = {
+        "address": name,
+        "browsers": "127.0.0.1:9",
+        "spki": "key",
+        "visits": 0,
+        "free_bytes": 10,
+        "reserve_bytes": 5,
+        "authority": "pem",
+        "beat": 1,
+        "started": "then",
+    }
+    return signed(name, {**said, **changed}, by)
+
+
+def signed(name: str, said: dict[str, Any], secret: ClusterSecret = SECRET) -> str:
+    """A note as a proxy of the cluster with that secret puts it: as an `Announcer` writes it."""
+    message = json.dumps(
+        [PROXY_SERVICE, name, said], sort_keys=True, separators=(",", ":")
+    ).encode()
+    return json.dumps({**said, "signature": secret.signature(message)})
+
+
+def announce(frontier: SqliteFrontier, started: RunningProxy, **changed: Any) -> str:
+    """Note a proxy that runs, once; its name."""
+    name = join_host_port("127.0.0.1", started.control_port)
+    said = {**ProxyDescription(started, name, CLOCK)(), "beat": 1, **changed}
+    until = CLOCK.now() + timedelta(minutes=5)
+    frontier.put_note(PROXY_SERVICE, name, signed(name, said), now=CLOCK.now(), until=until)
+    return name
+
+
+class Borrower:
+    """A worker's side of it."""
+
+    def __init__(self, frontier: SqliteFrontier, folder: Path) -> None:
+        self.stopping = asyncio.Event()
+        self.told: list[WaitStarted | WaitEnded] = []
+        self.changed = asyncio.Event()
+        self.authority = folder / "authority.pem"
+        self.proxies = RemoteProxyPool(
+            frontier,
+            SECRET,
+            CLOCK,
+            stopping=self.stopping,
+            rng=Random(1),
+            authority=self.authority,
+            report=self.hear,
+        )
+
+    def hear(self, event: WaitStarted | WaitEnded) -> None:
+        """Note it."""
+        self.told.append(event)
+        self.changed.set()
+
+    async def __aenter__(self) -> RemoteProxyPool:
+        """Find the first proxy."""
+        await self.proxies.start()
+        return self.proxies
+
+    async def __aexit__(self, *_: object) -> None:
+        """Look no more."""
+        await self.proxies.stop()
+
+
+async def test_visits_are_spread_over_the_proxies(
+    frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
+) -> None:
+    """Each goes where least is to be done; what others do there counts, too."""
+    busy, first, second = (start() for _ in range(3))
+    announce(frontier, busy, visits=7)
+    for each in (first, second):
+        announce(frontier, each)
+    async with Borrower(frontier, tmp_path) as proxies, AsyncExitStack() as stack:
+        for number in range(6):
+            lent = await stack.enter_async_context(proxies.lend())
+            await stack.enter_async_context(lent.visit(str(number), bucket="default"))
+        found = [len(each.proxy.visits) for each in (busy, first, second)]
+        held = proxies.lent
+
+    assert found == [0, 3, 3]
+    assert held == 6
+    assert proxies.lent == 0
+
+
+async def test_a_proxy_without_room_is_left_out(
+    frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
+) -> None:
+    """A visit there would be refused."""
+    full, other = start(), start()
+    announce(frontier, full, free_bytes=4, reserve_bytes=5)
+    announce(frontier, other, visits=50)
+    async with Borrower(frontier, tmp_path) as proxies, proxies.lend() as lent:
+        assert (await lent.status())["visits"] == 0
+        async with lent.visit("one", bucket="default"):
+            assert len(other.proxy.visits) == 1
+
+
+async def test_a_proxy_that_is_gone_is_left_alone_and_another_taken(
+    frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
+) -> None:
+    """Its note lives on for a while; the visit is told, and the next goes elsewhere."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        gone = join_host_port("127.0.0.1", listener.getsockname()[1])
+    until = CLOCK.now() + timedelta(minutes=5)
+    living = start()
+    announce(frontier, living, visits=50)
+    frontier.put_note(
+        PROXY_SERVICE,
+        gone,
+        note(gone, spki=living.proxy.ca.spki, authority=living.proxy.ca.certificate),
+        now=CLOCK.now(),
+        until=until,
+    )
+    async with Borrower(frontier, tmp_path) as proxies:
+        with pytest.raises(ProxyUnavailableError, match="does not answer"):
+            async with proxies.lend() as lent:
+                await lent.status()
+        async with proxies.lend() as lent:
+            assert (await lent.status())["spki"] == living.proxy.ca.spki
+
+
+async def test_whoever_finds_no_proxy_waits_and_says_so_once(
+    frontier: SqliteFrontier, start: Callable[[], RunningProxy], tmp_path: Path
+) -> None:
+    """Work goes on by itself when one announces itself; the authority is then at hand."""
+    borrower = Borrower(frontier, tmp_path)
+    waiting = asyncio.create_task(borrower.proxies.start())
+    await borrower.changed.wait()
+    assert not waiting.done()
+    started = start()
+    announce(frontier, started)
+    await waiting
+    needs = borrower.proxies.needs
+    await borrower.proxies.stop()
+
+    assert [type(each) for each in borrower.told] == [WaitStarted, WaitEnded]
+    assert "weboid proxy" in borrower.told[0].text  # type: ignore[union-attr]
+    host_port = join_host_port(*started.proxy.reached_at)
+    assert needs == ProxyAccess(started.proxy.ca.spki, {host_port: host_port})
+    assert borrower.authority.read_text() == started.proxy.ca.certificate
+    assert "PRIVATE" not in borrower.authority.read_text()
+
+
+async def test_nobody_waits_for_a_proxy_when_told_to_stop(
+    frontier: SqliteFrontier, tmp_path: Path
+) -> None:
+    """The visit is given back instead."""
+    borrower = Borrower(frontier, tmp_path)
+    waiting = asyncio.create_task(borrower.proxies.start())
+    await borrower.changed.wait()
+    borrower.stopping.set()
+    with pytest.raises(ProxyUnavailableError, match="is to stop"):
+        await waiting
+    await borrower.proxies.stop()
+
+
+def test_a_note_is_there_while_its_process_lives_and_gone_after(frontier: SqliteFrontier) -> None:
+    """It is taken back at the end, and expires when nobody could."""
+    said = json.loads(note())
+    del said["signature"]
+    announcer = ServiceAnnouncer(frontier, PROXY_SERVICE, "a:1", lambda: said, CLOCK, SECRET)
+    (living,) = living_proxies(frontier, CLOCK, SECRET)
+    later = frontier.notes(PROXY_SERVICE, now=CLOCK.now() + timedelta(seconds=16))
+    announcer.close()
+
+    assert living.control == ("a", 1)
+    assert living.has_room
+    assert later == {}
+    assert living_proxies(frontier, CLOCK, SECRET) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        note("x", address="nowhere"),
+        note("x", visits="many"),
+        note("x", browsers="a:99999"),
+        "[" * 100_000,
+    ],
+)
+def test_a_note_that_says_nothing_useful_is_passed_over(
+    frontier: SqliteFrontier, text: str
+) -> None:
+    """Another version wrote it, or somebody by hand."""
+    now = datetime.now(UTC)
+    frontier.put_note(PROXY_SERVICE, "x", text, now=now, until=now + timedelta(minutes=1))
+
+    assert living_proxies(frontier, CLOCK, SECRET) == []
+    assert AnnouncedProxy.parse("x", text, SECRET) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({**json.loads(note("a:1")), "authority": "another"}),
+        json.dumps({**json.loads(note("a:1")), "signature": "00"}),
+        json.dumps({**json.loads(note("a:1")), "signature": "\u00e9"}),
+        json.dumps({k: v for k, v in json.loads(note("a:1")).items() if k != "signature"}),
+        note("a:1", by=ClusterSecret.of("t" * 32)),
+        note("b:1"),
+    ],
+    ids=["changed", "wrong", "odd", "none", "another secret", "another proxy's"],
+)
+def test_a_note_that_no_holder_of_the_secret_wrote_is_ignored(
+    frontier: SqliteFrontier, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who can write into Redis alone gives browsers no authority; the log has one line of it."""
+    now, ignored = CLOCK.now(), set[str]()
+    frontier.put_note(PROXY_SERVICE, "a:1", text, now=now, until=now + timedelta(minutes=1))
+    frontier.put_note(PROXY_SERVICE, "c:1", note("c:1"), now=now, until=now + timedelta(minutes=1))
+    for _ in range(3):
+        found = living_proxies(frontier, CLOCK, SECRET, ignored)
+        assert [each.name for each in found] == ["c:1"]
+    assert len([each for each in caplog.records if "a:1" in each.getMessage()]) == 1
+
+
+def test_a_proxy_of_another_collection_is_refused(frontier: SqliteFrontier) -> None:
+    """One frontier is one collection's; a proxy's own old note is no hindrance."""
+    now = CLOCK.now()
+    frontier.put_note(PROXY_SERVICE, "a:1", note("a:1"), now=now, until=now + timedelta(minutes=1))
+    check_same_collection(frontier, "key", "b:1", CLOCK, SECRET)
+    check_same_collection(frontier, "other", "a:1", CLOCK, SECRET)
+    with pytest.raises(ConfigError, match="same shared folder"):
+        check_same_collection(frontier, "other", "b:1", CLOCK, SECRET)
+
+
+def test_a_browser_needs_replacing_only_for_a_proxy_that_it_cannot_reach() -> None:
+    """One that went is no reason; a new one is, and another authority."""
+    both = ProxyAccess("k", {"a:1": "10.0.0.1:1", "b:1": "10.0.0.2:1"})
+    assert ProxyAccess("k", {"a:1": "10.0.0.1:1"}).are_met_by(both)
+    assert not both.are_met_by(ProxyAccess("k", {"a:1": "10.0.0.1:1"}))
+    assert not ProxyAccess("k", {"a:1": "10.0.0.9:1"}).are_met_by(both)
+    assert not ProxyAccess("other").are_met_by(both)
+
+
+@pytest.mark.parametrize("text", ["a:1", "10.0.0.1:65535", "[::1]:8000", "proxy-1.lan:0"])
+def test_host_and_port_come_back_as_they_were(text: str) -> None:
+    """Join undoes split."""
+    assert join_host_port(*split_host_port(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "a:", ":1", "a:b", "a:99999", "::1:80", "a/b:1", "a:1\n"]
+)
+def test_what_is_no_host_and_port_is_refused(text: str) -> None:
+    """The text says what would be right."""
+    with pytest.raises(ConfigError, match="write"):
+        split_host_port(text)
+
 
 PAGES, HOSTS, WORKERS = 40, 8, 3
 
 
+@pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_pages_survive_the_death_of_each_part_each_once() -> None:
     """A worker, a proxy, Redis and PostgreSQL are killed in the midst of it; nothing is lost."""

@@ -11,8 +11,7 @@ import pytest
 
 from core.clock import SystemClock
 from core.config.settings import BrowserSettings
-from crawler.pools.proxy_pool import ProxyAccess
-from crawler.pools.resource_pool import BrowserPool
+from crawler.pools.resource_pool import BrowserPool, ProxyAccess
 from render.browser import Browser
 from render.chromium import find_browser
 

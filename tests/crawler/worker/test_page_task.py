@@ -17,8 +17,7 @@ from core.urls import identity_key
 from crawler.capture.page_capture import CaptureResult
 from crawler.frontier.base import STOP_ORDER, Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
-from crawler.pools.proxy_pool import ProxyAccess, ProxyPool
-from crawler.pools.resource_pool import BrowserPool, ResourcePool
+from crawler.pools.resource_pool import BrowserPool, ProxyAccess, ProxyPool, ResourcePool
 from crawler.rules.visit_rule import FollowUp, RuleAction, RuleDecision, VisitRule
 from crawler.run.context_builder import RunContext, build_crawl_context
 from crawler.worker import page_task, worker_pool
