@@ -4,6 +4,7 @@ from tests.support.embed_fixtures import (  # noqa: F401 fixtures
     front,
 )
 from tests.support.playback_fixtures import (  # noqa: F401 fixtures
+    collection,
     site,
 )
 from tests.support.proxy_fixtures import (  # noqa: F401 fixtures
