@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -78,3 +79,13 @@ def first_error(group: BaseException) -> BaseException:
     while isinstance(group, BaseExceptionGroup):
         group = group.exceptions[0]
     return group
+
+
+async def wait_unless_stopped(length: timedelta) -> bool:
+    """Wait for that time; return False when a stop was requested."""
+    with StopSignals(lambda: None) as stop:
+        try:
+            await asyncio.wait_for(stop.event.wait(), length.total_seconds())
+        except TimeoutError:
+            return True
+    return False

@@ -3,43 +3,32 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
 import click
 
-from core.config.settings import Settings
 from core.errors import InputError
 from core.layout import Layout
 from core.timestamps import warc_date
-from core.urls import identity_key
 from crawler.profiles import load_profile
-from links.archives.archive_client import ArchiveClient
 from links.archives.archive_services import OTHER, SERVICES, AddressFault
 from links.archives.archive_urls import ArchiveUrl, is_copy_of, recognise
 from links.archives.copy_check import check_copy, resolve_address
 from links.archives.copy_upkeep import (
-    CaptureOutcome,
     MirrorMode,
     MirrorOutcome,
     MirrorResult,
-    capture_outcome,
-    is_mirror_wanted,
-    mirror_url,
 )
-from links.registry.database import RegistryStore, open_registry_store
-from links.registry.urls import ObservedUrl, find_urls
+from links.registry.database import open_registry_store
 from net.backoff import ExponentialBackoff
-from warc.artifact_reader import ArtifactReader
+from net.stop_signals import wait_unless_stopped
 from warc.index.database import open_database
-from weboid.app.capture_opinions import CaptureOpinions
 from weboid.app.copy_sources import CLOCK, open_archives
 from weboid.app.text_table import clean
-from weboid.cli.links.link_confirmation import wait_unless_stopped
+from weboid.app.visit_results import CaptureMirror
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import DURATION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
@@ -66,19 +55,19 @@ def recognise_command(
     """Recognise archive URLs: the archive, the archived page, and the time.
 
     No request is made without --ask. Ends with 1 when one of the addresses is not an archive's, or
-    is not a copy of the page that --of names. See docs/archives.md.
+    is not a copy of the page that --of names. See docs/how-to/archives.md.
     """
     documents = [_facts(url, recognise(url, own=front), reference) for url in urls]
     if ask:
-        told = asyncio.run(_asked(urls, reference, front, profile))
-        documents = [one | more for one, more in zip(documents, told, strict=True)]
+        answers = asyncio.run(_query_archives(urls, reference, front, profile))
+        documents = [one | more for one, more in zip(documents, answers, strict=True)]
     for document in documents:
         output.show(document, "\n".join(_lines(document)))
     failed = any(each["service"] is None or each.get("belongs") is False for each in documents)
     return ExitCode.SOME_FAILED if failed else ExitCode.OK
 
 
-async def _asked(
+async def _query_archives(
     urls: tuple[str, ...], reference: str | None, own: tuple[str, ...], profile: str
 ) -> list[dict[str, Any]]:
     async with open_archives(load_profile(profile), origins=own) as archives:
@@ -88,14 +77,14 @@ async def _asked(
                 {"seen": {"sight": str(each.sight), "address": each.address, "note": each.note}}
                 for each in seen
             ]
-        return [await _resolved(archives.asker, recognise(url, own=own)) for url in urls]
-
-
-async def _resolved(asker: ArchiveClient, found: ArchiveUrl | None) -> dict[str, Any]:
-    if found is None or not found.must_ask:
-        return {}
-    said = await resolve_address(asker, found)
-    return {"original": said.original, "timestamp": said.timestamp or found.timestamp}
+        documents: list[dict[str, Any]] = [{} for _ in urls]
+        for url, document in zip(urls, documents, strict=True):
+            address = recognise(url, own=own)
+            if address is not None and address.must_ask:
+                answer = await resolve_address(archives.asker, address)
+                document["original"] = answer.original
+                document["timestamp"] = answer.timestamp or address.timestamp
+        return documents
 
 
 def _facts(url: str, found: ArchiveUrl | None, reference: str | None) -> dict[str, Any]:
@@ -175,20 +164,17 @@ def mirror_command(
     [links] mirror selects the visits: `failed` (those without a result), `always`, or `never`.
     After a good one Save Page Now is asked to archive the page, too; after one that failed it is
     asked as well, and the archives of [links] archives are queried for copies. See
-    docs/archives.md.
+    docs/how-to/archives.md.
     """
     settings = registry_settings(profile, stores.database_url, stores.root)
-    wanted = MirrorMode(settings.links.mirror)
-    if wanted is MirrorMode.NEVER:
+    if MirrorMode(settings.links.mirror) is MirrorMode.NEVER:
         raise InputError('Nothing is mirrored: set mirror = "failed" or "always" under [links].')
     layout = Layout(stores.root)
     with (
         closing(open_registry_store(layout, settings.index.url)) as store,
         closing(open_database(layout, settings.index.url)) as database,
     ):
-        task = _CaptureMirror(
-            store, CaptureOpinions(database, ArtifactReader(layout)), settings, wanted
-        )
+        task = CaptureMirror(store, database, layout, settings)
         start = CLOCK.now() - since
         if dry_run:
             for url, visited in islice(task.waiting(start), limit):
@@ -219,54 +205,16 @@ def mirror_command(
 
 
 def _round(
-    task: "_CaptureMirror", start: datetime, limit: int, output: CommandOutput
+    task: CaptureMirror, start: datetime, limit: int, output: CommandOutput
 ) -> tuple[datetime, bool]:
     """Mirror waiting visits; return the next start time, and whether some are to be retried."""
     begun = CLOCK.now()
     todo = list(islice(task.waiting(start), limit))
-    done = asyncio.run(task.do(todo))
+    done = asyncio.run(task.mirror(todo))
     _say(done, output=output)
     if len(todo) < limit:  # else more is waiting
         start = max(start, begun - _AGAIN)
     return start, any(each.done is MirrorOutcome.LATER for each in done)
-
-
-@dataclass(frozen=True, slots=True)
-class _CaptureMirror:
-    """Reader of recent visits that has them mirrored."""
-
-    store: RegistryStore
-    seen: CaptureOpinions
-    settings: Settings
-    wanted: MirrorMode
-
-    def waiting(self, since: datetime) -> Iterator[tuple[ObservedUrl, CaptureOutcome]]:
-        visits = (
-            (identity_key(url), visited)
-            for url, verdict in self.seen.verdicts(since)
-            if (visited := capture_outcome(verdict)) is not None
-        )
-        while batch := dict(islice(visits, _AT_ONCE)):
-            with self.store.reading() as rows:
-                known = find_urls(rows, batch)
-            for identity, visited in batch.items():
-                row = known.get(identity)
-                if row is None:
-                    continue
-                url = ObservedUrl(row.id, row.host_id, identity, row.standing.state)
-                why = is_mirror_wanted(
-                    self.store, url, visited, wanted=self.wanted, now=CLOCK.now()
-                )
-                if why is None:
-                    yield url, visited
-
-    async def do(self, todo: list[tuple[ObservedUrl, CaptureOutcome]]) -> list[MirrorResult]:
-        """Query archives about these one after the other; requests are rate-limited anyway."""
-        async with open_archives(self.settings) as archives:
-            return [
-                await mirror_url(self.store, archives, url, visited, now=CLOCK.now())
-                for url, visited in todo
-            ]
 
 
 def _say(done: list[MirrorResult], output: CommandOutput) -> None:
@@ -282,5 +230,5 @@ def _say(done: list[MirrorResult], output: CommandOutput) -> None:
         output.show(facts, f"{each.done:<6} {clean(each.url)}  {where}")
     if not output.is_json:
         counted = Counter(str(each.done) for each in done)
-        told = ", ".join(f"{count} {name}" for name, count in sorted(counted.items()))
-        click.echo(f"{len(done)} links{': ' + told if told else ''}.", err=True)
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(counted.items()))
+        click.echo(f"{len(done)} links{': ' + counts if counts else ''}.", err=True)
