@@ -52,7 +52,7 @@ from links.archives.archive_client import (
 from links.archives.archive_urls import is_same_page, make_archive_url, recognise
 
 
-class _Adapter:
+class HttpAdapter:
     """Base of the adapters: an archive, the template of its addresses, and the answers it may give."""
 
     def __init__(
@@ -61,21 +61,18 @@ class _Adapter:
         self.name = name
         self._asker = asker
         self._template = template
-        self._held = AnswerFilter(name, tuple(homes) or (template,))
+        self._filter = AnswerFilter(name, tuple(homes) or (template,))
 
     async def _ask(self, request: ArchiveRequest, *statuses: int) -> ArchiveResponse | None:
         """Return an answer with one of the statuses; None when the archive has no copy."""
-        reply = await self._asker.ask(self.name, request)
-        if reply.status in NOT_THERE:
+        response = await self._asker.ask(self.name, request)
+        if response.status in NOT_THERE:
             return None
-        expect_status(self.name, reply, statuses)
-        return reply
-
-    def _malformed(self, said: str) -> ArchiveUnavailableError:
-        return malformed_answer_error(self.name, said)
+        expect_status(self.name, response, statuses)
+        return response
 
 
-class CdxAdapter(_Adapter):
+class CdxAdapter(HttpAdapter):
     """Adapter for a CDX server: Internet Archive, pywb, arquivo.pt or another Weboid."""
 
     def __init__(self, asker: ArchiveClient, name: str, endpoint: str, *, copies: str = "") -> None:
@@ -88,12 +85,14 @@ class CdxAdapter(_Adapter):
         pairs = {"url": url, "output": "json", "limit": "500"}
         if at is not None:
             pairs |= {"closest": timestamp14(at), "sort": "closest"}
-        reply = await self._ask(ArchiveRequest(f"{self._template}?{urlencode(pairs)}", hops=2), 200)
-        if reply is None:
+        response = await self._ask(
+            ArchiveRequest(f"{self._template}?{urlencode(pairs)}", hops=2), 200
+        )
+        if response is None:
             return []
-        entries = parse_answer(self.name, reply, read_cdx)
+        entries = parse_answer(self.name, response, read_cdx)
         placed = [replace(entry, address=self._place(entry, url)) for entry in entries]
-        return self._held.copies(placed, url)
+        return self._filter.copies(placed, url)
 
     def _place(self, entry: ListedCopy, url: str) -> str:
         original = entry.original or url
@@ -121,7 +120,7 @@ KNOWN_TIMEMAPS: Final[Mapping[str, str]] = {
 }
 
 
-class TimeMapAdapter(_Adapter):
+class TimeMapAdapter(HttpAdapter):
     """Adapter for TimeMaps (RFC 7089) in either format; with ``{ts}`` for Time Travel's closest copies."""
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
@@ -137,20 +136,22 @@ class TimeMapAdapter(_Adapter):
                 continue
             more = await self._read(part.address, url)
             entries += more.entries if more is not None else ()
-        return self._held.copies(entries, url)
+        return self._filter.copies(entries, url)
 
     async def _read(self, address: str, url: str) -> ParsedTimeMap | None:
-        reply = await self._ask(ArchiveRequest(address, hops=3), 200)
-        if reply is None:
+        response = await self._ask(ArchiveRequest(address, hops=3), 200)
+        if response is None:
             return None
-        is_json = reply.text.lstrip()[:1] == "{"
-        read = parse_answer(self.name, reply, read_json_timemap if is_json else read_link_timemap)
+        is_json = response.text.lstrip()[:1] == "{"
+        read = parse_answer(
+            self.name, response, read_json_timemap if is_json else read_link_timemap
+        )
         if read.original and not is_same_page(read.original, url):
-            raise self._malformed(f"it is about {read.original[:200]}")
+            raise malformed_answer_error(self.name, f"it is about {read.original[:200]}")
         return read
 
 
-class TimeGateAdapter(_Adapter):
+class TimeGateAdapter(HttpAdapter):
     """Adapter for a TimeGate (RFC 7089, 4): the copy nearest to a time."""
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
@@ -158,26 +159,26 @@ class TimeGateAdapter(_Adapter):
         headers = {} if at is None else {"Accept-Datetime": http_date(at)}
         address = self._template.replace("{url}", escape_for_path(url))
         request = ArchiveRequest(address, headers=headers, is_head_enough=True)
-        reply = await self._ask(request, 200, *REDIRECTS)
-        if reply is None:
+        response = await self._ask(request, 200, *REDIRECTS)
+        if response is None:
             return []
-        stamp = timestamp_of(reply.headers.get("memento-datetime", ""))
-        place = reply.headers.get(
-            "location" if reply.status in REDIRECTS else "content-location", ""
+        stamp = timestamp_of(response.headers.get("memento-datetime", ""))
+        place = response.headers.get(
+            "location" if response.status in REDIRECTS else "content-location", ""
         )
-        for link in parse_links(reply.headers.get("link", "")):
+        for link in parse_links(response.headers.get("link", "")):
             if "original" in link.rels and not is_same_page(link.target, url):
-                raise self._malformed(f"it is about {link.target[:200]}")
+                raise malformed_answer_error(self.name, f"it is about {link.target[:200]}")
             if "memento" in link.rels and link.target == place:
                 stamp = stamp or timestamp_of(link.parameters.get("datetime", ""))
-        if reply.status == 200 and not stamp:
-            raise self._malformed("it shows a page, and no copy")
-        target = place or reply.url
-        found = recognise(target)
-        if found is None and not self._held.is_at_home(target):
-            raise self._malformed(f"it leads to {target[:200]}")
-        stamp = stamp or (found.timestamp if found is not None else "")
-        return self._held.copies([ListedCopy(target, stamp)], url)
+        if response.status == 200 and not stamp:
+            raise malformed_answer_error(self.name, "it shows a page, and no copy")
+        target = place or response.url
+        copy = recognise(target)
+        if copy is None and not self._filter.is_at_home(target):
+            raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
+        stamp = stamp or (copy.timestamp if copy is not None else "")
+        return self._filter.copies([ListedCopy(target, stamp)], url)
 
 
 def http_date(at: datetime) -> str:
@@ -208,7 +209,7 @@ _GOOD: Final = (200, 203, 206)
 _WAYBACK_HOME: Final = "https://web.archive.org/"
 
 
-class AvailabilityAdapter(_Adapter):
+class AvailabilityAdapter(HttpAdapter):
     """Adapter for the Wayback Machine's availability API, version 2: many URLs per request."""
 
     def __init__(
@@ -222,23 +223,23 @@ class AvailabilityAdapter(_Adapter):
         return (await self.find_many([(url, at)]))[url]
 
     async def find_many(
-        self, asked: Sequence[tuple[str, datetime | None]]
+        self, queries: Sequence[tuple[str, datetime | None]]
     ) -> dict[str, list[ArchiveMemento]]:
         """Return the results of `find` for many URLs."""
-        found: dict[str, list[ArchiveMemento]] = {url: [] for url, _ in asked}
-        for start in range(0, len(asked), AT_ONCE):
-            left = list(asked[start : start + AT_ONCE])
+        copies: dict[str, list[ArchiveMemento]] = {url: [] for url, _ in queries}
+        for start in range(0, len(queries), AT_ONCE):
+            left = list(queries[start : start + AT_ONCE])
             for closest in ("before", "after"):
                 if left:
-                    found |= await self._ask_many(left, closest)
-                    left = [(url, at) for url, at in left if not found[url] and at is not None]
-        return found
+                    copies |= await self._ask_many(left, closest)
+                    left = [(url, at) for url, at in left if not copies[url] and at is not None]
+        return copies
 
     async def _ask_many(
-        self, asked: Sequence[tuple[str, datetime | None]], closest: str
+        self, queries: Sequence[tuple[str, datetime | None]], closest: str
     ) -> dict[str, list[ArchiveMemento]]:
         lines = []
-        for tag, (url, at) in enumerate(asked):
+        for tag, (url, at) in enumerate(queries):
             pairs = [("url", url)]
             if at is not None:
                 pairs += [("timestamp", timestamp14(at)), ("closest", closest)]
@@ -247,19 +248,19 @@ class AvailabilityAdapter(_Adapter):
         form = "application/x-www-form-urlencoded"
         headers = {"Wayback-Api-Version": "2", "Content-Type": form}
         request = ArchiveRequest(self._template, "POST", headers, "\n".join(lines).encode())
-        reply = await self._asker.ask(self.name, request)
-        expect_status(self.name, reply, (200,))
-        answers = parse_answer(self.name, reply, read_availability)
-        if asked and not answers.keys() & {str(tag) for tag in range(len(asked))}:
-            raise self._malformed("it answers other questions")
-        found: dict[str, list[ArchiveMemento]] = {}
-        for tag, (url, _) in enumerate(asked):
+        response = await self._asker.ask(self.name, request)
+        expect_status(self.name, response, (200,))
+        answers = parse_answer(self.name, response, read_availability)
+        if queries and not answers.keys() & {str(tag) for tag in range(len(queries))}:
+            raise malformed_answer_error(self.name, "it answers other questions")
+        copies: dict[str, list[ArchiveMemento]] = {}
+        for tag, (url, _) in enumerate(queries):
             entry = answers.get(str(tag))
-            found[url] = self._held.copies([entry] if entry is not None else [], url)
-        return found
+            copies[url] = self._filter.copies([entry] if entry is not None else [], url)
+        return copies
 
 
-class WaybackRedirectAdapter(_Adapter):
+class WaybackRedirectAdapter(HttpAdapter):
     """Adapter for the redirect of ``/web/<url>``: finds pages that the availability API omits."""
 
     def __init__(self, asker: ArchiveClient, origin: str = "https://web.archive.org") -> None:
@@ -270,25 +271,25 @@ class WaybackRedirectAdapter(_Adapter):
         """Return the copy that the redirect for `at` points to."""
         origin, stamp = self._template, f"{timestamp14(at)}/" if at is not None else ""
         address = f"{origin}/web/{stamp}{escape_for_path(url)}"
-        reply = await self._ask(ArchiveRequest(address, is_head_enough=True), 200, *REDIRECTS)
-        if reply is None:
+        response = await self._ask(ArchiveRequest(address, is_head_enough=True), 200, *REDIRECTS)
+        if response is None:
             return []
-        target = reply.headers.get("location", "") if reply.status in REDIRECTS else address
-        stamped = timestamp_of(reply.headers.get("memento-datetime", ""))
-        if reply.status == 200 and not stamped:
-            raise self._malformed("it shows a page, and no copy")
+        target = response.headers.get("location", "") if response.status in REDIRECTS else address
+        stamped = timestamp_of(response.headers.get("memento-datetime", ""))
+        if response.status == 200 and not stamped:
+            raise malformed_answer_error(self.name, "it shows a page, and no copy")
         if target.startswith("/"):
             target = origin + target
         # Under another origin it answers with its own; what it means is the Wayback Machine's.
         if target.startswith(f"{origin}/"):
             target = "https://web.archive.org" + target.removeprefix(origin)
         if recognise(target) is None:
-            raise self._malformed(f"it leads to {target[:200]}")
-        return self._held.copies([ListedCopy(target, stamped)], url)
+            raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
+        return self._filter.copies([ListedCopy(target, stamped)], url)
 
 
 TIME_TRAVEL: Final = "http://timetravel.mementoweb.org/api/json/{ts}/{url}"
-_Made = Callable[[ArchiveClient], ArchiveAdapter]
+AdapterFactory = Callable[[ArchiveClient], ArchiveAdapter]
 
 
 class FallbackAdapter:
@@ -304,18 +305,18 @@ class FallbackAdapter:
         trouble: ArchiveUnavailableError | None = None
         for adapter in self._adapters:
             try:
-                found = await adapter.find(url, at)
+                copies = await adapter.find(url, at)
             except ArchiveUnavailableError as error:
                 trouble = trouble or error
                 continue
-            if found:
-                return found
+            if copies:
+                return copies
         if trouble is not None:
             raise trouble
         return []
 
 
-KNOWN_ADAPTERS: Final[Mapping[str, _Made]] = MappingProxyType(
+KNOWN_ADAPTERS: Final[Mapping[str, AdapterFactory]] = MappingProxyType(
     {
         "wayback": lambda asker: FallbackAdapter(
             (AvailabilityAdapter(asker), WaybackRedirectAdapter(asker))
@@ -355,7 +356,7 @@ def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:
     known = ", ".join(sorted((*KNOWN_ADAPTERS, *KNOWN_TIMEMAPS)))
     raise ConfigError(
         f"[links] archives names {name[:200]!r}, which is none. Known are {known}; others are written "
-        "as docs/archives.md says: timemap URL, timegate URL, cdx URL URL, weboid URL."
+        "as docs/how-to/archives.md says: timemap URL, timegate URL, cdx URL URL, weboid URL."
     )
 
 
@@ -366,5 +367,5 @@ def _host(place: str, name: str) -> str:
         return authority_of(fetch_key(plain, allow_single_label=True))
     except BadUrlError as error:
         raise ConfigError(
-            f"[links] archives: {name[:200]!r} has no address that can be asked: {error}"
+            f"[links] archives: {name[:200]!r} has no address that can be queries: {error}"
         ) from error

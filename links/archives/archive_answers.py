@@ -112,9 +112,9 @@ def read_link_timemap(text: str) -> ParsedTimeMap:
 
 def read_json_timemap(text: str) -> ParsedTimeMap:
     """Parse a JSON TimeMap, or Time Travel's answer for one time; FormatError when it is neither."""
-    told = read_object(text)
-    mementos = told.get("mementos")
-    index = told.get("timemap_index")
+    document = read_object(text)
+    mementos = document.get("mementos")
+    index = document.get("timemap_index")
     if not isinstance(mementos, dict) and not isinstance(index, list):
         raise FormatError("it is no TimeMap")
     listed: list[Any] = []
@@ -133,7 +133,7 @@ def read_json_timemap(text: str) -> ParsedTimeMap:
         for each in (index if isinstance(index, list) else [])[:ENTRIES_LIMIT]
         if isinstance(each, dict) and isinstance(each.get("uri"), str)
     ]
-    return ParsedTimeMap(text_value(told, "original_uri"), tuple(entries), tuple(parts))
+    return ParsedTimeMap(text_value(document, "original_uri"), tuple(entries), tuple(parts))
 
 
 def _json_entries(each: Any) -> Iterator[ListedCopy]:
@@ -151,7 +151,7 @@ def read_availability(text: str) -> dict[str, ListedCopy | None]:
     results = read_object(text).get("results")
     if not isinstance(results, list):
         raise FormatError("it is no answer about availability")
-    found: dict[str, ListedCopy | None] = {}
+    copies: dict[str, ListedCopy | None] = {}
     for each in results[:ENTRIES_LIMIT]:
         if isinstance(each, dict) and isinstance(each.get("tag"), str):
             snapshots = each.get("archived_snapshots")
@@ -160,8 +160,8 @@ def read_availability(text: str) -> dict[str, ListedCopy | None]:
             stamp, status = text_value(copy, "timestamp"), _status(text_value(copy, "status"))
             is_there = copy.get("available") is True and _STAMP.fullmatch(stamp)
             listed = ListedCopy(text_value(copy, "url"), stamp, text_value(each, "url"), status)
-            found[each["tag"]] = listed if is_there else None
-    return found
+            copies[each["tag"]] = listed if is_there else None
+    return copies
 
 
 def read_cdx(text: str) -> list[ListedCopy]:
@@ -185,11 +185,11 @@ def read_cdx(text: str) -> list[ListedCopy]:
             {name: str(value) for name, value in zip(names, row, strict=False)}
             for row in rows[1 : ENTRIES_LIMIT + 1]
         )
-    rows = [_cdx_row(line) for line in text.split("\n")[:ENTRIES_LIMIT]]
-    found = [row for row in rows if row is not None]
-    if not found:
+    rows = map(_cdx_row, text.split("\n")[:ENTRIES_LIMIT])
+    captures = [row for row in rows if row is not None]
+    if not captures:
         raise FormatError("it is no list of captures")
-    return found
+    return captures
 
 
 def _cdx_row(line: str) -> ListedCopy | None:
@@ -198,10 +198,10 @@ def _cdx_row(line: str) -> ListedCopy | None:
     cdxj = _CDXJ.fullmatch(line)
     if line.startswith("{") or cdxj is not None:
         try:
-            told = read_object(line if cdxj is None else cdxj[2])
+            document = read_object(line if cdxj is None else cdxj[2])
         except FormatError:
             return None
-        values = {key: str(value) for key, value in told.items()}
+        values = {key: str(value) for key, value in document.items()}
         if cdxj is not None:
             values["timestamp"] = cdxj[1]
         return next(iter(_rows([values])), None)
@@ -241,10 +241,10 @@ def timestamp_of(text: str) -> str:
 
 def read_object(text: str) -> dict[str, Any]:
     """Parse a JSON object; FormatError when it is none."""
-    told = _json(text)
-    if not isinstance(told, dict):
+    value = _json(text)
+    if not isinstance(value, dict):
         raise FormatError("it is no JSON object")
-    return told
+    return value
 
 
 def _json(text: str) -> Any:
@@ -254,9 +254,9 @@ def _json(text: str) -> Any:
         raise FormatError("it is no JSON") from error
 
 
-def text_value(told: Mapping[str, Any], key: str) -> str:
+def text_value(document: Mapping[str, Any], key: str) -> str:
     """Return the text of that key; empty when there is none."""
-    value = told.get(key)
+    value = document.get(key)
     return value if isinstance(value, str) else ""
 
 
@@ -302,12 +302,27 @@ class AnswerFilter:
 
     def copies(self, entries: Iterable[ListedCopy], url: str) -> list[ArchiveMemento]:
         """Return the entries for `url`; each address once."""
-        found: dict[str, ArchiveMemento] = {}
+        copies: dict[str, ArchiveMemento] = {}
         for entry in entries:
-            copy = self._copy(entry, url)
-            if copy is not None:
-                found.setdefault(copy.address, copy)
-        return list(found.values())
+            if entry.original and not is_same_page(entry.original, url):
+                continue
+            recognised = recognise(entry.address, own=self.own)
+            if recognised is not None and recognised.is_known:
+                # What does not say what it is of was listed by the archive that knows.
+                if not recognised.is_usable or is_copy_of(recognised, url) is False:
+                    continue
+                name, address, stamp = recognised.service, recognised.address, recognised.timestamp
+                if len(stamp) < 14 or stamp.endswith("0000000000"):  # padded
+                    stamp = entry.timestamp
+            else:
+                is_other = recognised is not None and not is_same_page(recognised.original, url)
+                if is_other or not self.is_at_home(entry.address):
+                    continue
+                name, address = self.name or OTHER, fetch_key(entry.address)
+                stamp = entry.timestamp
+            copy = ArchiveMemento(name, address, stamp, entry.status, entry.mime)
+            copies.setdefault(address, copy)
+        return list(copies.values())
 
     def is_at_home(self, address: str) -> bool:
         """Return True when the address is at one of the service's hosts."""
@@ -316,44 +331,25 @@ class AnswerFilter:
         except BadUrlError:
             return False
 
-    def _copy(self, entry: ListedCopy, url: str) -> ArchiveMemento | None:
-        if entry.original and not is_same_page(entry.original, url):
-            return None
-        found = recognise(entry.address, own=self.own)
-        if found is not None and found.is_known:
-            # What does not say what it is of was listed by the archive that knows.
-            if not found.is_usable or is_copy_of(found, url) is False:
-                return None
-            is_padded = len(found.timestamp) < 14 or found.timestamp.endswith("0000000000")
-            stamp = entry.timestamp if is_padded else found.timestamp
-            return ArchiveMemento(found.service, found.address, stamp, entry.status, entry.mime)
-        if not self.is_at_home(entry.address):
-            return None
-        if found is not None and not is_same_page(found.original, url):
-            return None
-        address = fetch_key(entry.address)
-        name = self.name or OTHER
-        return ArchiveMemento(name, address, entry.timestamp, entry.status, entry.mime)
 
-
-def expect_status(service: str, reply: ArchiveResponse, statuses: tuple[int, ...]) -> None:
+def expect_status(service: str, response: ArchiveResponse, statuses: tuple[int, ...]) -> None:
     """Raise ArchiveUnavailableError unless the answer has one of these statuses."""
-    if reply.status not in statuses:
-        trouble = ArchiveFailure.REFUSED if is_refusal(reply) else ArchiveFailure.NONSENSE
-        raise ArchiveUnavailableError(service, trouble, f"it answered {reply.status}")
+    if response.status not in statuses:
+        trouble = ArchiveFailure.REFUSED if is_refusal(response) else ArchiveFailure.NONSENSE
+        raise ArchiveUnavailableError(service, trouble, f"it answered {response.status}")
 
 
-def parse_answer(service: str, reply: ArchiveResponse, read: Callable[[str], T]) -> T:
+def parse_answer(service: str, response: ArchiveResponse, read: Callable[[str], T]) -> T:
     """Parse the body; ArchiveUnavailableError when it has another format."""
     try:
-        return read(reply.text)
+        return read(response.text)
     except FormatError as error:
         raise malformed_answer_error(service, str(error)) from error
 
 
-def malformed_answer_error(service: str, said: str) -> ArchiveUnavailableError:
+def malformed_answer_error(service: str, reason: str) -> ArchiveUnavailableError:
     """Build the error for an answer without the requested information."""
-    return ArchiveUnavailableError(service, ArchiveFailure.NONSENSE, said.rstrip("."))
+    return ArchiveUnavailableError(service, ArchiveFailure.NONSENSE, reason.rstrip("."))
 
 
 def escape_for_path(url: str) -> str:

@@ -38,21 +38,21 @@ class ArchiveUnavailableError(TransientError):
     """Failed archive request: no evidence about copies. `retry_s` is 0 when the archive gave no time."""
 
     def __init__(
-        self, service: str, trouble: ArchiveFailure, said: str, *, retry_s: float = 0.0
+        self, service: str, failure: ArchiveFailure, reason: str, *, retry_s: float = 0.0
     ) -> None:
         later = f"; it is left alone for {retry_s:.0f} s" if retry_s else ""
-        super().__init__(f"The archive {service} gave no answer ({trouble}): {said}{later}.")
+        super().__init__(f"The archive {service} gave no answer ({failure}): {reason}{later}.")
         self.service = service
-        self.trouble = trouble
+        self.failure = failure
         self.retry_s = retry_s
 
 
 class NoReplyError(Exception):
     """Transport failure raised by an `ArchiveFetch`; `ArchiveClient` adds the service."""
 
-    def __init__(self, trouble: ArchiveFailure, said: str) -> None:
-        super().__init__(said)
-        self.trouble = trouble
+    def __init__(self, failure: ArchiveFailure, reason: str) -> None:
+        super().__init__(reason)
+        self.failure = failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,60 +104,60 @@ class ArchiveClient:
     monotonic: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     gap_s: float = GAP_S  # between two requests to one service
-    _doors: dict[str, _ServiceThrottle] = field(default_factory=dict, init=False)
+    _throttles: dict[str, _ServiceThrottle] = field(default_factory=dict, init=False)
 
-    async def ask(self, service: str, question: ArchiveRequest) -> ArchiveResponse:
+    async def ask(self, service: str, request: ArchiveRequest) -> ArchiveResponse:
         """Send the request; ArchiveUnavailableError without a response, or for a 5xx, a 429 or a refusal."""
-        door = self._door(service)
-        async with door.lock:
-            closed = max(door.closed_until - self.monotonic(), 0.0)
+        throttle = self._throttles.setdefault(service, _ServiceThrottle())
+        async with throttle.lock:
+            closed = max(throttle.closed_until - self.monotonic(), 0.0)
             if closed:
-                said = "it was busy or silent a moment ago"
-                raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, said, retry_s=closed)
-            wait = door.next_at - self.monotonic()
+                reason = "it was busy or silent a moment ago"
+                raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, reason, retry_s=closed)
+            wait = throttle.next_at - self.monotonic()
             if wait > 0:
                 await self.sleep(wait)
             try:
-                reply = await self.fetch(question)
+                response = await self.fetch(request)
             except NoReplyError as error:
                 # A long answer is a sign of life.
-                pause = 0.0 if error.trouble is not ArchiveFailure.UNREACHABLE else self._shut(door)
+                pause = (
+                    0.0 if error.failure is not ArchiveFailure.UNREACHABLE else self._shut(throttle)
+                )
                 raise ArchiveUnavailableError(
-                    service, error.trouble, str(error), retry_s=pause
+                    service, error.failure, str(error), retry_s=pause
                 ) from error
             finally:
-                door.next_at = self.monotonic() + self.gap_s
-            self._judge(service, door, reply)
-            door.failures = 0
-            return reply
+                throttle.next_at = self.monotonic() + self.gap_s
+            # With Memento-Datetime the status is the copy's (RFC 7089, 4.5).
+            status = 200 if "memento-datetime" in response.headers else response.status
+            if status in _BUSY:
+                now = self.now()
+                limit = timedelta(seconds=LONGEST_ASKED_S)
+                requested = parse_retry_after(
+                    response.headers.get("retry-after", ""), now=now, limit=limit
+                )
+                pause = self._shut(
+                    throttle, (None if requested is None else requested.total_seconds())
+                )
+                reason = f"it answered {response.status}"
+                raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, reason, retry_s=pause)
+            if status >= 500:
+                reason = f"it answered {response.status}"
+                raise ArchiveUnavailableError(
+                    service, ArchiveFailure.UNREACHABLE, reason, retry_s=self._shut(throttle)
+                )
+            throttle.failures = 0
+            return response
 
-    def _judge(self, service: str, door: _ServiceThrottle, reply: ArchiveResponse) -> None:
-        if "memento-datetime" in reply.headers:
-            return  # the status is the copy's (RFC 7089, 4.5)
-        if reply.status in _BUSY:
-            now = self.now()
-            limit = timedelta(seconds=LONGEST_ASKED_S)
-            wait = parse_retry_after(reply.headers.get("retry-after", ""), now=now, limit=limit)
-            pause = self._shut(door, (None if wait is None else wait.total_seconds()))
-            said = f"it answered {reply.status}"
-            raise ArchiveUnavailableError(service, ArchiveFailure.BUSY, said, retry_s=pause)
-        if reply.status >= 500:
-            said = f"it answered {reply.status}"
-            raise ArchiveUnavailableError(
-                service, ArchiveFailure.UNREACHABLE, said, retry_s=self._shut(door)
-            )
-
-    def _shut(self, door: _ServiceThrottle, asked_s: float | None = None) -> float:
-        pause = min(FIRST_PAUSE_S * 2 ** min(door.failures, 16), LONGEST_PAUSE_S)
-        pause = pause if asked_s is None else asked_s
-        door.failures += 1
-        door.closed_until = self.monotonic() + pause
+    def _shut(self, throttle: _ServiceThrottle, requested_s: float | None = None) -> float:
+        pause = min(FIRST_PAUSE_S * 2 ** min(throttle.failures, 16), LONGEST_PAUSE_S)
+        pause = pause if requested_s is None else requested_s
+        throttle.failures += 1
+        throttle.closed_until = self.monotonic() + pause
         return pause
 
-    def _door(self, service: str) -> _ServiceThrottle:
-        return self._doors.setdefault(service, _ServiceThrottle())
 
-
-def is_refusal(reply: ArchiveResponse) -> bool:
+def is_refusal(response: ArchiveResponse) -> bool:
     """Return True for a status that refuses this client altogether (401, 403 …)."""
-    return reply.status in _REFUSED
+    return response.status in _REFUSED

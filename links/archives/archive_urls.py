@@ -299,7 +299,7 @@ def _first(
         if form.fault is AddressFault.LIST and not form.template:
             template = template.replace("{ts}", "*")
         if form.is_kept:
-            address = _kept(service, path)
+            address = _preserved_address(service, path)
         else:
             address = _filled(
                 template,
@@ -356,7 +356,7 @@ def _original(
         return (text if error.reason == UrlFault.SCHEME else ""), AddressFault.NOT_WEB
 
 
-def _kept(service: ArchiveService, path: str) -> str:
+def _preserved_address(service: ArchiveService, path: str) -> str:
     if service.name == OTHER:
         return service.hosts[0] + path
     host = service.hosts[0]

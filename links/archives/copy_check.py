@@ -87,22 +87,22 @@ async def check_copy(
     """Fetch a copy's address and classify the answer. Redirects are followed within the archive only."""
     cited = recognise(address, own=own)
     service = cited.service if cited is not None else OTHER
-    asked = address
+    requested = address
     try:
         for _ in range(HOPS):
             # Unknown hosts do not wait for each other.
-            queue = authority_of(asked) if service == OTHER else service
-            reply = await asker.ask(queue, ArchiveRequest(asked, is_head_enough=True))
-            target = reply.headers.get("location", "")
-            if reply.status not in REDIRECTS or not target:
-                seen = _judged(service, reply, asked, url)
-                return _moved(seen, address, asked, own)
-            asked = fetch_key(urljoin(asked, target), allow_single_label=True)
-            stray = _strayed(service, address, asked, url, own)
+            queue = authority_of(requested) if service == OTHER else service
+            response = await asker.ask(queue, ArchiveRequest(requested, is_head_enough=True))
+            target = response.headers.get("location", "")
+            if response.status not in REDIRECTS or not target:
+                seen = _judged(service, response, requested, url)
+                return _moved(seen, address, requested, own)
+            requested = fetch_key(urljoin(requested, target), allow_single_label=True)
+            stray = _strayed(service, address, requested, url, own)
             if stray is not None:
                 return stray
     except TroubleError as error:
-        note = "it is refused" if error.trouble is ArchiveFailure.REFUSED else str(error)
+        note = "it is refused" if error.failure is ArchiveFailure.REFUSED else str(error)
         return _unclear(note)
     except (BadUrlError, ValueError):
         return _unclear("it leads to what is no address")
@@ -113,13 +113,13 @@ def _strayed(
     service: str, address: str, target: str, url: str, own: tuple[str, ...]
 ) -> CopyCheckResult | None:
     """Classify a redirect that leaves the page's copies; None when it does not."""
-    found = recognise(target, own=own)
-    if found is not None and found.service == service:
-        if is_copy_of(found, url) is False or (
-            service == OTHER and not is_same_page(found.original, url)
+    parsed = recognise(target, own=own)
+    if parsed is not None and parsed.service == service:
+        if is_copy_of(parsed, url) is False or (
+            service == OTHER and not is_same_page(parsed.original, url)
         ):
             return CopyCheckResult(
-                CopyVerdict.BAD, note=f"a copy of a redirect to {found.original[:200]}"
+                CopyVerdict.BAD, note=f"a copy of a redirect to {parsed.original[:200]}"
             )
         return None
     if authority_of(target) == authority_of(fetch_key(address)):
@@ -128,49 +128,49 @@ def _strayed(
     return _unclear(f"it leads to another host, {authority_of(target)[:200]}")
 
 
-def _judged(service: str, reply: ArchiveResponse, address: str, url: str) -> CopyCheckResult:
-    stamp = timestamp_of(reply.headers.get("memento-datetime", ""))
-    if not stamp and reply.status >= 400:
-        return _refused(reply)
-    if stamp and reply.status >= 400:
+def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> CopyCheckResult:
+    stamp = timestamp_of(response.headers.get("memento-datetime", ""))
+    if not stamp and response.status >= 400:
+        return _refused(response)
+    if stamp and response.status >= 400:
         return CopyCheckResult(
-            CopyVerdict.BAD, address, stamp, f"a copy of an error {reply.status}"
+            CopyVerdict.BAD, address, stamp, f"a copy of an error {response.status}"
         )
-    if reply.status not in (200, 203, 206):
-        return _unclear(f"the archive answered {reply.status}")
-    for link in parse_links(reply.headers.get("link", "")):
+    if response.status not in (200, 203, 206):
+        return _unclear(f"the archive answered {response.status}")
+    for link in parse_links(response.headers.get("link", "")):
         if "original" in link.rels and not is_same_page(link.target, url):
             return CopyCheckResult(
                 CopyVerdict.OTHER_PAGE, address, stamp, f"a copy of {link.target[:200]}"
             )
     if not stamp and service in _SPEAKERS:
         return _unclear("a page that does not say when it was taken")
-    return _of_page(reply, address, stamp, url)
+    return _of_page(response, address, stamp, url)
 
 
-def _refused(reply: ArchiveResponse) -> CopyCheckResult:
+def _refused(response: ArchiveResponse) -> CopyCheckResult:
     """Classify the archive's own error: whether it denies that such a copy exists."""
-    if reply.status in _GONE:
-        return CopyCheckResult(CopyVerdict.GONE, note=f"the archive answered {reply.status}")
-    told = reply.headers.get("x-archive-wayback-runtime-error", "").encode() + reply.body
-    if reply.status == 403 and _EXCLUDED.search(told):
+    if response.status in _GONE:
+        return CopyCheckResult(CopyVerdict.GONE, note=f"the archive answered {response.status}")
+    evidence = response.headers.get("x-archive-wayback-runtime-error", "").encode() + response.body
+    if response.status == 403 and _EXCLUDED.search(evidence):
         return CopyCheckResult(CopyVerdict.GONE, note="the archive does not show it any more")
-    return _unclear(f"the archive answered {reply.status}")
+    return _unclear(f"the archive answered {response.status}")
 
 
-def _of_page(reply: ArchiveResponse, address: str, stamp: str, url: str) -> CopyCheckResult:
-    mime = reply.headers.get("content-type", "")
+def _of_page(response: ArchiveResponse, address: str, stamp: str, url: str) -> CopyCheckResult:
+    mime = response.headers.get("content-type", "")
     if "html" in mime:
-        if not stamp and says_parked(parse_page_excerpt(reply.body, mime)):
+        if not stamp and says_parked(parse_page_excerpt(response.body, mime)):
             return _unclear("the archive's domain is for sale")
-        if _CAPTURED_REDIRECT.search(reply.body[:20_000]):
+        if _CAPTURED_REDIRECT.search(response.body[:20_000]):
             return CopyCheckResult(CopyVerdict.BAD, address, stamp, "a copy of a redirect")
-        guarded = detect_guard(LenientHead(200), reply.body) if stamp else ""
+        guarded = detect_guard(LenientHead(200), response.body) if stamp else ""
         if guarded:
             return CopyCheckResult(
                 CopyVerdict.BAD, address, stamp, f"a copy of a challenge ({guarded})"
             )
-        if says_not_found(parse_page_excerpt(reply.body, mime), url):
+        if says_not_found(parse_page_excerpt(response.body, mime), url):
             return CopyCheckResult(
                 CopyVerdict.BAD, address, stamp, "a copy of a page that says it is not found"
             )
@@ -178,12 +178,12 @@ def _of_page(reply: ArchiveResponse, address: str, stamp: str, url: str) -> Copy
 
 
 def _moved(
-    seen: CopyCheckResult, address: str, asked: str, own: tuple[str, ...]
+    seen: CopyCheckResult, address: str, requested: str, own: tuple[str, ...]
 ) -> CopyCheckResult:
     """Return the result with the version that was served, when that is another one."""
-    if seen.sight is not CopyVerdict.GOOD or asked == address:
+    if seen.sight is not CopyVerdict.GOOD or requested == address:
         return seen
-    before, after = recognise(address, own=own), recognise(asked, own=own)
+    before, after = recognise(address, own=own), recognise(requested, own=own)
     if before is None or after is None or before.address == after.address:
         return replace(seen, address=before.address if before is not None else address)
     if not before.timestamp or before.timestamp == after.timestamp:
@@ -211,49 +211,46 @@ class ResolvedAddress:
     address: str = ""  # the copy's, in a form with original and time when there is one
 
 
-async def resolve_address(asker: ArchiveClient, found: ArchiveUrl) -> ResolvedAddress:
+async def resolve_address(asker: ArchiveClient, parsed: ArchiveUrl) -> ResolvedAddress:
     """Fetch what an address does not contain: its original and time; ArchiveUnavailableError if it fails."""
-    if not found.must_ask:
-        return ResolvedAddress(found.original, found.timestamp, found.address)
-    within = found.chain[-1] if found.chain else found
+    if not parsed.must_ask:
+        return ResolvedAddress(parsed.original, parsed.timestamp, parsed.address)
+    within = parsed.chain[-1] if parsed.chain else parsed
     if not within.is_usable:
         return ResolvedAddress(timestamp=within.timestamp, address=within.address)
     identifier = _PERMA_ID.match(within.address)
     if within.service == "perma" and identifier is not None:
-        return await _by_perma(asker, within, identifier[1])
-    reply = await asker.ask(
+        response = await asker.ask("perma", ArchiveRequest(f"{PERMA_API}{identifier[1]}/", hops=1))
+        if response.status in NOT_THERE:
+            return ResolvedAddress(address=within.address)
+        expect_status("perma", response, (200,))
+        document = parse_answer("perma", response, read_object)
+        if str(document.get("guid", "")).upper() != identifier[1]:
+            raise malformed_answer_error("perma", "it answers about another copy")
+        taken = text_value(document, "capture_time") or text_value(document, "creation_timestamp")
+        original = _url(text_value(document, "url"))
+        return ResolvedAddress(original, timestamp_of(taken), within.address)
+    response = await asker.ask(
         within.service, ArchiveRequest(within.address, hops=4, is_head_enough=True)
     )
-    if reply.status in NOT_THERE and "memento-datetime" not in reply.headers:
+    if response.status in NOT_THERE and "memento-datetime" not in response.headers:
         return ResolvedAddress(address=within.address)
-    return _by_page(within, reply)
+    return _by_page(within, response)
 
 
-async def _by_perma(asker: ArchiveClient, found: ArchiveUrl, identifier: str) -> ResolvedAddress:
-    reply = await asker.ask(found.service, ArchiveRequest(f"{PERMA_API}{identifier}/", hops=1))
-    if reply.status in NOT_THERE:
-        return ResolvedAddress(address=found.address)
-    expect_status(found.service, reply, (200,))
-    told = parse_answer(found.service, reply, read_object)
-    if str(told.get("guid", "")).upper() != identifier:
-        raise malformed_answer_error(found.service, "it answers about another copy")
-    taken = text_value(told, "capture_time") or text_value(told, "creation_timestamp")
-    return ResolvedAddress(_url(text_value(told, "url")), timestamp_of(taken), found.address)
-
-
-def _by_page(found: ArchiveUrl, reply: ArchiveResponse) -> ResolvedAddress:
-    stamp = timestamp_of(reply.headers.get("memento-datetime", "")) or found.timestamp
-    for link in parse_links(reply.headers.get("link", "")):
+def _by_page(parsed: ArchiveUrl, response: ArchiveResponse) -> ResolvedAddress:
+    stamp = timestamp_of(response.headers.get("memento-datetime", "")) or parsed.timestamp
+    for link in parse_links(response.headers.get("link", "")):
         if "original" in link.rels:
-            return ResolvedAddress(_url(link.target), stamp, found.address)
-    long = _LONG.search(reply.text)
+            return ResolvedAddress(_url(link.target), stamp, parsed.address)
+    long = _LONG.search(response.text)
     if long is not None:
         further = recognise(unescape(long[1]))
-        if further is not None and further.service == found.service and further.original:
+        if further is not None and further.service == parsed.service and further.original:
             return ResolvedAddress(further.original, further.timestamp, further.address)
-    told = _AS_OF.search(reply.text) if found.service == "freezepage" else None
-    original = _url(unescape(told[1])) if told is not None else ""
-    return ResolvedAddress(original, stamp, found.address)
+    note = _AS_OF.search(response.text) if parsed.service == "freezepage" else None
+    original = _url(unescape(note[1])) if note is not None else ""
+    return ResolvedAddress(original, stamp, parsed.address)
 
 
 def _url(text: str) -> str:

@@ -72,14 +72,14 @@ def citation_days(written: Iterable[int], added: Iterable[int], now: datetime) -
 
     `written` are access dates; `added` days on which other pages got the link, or were first seen.
     """
-    found: dict[datetime, None] = {}
+    days: dict[datetime, None] = {}
     for day in [*sorted(written), *sorted(added)]:
         # Its last second: a copy taken on the day itself is not after it.
         end = datetime.combine(date_of(day), time(), UTC) + timedelta(days=1, seconds=-1)
         moment = citation_day(end, None, now)
         if moment is not None:
-            found[moment] = None
-    return list(found)[:DAYS_MOST]
+            days[moment] = None
+    return list(days)[:DAYS_MOST]
 
 
 def is_good(copy: ArchiveMemento, now: datetime) -> bool:
@@ -99,15 +99,15 @@ def choose_versions(
     The nearest not after `at`, else the nearest after it; without `at` the newest; unknown times last.
     An archive with only copies of errors gets an empty address.
     """
-    found: dict[str, ArchiveMemento] = {}
+    versions: dict[str, ArchiveMemento] = {}
     for copy in copies:
         if not is_good(copy, now):
-            found.setdefault(copy.service, ArchiveMemento(copy.service, "", ""))
+            versions.setdefault(copy.service, ArchiveMemento(copy.service, "", ""))
             continue
-        there = found.get(copy.service)
+        there = versions.get(copy.service)
         if there is None or not there.address or _order(copy, at) < _order(there, at):
-            found[copy.service] = copy
-    return found
+            versions[copy.service] = copy
+    return versions
 
 
 def pick_best_copy(
@@ -207,19 +207,23 @@ async def search_copies(
     """
     at, *others = days or (None,)
     with store.reading() as rows:
-        kept = {each.service: each.copy for each in copies_of_url(rows, url.id)}
+        stored = {each.service: each.copy for each in copies_of_url(rows, url.id)}
         last = last_search(rows, url.id)
-    remembered = pick_best_copy(kept, archives.order, at)
+    remembered = pick_best_copy(stored, archives.order, at)
     is_outdated = last is not None and last.outcome is CopySearchOutcome.OUTDATED
     if remembered is not None and not is_thorough and not is_outdated:
-        return CopySearchResult(SearchStep.KEPT, remembered, tuple(kept.values()))
-    found, troubles, asked = await _found(archives, url.url, (at, *others), is_thorough=is_thorough)
+        return CopySearchResult(SearchStep.KEPT, remembered, tuple(stored.values()))
+    candidates, troubles, queried = await _gather_copies(
+        archives, url.url, (at, *others), is_thorough=is_thorough
+    )
     seen: dict[str, CopyCheckResult] = {}
-    chosen = await _verified(archives, url.url, found, (at, now), seen)
+    chosen = await _choose_verified(archives, url.url, candidates, (at, now), seen)
     versions = [
         copy
         for day in others
-        for copy in (await _verified(archives, url.url, found, (day, now), seen)).values()
+        for copy in (
+            await _choose_verified(archives, url.url, candidates, (day, now), seen)
+        ).values()
         if copy.address and copy not in chosen.values()
     ]
     step, best = plan_copies(
@@ -229,27 +233,27 @@ async def search_copies(
         at=at,
         # Nobody can take a copy of what fails now.
         is_dead=url.state in DEAD or url.state is LinkState.DYING,
-        is_sure=asked and not troubles,
+        is_sure=queried and not troubles,
     )
-    sought = CopySearchResult(step, best, tuple(chosen.values()), troubles)
+    result = CopySearchResult(step, best, tuple(chosen.values()), troubles)
     if step is SearchStep.SAVE:
-        sought = await _saved(archives, url.url, replace(sought, is_wanted=True))
-    outcome = _outcome(sought, asked=asked)
+        result = await _request_copy(archives, url.url, replace(result, is_wanted=True))
+    outcome = _outcome(result, queried=queried)
     if outcome is CopySearchOutcome.UNFIXABLE and url.state not in DEAD:
         outcome = CopySearchOutcome.FAILING
     day = day_of(now)
     with store.writing() as rows:
         # Ours are found in our own index, whenever they are asked for.
-        put_copies(rows, url.id, (each for each in sought.copies if each.service != WEBOID), day)
+        put_copies(rows, url.id, (each for each in result.copies if each.service != WEBOID), day)
         put_versions(rows, url.id, (each for each in versions if each.service != WEBOID), day)
         if is_outdated and troubles:  # the other days are still to be asked for: tomorrow
             note_search(rows, url.id, CopySearchOutcome.OUTDATED, day + 1, "; ".join(troubles))
         elif outcome is not None:
-            note_search(rows, url.id, outcome, day, sought.note or "; ".join(troubles))
-    return sought
+            note_search(rows, url.id, outcome, day, result.note or "; ".join(troubles))
+    return result
 
 
-async def _found(
+async def _gather_copies(
     archives: CopySources, url: str, days: Sequence[datetime | None], *, is_thorough: bool
 ) -> tuple[list[ArchiveMemento], tuple[str, ...], bool]:
     """Return the copies, the archives without an answer, and True when any archive was queried."""
@@ -258,40 +262,42 @@ async def _found(
         own = None
     if own is not None and not is_thorough:
         return [own], (), True
-    answers = await asyncio.gather(*(_asked_for(each, url, days) for each in archives.adapters))
-    found = [own] if own is not None else []
+    answers = await asyncio.gather(*(_query_archive(each, url, days) for each in archives.adapters))
+    candidates = [own] if own is not None else []
     troubles = []
     for copies, trouble in answers:
-        found += copies
+        candidates += copies
         if trouble is not None:
             troubles.append(str(trouble))
-    return found, tuple(troubles), bool(answers)
+    return candidates, tuple(troubles), bool(answers)
 
 
-async def _asked_for(
+async def _query_archive(
     adapter: ArchiveAdapter, url: str, days: Sequence[datetime | None]
 ) -> tuple[list[ArchiveMemento], ArchiveUnavailableError | None]:
     """Fetch the versions for several days, with no more requests than needed to cover each day."""
-    found: dict[str, ArchiveMemento] = {}
+    versions: dict[str, ArchiveMemento] = {}
     for number, day in enumerate(days):
         if number:
-            if not found or day is None:
+            if not versions or day is None:
                 continue
-            sides = {moment_of(each.timestamp) <= day for each in found.values() if each.timestamp}
+            sides = {
+                moment_of(each.timestamp) <= day for each in versions.values() if each.timestamp
+            }
             if len(sides) == 2:  # with copies before and after the day the nearest is known, too
                 continue
         try:
             answer = await adapter.find(url, day)
         except ArchiveUnavailableError as error:
-            return list(found.values()), error
-        found |= {each.address: each for each in answer}
-    return list(found.values()), None
+            return list(versions.values()), error
+        versions |= {each.address: each for each in answer}
+    return list(versions.values()), None
 
 
-async def _verified(
+async def _choose_verified(
     archives: CopySources,
     url: str,
-    found: Sequence[ArchiveMemento],
+    candidates: Sequence[ArchiveMemento],
     moments: tuple[datetime | None, datetime],
     seen: dict[str, CopyCheckResult],
 ) -> dict[str, ArchiveMemento]:
@@ -299,7 +305,7 @@ async def _verified(
 
     def corrected() -> dict[str, ArchiveMemento]:
         return choose_versions(
-            (_corrected(copy, seen.get(copy.address)) for copy in found), *moments
+            (_corrected(copy, seen.get(copy.address)) for copy in candidates), *moments
         )
 
     def unsure(chosen: dict[str, ArchiveMemento]) -> list[ArchiveMemento]:
@@ -315,14 +321,14 @@ async def _verified(
         ]
 
     for _ in range(TRIES):
-        asked = unsure(corrected())
-        if not asked:
+        queried = unsure(corrected())
+        if not queried:
             break
         looks = (
-            check_copy(archives.asker, each.address, url, own=archives.origins) for each in asked
+            check_copy(archives.asker, each.address, url, own=archives.origins) for each in queried
         )
         seen |= dict(
-            zip((each.address for each in asked), await asyncio.gather(*looks), strict=True)
+            zip((each.address for each in queried), await asyncio.gather(*looks), strict=True)
         )
     chosen = corrected()
     never = {copy.service: ArchiveMemento(copy.service, "", "") for copy in unsure(chosen)}
@@ -340,31 +346,33 @@ def _corrected(copy: ArchiveMemento, seen: CopyCheckResult | None) -> ArchiveMem
     return ArchiveMemento(copy.service, "", "")
 
 
-async def _saved(archives: CopySources, url: str, sought: CopySearchResult) -> CopySearchResult:
+async def _request_copy(
+    archives: CopySources, url: str, result: CopySearchResult
+) -> CopySearchResult:
     """Request a copy where no archive has one."""
     if archives.saver is None:
-        return sought
+        return result
     try:
         saved = await archives.saver.take(url)
     except ArchiveUnavailableError as error:
-        return replace(sought, troubles=(*sought.troubles, str(error)))
+        return replace(result, troubles=(*result.troubles, str(error)))
     if saved.copy is not None:
-        others = (each for each in sought.copies if each.service != saved.copy.service)
-        return replace(sought, best=saved.copy, copies=(*others, saved.copy))
+        others = (each for each in result.copies if each.service != saved.copy.service)
+        return replace(result, best=saved.copy, copies=(*others, saved.copy))
     never = "cannot be saved: " if saved.outcome is SavedAs.NEVER else "could not be saved now: "
-    return replace(sought, note=never + saved.reason)
+    return replace(result, note=never + saved.reason)
 
 
-def _outcome(sought: CopySearchResult, *, asked: bool) -> CopySearchOutcome | None:
+def _outcome(result: CopySearchResult, *, queried: bool) -> CopySearchOutcome | None:
     """Return the search outcome to store; None when no archive was queried."""
-    if sought.best is not None:
+    if result.best is not None:
         return (
-            CopySearchOutcome.SAVED if sought.step is SearchStep.SAVE else CopySearchOutcome.FOUND
+            CopySearchOutcome.SAVED if result.step is SearchStep.SAVE else CopySearchOutcome.FOUND
         )
-    if sought.step is SearchStep.UNFIXABLE:
+    if result.step is SearchStep.UNFIXABLE:
         return CopySearchOutcome.UNFIXABLE
-    if sought.troubles:
+    if result.troubles:
         return CopySearchOutcome.TROUBLE
-    if sought.note.startswith("cannot"):
+    if result.note.startswith("cannot"):
         return CopySearchOutcome.UNSAVABLE
-    return CopySearchOutcome.WANTED if asked and sought.step is SearchStep.SAVE else None
+    return CopySearchOutcome.WANTED if queried and result.step is SearchStep.SAVE else None

@@ -3,7 +3,7 @@
 Copies of one archive are checked sequentially. One that is missing in two checks a week apart is
 dropped, unless nearly all copies of the archive are missing at once: then it is down or has moved.
 
-Mirroring: after a good capture an external archive is asked to archive the page, unless it has a recent
+Mirroring: after a good capture an external archive is recent to archive the page, unless it has a recent
 copy; after a failed one archives are searched as well; a page that is gone is only searched for.
 """
 
@@ -67,9 +67,9 @@ async def check_due_copies(
     now: datetime,
     limit: int,
     own: tuple[str, ...] = (),
-    told: Callable[[int], None] = lambda _count: None,
+    on_check: Callable[[int], None] = lambda _count: None,
 ) -> list[CopyVisit]:
-    """Check up to `limit` copies that are due, and store the results; `told` gets each of them."""
+    """Check up to `limit` copies that are due, and store the results; `on_check` gets each of them."""
     with store.reading() as rows:
         waiting = due_copies(rows, day_of(now), limit)
     services: defaultdict[str, list[DueCopy]] = defaultdict(list)
@@ -80,7 +80,7 @@ async def check_due_copies(
         seen = []
         for each in dues:
             seen.append(await check_copy(asker, each.kept.address, each.url.url, own=own))
-            told(1)
+            on_check(1)
         if len(seen) >= ALL_GONE and all(one.sight in _LOST for one in seen):
             seen = [CopyCheckResult(CopyVerdict.UNCLEAR, note=_DOWN) for _ in seen]
         with store.writing() as rows:
@@ -98,10 +98,10 @@ async def check_due_copies(
 log = logging.getLogger(__name__)
 
 YOUNG_DAYS: Final = 91  # a copy elsewhere that was kept so lately is not taken again
-_TAKEN = frozenset(
+_REQUESTED = frozenset(
     (CopySearchOutcome.SAVED, CopySearchOutcome.UNSAVABLE, CopySearchOutcome.TROUBLE)
 )
-_SOUGHT = _TAKEN | {CopySearchOutcome.WANTED, CopySearchOutcome.UNFIXABLE}
+_SEARCHED = _REQUESTED | {CopySearchOutcome.WANTED, CopySearchOutcome.UNFIXABLE}
 
 
 class MirrorMode(StrEnum):
@@ -170,13 +170,13 @@ def is_mirror_wanted(
         return MirrorOutcome.LEFT
     today = day_of(now)
     with store.reading() as rows:
-        kept, last = copies_of_url(rows, url.id), last_search(rows, url.id)
-    theirs = [each for each in kept if each.address]
+        stored, last = copies_of_url(rows, url.id), last_search(rows, url.id)
+    theirs = [each for each in stored if each.address]
     young = [each for each in theirs if today - each.found_day <= YOUNG_DAYS]
     if young or (theirs and visited is not CaptureOutcome.GOOD):
         return MirrorOutcome.KEPT
-    asked = _TAKEN if visited is CaptureOutcome.GOOD else _SOUGHT
-    if last is not None and last.outcome in asked and today < last.again_day:
+    recent = _REQUESTED if visited is CaptureOutcome.GOOD else _SEARCHED
+    if last is not None and last.outcome in recent and today < last.again_day:
         return MirrorOutcome.LEFT
     return None
 
@@ -195,26 +195,26 @@ async def mirror_url(
     stored as trouble: the link is retried later. Without a saver no copy is requested.
     """
     try:
-        taken = None
+        request = None
         if visited is not CaptureOutcome.GONE:
-            taken = await _taken(archives, url.url)
-            if taken is not None and taken.done is MirrorOutcome.SAVED:
-                assert taken.copy is not None
-                _keep(store, url, [taken.copy], CopySearchOutcome.SAVED, now)
-                return taken
+            request = await _request_copy(archives, url.url)
+            if request is not None and request.done is MirrorOutcome.SAVED:
+                assert request.copy is not None
+                _keep(store, url, [request.copy], CopySearchOutcome.SAVED, now)
+                return request
         if visited is CaptureOutcome.GOOD:
-            if taken is not None:
+            if request is not None:
                 outcome = (
                     CopySearchOutcome.UNSAVABLE
-                    if taken.done is MirrorOutcome.NEVER
+                    if request.done is MirrorOutcome.NEVER
                     else CopySearchOutcome.TROUBLE
                 )
-                _keep(store, url, [], outcome, now, taken.note)
-                return taken
+                _keep(store, url, [], outcome, now, request.note)
+                return request
             return MirrorResult(
                 url.url, MirrorOutcome.LEFT, note="there is no key for Save Page Now"
             )
-        return await _found(store, archives, url, taken, now)
+        return await _search_elsewhere(store, archives, url, request, now)
     except WeboidError:
         raise
     except Exception as error:
@@ -224,11 +224,11 @@ async def mirror_url(
         return MirrorResult(url.url, MirrorOutcome.LATER, note=note)
 
 
-async def _found(
+async def _search_elsewhere(
     store: RegistryStore,
     archives: CopySources,
     url: ObservedUrl,
-    taken: MirrorResult | None,
+    request: MirrorResult | None,
     now: datetime,
 ) -> MirrorResult:
     """Search archives for a link that we could not capture, after the request to archive it."""
@@ -240,12 +240,12 @@ async def _found(
     written = [each.access_day for each in uses if each.access_day is not None]
     added = [each.first_day for each in uses if each.access_day is None]
     days = citation_days(written, added, now)
-    sought = await search_copies(store, asking, seen, now=now, days=days, is_thorough=True)
-    if sought.best is not None:
-        return MirrorResult(url.url, MirrorOutcome.FOUND, sought.best)
-    note = "; ".join([*sought.troubles, *([taken.note] if taken is not None else [])])
-    is_over = sought.step is SearchStep.UNFIXABLE and (
-        taken is None or taken.done is MirrorOutcome.NEVER
+    search = await search_copies(store, asking, seen, now=now, days=days, is_thorough=True)
+    if search.best is not None:
+        return MirrorResult(url.url, MirrorOutcome.FOUND, search.best)
+    note = "; ".join([*search.troubles, *([request.note] if request is not None else [])])
+    is_over = search.step is SearchStep.UNFIXABLE and (
+        request is None or request.done is MirrorOutcome.NEVER
     )
     if not is_over:
         _keep(store, url, [], CopySearchOutcome.TROUBLE, now, note)
@@ -254,7 +254,7 @@ async def _found(
     return MirrorResult(url.url, MirrorOutcome.NEVER if is_over else MirrorOutcome.LATER, note=note)
 
 
-async def _taken(archives: CopySources, url: str) -> MirrorResult | None:
+async def _request_copy(archives: CopySources, url: str) -> MirrorResult | None:
     """Send a capture request; None when no saver is configured."""
     if archives.saver is None:
         return None
@@ -271,11 +271,11 @@ async def _taken(archives: CopySources, url: str) -> MirrorResult | None:
 def _keep(
     store: RegistryStore,
     url: ObservedUrl,
-    found: Iterable[ArchiveMemento],
+    copies: Iterable[ArchiveMemento],
     outcome: CopySearchOutcome,
     now: datetime,
     note: str = "",
 ) -> None:
     with store.writing() as rows:
-        put_copies(rows, url.id, found, day_of(now))
+        put_copies(rows, url.id, copies, day_of(now))
         note_search(rows, url.id, outcome, day_of(now), note)

@@ -8,6 +8,7 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final, Self
 from urllib.parse import urljoin
 
@@ -78,30 +79,30 @@ class HttpFetch:
             await session.close()
         await self._names.close()
 
-    async def __call__(self, question: ArchiveRequest) -> ArchiveResponse:
+    async def __call__(self, request: ArchiveRequest) -> ArchiveResponse:
         """Send the request; NoReplyError for no or an overlong answer, or a prohibited address."""
-        url, headers = question.url, dict(question.headers)
-        method, body = question.method, question.body
-        for _ in range(question.hops + 1):
-            reply = await self._once(question, method, url, headers, body)
-            target = reply.headers.get("location", "")
-            if reply.status not in REDIRECTS or not target or not question.hops:
-                return reply
+        url, headers = request.url, dict(request.headers)
+        method, body = request.method, request.body
+        for _ in range(request.hops + 1):
+            response = await self._once(request, method, url, headers, body)
+            target = response.headers.get("location", "")
+            if response.status not in REDIRECTS or not target or not request.hops:
+                return response
             try:
                 following = fetch_key(urljoin(url, target), allow_single_label=True)
             except (BadUrlError, ValueError) as error:
-                said = "it leads to what is no address"
-                raise NoReplyError(ArchiveFailure.NONSENSE, said) from error
+                reason = "it leads to what is no address"
+                raise NoReplyError(ArchiveFailure.NONSENSE, reason) from error
             if authority_of(following) != authority_of(url):
                 headers = {k: v for k, v in headers.items() if k.lower() not in _PRIVATE}
-            if reply.status in (301, 302, 303) and method == "POST":
+            if response.status in (301, 302, 303) and method == "POST":
                 method, body = "GET", b""
             url = following
         raise NoReplyError(ArchiveFailure.NONSENSE, "it leads on and on")
 
     async def _once(
         self,
-        question: ArchiveRequest,
+        request: ArchiveRequest,
         method: str,
         url: str,
         headers: Mapping[str, str],
@@ -114,33 +115,33 @@ class HttpFetch:
             async with session.request(
                 method, target, headers=headers, data=body or None, allow_redirects=False
             ) as answer:
-                limit = _LITTLE_BYTES if question.is_head_enough else question.limit_bytes
-                kept = await _read(answer.content, limit, cut=question.is_head_enough)
+                limit = _LITTLE_BYTES if request.is_head_enough else request.limit_bytes
+                body = await _read(answer.content, limit, cut=request.is_head_enough)
                 found: dict[str, str] = {}
                 for header, value in answer.headers.items():
                     name = header.lower()
                     found[name] = f"{found[name]}, {value}" if name in found else value
-                return ArchiveResponse(answer.status, url, found, kept)
+                return ArchiveResponse(answer.status, url, found, body)
         except NoReplyError:
             raise
         except TimeoutError as error:
             raise NoReplyError(ArchiveFailure.UNREACHABLE, "it took too long") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            said = " ".join(str(error).split())[:200] or type(error).__name__
-            raise NoReplyError(ArchiveFailure.UNREACHABLE, said.rstrip(".")) from error
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise NoReplyError(ArchiveFailure.UNREACHABLE, reason.rstrip(".")) from error
 
 
 async def _read(content: aiohttp.StreamReader, limit: int, *, cut: bool) -> bytes:
     """Read the decoded body; NoReplyError when it is longer than `limit`, and `cut` is False."""
-    kept = bytearray()
+    body = bytearray()
     async for piece in content.iter_any():
-        kept += piece
-        if len(kept) > limit:
+        body += piece
+        if len(body) > limit:
             if cut:
-                return bytes(kept[:limit])
+                return bytes(body[:limit])
             raise NoReplyError(ArchiveFailure.TOO_LARGE, f"it sends more than {limit:,} bytes")
         await asyncio.sleep(0)
-    return bytes(kept)
+    return bytes(body)
 
 
 class _CheckedResolver(AbstractResolver):
@@ -153,7 +154,12 @@ class _CheckedResolver(AbstractResolver):
         is_own: Callable[[Address], bool],
         origins: Iterable[str] = (),
     ) -> None:
-        self._trusted = frozenset(filter(None, map(_endpoint, origins)))
+        self._trusted: set[tuple[str, int]] = set()
+        for origin in origins:
+            with suppress(ValueError):
+                url = URL(origin)
+                if url.host and url.port:
+                    self._trusted.add((url.host, url.port))
         self._rules = EgressRules(egress, names, is_own)
 
     def check(self, url: str) -> URL:
@@ -185,14 +191,14 @@ class _CheckedResolver(AbstractResolver):
             addresses, port = await self._rules.addresses(host, port)
         except NoAnswerError as error:
             raise OSError(f"{host} has no address: {error}") from error
-        fine, said = [], ""
+        permitted, refusal = [], ""
         for address in addresses:
             is_trusted = (host, port) in self._trusted
             why = "" if is_trusted else self._rules.policy.against(host, address)
-            said = said or why
+            refusal = refusal or why
             if not why and family in (socket.AF_UNSPEC, _family(address)):
                 plain = unmap_ipv4(address)
-                fine.append(
+                permitted.append(
                     ResolveResult(
                         hostname=host,
                         host=str(plain),
@@ -202,21 +208,12 @@ class _CheckedResolver(AbstractResolver):
                         flags=socket.AI_NUMERICHOST,
                     )
                 )
-        if not fine:
-            raise OSError(said or f"{host} has no address that can be asked.")
-        return fine
+        if not permitted:
+            raise OSError(refusal or f"{host} has no address that can be asked.")
+        return permitted
 
     async def close(self) -> None:
         """Keep the resolver open; it belongs to the caller."""
-
-
-def _endpoint(origin: str) -> tuple[str, int] | None:
-    """Return the host and port of an origin; None when it is none."""
-    try:
-        url = URL(origin)
-    except ValueError:
-        return None
-    return (url.host, url.port) if url.host and url.port else None
 
 
 def _family(address: Address) -> socket.AddressFamily:

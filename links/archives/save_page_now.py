@@ -79,53 +79,50 @@ class SavePageNow:
         for _ in range(SESSION_TRIES):
             body = urlencode({"url": url, "skip_first_archive": "1"}).encode()
             headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
-            told = await self._ask(ArchiveRequest(f"{self.origin}/save", "POST", headers, body))
-            job = told.get("job_id")
-            if isinstance(job, str) and job and not _code(told):
-                told = await self._finished(job)
-            if _code(told) != _SESSIONS:
-                return _result_of(told, url)
+            status = await self._ask(ArchiveRequest(f"{self.origin}/save", "POST", headers, body))
+            job = status.get("job_id")
+            if isinstance(job, str) and job and not _code(status):
+                request = ArchiveRequest(
+                    f"{self.origin}/save/status/{quote(job, safe='')}", headers=self._headers
+                )
+                until, is_pending = self.monotonic() + LONGEST_S, True
+                while is_pending:
+                    await self.asker.sleep(POLL_S)
+                    status = await self._ask(request)
+                    is_pending = status.get("status") == "pending" and self.monotonic() < until
+            if _code(status) != _SESSIONS:
+                return _result_of(status, url)
             await self.asker.sleep(POLL_S)
         return SaveResult(SaveOutcome.LATER, reason=_SESSIONS)
 
-    async def _finished(self, job: str) -> dict[str, Any]:
-        """Wait for a job and return its last status; a pending one after the time limit."""
-        until = self.monotonic() + LONGEST_S
-        address = f"{self.origin}/save/status/{quote(job, safe='')}"
-        while True:
-            await self.asker.sleep(POLL_S)
-            told = await self._ask(ArchiveRequest(address, headers=self._headers))
-            if told.get("status") != "pending" or self.monotonic() >= until:
-                return told
-
-    async def _ask(self, question: ArchiveRequest) -> dict[str, Any]:
-        reply = await self.asker.ask(SERVICE, question)
-        if is_refusal(reply):
-            said = f"it answered {reply.status}; see the key in [links] save_key_file"
-            raise ArchiveUnavailableError(SERVICE, ArchiveFailure.REFUSED, said)
-        return parse_answer(SERVICE, reply, read_object)
+    async def _ask(self, request: ArchiveRequest) -> dict[str, Any]:
+        response = await self.asker.ask(SERVICE, request)
+        if is_refusal(response):
+            reason = f"it answered {response.status}; see the key in [links] save_key_file"
+            raise ArchiveUnavailableError(SERVICE, ArchiveFailure.REFUSED, reason)
+        return parse_answer(SERVICE, response, read_object)
 
 
-def _result_of(told: dict[str, Any], url: str) -> SaveResult:
-    code, message = _code(told), " ".join(text_value(told, "message").split())[:300]
+def _result_of(status: dict[str, Any], url: str) -> SaveResult:
+    code, message = _code(status), " ".join(text_value(status, "message").split())[:300]
     if code:
         outcome = SaveOutcome.LATER if code in TRANSIENT else SaveOutcome.NEVER
         return SaveResult(outcome, reason=f"{code}: {message}" if message else code)
-    if told.get("status") != "success":
+    if status.get("status") != "success":
         return SaveResult(SaveOutcome.LATER, reason=message or "it is not finished")
-    stamp, original = timestamp_of(str(told.get("timestamp", ""))), told.get("original_url")
+    stamp, original = timestamp_of(str(status.get("timestamp", ""))), status.get("original_url")
     if not stamp or not isinstance(original, str):
         return SaveResult(SaveOutcome.LATER, reason="it does not say which copy")
     if not is_same_page(original, url):
         return SaveResult(SaveOutcome.NEVER, reason=f"what was archived is {original[:200]}")
-    status = told.get("http_status")
-    known = status if isinstance(status, int) and 100 <= status <= 599 else None
+    reported = status.get("http_status")
+    http_status = reported if isinstance(reported, int) and 100 <= reported <= 599 else None
     address = make_archive_url("wayback", url, stamp)
-    return SaveResult(SaveOutcome.SAVED, ArchiveMemento("wayback", address, stamp, known))
+    return SaveResult(SaveOutcome.SAVED, ArchiveMemento("wayback", address, stamp, http_status))
 
 
-def _code(told: dict[str, Any]) -> str:
+def _code(status: dict[str, Any]) -> str:
     """Return the error's code without its prefix; empty when there is none."""
-    if told.get("status") != "error":
+    if status.get("status") != "error":
         return ""
-    return text_value(told, "status_ext").removeprefix("error:")[:80] or "unknown"
+    return text_value(status, "status_ext").removeprefix("error:")[:80] or "unknown"

@@ -302,7 +302,7 @@ async def test_no_answer_is_told_from_no_copies(
         await adapter.find(A, AT)  # type: ignore[attr-defined]
 
     # Those that need no body do not read one.
-    assert caught.value.trouble is trouble or (
+    assert caught.value.failure is trouble or (
         way in ("timegate", "latest") and trouble is ArchiveFailure.TOO_LARGE
     )
 
@@ -342,7 +342,7 @@ async def test_an_answer_about_another_page_is_none(world: World, asker: Archive
     for way in ("timemap", "timegate", "time-travel"):
         with pytest.raises(ArchiveUnavailableError) as caught:
             await _adapters(asker)[way][0].find(A, AT)  # type: ignore[attr-defined]
-        assert caught.value.trouble is ArchiveFailure.NONSENSE
+        assert caught.value.failure is ArchiveFailure.NONSENSE
 
 
 async def test_a_copy_of_another_page_is_dropped(world: World, asker: ArchiveClient) -> None:

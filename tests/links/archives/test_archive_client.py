@@ -25,7 +25,7 @@ async def test_a_service_that_asks_to_be_left_alone_is(world: World, asker: Arch
     world.put("https://y.example/a", "fine")
     with pytest.raises(ArchiveUnavailableError) as caught:
         await asker.ask("x", ArchiveRequest(PLACE))
-    assert (caught.value.trouble, caught.value.retry_s) == (ArchiveFailure.BUSY, 120)
+    assert (caught.value.failure, caught.value.retry_s) == (ArchiveFailure.BUSY, 120)
     world.put(PLACE, "fine")
 
     world.clock.at += 119
@@ -87,12 +87,12 @@ async def test_who_does_not_answer_is_told(world: World) -> None:
         asker = world.asker(fetch)
         with pytest.raises(ArchiveUnavailableError) as caught:
             await asker.ask("x", ArchiveRequest(PLACE))
-        assert caught.value.trouble is ArchiveFailure.UNREACHABLE
+        assert caught.value.failure is ArchiveFailure.UNREACHABLE
         async with opened_world() as other:
             gone = other.origin
         with pytest.raises(NoReplyError) as refused:
             await fetch(ArchiveRequest(f"{gone}/a"))
-        assert refused.value.trouble is ArchiveFailure.UNREACHABLE
+        assert refused.value.failure is ArchiveFailure.UNREACHABLE
     silent.set()
 
 
@@ -105,7 +105,7 @@ async def test_a_bomb_ends_at_the_limit(world: World) -> None:
         with pytest.raises(NoReplyError) as caught:
             await fetch(ArchiveRequest(f"{world.origin}/x.example/a"))
 
-    assert caught.value.trouble is ArchiveFailure.TOO_LARGE
+    assert caught.value.failure is ArchiveFailure.TOO_LARGE
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ async def test_a_redirect_into_the_network_is_not_followed(world: World) -> None
         with pytest.raises(NoReplyError) as caught:
             await fetch(ArchiveRequest(f"http://x.example:{port}/a", hops=3))
 
-    assert caught.value.trouble is ArchiveFailure.REFUSED
+    assert caught.value.failure is ArchiveFailure.REFUSED
     assert world.places == ["a"]
 
 

@@ -82,8 +82,8 @@ def _answers(world: World, *, wayback: str = "", today: tuple[str, ...] = ()) ->
             "url": f"{W}/{wayback}/{A}",
         }
     }
-    told = {"results": [{"tag": "0", "url": A, "archived_snapshots": found if wayback else {}}]}
-    world.put("https://archive.org/wayback/available", json.dumps(told))
+    counts = {"results": [{"tag": "0", "url": A, "archived_snapshots": found if wayback else {}}]}
+    world.put("https://archive.org/wayback/available", json.dumps(counts))
 
 
 def _date(stamp: str) -> str:
@@ -378,7 +378,7 @@ async def test_a_living_link_that_nobody_has_is_wanted(
 
 
 @pytest.mark.parametrize(
-    ("told", "outcome"),
+    ("counts", "outcome"),
     [
         (
             {"status": "success", "original_url": B, "timestamp": "20261121120105"},
@@ -393,13 +393,13 @@ async def test_a_living_link_that_nobody_has_is_saved_elsewhere_too(
     sqlite_store: RegistryStore,
     links: dict[str, ObservedUrl],
     archives: CopySources,
-    told: dict[str, str],
+    counts: dict[str, str],
     outcome: CopySearchOutcome,
 ) -> None:
     """With a key Save Page Now takes it, and the copy is kept; what came of it is, too."""
     _answers(world)
     world.put("https://web.archive.org/save", '{"job_id": "j"}')
-    world.put("https://web.archive.org/save/status/j", json.dumps(told))
+    world.put("https://web.archive.org/save/status/j", json.dumps(counts))
     saver = SavePageNow(archives.asker, "k:s", monotonic=world.clock.monotonic)
 
     sought, noted = await _seek(sqlite_store, _with(archives, saver=saver), links[B])
@@ -424,18 +424,18 @@ def _many(store: RegistryStore, count: int, service: str = "wayback") -> None:
 async def test_a_visit_keeps_what_was_seen(
     world: World, sqlite_store: RegistryStore, asker: ArchiveClient
 ) -> None:
-    """W32: of copies that are due each is looked at, and what became of it is told."""
+    """W32: of copies that are due each is looked at, and what became of it is counts."""
     _many(sqlite_store, 3)
     seen: Any = {"Memento_Datetime": "Tue, 15 Jan 2013 10:20:33 GMT", "Content_Type": "text/html"}
     world.put(f"{W}/20130115102033/http://a.test/2", PAGE, **seen)
     world.put(f"{W}/20130115102033/http://a.test/1", "", 503)
-    told: list[int] = []
+    counts: list[int] = []
 
-    visits = await check_due_copies(sqlite_store, asker, now=NOW, limit=10, told=told.append)
+    visits = await check_due_copies(sqlite_store, asker, now=NOW, limit=10, on_check=counts.append)
 
     # The archive was busy at the second: it was left alone at the third.
     assert count_effects(visits) == {CopyCheckEffect.GOOD: 1, CopyCheckEffect.UNCLEAR: 2}
-    assert sum(told) == 3
+    assert sum(counts) == 3
     assert await check_due_copies(sqlite_store, asker, now=NOW, limit=10) == []
 
 

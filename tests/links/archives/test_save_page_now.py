@@ -175,5 +175,5 @@ async def test_no_answer_is_told(
     with pytest.raises(ArchiveUnavailableError) as caught:
         await service.take(A)
 
-    assert caught.value.trouble is trouble
+    assert caught.value.failure is trouble
     assert "secret" not in str(caught.value)

@@ -101,7 +101,7 @@ def command(
     """Show, find, choose and verify the copies of links in archives.
 
     With a URL alone: its known copies. [links] archives in the profile lists the archives to query;
-    none by default. See docs/archives.md.
+    none by default. See docs/how-to/archives.md.
     """
     acts = [find, choice is not None, dropped is not None, locked, unlocked, verify]
     if sum(acts) > 1:
@@ -292,7 +292,7 @@ async def _visited(task: _CopiesOptions, now: datetime, count: int) -> list[Copy
         async with open_archives(task.settings, origins=own) as archives:
             asker = archives.asker
             return await check_due_copies(
-                task.store, asker, now=now, limit=task.limit, own=own, told=step
+                task.store, asker, now=now, limit=task.limit, own=own, on_check=step
             )
 
 
