@@ -16,8 +16,8 @@ from redis.retry import Retry
 
 from bench.frontier_load import HOSTS, JOB, KNOWN, VIA, url_of
 from core.config.database_urls import RedisUse, parse_redis_url
-from crawler.frontier.redis_codec import identity_of
 from crawler.frontier.redis_frontier import RedisFrontier
+from crawler.frontier.redis_store import identity_of
 
 _AT_ONCE = 20_000
 _FILL = """

@@ -16,7 +16,7 @@ from core.config.database_urls import RedisAddress
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_microseconds, unix_milliseconds, unix_milliseconds_ceil
-from crawler.frontier import redis_codec
+from crawler.frontier import redis_store
 from crawler.frontier.base import (
     AddResult,
     Frontier,
@@ -33,8 +33,7 @@ from crawler.frontier.base import (
     NewItem,
 )
 from crawler.frontier.politeness import LONGEST_RETRY, longest_back_off, longest_rest, longest_wait
-from crawler.frontier.redis_codec import pack_offers, to_text, unpack
-from crawler.frontier.redis_store import RedisStore, ServerClock
+from crawler.frontier.redis_store import RedisStore, ServerClock, pack_offers, to_text, unpack
 
 # A script keeps everyone else waiting.
 LIST_BATCH = 1_000
@@ -113,13 +112,13 @@ class RedisFrontier(Frontier):
             wanted = limit - len(items)
             said = self._store.ask("claim", now_ms, worker, wanted, *every, most)
             there_is_more, rows = unpack(said)
-            items += [redis_codec.unpack_item(row, self._salt) for row in rows]
+            items += [redis_store.unpack_item(row, self._salt) for row in rows]
         return items
 
     def renew(self, item: FrontierItem, *, now: datetime) -> bool:
         """See `Frontier.renew`."""
         now_ms = unix_milliseconds(now + self._clock.offset(now))
-        identity = redis_codec.identity_of(item.url)
+        identity = redis_store.identity_of(item.url)
         return bool(self._store.ask("renew", item.token, identity, now_ms))
 
     def complete(
@@ -149,12 +148,12 @@ class RedisFrontier(Frontier):
         """See `Frontier.retry`."""
         waits = round(self._settings.retry_delay_s * 1e6), LONGEST_RETRY // _MICROSECOND
         how = reason, self._not_before(not_before, now), *waits, self._settings.attempts
-        return redis_codec.STATES.get(self._end("retry", item, now, use, *how))
+        return redis_store.STATES.get(self._end("retry", item, now, use, *how))
 
     def _bury(
         self, item: FrontierItem, state: ItemState, now: datetime, reason: str, use: HostUse
     ) -> bool:
-        return bool(self._end("bury", item, now, use, redis_codec.CODES[state], reason))
+        return bool(self._end("bury", item, now, use, redis_store.CODES[state], reason))
 
     def release(
         self,
@@ -171,7 +170,7 @@ class RedisFrontier(Frontier):
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
         """See `Frontier.discard`. A thousand URLs are one transaction."""
         now_ms = unix_milliseconds(now + self._clock.offset(now))
-        ids = [redis_codec.identity_of(url) for url in urls]
+        ids = [redis_store.identity_of(url) for url in urls]
         return sum(
             self._store.ask("discard", now_ms, reason, b"".join(ids[first : first + LIST_BATCH]))
             for first in range(0, len(ids), LIST_BATCH)
@@ -279,7 +278,7 @@ class RedisFrontier(Frontier):
         while place != -1 and len(found) < limit:
             wanted = min(limit - len(found), LIST_BATCH)
             place, rows = unpack(
-                self._store.ask("ls", redis_codec.CODES[state], wanted, host, place)
+                self._store.ask("ls", redis_store.CODES[state], wanted, host, place)
             )
             found += map(self._record, rows)
         return found
@@ -288,22 +287,22 @@ class RedisFrontier(Frontier):
         self, state: ItemState, *, cursor: str = "", limit: int = 1000
     ) -> tuple[Sequence[ItemRecord], str]:
         """See `Frontier.scan`."""
-        shard, place = redis_codec.parse_cursor(cursor)
-        code, wanted = redis_codec.CODES[state], max(min(limit, LIST_BATCH), 1)
+        shard, place = redis_store.parse_cursor(cursor)
+        code, wanted = redis_store.CODES[state], max(min(limit, LIST_BATCH), 1)
         said = self._store.ask("scan", code, shard, place, wanted)
         reached, place_there, rows = unpack(said)
-        after = "" if reached > redis_codec.LAST_SHARD else f"{reached}:{place_there.decode()}"
+        after = "" if reached > redis_store.LAST_SHARD else f"{reached}:{place_there.decode()}"
         return [self._record(row) for row in rows], after
 
     def find(self, url: str) -> ItemRecord | None:
         """See `Frontier.find`."""
-        said = self._store.ask("find", redis_codec.identity_of(url))
+        said = self._store.ask("find", redis_store.identity_of(url))
         return None if said is None else self._record(unpack(said))
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
         """See `Frontier.find_all`."""
         found: list[ItemRecord | None] = []
-        identities = [redis_codec.identity_of(url) for url in urls]
+        identities = [redis_store.identity_of(url) for url in urls]
         for start in range(0, len(identities), FIND_BATCH):
             said = self._store.ask("find_all", identities[start : start + FIND_BATCH])
             found += [self._record(row) if row else None for row in unpack(said)]
@@ -322,13 +321,13 @@ class RedisFrontier(Frontier):
         """See `Frontier.host`."""
         offset = self._clock.offset(now)
         rows = unpack(self._store.ask("hosts", None, host))
-        return redis_codec.unpack_report(rows[0], now, offset) if rows else None
+        return redis_store.unpack_report(rows[0], now, offset) if rows else None
 
     def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
         """See `Frontier.hosts`."""
         offset = self._clock.offset(now)
         rows = unpack(self._store.ask("hosts", order.value, limit)) if limit > 0 else []
-        return [redis_codec.unpack_report(row, now, offset) for row in rows]
+        return [redis_store.unpack_report(row, now, offset) for row in rows]
 
     def give_order(self, kind: str, key: str, value: str) -> int:
         """See `Frontier.give_order`."""
@@ -373,7 +372,7 @@ class RedisFrontier(Frontier):
         return None if moment is None else unix_milliseconds_ceil(moment + self._clock.offset(now))
 
     def _record(self, row: list[Any]) -> ItemRecord:
-        return redis_codec.unpack_record(row, self._salt, self._clock.last)
+        return redis_store.unpack_record(row, self._salt, self._clock.last)
 
     def _not_before(self, moment: datetime | None, now: datetime) -> int | None:
         """Return the earliest moment of an attempt for scripts, at most `longest_wait` away."""
@@ -382,7 +381,7 @@ class RedisFrontier(Frontier):
 
     def _end(self, verb: str, item: FrontierItem, now: datetime, use: HostUse, *how: object) -> Any:
         """End the item's claim with a script; return its answer."""
-        claim = item.token, redis_codec.identity_of(item.url)
+        claim = item.token, redis_store.identity_of(item.url)
         duration, delay = use.get("duration"), use.get("delay")
         took = None if duration is None else duration // _MICROSECOND
         rest = None if delay is None else max(delay // _MICROSECOND, 0)

@@ -1,25 +1,224 @@
-"""Redis connection of the frontier: key space, Lua scripts, server clock, error mapping."""
+"""Redis store of the frontier: connection, key space, Lua scripts, coding, server clock, errors.
 
-from collections.abc import Callable, Sequence
+Items and records are MessagePack for the scripts. Texts are UTF-8 in which lone surrogates keep their
+code points, so that every `str` comes back.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from typing import Any
+from uuid import UUID
+
+import msgpack
 
 from core.config.database_urls import RedisAddress
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.errors import (
     CollectionVersionError,
     DiskFullError,
+    InputError,
     InvariantError,
     TransientError,
     UnavailableError,
     WeboidError,
 )
-from crawler.frontier.base import CLOCK_MARGIN, CLOCK_SLACK
+from core.timestamps import from_unix_milliseconds as to_moment
+from core.urls import identity_and_host, identity_key
+from crawler.frontier.base import (
+    CLOCK_MARGIN,
+    CLOCK_SLACK,
+    ClaimAttempt,
+    FrontierItem,
+    HostReport,
+    ItemRecord,
+    ItemState,
+    Lane,
+    NewItem,
+)
 from crawler.frontier.politeness import longest_back_off, longest_rest, longest_wait
-from crawler.frontier.redis_codec import pack
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
+
+# The numbers that common.lua gives the states; LATER is a queued item that waits for its moment.
+QUEUED, LATER, CLAIMED, DONE, SKIPPED, DEAD = range(6)
+STATES = {
+    QUEUED: ItemState.QUEUED,
+    LATER: ItemState.QUEUED,
+    CLAIMED: ItemState.CLAIMED,
+    DONE: ItemState.DONE,
+    SKIPPED: ItemState.SKIPPED,
+    DEAD: ItemState.DEAD,
+}
+CODES = {state: code for code, state in STATES.items() if code != LATER}
+
+# Records are kept in hashes by the first byte of their identity.
+LAST_SHARD = 255
+
+_CURSOR = re.compile(r"(\d{1,3}):(\d{1,20})", re.ASCII)
+_ERRORS = "surrogatepass"
+
+
+def pack(value: object) -> bytes:
+    """Encode a message for a script; Redis's MessagePack has one type for texts and bytes."""
+    packed: bytes = msgpack.packb(value, unicode_errors=_ERRORS, use_bin_type=False)
+    return packed
+
+
+def unpack(message: bytes) -> Any:
+    """Decode a script's answer; texts are still bytes."""
+    return msgpack.unpackb(message, raw=True, strict_map_key=False)
+
+
+def to_bytes(text: str) -> bytes:
+    """Encode a text, lone surrogates included."""
+    return text.encode("utf-8", _ERRORS)
+
+
+def to_text(data: bytes) -> str:
+    """Decode a text of `to_bytes`."""
+    return data.decode("utf-8", _ERRORS)
+
+
+def hash_key(key: str) -> bytes:
+    """Return the 16-byte hash of an identity key."""
+    return blake2b(to_bytes(key), digest_size=16).digest()
+
+
+def identity_of(url: str) -> bytes:
+    """Return the 16-byte hash shared by all spellings of a URL; BadUrlError for no web URL."""
+    return hash_key(identity_key(url))
+
+
+def page_id(salt: bytes, identity: bytes, number: int) -> str:
+    """Return the page's identifier, determined by salt, identity and number.
+
+    A UUID of version 8 (RFC 9562, 5.8), made of a hash that cannot be computed without the salt, so
+    that the store need not keep it.
+    """
+    data = bytearray(
+        blake2b(identity + number.to_bytes(8, "big"), digest_size=16, key=salt).digest()
+    )
+    data[6] = 0x80 | data[6] & 0x0F
+    data[8] = 0x80 | data[8] & 0x3F
+    return str(UUID(bytes=bytes(data)))
+
+
+def parse_cursor(cursor: str) -> tuple[int, str]:
+    """Parse a cursor, or raise InputError, into the shard where a scan continues, and the place within."""
+    match = _CURSOR.fullmatch(cursor or "0:0")
+    if match is None or int(match[1]) > LAST_SHARD or int(match[2]) >= 1 << 64:
+        raise InputError(
+            f"{cursor[:100]!r} is no cursor of a scan. Pass the one that the last call returned."
+        )
+    return int(match[1]), match[2]
+
+
+def unpack_item(row: list[Any], salt: bytes) -> FrontierItem:
+    """Decode the item in the first ten fields of a script's row."""
+    identity, number, lane, attempts, token, host, job, memo, down, body = row[:10]
+    url, via, hops, hops_off = unpack(body)
+    return FrontierItem(
+        id=page_id(salt, identity, number),
+        url=to_text(url),
+        host=to_text(host),
+        lane=Lane(lane),
+        hops=hops,
+        via=to_text(via),
+        attempts=attempts,
+        token=token,
+        job=to_text(job),
+        hops_off=hops_off,
+        memo=to_text(memo),
+        host_down=to_text(down),
+    )
+
+
+def unpack_record(row: list[Any], salt: bytes, offset: timedelta) -> ItemRecord:
+    """Decode the record of a script's row; `offset` is how far its clock is ahead of ours."""
+    state, added, ended, outcome, due, worker, claimed, lease, attempts = row[10:]
+
+    def moment(count: int) -> datetime | None:
+        return to_moment(count) - offset if count else None
+
+    return ItemRecord(
+        item=unpack_item(row, salt),
+        state=STATES[state],
+        added_at=to_moment(added) - offset,
+        ended_at=moment(ended),
+        outcome=to_text(outcome),
+        due_at=moment(due),
+        attempts=tuple(
+            ClaimAttempt(
+                to_text(ending),
+                to_text(reason),
+                to_text(holder),
+                to_moment(began) - offset,
+                to_moment(finished) - offset,
+            )
+            for ending, reason, holder, began, finished in map(unpack, attempts)
+        ),
+        worker=to_text(worker),
+        lease_until=moment(lease),
+        claimed_at=moment(claimed),
+    )
+
+
+def unpack_report(row: list[Any], now: datetime, offset: timedelta) -> HostReport:
+    """Decode the report of a host at a moment."""
+    name, waiting, active, next_ms, blocked, down, reason, done, stored, busy, mean, failures = row
+
+    def future(count: float) -> datetime | None:
+        moment = to_moment(round(count)) - offset
+        return moment if moment > now else None
+
+    blocked_until, down_until = future(blocked), future(down)
+    ready = blocked_until if down_until else max(blocked_until or now, future(next_ms) or now)
+    return HostReport(
+        host=to_text(name),
+        waiting=waiting,
+        active=active,
+        ready_at=ready or now,
+        done=done,
+        bytes=stored,
+        busy=timedelta(milliseconds=busy),
+        mean=timedelta(milliseconds=mean),
+        failures=failures,
+        blocked_until=blocked_until,
+        blocked_reason=to_text(reason) if blocked_until or down_until else "",
+        down_until=down_until,
+    )
+
+
+def pack_offers(items: Iterable[NewItem], size: int) -> Iterator[tuple[int, tuple[object, ...]]]:
+    """Yield (number of items, last arguments of ``add.lua``) for batches of `size`.
+
+    The first of equal items counts. Raises BadUrlError for no web URL.
+    """
+    first: dict[bytes, tuple[str, NewItem]] = {}
+    offered = 0
+    for item in items:
+        offered += 1
+        key, host = identity_and_host(item.url)
+        first.setdefault(hash_key(key), (item.host or host, item))
+    wanted = list(first.items())
+    equal = offered - len(wanted)  # counted with the first batch
+    for start in range(0, len(wanted), size):
+        some = wanted[start : start + size]
+        # Items refer to hosts and jobs by position, from 1 on.
+        hosts: dict[str, int] = {}
+        jobs: dict[str, int] = {}
+        which = [hosts.setdefault(host, len(hosts) + 1) for _, (host, _) in some]
+        of_job = [jobs.setdefault(item.job, len(jobs) + 1) for _, (_, item) in some]
+        lanes = [item.lane.value for _, (_, item) in some]
+        bodies = [pack((item.url, item.via, item.hops, item.hops_off)) for _, (_, item) in some]
+        identities = b"".join(identity for identity, _ in some)
+        columns = identities, list(hosts), list(jobs), which, lanes, of_job, bodies, equal
+        yield len(some) + equal, columns
+        equal = 0
+
 
 CHECK_EVERY_S = 60.0
 # A larger difference to the monotonic clock means that our clock was set.
@@ -50,31 +249,24 @@ class ServerClock:
         if self.server_now is None:
             return self._offset
         tick = self.monotonic()
-        if self._is_due(now, tick):
-            self._offset = self._measured(now, tick, self.server_now)
+        is_due = self._seen is None or tick - self._checked > CHECK_EVERY_S
+        if self._seen is not None and not is_due:
+            seen, then = self._seen
+            is_due = abs(now - seen - timedelta(seconds=tick - then)) > CLOCK_STEP
+        if is_due:
+            # The quickest answer of several counts, at its half-way moment.
+            quickest = float("inf")
+            for _ in range(_SAMPLES):
+                sent = self.monotonic()
+                server_time = self.server_now()
+                answered = self.monotonic()
+                if answered - sent < quickest:
+                    quickest = answered - sent
+                    middle = timedelta(seconds=(sent + answered) / 2 - tick)
+                    self._offset = server_time - (now + middle)
             self._checked = tick
         self._seen = now, tick
         return self._offset
-
-    def _is_due(self, now: datetime, tick: float) -> bool:
-        if self._seen is None or tick - self._checked > CHECK_EVERY_S:
-            return True
-        seen, then = self._seen
-        return abs(now - seen - timedelta(seconds=tick - then)) > CLOCK_STEP
-
-    def _measured(
-        self, now: datetime, tick: float, server_now: Callable[[], datetime]
-    ) -> timedelta:
-        """Measure the offset several times; the quickest answer counts, at its half-way moment."""
-        quickest, offset = float("inf"), timedelta(0)
-        for _ in range(_SAMPLES):
-            asked = self.monotonic()
-            said = server_now()
-            answered = self.monotonic()
-            if answered - asked < quickest:
-                quickest = answered - asked
-                offset = said - (now + timedelta(seconds=(asked + answered) / 2 - tick))
-        return offset
 
 
 # Another version's keys mean something else.
@@ -164,10 +356,11 @@ class RedisStore:
         wish = _MADE + salt.hex()
         made: bytes = self._server.script("open", self._keys, [b"", self._settings, pack(wish)])
         if not made.startswith(_MADE.encode()):
-            found = made.decode("utf-8", "replace")[:100] or "something else"
+            content = made.decode("utf-8", "replace")[:100] or "something else"
             raise CollectionVersionError(
-                f"The frontier {self._address.name} at {self._address} is no frontier of version {SCHEMA_VERSION} (it says {found!r}): use the"
-                " version that made it, or another name with ?frontier=NAME in [frontier] url."
+                f"The frontier {self._address.name} at {self._address} is no frontier of version "
+                f"{SCHEMA_VERSION} (it says {content!r}): use the version that made it, or another name"
+                " with ?frontier=NAME in [frontier] url."
             )
         return made
 
@@ -182,15 +375,15 @@ def durability_warnings(address: RedisAddress) -> list[str]:
 
 
 def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
-    found = []
-    said = server.call("INFO")
-    info = said if isinstance(said, dict) else {}
+    warnings = []
+    reply = server.call("INFO")
+    info = reply if isinstance(reply, dict) else {}
     if not info.get("aof_enabled"):
         try:
             has_snapshots = any(_configured(server, "save"))
         except UnavailableError:
             has_snapshots = True
-        found.append(
+        warnings.append(
             f"The Redis at {address} loses what it was told last when it dies: give it"
             " 'appendonly yes'."
             if has_snapshots
@@ -199,17 +392,17 @@ def _warnings(server: RedisClient, address: RedisAddress) -> list[str]:
         )
     policy = str(info.get("maxmemory_policy", ""))
     if policy.startswith("allkeys"):
-        found.append(
+        warnings.append(
             f"The Redis at {address} throws keys away when memory is short (maxmemory-policy"
             f" {policy}): set it to noeviction."
         )
-    return found
+    return warnings
 
 
 def _configured(server: RedisClient, key: str) -> list[str]:
     """Return the server's configured values for the key; UnavailableError when it does not tell."""
-    said = server.call("CONFIG", "GET", key)
-    values = list(said.values()) if isinstance(said, dict) else list(said)[1:]
+    reply = server.call("CONFIG", "GET", key)
+    values = list(reply.values()) if isinstance(reply, dict) else list(reply)[1:]
     return [each.decode("utf-8", "replace") if isinstance(each, bytes) else each for each in values]
 
 

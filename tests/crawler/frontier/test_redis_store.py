@@ -5,7 +5,15 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.frontier.redis_store import CHECK_EVERY_S, ServerClock
+from crawler.frontier.redis_store import (
+    CHECK_EVERY_S,
+    ServerClock,
+    pack,
+    page_id,
+    to_bytes,
+    to_text,
+    unpack,
+)
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 spans = st.timedeltas(timedelta(days=-400), timedelta(days=400))
@@ -75,3 +83,21 @@ def test_without_a_server_our_own_time_counts() -> None:
     clock = ServerClock(None, lambda: 0.0)
 
     assert clock.offset(START) == timedelta(0)
+
+
+@given(st.text(st.characters()))
+def test_texts_come_back_from_messages(text: str) -> None:
+    """Surrogates included, which UTF-8 does not know."""
+    assert to_text(to_bytes(text)) == text
+    assert to_text(unpack(pack(text))) == text
+
+
+@given(st.binary(min_size=16, max_size=16), st.integers(0, 2**48), st.integers(0, 2**48))
+def test_an_identifier_is_made_of_what_it_is_for(identity: bytes, one: int, other: int) -> None:
+    """The same page has one; another number, another frontier has another."""
+    salt = b"s" * 16
+
+    assert page_id(salt, identity, one) == page_id(salt, identity, one)
+    assert page_id(b"t" * 16, identity, one) != page_id(salt, identity, one)
+    if one != other:
+        assert page_id(salt, identity, one) != page_id(salt, identity, other)
