@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := bench classify core crawler links net playback proxy qa render scripts tests warc weboid wiki
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-full archive serve test check format messages demo bench lock fresh clean
+.PHONY: help setup setup-full archive serve test check format messages docs demo bench lock fresh clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,11 @@ format:  ## put the code in order
 messages:  ## bring the front's translations in step with its texts: make messages [ARGS='--add fr']
 	@scripts/setup dev
 	@$(PYTHON) -m scripts.messages $(ARGS)
+
+docs:  ## build the documentation as a site into build/site
+	@scripts/setup dev
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet
+	@echo build/site/index.html
 
 demo:  ## archive a web made of real sites that is served on this machine, into ./demo
 	@scripts/setup test

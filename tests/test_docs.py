@@ -1,7 +1,10 @@
 """The documents name what exists, and leave nothing out."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
@@ -198,3 +201,20 @@ def test_the_glossary_explains_a_word_once() -> None:
     words = [word for cell in first if cell != "word" for word in cell.split(", ")]
 
     assert sorted(set(words)) == sorted(words)
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """Every page is in the navigation, and every link and anchor leads somewhere."""
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("mkdocs"), "build", "--strict", "--site-dir", tmp_path],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert "WARNING" not in ran.stderr
+    assert (tmp_path / "reference" / "cli.html").exists()
