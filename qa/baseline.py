@@ -16,7 +16,7 @@ import io
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -131,9 +131,16 @@ class BaselineFolder:
 
     def checks(self, when: str) -> dict[str, PlaybackCheck]:
         """Return the checks stored so far, by page id; `when` is `BEFORE` or `AFTER`."""
-        return {each.page_id: each for each in _read_lines(self.folder / when / _LINES)}
+        checks: dict[str, PlaybackCheck] = {}
+        with suppress(FileNotFoundError):
+            text = (self.folder / when / _LINES).read_text(encoding="utf-8", errors="replace")
+            for line in text.splitlines():
+                with suppress(ValueError, InputError):  # torn
+                    check = check_from_json(json.loads(line))
+                    checks[check.page_id] = check
+        return checks
 
-    def keep(self, when: str, shown: BaselineView) -> None:
+    def store(self, when: str, shown: BaselineView) -> None:
         """Store the view of a page; the page counts as done when this returns."""
         folder = self.folder / when
         folder.mkdir(parents=True, exist_ok=True)
@@ -212,18 +219,6 @@ def _file(folder: Path, check: PlaybackCheck, kind: str) -> Path:
     return folder / f"{name}.{kind}"
 
 
-def _read_lines(path: Path) -> Iterable[PlaybackCheck]:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return
-    for line in lines:
-        try:
-            yield check_from_json(json.loads(line))
-        except (ValueError, InputError):
-            continue  # torn
-
-
 def _page_of(facts: dict[str, Any]) -> SampleCandidate:
     known = {name: facts[name] for name in SampleCandidate.__slots__ if name in facts}
     known["captured_at"] = parse_warc_date(known["captured_at"])
@@ -236,7 +231,7 @@ _LIBRARIES = (
     "brotlicffi", "nh3", "pillow", "pypdfium2", "resvg-py", "tinycss2", "webencodings",
 )  # fmt: skip
 _SOURCES = (".py", ".js", ".css", ".html")
-_LOOKED_AGAIN = {RegressionKind.WORSE, RegressionKind.CHANGED}
+_CHECKED_TWICE = {RegressionKind.WORSE, RegressionKind.CHANGED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +244,7 @@ class BaselineOptions:
     level: Level  # the level at which copies are checked
     jobs: int
     clock: Clock
-    told: Callable[[CheckOutcome], None]
+    on_check: Callable[[CheckOutcome], None]
 
 
 def playback_fingerprint() -> str:
@@ -269,18 +264,18 @@ def playback_fingerprint() -> str:
 
 
 async def record_before(
-    looking: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
+    options: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
 ) -> bool:
     """Record how the pages are played back, except those recorded already; False when it was stopped."""
     done = baseline.checks(BEFORE)
     todo = [page for page in pages if page.page_id not in done]
     return await _view_pages(
-        looking, [todo], lambda _, checked: baseline.keep(BEFORE, _shown_of(checked))
+        options, [todo], lambda _, checked: baseline.store(BEFORE, _view_of(checked))
     )
 
 
 async def record_after(
-    looking: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
+    options: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
 ) -> tuple[bool, list[PlaybackRegression]]:
     """Record the pages again; return whether the run was completed, and the result of every page.
 
@@ -288,8 +283,8 @@ async def record_after(
     slow machine is not reported as a change. Pages that were already found unchanged are skipped.
     """
     after = _UpgradeViews(baseline, pages)
-    whole = await _view_pages(looking, [after.todo, after.again], after.keep)
-    return whole, list(after.found.values())
+    whole = await _view_pages(options, [after.todo, after.again], after.keep)
+    return whole, list(after.results.values())
 
 
 class _UpgradeViews:
@@ -300,35 +295,35 @@ class _UpgradeViews:
         self._before = baseline.checks(BEFORE)
         self._pages = {page.page_id: page for page in pages if page.page_id in self._before}
         done = baseline.checks(AFTER)
-        self.found = {
-            page_id: self._held(baseline.shown(AFTER, done[page_id]))
+        self.results = {
+            page_id: self._compare(baseline.shown(AFTER, done[page_id]))
             for page_id in self._pages
             if page_id in done
         }
         self.todo = [page for key, page in self._pages.items() if key not in done]  # pages to check
         # pages that differ and are checked a second time; it grows during the first turn
         self.again = [
-            self._pages[key] for key, each in self.found.items() if each.course in _LOOKED_AGAIN
+            self._pages[key] for key, each in self.results.items() if each.course in _CHECKED_TWICE
         ]
 
     def keep(self, turn: int, checked: CheckOutcome) -> None:
         """Store a result; one of the second turn only when its similarity is higher."""
-        after, page_id = _shown_of(checked), checked.check.page_id
-        found = self._held(after)
-        if turn and not _is_better(found, self.found[page_id]):
+        after, page_id = _view_of(checked), checked.check.page_id
+        result = self._compare(after)
+        if turn and _rank(result) <= _rank(self.results[page_id]):
             return
-        self._baseline.keep(AFTER, after)
-        self.found[page_id] = found
-        if not turn and found.course in _LOOKED_AGAIN:
+        self._baseline.store(AFTER, after)
+        self.results[page_id] = result
+        if not turn and result.course in _CHECKED_TWICE:
             self.again.append(self._pages[page_id])
 
-    def _held(self, after: BaselineView) -> PlaybackRegression:
+    def _compare(self, after: BaselineView) -> PlaybackRegression:
         before = self._before[after.check.page_id]
         return compare_playback(self._baseline.shown(BEFORE, before), after)
 
 
 async def _view_pages(
-    looking: BaselineOptions,
+    options: BaselineOptions,
     turns: Sequence[Sequence[SampleCandidate]],
     keep: Callable[[int, CheckOutcome], None],
 ) -> bool:
@@ -338,13 +333,13 @@ async def _view_pages(
     with StopSignals(lambda: None) as stop:
         with stop.cut_short():
             async with (
-                open_browsers(looking.browser, clock=looking.clock) as lend,
+                open_browsers(options.browser, clock=options.clock) as lend,
                 open_checkers(
-                    looking.layout,
-                    looking.database_url,
-                    [looking.level],
+                    options.layout,
+                    options.database_url,
+                    [options.level],
                     lend,
-                    clock=looking.clock,
+                    clock=options.clock,
                     cached=False,
                 ) as checkers,
             ):
@@ -352,24 +347,23 @@ async def _view_pages(
                 for turn, pages in enumerate(turns):
                     await check_pages(
                         map(SampledPage, pages),
-                        checkers[looking.level],
-                        jobs=looking.jobs,
-                        clock=looking.clock,
+                        checkers[options.level],
+                        jobs=options.jobs,
+                        clock=options.clock,
                         keep=lambda checked, turn=turn: keep(turn, checked),  # type: ignore[misc]
-                        told=lambda checked, _: looking.told(checked),
+                        told=lambda checked, _: options.on_check(checked),
                         stopping=stop.event,
                     )
         return not stop.event.is_set()
 
 
-def _shown_of(checked: CheckOutcome) -> BaselineView:
-    seen = checked.look
-    if seen is None:
+def _view_of(checked: CheckOutcome) -> BaselineView:
+    view = checked.view
+    if view is None:
         return BaselineView(checked.check)
-    return BaselineView(checked.check, encode_picture(seen.picture), seen.text)
+    return BaselineView(checked.check, encode_picture(view.picture), view.text)
 
 
-def _is_better(found: PlaybackRegression, first: PlaybackRegression) -> bool:
-    order = list(RegressionKind)
-    one, other = order.index(found.course), order.index(first.course)
-    return one > other or (one == other and found.likeness > first.likeness)
+def _rank(result: PlaybackRegression) -> tuple[int, float]:
+    """Return a sort key: the better result, then the one with the higher similarity, is greater."""
+    return list(RegressionKind).index(result.course), result.likeness

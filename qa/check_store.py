@@ -78,9 +78,9 @@ def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now
     none, wanted = map(REPAIR_STATES.index, (RepairState.NONE, RepairState.WANTED))
     parameters = {"broken": VERDICT_ORDER.index(QaVerdict.BROKEN), "now_ms": unix_milliseconds(now)}
     for batch in batches(sorted(page_ids)):
-        given = {**parameters, "ids": batch}
-        WANT_REPAIRS.run(connection, {**given, "was": none, "becomes": wanted})
-        WANT_NO_REPAIRS.run(connection, {**given, "was": wanted, "becomes": none})
+        values = {**parameters, "ids": batch}
+        WANT_REPAIRS.run(connection, {**values, "was": none, "becomes": wanted})
+        WANT_NO_REPAIRS.run(connection, {**values, "was": wanted, "becomes": none})
 
 
 def want_repair(connection: Connection, page_id: str, level: str, *, now: datetime) -> bool:
@@ -264,8 +264,16 @@ def _listed(
     *,
     backward: bool,
 ) -> list[CheckedPage]:
-    statement = LISTINGS[_lead(wanted), backward]
-    found: list[CheckedPage] = []
+    # The index that answers fastest.
+    lead = "level" if wanted.level is not None else ""
+    if wanted.host is not None:
+        lead = "host"
+    elif wanted.fault is not None:
+        lead = str(wanted.fault)
+    elif wanted.page_class is not None:
+        lead = "page_class"
+    statement = LISTINGS[lead, backward]
+    rows: list[CheckedPage] = []
     for standing in sorted(_standings(wanted), reverse=backward):
         begin = CheckPosition(standing, _ABOVE_ALL if backward else _BELOW_ALL, "", "")
         if place is not None and place.standing == standing:
@@ -277,19 +285,19 @@ def _listed(
             "from_score": begin.score,
             "from_page": begin.page_id,
             "from_level": begin.level,
-            "most": limit - len(found),
+            "most": limit - len(rows),
         }
-        found += map(parse_row, statement.rows(reader, {**_asked(wanted), **parameters}))
-        if len(found) >= limit:
+        rows += map(parse_row, statement.rows(reader, {**_filter_values(wanted), **parameters}))
+        if len(rows) >= limit:
             break
-    return found
+    return rows
 
 
 def count_by_verdict(
     reader: Reader, wanted: CheckFilter, *, limit: int = 1 << 62
 ) -> dict[QaVerdict, int]:
     """Count matching checks by verdict, each up to the limit."""
-    given = {
+    in_use = {
         "host": wanted.host is not None,
         "page_class": wanted.page_class is not None,
         "level": wanted.level is not None,
@@ -297,8 +305,8 @@ def count_by_verdict(
         "below": wanted.below is not None,
         "unreviewed": wanted.unreviewed,
     }
-    statement = counting(*(name for name in COUNTED if given[name]))
-    parameters = {**_asked(wanted), "most": limit}
+    statement = counting(*(name for name in COUNTED if in_use[name]))
+    parameters = {**_filter_values(wanted), "most": limit}
     return {
         VERDICT_ORDER[standing]: statement.rows(reader, {**parameters, "standing": standing})[0][0]
         for standing in _standings(wanted)
@@ -343,18 +351,7 @@ def delete_checks(connection: Connection, page_ids: Iterable[str]) -> int:
     return sum(FORGET.run(connection, {"ids": batch}) for batch in batches(dict.fromkeys(page_ids)))
 
 
-def _lead(wanted: CheckFilter) -> str:
-    """Return the index that answers the query fastest."""
-    if wanted.host is not None:
-        return "host"
-    if wanted.fault is not None:
-        return str(wanted.fault)
-    if wanted.page_class is not None:
-        return "page_class"
-    return "level" if wanted.level is not None else ""
-
-
-def _asked(wanted: CheckFilter) -> dict[str, Any]:
+def _filter_values(wanted: CheckFilter) -> dict[str, Any]:
     return {
         "host": wanted.host,
         "page_class": None if wanted.page_class is None else str(wanted.page_class),

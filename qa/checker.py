@@ -55,8 +55,8 @@ from qa.sample import SampleCandidate
 _LONGEST_REASON = 200
 # The browser's reasons for blocking a cross-origin response.
 _KEPT_FROM_PAGE = frozenset({"corp-not-same-origin", "net::ERR_BLOCKED_BY_ORB"})
-_MOST_ASKED = 50  # parts of a copy whose refusal reason is requested
-VIEW_ATTEMPTS = 2  # a browser that died or hung costs one
+_MOST_REFUSALS = 50  # parts of a copy whose refusal reason is requested
+VIEW_ATTEMPTS = 2  # a browser that failure or hung costs one
 # Pictures to compare with by level; at other levels copies are not meant to look alike.
 _PICTURES: Mapping[str, tuple[ArtifactKind, ...]] = {
     "images": (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW),
@@ -77,7 +77,7 @@ class CheckOutcome:
             first two.
         timings: seconds by step.
         is_withheld: True when the page must not be shown, so that it was not opened.
-        look: view of the copy; None when it was not opened.
+        view: view of the copy; None when it was not opened.
     """
 
     page: SampleCandidate
@@ -85,7 +85,7 @@ class CheckOutcome:
     pictures: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     timings: Mapping[str, float] = field(default_factory=dict)
     is_withheld: bool = False
-    look: CopyView | None = field(default=None, repr=False)
+    view: CopyView | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
@@ -119,66 +119,39 @@ class PlaybackChecker:
             TransientError: index or decisions cannot be read.
         """
         began = self._clock.monotonic()
-        found = await self._found(page)
+        outcome = await self._check(page)
         spent_s = round(self._clock.monotonic() - began, 3)
-        return replace(found, check=replace(found.check, seconds=spent_s))
+        return replace(outcome, check=replace(outcome.check, seconds=spent_s))
 
-    async def _found(self, page: SampleCandidate) -> CheckOutcome:
+    async def _check(self, page: SampleCandidate) -> CheckOutcome:
         if page.outcome in _NO_COPY:
             return self._withheld(page, f"There is no copy: the visit {page.outcome}.")
-        there = await self._in_pool(self._playback.page, page.page_id)
-        if there is None:
+        stored = await self._in_pool(self._playback.page, page.page_id)
+        if stored is None:
             return self._withheld(page, "Taken down: nothing of it is shown.")
-        if there.withheld:
-            return self._withheld(page, there.withheld)
-        kept = await self._in_pool(self._read, there, page.url)
-        if page.mime not in _MARKUP and kept.picture is None and kept.text is None:
+        if stored.withheld:
+            return self._withheld(page, stored.withheld)
+        evidence = await self._in_pool(self._read, stored, page.url)
+        if page.mime not in _MARKUP and evidence.picture is None and evidence.text is None:
             # A downloadable file: it is judged by whether the archive holds it.
-            judgement = CopyJudgement(QaVerdict.GOOD, 0.0 if kept.lost else 1.0, (), "")
-            if kept.manifest is None:
+            judgement = CopyJudgement(QaVerdict.GOOD, 0.0 if evidence.lost else 1.0, (), "")
+            if evidence.manifest is None:
                 judgement = judge_copy(None)
-            return CheckOutcome(page, self._judged(page, kept, judgement))
-        seen = await self._look(there, kept)
-        if not seen.reason:
-            return await self._compared(page, kept, seen)
-        faults = (PlaybackFault.NOT_SHOWN,)
-        judgement = CopyJudgement(QaVerdict.BROKEN, 0.0, faults, seen.reason)
-        pictures = {"seen": kept.picture} if kept.picture is not None else {}
-        check = self._judged(page, kept, judgement)
-        return CheckOutcome(page, check, pictures, seen.timings, look=seen)
-
-    async def _look(self, there: StoredPage, kept: _CaptureEvidence) -> CopyView:
-        screen, tallest = PageScreen(), TALLEST_PX
-        if kept.manifest is not None:
-            screen = screen_at_capture(kept.manifest)
-            tallest = picture_height_limit(kept.manifest, screen)
-        if kept.kind is ArtifactKind.VIEW:
-            tallest = 0
-        died = ""
-        for _ in range(VIEW_ATTEMPTS):
-            async with self._lend() as browser:
-                try:
-                    seen = await view_copy(
-                        browser, there.address, screen, clock=self._clock, tallest_px=tallest
-                    )
-                except BrowserUnavailableError as error:
-                    died = str(error)
-                    continue
-            if seen.status is None and not await self._playback.answers():
-                raise UnavailableError("Playback does not answer: nothing can be checked.")
-            return seen
-        return CopyView(reason=f"No browser survived the copy: {died}")
-
-    async def _compared(
-        self, page: SampleCandidate, kept: _CaptureEvidence, seen: CopyView
-    ) -> CheckOutcome:
+            return CheckOutcome(page, self._judge(page, evidence, judgement))
+        view = await self._view(stored, evidence)
+        if view.reason:
+            faults = (PlaybackFault.NOT_SHOWN,)
+            judgement = CopyJudgement(QaVerdict.BROKEN, 0.0, faults, view.reason)
+            pictures = {"seen": evidence.picture} if evidence.picture is not None else {}
+            check = self._judge(page, evidence, judgement)
+            return CheckOutcome(page, check, pictures, view.timings, view=view)
         began = self._clock.monotonic()
-        picture, text, parts = await self._in_pool(self._compare, page, kept, seen)
-        check = self._judged(page, kept, judge_copy(picture, text, parts))
+        picture, text, parts = await self._in_pool(self._compare, page, evidence, view)
+        check = self._judge(page, evidence, judge_copy(picture, text, parts))
         pictures = {}
-        if picture is not None and kept.picture is not None and seen.picture is not None:
+        if picture is not None and evidence.picture is not None and view.picture is not None:
             check = replace(check, picture=picture.score)
-            pictures = {"seen": kept.picture, "shown": seen.picture}
+            pictures = {"seen": evidence.picture, "shown": view.picture}
             if picture.heat is not None:
                 pictures["heat"] = picture.heat
         if text is not None:
@@ -191,67 +164,93 @@ class PlaybackChecker:
                 parts_seen=parts.seen,
                 parts_shown=parts.shown,
             )
-        timings = {**seen.timings, "compare": self._clock.monotonic() - began}
-        return CheckOutcome(page, check, pictures, timings, look=seen)
+        timings = {**view.timings, "compare": self._clock.monotonic() - began}
+        return CheckOutcome(page, check, pictures, timings, view=view)
+
+    async def _view(self, stored: StoredPage, evidence: _CaptureEvidence) -> CopyView:
+        screen, tallest = PageScreen(), TALLEST_PX
+        if evidence.manifest is not None:
+            screen = screen_at_capture(evidence.manifest)
+            tallest = picture_height_limit(evidence.manifest, screen)
+        if evidence.kind is ArtifactKind.VIEW:
+            tallest = 0
+        failure = ""
+        for _ in range(VIEW_ATTEMPTS):
+            async with self._lend() as browser:
+                try:
+                    view = await view_copy(
+                        browser, stored.address, screen, clock=self._clock, tallest_px=tallest
+                    )
+                except BrowserUnavailableError as error:
+                    failure = str(error)
+                    continue
+            if view.status is None and not await self._playback.answers():
+                raise UnavailableError("Playback does not answer: nothing can be checked.")
+            return view
+        return CopyView(reason=f"No browser survived the copy: {failure}")
 
     def _compare(
-        self, page: SampleCandidate, kept: _CaptureEvidence, seen: CopyView
+        self, page: SampleCandidate, evidence: _CaptureEvidence, view: CopyView
     ) -> tuple[PictureComparison | None, TextComparison | None, ResourceComparison | None]:
         text = None
-        if kept.text is not None and seen.text is not None:
-            text = compare_texts(kept.text, seen.text)
+        if evidence.text is not None and view.text is not None:
+            text = compare_texts(evidence.text, view.text)
         parts = None
-        if kept.manifest is not None:
+        if evidence.manifest is not None:
             # Requests of the page, except parts that were taken down since: these are not missing.
             is_hidden = self._playback.is_hidden
             captured = [
                 part_at_capture(each)
-                for each in kept.manifest.resources
+                for each in evidence.manifest.resources
                 if not is_hidden(each.url, each.digest)
             ]
-            parts = compare_resources(captured, self._parts_shown(seen), level=self._playback.level)
+            parts = compare_resources(captured, self._parts_shown(view), level=self._playback.level)
 
         def is_doubted(picture: PictureComparison) -> bool:
             verdict = judge_copy(picture, text, parts).verdict
             return verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL)
 
         picture = None
-        if kept.picture is not None and seen.picture is not None:
+        if evidence.picture is not None and view.picture is not None:
             try:
-                picture = compare_pictures(kept.picture, seen.picture, heat=is_doubted)
+                picture = compare_pictures(evidence.picture, view.picture, heat=is_doubted)
             except PermanentError as error:
-                kept.lost.append(_damaged(kept.kind or ArtifactKind.VIEW, page.url, error))
+                evidence.lost.append(_damaged(evidence.kind or ArtifactKind.VIEW, page.url, error))
         return picture, text, parts
 
-    def _parts_shown(self, seen: CopyView) -> list[PartRequest]:
+    def _parts_shown(self, view: CopyView) -> list[PartRequest]:
         """Return the parts that the copy requested, by their archived URLs.
 
         The browser reports a refused cross-origin answer only as blocked, so the reason is
         requested from playback.
         """
-        found: list[PartRequest] = []
+        parts: list[PartRequest] = []
         requested = 0
-        for each in seen.requests:
+        for each in view.requests:
             url = self._playback.original(each.url)
             if url is None:
                 continue
             part = part_at_playback(url, each)
-            if part.status is None and part.failed in _KEPT_FROM_PAGE and requested < _MOST_ASKED:
+            if (
+                part.status is None
+                and part.failed in _KEPT_FROM_PAGE
+                and requested < _MOST_REFUSALS
+            ):
                 requested += 1
                 status, reason = self._playback.refusal(each.url, each.resource_type)
                 if status is not None and status >= HTTPStatus.BAD_REQUEST:
                     part = replace(part, status=status, failed=reason)
-            found.append(part)
-        return found
+            parts.append(part)
+        return parts
 
-    def _judged(
-        self, page: SampleCandidate, kept: _CaptureEvidence, judgement: CopyJudgement
+    def _judge(
+        self, page: SampleCandidate, evidence: _CaptureEvidence, judgement: CopyJudgement
     ) -> PlaybackCheck:
         verdict, faults, reason = judgement.verdict, judgement.faults, judgement.reason
-        if kept.lost:
+        if evidence.lost:
             faults = (*faults, PlaybackFault.DAMAGED)
-            reason = f"{reason} {describe_losses(kept.lost)}".strip()
-            by_loss = judge_losses(kept.lost, kept.manifest, self._playback.level)
+            reason = f"{reason} {describe_losses(evidence.lost)}".strip()
+            by_loss = judge_losses(evidence.lost, evidence.manifest, self._playback.level)
             if by_loss is not QaVerdict.GOOD and verdict is not QaVerdict.BROKEN:
                 verdict = by_loss
         return replace(
@@ -259,7 +258,7 @@ class PlaybackChecker:
             verdict=verdict,
             score=judgement.score,
             faults=faults,
-            lost=tuple(kept.lost),
+            lost=tuple(evidence.lost),
         )
 
     def _withheld(self, page: SampleCandidate, reason: str) -> CheckOutcome:
@@ -277,35 +276,35 @@ class PlaybackChecker:
             reason=reason[:MOST_CHARACTERS],
         )
 
-    def _read(self, there: StoredPage, url: str) -> _CaptureEvidence:
-        kept = _CaptureEvidence()
+    def _read(self, stored: StoredPage, url: str) -> _CaptureEvidence:
+        evidence = _CaptureEvidence()
         try:
-            kept.manifest = there.manifest()
+            evidence.manifest = stored.manifest()
         except PermanentError as error:
-            kept.lost.append(_damaged(ArtifactKind.PAGEINFO, url, error))
+            evidence.lost.append(_damaged(ArtifactKind.PAGEINFO, url, error))
         else:
-            if kept.manifest is not None:
-                kept.lost += self._playback.lost(kept.manifest)
+            if evidence.manifest is not None:
+                evidence.lost += self._playback.lost(evidence.manifest)
         for kind in _PICTURES.get(self._playback.level, ()):
-            kept.picture = _artifact(there, kind, url, kept)
-            if kept.picture is not None:
-                kept.kind = kind
+            evidence.picture = _artifact(stored, kind, url, evidence)
+            if evidence.picture is not None:
+                evidence.kind = kind
                 break
-        text = _artifact(there, ArtifactKind.TEXT, url, kept)
-        kept.text = None if text is None else text.decode(errors="replace")
-        return kept
+        text = _artifact(stored, ArtifactKind.TEXT, url, evidence)
+        evidence.text = None if text is None else text.decode(errors="replace")
+        return evidence
 
     async def _in_pool(self, function: Callable[..., _T], *args: object) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *args)
 
 
 def _artifact(
-    there: StoredPage, kind: ArtifactKind, url: str, kept: _CaptureEvidence
+    stored: StoredPage, kind: ArtifactKind, url: str, evidence: _CaptureEvidence
 ) -> bytes | None:
     try:
-        return there.artifact(kind)
+        return stored.artifact(kind)
     except PermanentError as error:
-        kept.lost.append(_damaged(kind, url, error))
+        evidence.lost.append(_damaged(kind, url, error))
         return None
 
 

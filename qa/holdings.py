@@ -36,7 +36,7 @@ DAMAGED = "damaged"
 ORIGINAL_GONE = "original-gone"
 EMPTY = "empty"
 
-_KEPT = frozenset({"response", "revisit"})
+_STORED = frozenset({"response", "revisit"})
 # Reading order: the most important parts of a copy first.
 _FIRST = ("Document", "Stylesheet", "Image", "Font", "Media")
 _TAG = re.compile(rb"<[^>]*>?")
@@ -136,27 +136,28 @@ class HoldingsVerifier:
         by_url: dict[str, list[HoldingsRow]] = {}
         for row in rows:
             by_url.setdefault(row.url, []).append(row)
-        wanted = list(_wanted(page, rows))
+        required = list(_required_parts(page, rows))
         lost: dict[str, str] = {}
-        left, unread = MOST_BYTES, max(0, len(wanted) - MOST_PARTS)
-        for part in wanted[:MOST_PARTS]:
-            found = _row_of(part, by_url.get(part.url, ()))
-            if isinstance(found, HoldingsRow):
-                size = max(0, _payload_place(found).length)
+        left, unread = MOST_BYTES, max(0, len(required) - MOST_PARTS)
+        for part in required[:MOST_PARTS]:
+            known = by_url.get(part.url, ())
+            same = [row for row in known if not part.digest or _is_same(row.digest, part.digest)]
+            if same:
+                size = max(0, _payload_place(same[-1]).length)
                 is_read = size <= left
                 left -= size if is_read else 0
                 unread += not is_read
-                reason = self._reason(found) if is_read else ""
+                reason = self._fault(same[-1]) if is_read else ""
             else:
-                reason = found
+                reason = DIGEST if known else f"{MISSING}: index"
             if reason and not self._is_hidden(part.url, part.digest):
                 lost.setdefault(part.url, reason)
         for url, reason in self._hollow(page, rows):
             lost.setdefault(url, reason)
         parts = tuple(LostPart(url, reason) for url, reason in lost.items())
-        return HoldingsReport(len(wanted), unread, parts)
+        return HoldingsReport(len(required), unread, parts)
 
-    def _reason(self, row: HoldingsRow) -> str:
+    def _fault(self, row: HoldingsRow) -> str:
         """Return the fault of the record, or of the one with its payload; empty: none."""
         own = _PayloadLocation(row.filename, row.offset, row.length)
         reason = self._read(own, row.digest, row.record_type)
@@ -208,7 +209,7 @@ def text_digest(text: bytes) -> str:
     return f"text:{sha256(b' '.join(text.split())).hexdigest()}"
 
 
-def _wanted(page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[_RequiredPart]:
+def _required_parts(page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[_RequiredPart]:
     """Yield the parts that the manifest names, the most important for a copy first; each once."""
     there = {
         artifact[0]: row.url
@@ -219,17 +220,10 @@ def _wanted(page: PageInfo, rows: Iterable[HoldingsRow]) -> Iterator[_RequiredPa
         with suppress(ValueError):  # of a version that knows more kinds
             made = ArtifactKind(kind)
             yield _RequiredPart(there.get(made, f"urn:{kind}:{page.url}"))
-    kept = [each for each in page.resources if each.kept in _KEPT]
+    stored = [each for each in page.resources if each.kept in _STORED]
     rank = {kind: place for place, kind in enumerate(_FIRST)}
-    kept.sort(key=lambda each: rank.get(each.resource_type, len(_FIRST)))
-    yield from dict.fromkeys(_RequiredPart(each.url, each.digest) for each in kept)
-
-
-def _row_of(part: _RequiredPart, rows: Sequence[HoldingsRow]) -> HoldingsRow | str:
-    same = [row for row in rows if not part.digest or _is_same(row.digest, part.digest)]
-    if not same:
-        return DIGEST if rows else f"{MISSING}: index"
-    return same[-1]
+    stored.sort(key=lambda each: rank.get(each.resource_type, len(_FIRST)))
+    yield from dict.fromkeys(_RequiredPart(each.url, each.digest) for each in stored)
 
 
 def _payload_place(row: HoldingsRow) -> _PayloadLocation:
@@ -240,33 +234,26 @@ def _payload_place(row: HoldingsRow) -> _PayloadLocation:
 
 def _record_reason(layout: Layout, place: _PayloadLocation, digest: str, kind: str) -> str:
     """Return the difference between the record and its index row; empty: none."""
-    try:
-        found = _record(layout, place)
-    except FileNotFoundError:
-        return f"{MISSING}: file"
-    except OSError as error:
-        return f"{DAMAGED}: {error.strerror or 'unreadable'}"
-    if found is None:
+    record = None
+    if is_warc_name(place.filename) and place.offset >= 0 and place.length > 0:
+        end = place.offset + place.length
+        try:
+            path, _ = find_warc(layout, place.filename)
+            record = next(walk_records(path, start=place.offset, end=end), None)
+        except FileNotFoundError:
+            return f"{MISSING}: file"
+        except OSError as error:
+            return f"{DAMAGED}: {error.strerror or 'unreadable'}"
+    if record is None:
         return f"{MISSING}: record"
-    if isinstance(found, DamagedSpan):
-        return f"{DAMAGED}: {found.problem}"
-    if found.problems:
-        return f"{DAMAGED}: {found.problems[0][0]}"
-    if found.kind != kind:
+    problem = record.problem if isinstance(record, DamagedSpan) else ""
+    if isinstance(record, WarcMember) and record.problems:
+        problem = record.problems[0][0]
+    if isinstance(record, DamagedSpan) or problem:
+        return f"{DAMAGED}: {problem}"
+    if record.kind != kind:
         return f"{MISSING}: {kind}"
-    return "" if _is_same(found.headers.get("warc-payload-digest", ""), digest) else DIGEST
-
-
-def _record(layout: Layout, place: _PayloadLocation) -> WarcMember | DamagedSpan | None:
-    """Read the record at the location completely; None when the location is invalid.
-
-    Raises:
-        OSError: its WARC is missing or unreadable.
-    """
-    if not is_warc_name(place.filename) or place.offset < 0 or place.length <= 0:
-        return None
-    path, _ = find_warc(layout, place.filename)
-    return next(walk_records(path, start=place.offset, end=place.offset + place.length), None)
+    return "" if _is_same(record.headers.get("warc-payload-digest", ""), digest) else DIGEST
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -141,7 +141,7 @@ def choose_capture(
         )
     if new.rank < old.rank:
         return better(f"the site shows {_page(new)} now, not {_page(old)}.{still}")
-    less = _page(new) if new.rank != old.rank else _less(old, new, became)
+    less = _page(new) if new.rank != old.rank else _lost_content(old, new, became)
     if less:
         return stays(f": the site shows {less} now. The old capture stays.")
     came, was = _ORDER[new.check.verdict], _ORDER[old.check.verdict]
@@ -163,7 +163,7 @@ def choose_capture(
     return stays(".")
 
 
-def _less(old: CaptureSide, new: CaptureSide, became: PageChanges | None) -> str:
+def _lost_content(old: CaptureSide, new: CaptureSide, became: PageChanges | None) -> str:
     """Return what the site shows in place of the page, where the old copy has more of it.
 
     Empty when it has not, or when a person reviewed the old one: that is final.
@@ -197,7 +197,7 @@ def _page(side: CaptureSide) -> str:
 OPEN_REPAIRS_LIMIT = 100
 _WAITING = frozenset({ItemState.QUEUED, ItemState.CLAIMED})
 _OPEN = frozenset({RepairState.WANTED, RepairState.BEGUN})
-_KEPT = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
+_STORED = frozenset({VisitOutcome.COMPLETE, VisitOutcome.PARTIAL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,36 +237,43 @@ class RepairContext:
 class RepairManager:
     """Manager that begins and finishes repairs."""
 
-    def __init__(self, bench: RepairContext) -> None:
-        self._bench = bench
+    def __init__(self, context: RepairContext) -> None:
+        self._context = context
 
     def wanted(self, limit: int) -> list[CheckedPage]:
         """Return the pages that `begin` would begin with."""
-        with self._bench.store.reading() as rows:
+        with self._context.store.reading() as rows:
             return list_wanted_repairs(rows, limit)
 
     def begun(self) -> list[CheckedPage]:
         """Return repairs that have begun and not ended."""
-        with self._bench.store.reading() as rows:
+        with self._context.store.reading() as rows:
             return list_begun_repairs(rows, OPEN_REPAIRS_LIMIT)
 
     def others_wait(self) -> bool:
         """Return whether the frontier holds waiting items besides repairs."""
-        frontier = self._bench.frontier
-        found = frontier.find_all(list(read_repairs(frontier)))
-        ours = sum(record is not None and record.state in _WAITING for record in found)
-        return frontier.unfinished(self._bench.clock.now()) > ours
+        frontier = self._context.frontier
+        records = frontier.find_all(list(read_repairs(frontier)))
+        ours = sum(record is not None and record.state in _WAITING for record in records)
+        return frontier.unfinished(self._context.clock.now()) > ours
 
     async def begin(self, limit: int) -> AddResult:
         """Queue wanted repairs, up to the limit; return the items added to the frontier."""
-        bench, done = self._bench, AddResult()
-        orders = self._orders()
+        context, done = self._context, AddResult()
+        orders = read_repairs(context.frontier)
+        with context.store.reading() as reader:
+            known = find_checks(reader, [order.page_id for order in orders.values()])
+        open_ids = {each.check.page_id for each in known if each.repair in _OPEN}
+        # Orders of repairs that are neither wanted nor begun are withdrawn.
+        for key in [key for key, order in orders.items() if order.page_id not in open_ids]:
+            context.frontier.take_back(REPAIR_ORDER, key)
+            del orders[key]
         rows = self.wanted(min(limit, max(0, OPEN_REPAIRS_LIMIT - len(self.begun()))))
-        bucket = bucket_for(bench.clock.now())
+        bucket = bucket_for(context.clock.now())
         ordered = [(row, await self._order(row, orders, bucket)) for row in rows]
         if any(repair is not None for _, repair in ordered):
             # Workers must have read the orders before they claim these items.
-            await asyncio.sleep(bench.reach_s)
+            await asyncio.sleep(context.reach_s)
         for row, repair in ordered:
             if repair is not None:
                 added = await self._queue(row, repair)
@@ -277,30 +284,18 @@ class RepairManager:
                 )
         return done
 
-    def _orders(self) -> dict[str, RepairVisit]:
-        """Return the orders of repairs that are wanted or begun; withdraw all others."""
-        frontier = self._bench.frontier
-        orders = read_repairs(frontier)
-        with self._bench.store.reading() as rows:
-            known = find_checks(rows, [order.page_id for order in orders.values()])
-        alive = {each.check.page_id for each in known if each.repair in _OPEN}
-        for key in [key for key, order in orders.items() if order.page_id not in alive]:
-            frontier.take_back(REPAIR_ORDER, key)
-            del orders[key]
-        return orders
-
     async def _order(
         self, row: CheckedPage, orders: dict[str, RepairVisit], bucket: str
     ) -> RepairVisit | None:
         """Make the URL's next visit a repair, if it is none yet; None when that is impossible."""
-        bench, page_id = self._bench, row.check.page_id
+        context, page_id = self._context, row.check.page_id
         try:
             url = fetch_key(row.check.url, allow_single_label=True)
-            record = bench.frontier.find(url)
+            record = context.frontier.find(url)
         except BadUrlError:
             self._end(row, RepairOutcome(RepairState.FAILED, "No URL that could be visited."))
             return None
-        if await asyncio.to_thread(bench.is_withheld, page_id):
+        if await asyncio.to_thread(context.is_withheld, page_id):
             taken_down = "Taken down: it is not captured again."
             self._end(row, RepairOutcome(RepairState.FAILED, taken_down))
             return None
@@ -308,41 +303,41 @@ class RepairManager:
             return None  # it is being visited right now, as ever; the next time
         key = identity_key(url)
         if key not in orders:
-            old = await asyncio.to_thread(bench.manifest_of, page_id)
+            old = await asyncio.to_thread(context.manifest_of, page_id)
             login = old.login if old is not None else ""
-            orders[key] = RepairVisit(page_id, bucket, login, bench.profile, _id_of(record))
-            order_repair(bench.frontier, url, orders[key])
+            orders[key] = RepairVisit(page_id, bucket, login, context.profile, _id_of(record))
+            order_repair(context.frontier, url, orders[key])
         return orders[key]
 
     async def _queue(self, row: CheckedPage, repair: RepairVisit) -> AddResult:
         """Queue the URL with its present job and slot, and mark the repair as begun."""
-        bench, added = self._bench, AddResult()
+        context, added = self._context, AddResult()
         url = fetch_key(row.check.url, allow_single_label=True)
-        record = bench.frontier.find(url)
+        record = context.frontier.find(url)
         if _id_of(record) == repair.item_before:
             if record is not None and record.state is ItemState.CLAIMED:
                 return added  # by a worker that may not know the order; retry in the next run
             if record is None:
-                items = await bench.turns.assign([NewItem(url, bench.lane)])
+                items = await context.turns.assign([NewItem(url, context.lane)])
             else:
                 was = record.item
                 of_job = (was.hops, was.via, was.job, was.hops_off, was.host)
-                items = [NewItem(url, bench.lane, *of_job)]
-            added = bench.frontier.add(items, now=bench.clock.now(), again=timedelta(0))
-            record = bench.frontier.find(url)
-        with bench.store.writing() as rows:
-            begin_repair(rows, row.check.page_id, _id_of(record), now=bench.clock.now())
+                items = [NewItem(url, context.lane, *of_job)]
+            added = context.frontier.add(items, now=context.clock.now(), again=timedelta(0))
+            record = context.frontier.find(url)
+        with context.store.writing() as rows:
+            begin_repair(rows, row.check.page_id, _id_of(record), now=context.clock.now())
         return added
 
     def over(self) -> list[CheckedPage]:
         """Return begun repairs whose visits have ended: `finish` can end them."""
-        return [row for row in self.begun() if not self._is_to_come(row)]
-
-    def _is_to_come(self, row: CheckedPage) -> bool:
-        record = self._bench.frontier.find(row.check.url)
-        return (
-            record is not None and record.item.id == row.repair_page_id and record.state in _WAITING
-        )
+        over = []
+        for row in self.begun():
+            record = self._context.frontier.find(row.check.url)
+            is_own = record is not None and record.item.id == row.repair_page_id
+            if record is None or not is_own or record.state not in _WAITING:
+                over.append(row)
+        return over
 
     async def finish(self) -> int:
         """Compare recaptures with the captures they repair; return the number of ended repairs.
@@ -353,7 +348,7 @@ class RepairManager:
         """
         ended = 0
         for row in self.begun():
-            if row.check.level not in self._bench.levels:
+            if row.check.level not in self._context.levels:
                 continue
             choice = await self._outcome(row)
             if choice is not None:
@@ -362,17 +357,17 @@ class RepairManager:
         return ended
 
     async def _outcome(self, row: CheckedPage) -> RepairOutcome | None:
-        bench, new_id = self._bench, row.repair_page_id
-        page = await asyncio.to_thread(bench.manifest_of, new_id) if new_id else None
+        context, new_id = self._context, row.repair_page_id
+        page = await asyncio.to_thread(context.manifest_of, new_id) if new_id else None
         if page is None:
             # A visit without a manifest: derive the result from its frontier record.
             url = row.check.url
-            record = bench.frontier.find(url)
+            record = context.frontier.find(url)
             if record is None or record.item.id != new_id:
                 # The frontier it was queued in no longer has it: want the repair again.
-                cancel_repair(bench.frontier, url)
-                with bench.store.writing() as rows:
-                    want_repair(rows, row.check.page_id, row.check.level, now=bench.clock.now())
+                cancel_repair(context.frontier, url)
+                with context.store.writing() as rows:
+                    want_repair(rows, row.check.page_id, row.check.level, now=context.clock.now())
                 return None
             if record.state in _WAITING:
                 return None
@@ -380,12 +375,12 @@ class RepairManager:
             if record.state is ItemState.DONE:
                 reason = "The manifest of the new capture cannot be read."
             return RepairOutcome(RepairState.FAILED, reason)
-        if page.outcome not in _KEPT:
+        if page.outcome not in _STORED:
             return RepairOutcome(RepairState.FAILED, f"No new capture came about: {page.reason}.")
-        new = await bench.check(page, row.check.level)
-        old_page = await asyncio.to_thread(bench.manifest_of, row.check.page_id)
+        new = await context.check(page, row.check.level)
+        old_page = await asyncio.to_thread(context.manifest_of, row.check.page_id)
         status = old_page.status if old_page is not None else None
-        became = await asyncio.to_thread(bench.became, row.check.page_id, new_id)
+        became = await asyncio.to_thread(context.became, row.check.page_id, new_id)
         choice = choose_capture(
             CaptureSide(_effective_check(row), row.page_class, status),
             CaptureSide(_effective_check(new), page.page_class, page.status),
@@ -393,21 +388,21 @@ class RepairManager:
         )
         if choice.old_stays:
             marked = new._replace(check=replace(new.check, better=row.check.page_id))
-            with bench.store.writing() as rows:
-                store_checks(rows, [marked], bench.clock.now())
+            with context.store.writing() as rows:
+                store_checks(rows, [marked], context.clock.now())
         return choice
 
     def _end(self, row: CheckedPage, choice: RepairOutcome) -> None:
-        bench, page_id, url = self._bench, row.check.page_id, row.check.url
+        context, page_id, url = self._context, row.check.page_id, row.check.url
         message = f"{row.check.reason} {choice.reason}".strip()[:MOST_CHARACTERS]
-        now = bench.clock.now()
-        with bench.store.writing() as rows:
+        now = context.clock.now()
+        with context.store.writing() as rows:
             if not end_repair(rows, page_id, choice.state, row.repair_page_id, now=now):
                 return  # another process has ended and reported it
             store_checks(rows, [row._replace(check=replace(row.check, reason=message))], now)
         with suppress(BadUrlError):
-            cancel_repair(bench.frontier, url)
-        bench.report(
+            cancel_repair(context.frontier, url)
+        context.report(
             PageRepaired(url, page_id, str(choice.state), choice.reason, row.repair_page_id)
         )
 

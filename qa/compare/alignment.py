@@ -263,11 +263,11 @@ def align_rows(seen: TiledPicture, shown: TiledPicture) -> RowAlignment:
         rows[:, shown.height :] = -1
     else:
         found = find_moves(one, other, likely, edges[:-1])
-        rows = np.stack([_claimed(*strip, shown.height) for strip in zip(*found, strict=True)])
-    return _settled(rows, shown.height, tuple(edges))
+        rows = np.stack([_claim_rows(*strip, shown.height) for strip in zip(*found, strict=True)])
+    return _fill_gaps(rows, shown.height, tuple(edges))
 
 
-def _claimed(moves: Places, fits: Floats, height: int) -> Places:
+def _claim_rows(moves: Places, fits: Floats, height: int) -> Places:
     """Assign the rows of a strip by their offsets; a row claimed twice goes to the better match."""
     own = np.arange(len(moves), dtype=np.int32)
     rows = own + moves
@@ -299,7 +299,7 @@ def _claimed(moves: Places, fits: Floats, height: int) -> Places:
     return kept
 
 
-def _settled(rows: Places, height: int, edges: tuple[int, ...]) -> RowAlignment:
+def _fill_gaps(rows: Places, height: int, edges: tuple[int, ...]) -> RowAlignment:
     """Assign unmatched rows to the free rows between their neighbours, as drawn in their place."""
     free = np.ones((len(rows), height), np.bool_)
     for strip, own in enumerate(rows):

@@ -98,7 +98,10 @@ def classify_tiles(
         # Where brightness matches in place, only the colour differs, which is not searched for.
         found = np.where(beside > tiles.alike + _BETTER, beside, -1)
         likeness = np.maximum(likeness, _ramp(found, _UNLIKE_BESIDE, _LIKE_BESIDE))
-    dimmed = _dimmed(tiles, drawn) & (likeness < 1)
+    # The same content at less contrast, as behind an overlay.
+    paler = tiles.spread_shown < _DIMMED_SPREAD * tiles.spread_seen
+    dimmed = drawn[0] & (tiles.follows > _DIMMED_FOLLOWS) & paler & (tiles.missed > 0.2)
+    dimmed &= likeness < 1
     likeness[dimmed] = np.minimum(likeness[dimmed], _DIMMED_LIKE)
     there = drawn[0] | filled[0], drawn[1] | filled[1]
     kinds = np.zeros(likeness.shape, np.uint8)
@@ -127,13 +130,6 @@ def _likeness(tiles: TileMetrics, drawn: tuple[Flags, Flags]) -> Floats:
     found = np.where(~drawn[0] & ~drawn[1], flat, found)
     coloured: Floats = (found * (1 - 0.7 * tiles.hued)).astype(np.float32)
     return coloured
-
-
-def _dimmed(tiles: TileMetrics, drawn: tuple[Flags, Flags]) -> Flags:
-    """Return the tiles with the same content at less contrast, as behind an overlay."""
-    paler = tiles.spread_shown < _DIMMED_SPREAD * tiles.spread_seen
-    found: Flags = drawn[0] & (tiles.follows > _DIMMED_FOLLOWS) & paler & (tiles.missed > 0.2)
-    return found
 
 
 def _off_ground(colours: Floats, ground: tuple[int, int, int]) -> Flags:
@@ -243,22 +239,21 @@ def find_shifted(seen: Grey, shown: Shown, damage: TileDamage) -> Floats:
         few = sample.reshape(wanted.shape)
         _search(seen, shown, few, damage.kinds == ADDED, best)
         share = float((best[few] > _FOUND).mean())
-        if share < _WORTH or (share < _SURELY and share - _chance(seen, shown, few) < _WORTH):
+        if share < _WORTH:
             return best
+        if share < _SURELY:
+            # What is found by chance, in the mirror image of the other picture, does not count.
+            by_chance = np.full(few.shape, -1, np.float32)
+
+            def mirrored(first: int, end: int) -> Grey:
+                return shown(first, end)[:, ::-1]
+
+            _search(seen, mirrored, few, np.zeros_like(few), by_chance)
+            if share - float((by_chance[few] > _FOUND).mean()) < _WORTH:
+                return best
         wanted &= ~few
     _search(seen, shown, wanted, damage.kinds == ADDED, best)
     return best
-
-
-def _chance(seen: Grey, shown: Shown, few: Flags) -> float:
-    """Return the share of tiles found by chance, in the mirror image of the other picture."""
-    best = np.full(few.shape, -1, np.float32)
-
-    def mirrored(first: int, end: int) -> Grey:
-        return shown(first, end)[:, ::-1]
-
-    _search(seen, mirrored, few, np.zeros_like(few), best)
-    return float((best[few] > _FOUND).mean())
 
 
 def _search(seen: Grey, shown: Shown, wanted: Flags, added: Flags, best: Floats) -> None:

@@ -57,7 +57,7 @@ def measure_tiles(seen: PictureRows, shown: Callable[[int, int], PictureRows]) -
     for first, end in chunks(rows):
         one = seen.part(first * TILE_PX, end * TILE_PX)
         other = shown(first * TILE_PX, end * TILE_PX)
-        found = _same(one) if one.equals(other) else _measured(one, other)
+        found = _equal_metrics(one) if one.equals(other) else _compared_metrics(one, other)
         for each in fields(TileMetrics):
             getattr(made, each.name)[first:end] = getattr(found, each.name)
     return made
@@ -77,7 +77,7 @@ def similarity(seen: Floats, shown: Floats) -> tuple[Floats, Floats]:
     return _index((mean_seen, mean_shown), (square_seen, square_shown), product)[:2]
 
 
-def _same(rows: PictureRows) -> TileMetrics:
+def _equal_metrics(rows: PictureRows) -> TileMetrics:
     """Return the metrics of a part that is equal in both pictures."""
     span = _range(rows.grey)
     bright = rows.grey.astype(np.float32)
@@ -87,7 +87,7 @@ def _same(rows: PictureRows) -> TileMetrics:
     return TileMetrics(none, none, one, one, span, span, spread, spread, colour, colour)
 
 
-def _measured(seen: PictureRows, shown: PictureRows) -> TileMetrics:
+def _compared_metrics(seen: PictureRows, shown: PictureRows) -> TileMetrics:
     one, other = seen.grey.astype(np.float32), shown.grey.astype(np.float32)
     means = _means(one), _means(other)
     squares = _means(one * one), _means(other * other)
@@ -97,12 +97,17 @@ def _measured(seen: PictureRows, shown: PictureRows) -> TileMetrics:
     height, width = flags.shape
     by_rows = np.add.reduce(flags.view(np.uint8).reshape(-1, TILE_PX, width), 1, dtype=np.uint8)
     shape = (height // TILE_PX, -1, TILE_PX)
-    found: Floats = by_rows.reshape(shape).sum(-1, dtype=np.uint16).astype(np.float32)
+    missed: Floats = by_rows.reshape(shape).sum(-1, dtype=np.uint16).astype(np.float32)
+    # The share of each tile's blocks whose colours differ in more than brightness.
+    apart = (np.maximum(*blocks) - np.minimum(*blocks))[..., 1:]
+    far = (apart > NEAR_COLOUR).any(-1).view(np.uint8)
+    rows, columns = far.shape[0] // 4, far.shape[1] // 4
+    far_by_rows = far.reshape(rows, 4, -1).sum(1, dtype=np.uint8).reshape(rows, columns, 4)
+    hued: Floats = far_by_rows.sum(2, dtype=np.uint8).astype(np.float32)
+    hued /= 16
     colours = _colours(blocks[0]), _colours(blocks[1])
     ranges = _range(seen.grey), _range(shown.grey)
-    return TileMetrics(
-        found / np.float32(256), _hued(*blocks), alike, follows, *ranges, *spreads, *colours
-    )
+    return TileMetrics(missed / np.float32(256), hued, alike, follows, *ranges, *spreads, *colours)
 
 
 def mismatches(seen: Grey, shown: Grey) -> NDArray[np.bool_]:
@@ -180,16 +185,5 @@ def _colours(blocks: Pixels) -> Floats:
     rows, columns = blocks.shape[0] // 4, blocks.shape[1] // 4
     by_rows = blocks.reshape(rows, 4, -1).sum(1, dtype=np.uint16).reshape(rows, columns, 4, 3)
     found: Floats = by_rows.sum(2, dtype=np.uint16).astype(np.float32)
-    found /= 16
-    return found
-
-
-def _hued(one: Pixels, other: Pixels) -> Floats:
-    """Return the share of each tile's blocks whose colours differ in more than brightness."""
-    apart = (np.maximum(one, other) - np.minimum(one, other))[..., 1:]
-    far = (apart > NEAR_COLOUR).any(-1).view(np.uint8)
-    rows, columns = far.shape[0] // 4, far.shape[1] // 4
-    by_rows = far.reshape(rows, 4, -1).sum(1, dtype=np.uint8).reshape(rows, columns, 4)
-    found: Floats = by_rows.sum(2, dtype=np.uint8).astype(np.float32)
     found /= 16
     return found

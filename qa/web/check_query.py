@@ -57,18 +57,22 @@ class CheckQuery:
         return filter_values(self.wanted)
 
 
-def parse_check_query(given: QueryParams) -> CheckQuery:
+def parse_check_query(parameters: QueryParams) -> CheckQuery:
     """Parse the request parameters; InputError has a text for `translate`."""
-    return CheckQuery(
-        parse_check_filter(given),
-        parse_start(given.get("after", "")),
-        _limit(given.get("limit", "")),
-    )
+    wanted, after = parse_check_filter(parameters), parse_start(parameters.get("after", ""))
+    limit, text = PAGE_SIZE, parameters.get("limit", "")
+    if text:
+        limit = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+        if not 1 <= limit <= MOST_RESULTS:
+            raise InputError(noop("limit is a number from 1 to 500."))
+    return CheckQuery(wanted, after, limit)
 
 
-def parse_check_filter(given: Mapping[str, str]) -> CheckFilter:
+def parse_check_filter(parameters: Mapping[str, str]) -> CheckFilter:
     """Parse the filter parameters; unknown parameters are ignored."""
-    named = {name: given.get(name, "").strip() for name in ("verdict", "class", "fault", "level")}
+    named = {
+        name: parameters.get(name, "").strip() for name in ("verdict", "class", "fault", "level")
+    }
     known: dict[str, set[str]] = {
         "verdict": {UNCHECKED, *filter(None, QaVerdict)},
         "class": {*filter(None, PageClass)},
@@ -81,12 +85,12 @@ def parse_check_filter(given: Mapping[str, str]) -> CheckFilter:
     verdict = named["verdict"]
     return CheckFilter(
         verdict=QaVerdict("" if verdict == UNCHECKED else verdict) if verdict else None,
-        host=_host(given.get("host", "")),
+        host=_host(parameters.get("host", "")),
         page_class=PageClass(named["class"]) if named["class"] else None,
         level=named["level"] or None,
         fault=PlaybackFault(named["fault"]) if named["fault"] else None,
-        below=_score(given.get("below", "")),
-        unreviewed=parse_flag(given.get("unreviewed", "")),
+        below=_score(parameters.get("below", "")),
+        unreviewed=parse_flag(parameters.get("unreviewed", "")),
     )
 
 
@@ -143,14 +147,6 @@ def _score(text: str) -> float | None:
     return value
 
 
-def _limit(text: str) -> int:
-    if not text:
-        return PAGE_SIZE
-    if not (text.isascii() and text.isdigit() and len(text) < 5 and 1 <= int(text) <= MOST_RESULTS):
-        raise InputError(noop("limit is a number from 1 to 500."))
-    return int(text)
-
-
 MOST_COUNTED = 1_000_000  # of each verdict
 MOST_COUNTED_OF_SOME = 100_000  # where a filter reads every row
 _AT_ONCE = 200  # rows tested against the index in one query
@@ -189,21 +185,21 @@ class VisibleChecks:
         """Return the registry."""
         return open_registry(self._source)
 
-    def listed(self, question: CheckQuery) -> CheckListPart:
+    def listed(self, query: CheckQuery) -> CheckListPart:
         """Return a part of the list, the worst first."""
-        found: list[VisibleCheck] = []
-        after = question.after
+        results: list[VisibleCheck] = []
+        after = query.after
         with self.registry().snapshot() as reader:
             for _ in range(_ROUNDS):
-                size = min(max(question.limit - len(found), 1), _AT_ONCE)
-                rows = list_worst_first(reader, question.wanted, after, size)
-                found += self._shown(rows)
+                size = min(max(query.limit - len(results), 1), _AT_ONCE)
+                rows = list_worst_first(reader, query.wanted, after, size)
+                results += self._shown(rows)
                 if len(rows) < size:
-                    return CheckListPart(tuple(found), None)
+                    return CheckListPart(tuple(results), None)
                 after = rows[-1].place
-                if len(found) >= question.limit:
+                if len(results) >= query.limit:
                     break
-        return CheckListPart(tuple(found), after)
+        return CheckListPart(tuple(results), after)
 
     def every(self, wanted: CheckFilter) -> Iterator[VisibleCheck]:
         """Yield all matching checks, the worst first."""
@@ -218,10 +214,10 @@ class VisibleChecks:
         with self.registry().snapshot() as reader:
             rows = find_checks(reader, [page_id])
         results = self._shown(rows)
-        found = next((each for each in results if each.row.check.level == level), None)
-        if found is None:
+        result = next((each for each in results if each.row.check.level == level), None)
+        if result is None:
             raise HTTPException(404)
-        return found, tuple(each for each in results if each is not found)
+        return result, tuple(each for each in results if each is not result)
 
     def neighbours(
         self, wanted: CheckFilter, place: CheckPosition
@@ -250,20 +246,17 @@ class VisibleChecks:
         """Return the rows that may be shown, in their order."""
         pages = self._store.with_ids(list(dict.fromkeys(row.check.page_id for row in rows)))
         threatened = self._store.threatened(list(pages.values()))
-        shown = {
-            page_id: page
-            for page_id, page in pages.items()
-            if page.taken_down is None and page_id not in threatened and not self._is_listed(page)
-        }
+        shown = {}
+        for page_id, page in pages.items():
+            hit = self._cautions.of_url(page.url) or self._cautions.of_url(page.final_url)
+            is_held = hit is not None and hit.on.effect is ListEffect.HOLD
+            if page.taken_down is None and page_id not in threatened and not is_held:
+                shown[page_id] = page
         return [
             VisibleCheck(row, shown[row.check.page_id])
             for row in rows
             if row.check.page_id in shown
         ]
-
-    def _is_listed(self, page: CapturedPage) -> bool:
-        hit = self._cautions.of_url(page.url) or self._cautions.of_url(page.final_url)
-        return hit is not None and hit.on.effect is ListEffect.HOLD
 
     def _first(self, parts: Iterable[Sequence[CheckedPage]]) -> VisibleCheck | None:
         return next((shown for part in parts for shown in self._shown(part)), None)

@@ -45,12 +45,16 @@ class ReviewerRules:
     def name_of(self, request: Request) -> str | None:
         """Return the reviewer's user name, maybe empty; None: not authorized."""
         kind, _, credentials = request.headers.get("authorization", "").partition(" ")
-        name, word = "", credentials.strip()
+        name, token = "", credentials.strip()
         if kind.lower() == "basic":
-            name, word = _basic(credentials.strip())
+            try:
+                login = base64.b64decode(token, validate=True).decode()
+            except (binascii.Error, ValueError):
+                login = ""
+            name, _, token = login.partition(":")
         elif kind.lower() != "bearer":
-            word = ""
-        same = hmac.compare_digest(word.encode("utf-8", "replace"), self.token.encode())
+            token = ""
+        same = hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
         if self.token and same:
             return name[:MOST_NAME]
         if not self.networks or self.readers.is_relayed(request):
@@ -99,15 +103,6 @@ class ReviewGate:
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
-
-
-def _basic(said: str) -> tuple[str, str]:
-    try:
-        text = base64.b64decode(said, validate=True).decode()
-    except (binascii.Error, ValueError):
-        return "", ""
-    name, _, password = text.partition(":")
-    return name, password
 
 
 _WRITERS = 2

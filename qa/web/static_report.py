@@ -72,6 +72,11 @@ class CheckReportWriter:
         """Write the report; return the number of results."""
         style = "\n".join(path.read_text() for path in _STYLES)
         scripts = [path.read_text() for path in _SCRIPTS]
+        allowed = " ".join(_digest(each) for each in scripts)
+        policy = (
+            f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {allowed};"
+            " base-uri 'none'; form-action 'none'"
+        )
         choices = check_labels.choices()
         # Rows hold the numbers of faults.
         choices["faults"] = [(str(bit), text) for bit, (_, text) in enumerate(choices["faults"])]
@@ -80,7 +85,7 @@ class CheckReportWriter:
             title=check_labels.replace_invisible(report.title),
             made_at=report.made_at,
             style=Markup(style),  # noqa: S704 our own
-            policy=_policy(style, scripts),
+            policy=policy,
             words=check_labels,
             filters={},
             **choices,
@@ -90,8 +95,13 @@ class CheckReportWriter:
         pictured: list[VisibleCheck] = []
         out.write('<script type="application/json" id="rows">[')
         for count, result in enumerate(results, 1):
-            place = -1
-            if count <= report.with_pictures and self._kinds(result):
+            place, check = -1, result.row.check
+            has_pictures = (
+                count <= report.with_pictures
+                and self._shows_pictures(result.page)
+                and self._pictures.kinds(check.page_id, check.level)
+            )
+            if has_pictures:
                 place = len(pictured)
                 pictured.append(result)
             row = _row(result.row, strings, place)
@@ -103,12 +113,6 @@ class CheckReportWriter:
             out.writelines(self._embedded(place, result.row))
         out.write("</body>\n</html>\n")
         return count
-
-    def _kinds(self, result: VisibleCheck) -> frozenset[str]:
-        check = result.row.check
-        if not self._shows_pictures(result.page):
-            return frozenset()
-        return self._pictures.kinds(check.page_id, check.level)
 
     def _embedded(self, place: int, row: CheckedPage) -> Iterator[str]:
         for kind in PICTURES:
@@ -132,10 +136,10 @@ class _StringPool:
 
     def place(self, text: str) -> int:
         """Return the index of the string, added if missing."""
-        found = self._places.setdefault(text, len(self.texts))
-        if found == len(self.texts):
+        place = self._places.setdefault(text, len(self.texts))
+        if place == len(self.texts):
             self.texts.append(text)
-        return found
+        return place
 
 
 def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
@@ -188,14 +192,6 @@ def _words(report: CheckReport) -> Mapping[str, object]:
         "somebody": translate(noop("a reviewer")),
         "nobody": translate(noop("No person has judged it.")),
     }
-
-
-def _policy(style: str, scripts: Iterable[str]) -> str:
-    allowed = " ".join(_digest(each) for each in scripts)
-    return (
-        f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {allowed};"
-        " base-uri 'none'; form-action 'none'"
-    )
 
 
 def _digest(text: str) -> str:

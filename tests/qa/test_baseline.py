@@ -131,7 +131,7 @@ def baseline(tmp_path: Path) -> BaselineFolder:
 
 def test_a_baseline_reads_back(baseline: BaselineFolder) -> None:
     """Its pages, and what each showed, without loss."""
-    baseline.keep(BEFORE, shown(encode_picture(SEED)))
+    baseline.store(BEFORE, shown(encode_picture(SEED)))
 
     (check,) = baseline.checks(BEFORE).values()
     back = baseline.shown(BEFORE, check)
@@ -150,8 +150,8 @@ def test_any_text_is_kept(text: str) -> None:
     """Lone surrogates, which no file can hold, are no change."""
     with TemporaryDirectory() as folder:
         baseline = BaselineFolder(Path(folder))
-        baseline.keep(BEFORE, shown(text=text))
-        baseline.keep(AFTER, shown(text=text))
+        baseline.store(BEFORE, shown(text=text))
+        baseline.store(AFTER, shown(text=text))
         before, after = (baseline.shown(when, checked()) for when in (BEFORE, AFTER))
 
     assert compare_playback(before, after).course is RegressionKind.UNCHANGED
@@ -159,11 +159,11 @@ def test_any_text_is_kept(text: str) -> None:
 
 def test_an_interrupted_run_goes_on_after_its_last_whole_line(baseline: BaselineFolder) -> None:
     """A line that a crash tore is no check, and the next one is not glued to it."""
-    baseline.keep(BEFORE, shown())
+    baseline.store(BEFORE, shown())
     lines = baseline.folder / BEFORE / "checks.jsonl"
     lines.write_text(lines.read_text() + '{"page_id": "id-2", "ur')
 
-    baseline.keep(BEFORE, shown(check=checked(page_id="id-3")))
+    baseline.store(BEFORE, shown(check=checked(page_id="id-3")))
 
     assert list(baseline.checks(BEFORE)) == ["id-1", "id-3"]
 
@@ -174,7 +174,7 @@ def test_looks_of_another_engine_are_begun_anew(baseline: BaselineFolder) -> Non
     for engine, again in (("2", False), ("2", False), ("3", False), ("3", True)):
         baseline.begin_after(engine, again=again)
         counts.append(len(baseline.checks(AFTER)))
-        baseline.keep(AFTER, shown())
+        baseline.store(AFTER, shown())
 
     assert counts == [0, 1, 0, 0]
 
@@ -203,7 +203,7 @@ def test_a_poisoned_page_id_writes_nowhere(baseline: BaselineFolder, tmp_path: P
     """Page ids come from an index."""
     for page_id in ("../../evil", "a/b", "", "é"):
         with pytest.raises(InputError):
-            baseline.keep(BEFORE, shown(check=checked(page_id=page_id)))
+            baseline.store(BEFORE, shown(check=checked(page_id=page_id)))
     assert not list(tmp_path.rglob("evil*"))
     assert encode_picture(b"no picture") is None
     assert encode_picture(None) is None

@@ -102,10 +102,10 @@ def save(
         baseline.create(header)
     left = max(len(header.pages) - len(baseline.checks(BEFORE)), 0)
     with progress_bar("looking", left, quiet=output.is_json) as step:
-        looking = _looking(
+        options = _options(
             layout, stores.database_url, profile, header, jobs, lambda _checked: step(1)
         )
-        whole = asyncio.run(record_before(looking, baseline, header.pages))
+        whole = asyncio.run(record_before(options, baseline, header.pages))
     verdicts = [each.verdict for each in baseline.checks(BEFORE).values()]
     facts = {
         "name": name,
@@ -150,10 +150,10 @@ def check(
     baseline.begin_after(engine, again=again)
     left = max(len(pages) - len(baseline.checks(AFTER)), 0)
     with progress_bar("looking", left, quiet=output.is_json) as step:
-        looking = _looking(
+        options = _options(
             layout, stores.database_url, profile, header, jobs, lambda _checked: step(1)
         )
-        whole, looked = asyncio.run(record_after(looking, baseline, pages))
+        whole, looked = asyncio.run(record_after(options, baseline, pages))
     found = sort_worst_first(looked)
     baseline.report.write_text(
         baseline_report_page(baseline, header, engine, found), encoding="utf-8", errors="replace"
@@ -220,7 +220,7 @@ def _has_plain_id(page: SampleCandidate) -> bool:
     return True
 
 
-def _looking(
+def _options(
     layout: Layout,
     database_url: str,
     profile: str,

@@ -1,52 +1,32 @@
-"""Command group `weboid qa`; without a subcommand it checks copies against their captures."""
+"""Command group `weboid qa`, which checks copies against their captures, and `repair` of broken ones."""
 
 import asyncio
 import os
-import random
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing
+from pathlib import Path
 
 import click
 
 from core.clock import SystemClock
-from core.errors import InputError, WeboidError
-from core.playback_check import QaVerdict
+from core.config.settings import Settings
+from core.errors import InputError
+from core.layout import Layout
 from crawler.collection import read_collection
-from crawler.frontier.backend import open_frontier
 from crawler.profiles import load_profile
-from links.registry.database import RegistryStore
-from net.stop_signals import StopSignals
-from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
+from crawler.worker.crawl_events import Event, PageRepaired
+from links.registry.database import open_registry_store
+from net.backoff import WaitStarted
+from playback.access.levels import DEFAULT_LEVEL, Level
 from proxy.control.frames import ClusterSecret
 from qa.check_records import RecordsSummary, write_checks
-from qa.check_run import CheckRunTally, check_pages, store_check
-from qa.check_store import already_checked, find_checks
-from qa.check_table import CheckedPage, RepairState
-from qa.checker import CheckOutcome, open_checkers
-from qa.local_replay import ENGINE, is_checkable, open_browsers
+from qa.local_replay import ENGINE
 from qa.repair import OPEN_REPAIRS_LIMIT
 from qa.sample import (
     CandidateFilter,
-    SampleCandidate,
-    SampledPage,
-    UnlistedVisit,
-    WeightedSample,
-    is_visit_pending,
-    newest_captures,
-    order_by_risk,
-    read_candidates,
-    visits_without_manifest,
-    weigh_candidate,
 )
-from warc.index.database import IndexDatabase
-from warc.index.page_choice import OFFERED
-from weboid.app.qa_progress import NOTHING_TO_CHECK, QaProgress, left_out_lines, plan_lines
-from weboid.cli.qa.qa_repair import (
-    CollectionRepair,
-    RepairReporter,
-    RepairRunOptions,
-    RepairSummary,
-)
+from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, RepairSummary
+from weboid.app.qa_run import QaOptions, QaRun
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import (
     ExitCode,
     LazyGroupWithDefault,
@@ -56,36 +36,24 @@ from weboid.cli.support.commands import (
 )
 from weboid.cli.support.options import (
     CLUSTER_SECRET,
+    COLLECTION,
     DEDUP,
     FRONTIER,
     OUTPUT,
     PROFILE,
+    SHARED,
+    WORKERS,
     CommandOutput,
     SharedStores,
     host_name,
     start_moment,
 )
+from weboid.cli.support.run_options import open_stored_levels, unlock_logins
 from weboid.cli.support.stores import STORES, CollectionStores
-
-
-@dataclass(frozen=True, slots=True)
-class QaOptions:
-    """Options of the command line."""
-
-    urls: tuple[str, ...]  # check the newest captures of these; empty: see the others
-    sample: int  # number of pages; 0: all
-    wanted: CandidateFilter  # filter of the candidates
-    levels: tuple[Level, ...]
-    jobs: int
-    seed: int | None  # of the random sample; None: a different one each time
-    fonts: bool  # copies load their own fonts
-    records: bool  # write the results into WARCs, too
-    repairs: bool  # capture broken pages again
-    rules: LevelRules  # which pages are shown in full
-
 
 _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
+_NOTHING = "Nothing is to be captured again."
 
 
 @cli_command("run")
@@ -151,11 +119,11 @@ def check_command(
     if full or (not levels and any(rule.level is Level.FULL for rule in rules.rules)):
         levels = (*(levels or (str(DEFAULT_LEVEL),)), str(Level.FULL))
     chosen_levels = tuple(dict.fromkeys(map(Level, levels))) or (DEFAULT_LEVEL,)
-    was_said = (
+    has_sample = (
         click.get_current_context().get_parameter_source("sample")
         is not click.core.ParameterSource.DEFAULT
     )
-    if every and was_said:
+    if every and has_sample:
         raise InputError("Use --sample or --all, not both.")
     wanted = CandidateFilter(
         str(chosen_levels[0]),
@@ -164,224 +132,133 @@ def check_command(
         since=start_moment(since, now=_CLOCK.now()) if since else None,
         again=again,
     )
-    asked = QaOptions(
+    options = QaOptions(
         urls,
-        0 if every or (since and not was_said) else sample,
+        0 if every or (since and not has_sample) else sample,
         wanted,
         chosen_levels,
-        jobs,
         seed,
         fonts,
         records=not no_record,
         repairs=not (no_repair or no_record),
         rules=rules,
     )
+    repair = repair_options(layout, settings, jobs, OPEN_REPAIRS_LIMIT, secret)
     with stores.index() as database, stores.registry() as store:
-        home = RepairRunOptions(layout, settings, asked.jobs, OPEN_REPAIRS_LIMIT, secret)
-        run = _QaRun(home, stores.database_url, database, store, asked)
+        run = QaRun(options, repair, stores.database_url, database, store)
         if dry_run:
-            return run.plan(output=output)
-        return asyncio.run(run.perform(output=output))
+            return ExitCode.OK if run.plan(as_json=output.is_json) else ExitCode.SOME_FAILED
+        end = asyncio.run(run.perform(as_json=output.is_json, on_repair=RepairReporter(output)))
+    if end.stopped:
+        return ExitCode.STOPPED
+    return ExitCode.OK if end.is_well else ExitCode.SOME_FAILED
 
 
-class _QaRun:
-    """Single run of the command."""
+@cli_command("repair")
+def repair_command(
+    *,
+    limit: int = option(
+        "Capture so many again at most.",
+        type=click.IntRange(1, OPEN_REPAIRS_LIMIT),
+        default=OPEN_REPAIRS_LIMIT,
+    ),
+    dry_run: bool = option("List what would be captured again, do nothing."),
+    collection: Path = COLLECTION,
+    shared: SharedStores = SHARED,
+    profile: str = PROFILE,
+    workers: int = WORKERS,
+    secret: ClusterSecret | None = CLUSTER_SECRET,
+    output: CommandOutput = OUTPUT,
+) -> int:
+    """Capture broken pages again, once, with the thorough profile.
 
-    def __init__(
-        self,
-        home: RepairRunOptions,
-        database_url: str,
-        database: IndexDatabase,
-        store: RegistryStore,
-        asked: QaOptions,
-    ) -> None:
-        self._home = home
-        self._layout = home.layout
-        self._database_url = database_url
-        self._database = database
-        self._store = store
-        self._asked = asked
-        self.missing: list[str] = []
-        self.forbidden: list[str] = []
-        self.known: list[CheckedPage] = []
-        self.unlisted: list[UnlistedVisit] = []
-        self._broken: list[str] = []
+    Broken pages are those that a check found broken, that a person marked bad, or whose recapture
+    was requested. Each new capture is checked as the old one was; readers are offered the better of
+    the two, and both are kept. Robots, politeness and policies apply as for any visit. The same
+    command continues where it was stopped. Exit code 1: a repair produced nothing better.
+    """
+    os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
+    layout = read_collection(collection)
+    settings = shared.applied_to(load_profile(profile))
+    with closing(open_registry_store(layout, settings.index.url)) as store:
+        options = repair_options(layout, settings, workers, limit, secret)
+        if dry_run:
+            rows = CollectionRepair(options, store).wanted()
+            for row in rows:
+                check = row.check
+                wanted = {"event": "wanted", "url": check.url, "page_id": check.page_id}
+                wanted |= {
+                    "level": check.level,
+                    "verdict": str(row.verdict),
+                    "reason": check.reason,
+                }
+                text = f"{row.verdict or 'unchecked':9} {check.captured_at} {check.url}  {check.reason}"
+                output.show(wanted, clean(text))
+            if not rows and not output.is_json:
+                click.echo(_NOTHING)
+            return ExitCode.OK
 
-    def chosen(self, level: Level) -> Iterable[SampledPage]:
-        asked = self._asked
-        wanted = replace(asked.wanted, level=str(level))
-        if asked.urls:
-            return self._named(asked.urls, wanted)
-        if not asked.sample:
-            return order_by_risk(lambda: self._candidates(wanted))
-        drawn = WeightedSample(asked.sample, random.Random(asked.seed))  # noqa: S311 no secret
-        for page in self._candidates(wanted):
-            drawn.add(page)
-        return drawn.drawn()
+        async def repair() -> tuple[RepairSummary, RecordsSummary]:
+            summary = await CollectionRepair(options, store).repair(RepairReporter(output))
+            if not summary.ended:
+                return summary, RecordsSummary()
+            return summary, await write_checks(layout, settings, store, secret)
 
-    def _candidates(self, wanted: CandidateFilter) -> Iterator[SampleCandidate]:
-        """Yield the pages that may be checked; at level full, only those the rules show so."""
-        found = read_candidates(self._database, self._store, wanted)
-        return (page for page in found if self._is_allowed(page, wanted.level))
+        done, written = asyncio.run(repair())
+    facts = {"event": "summary", "repaired": dict(done.ended), "left": done.left}
+    more = {"why_left": done.why_left, "stopped": done.stopped, "unrecorded": written.left}
+    left = [written.text] if written.left and written.error is None else []
+    output.show({**facts, **more}, [*(done.lines or [_NOTHING]), *left])
+    if written.error is not None:
+        raise written.error
+    if done.stopped:
+        return ExitCode.STOPPED
+    return ExitCode.OK if done.is_well else ExitCode.SOME_FAILED
 
-    def _is_allowed(self, page: SampleCandidate, level: str) -> bool:
-        return is_checkable(Level(level), (page.url, page.final_url), self._asked.rules)
 
-    def _named(self, urls: Sequence[str], wanted: CandidateFilter) -> list[SampledPage]:
-        found = list(newest_captures(self._database, urls))
-        self.missing = [url for url, page in found if page is None]
-        pages = [page for _, page in found if page is not None]
-        self.forbidden += [page.url for page in pages if not self._is_allowed(page, wanted.level)]
-        pages = [page for page in pages if self._is_allowed(page, wanted.level)]
-        if not wanted.again:
-            with self._store.reading() as reader:
-                page_ids = [page.page_id for page in pages]
-                done = already_checked(reader, page_ids, wanted.level, wanted.engine)
-                known = find_checks(reader, done)
-            self.known += [each for each in known if each.check.level == wanted.level]
-            pages = [page for page in pages if page.page_id not in done]
-        return list(map(weigh_candidate, pages))
+def repair_options(
+    layout: Layout, settings: Settings, workers: int, limit: int, secret: ClusterSecret | None
+) -> RepairRunOptions:
+    """Return the options of a repair run; logins are unlocked, and levels opened, when it visits."""
+    return RepairRunOptions(
+        layout,
+        settings,
+        workers,
+        limit,
+        secret,
+        lambda: unlock_logins(settings, layout.root),
+        open_stored_levels(layout, settings.index.url),
+    )
 
-    def plan(self, output: CommandOutput) -> ExitCode:
-        """Print what would be checked at which level; nothing is started."""
-        found = ((level, each) for level in self._asked.levels for each in self.chosen(level))
-        plan_lines(found, as_json=output.is_json)
-        for line in self._left_out():
-            click.echo(line, err=True)
-        return ExitCode.SOME_FAILED if self.missing else ExitCode.OK
 
-    def _left_out(self) -> Iterator[str]:
-        return left_out_lines(self.missing, self.forbidden, self.known, self.unlisted)
+class RepairReporter:
+    """Output of each repair as it ends, as text or JSON lines."""
 
-    def total(self) -> int:
-        """Return the upper bound of pages to check; 0 when it is not known yet."""
-        asked = self._asked
-        if asked.urls or asked.sample or asked.wanted.host or asked.wanted.since:
-            return 0
-        rows = self._database.rows(f"SELECT count(*) AS many FROM pages WHERE {OFFERED}", {})  # noqa: S608 constants of ours
-        return int(rows[0]["many"]) * len(asked.levels) if rows else 0
+    def __init__(self, output: CommandOutput) -> None:
+        self._output = output
 
-    async def perform(self, output: CommandOutput) -> ExitCode:
-        with (
-            QaProgress(as_json=output.is_json, total=self.total()) as show,
-            StopSignals(lambda: show.say("Stopping: what is begun is finished.")) as stop,
-        ):
-            self.unlisted = self._unlisted()
-            tally = await self._check(show, stop)
-            written = RecordsSummary()
-            if self._asked.records and not stop.at_once:
-                written = await self._write(show)
-            error = written.error
-            is_stopped = stop.event.is_set()
-        repaired = RepairSummary()
-        if self._asked.repairs and not is_stopped and error is None:
-            try:
-                # Capture again what is broken, of this run and of those before.
-                repair = CollectionRepair(self._home, self._store).repair
-                repaired = await repair(RepairReporter(output))
-            except WeboidError as failed:
-                error = failed
-            if repaired.ended and error is None:
-                written = await self._write(show)
-                error = written.error
-        for line in (*self._left_out(), *repaired.lines):
-            show.say(line)
-        if not (tally.done or self._asked.urls or is_stopped or repaired.lines):
-            show.say(NOTHING_TO_CHECK[self._asked.wanted.again])
-        is_stopped = is_stopped or repaired.stopped
-        show.ended(
-            tally,
-            stopped=is_stopped,
-            unrecorded=written.left,
-            missing=self.missing,
-            repaired=dict(repaired.ended),
-            without_manifest=[[each.url, each.page_id] for each in self.unlisted],
-        )
-        if error is not None:
-            raise error
-        if is_stopped:
-            return ExitCode.STOPPED
-        is_well = not (self.missing or self.unlisted or self._stays_broken())
-        return ExitCode.OK if is_well else ExitCode.SOME_FAILED
-
-    def _unlisted(self) -> list[UnlistedVisit]:
-        """Return visits whose manifest is missing; empty for a run over a part of the archive."""
-        asked, settings = self._asked, self._home.settings
-        if asked.urls or asked.wanted.host or asked.wanted.since:
-            return []
-        found = visits_without_manifest(self._database)
-        if not found:
-            return []
-        with open_frontier(self._layout, settings.frontier, settings.politeness) as frontier:
-            return [each for each in found if not is_visit_pending(frontier, each)]
-
-    def _stays_broken(self) -> bool:
-        broken = [each.check.page_id for each in self.known if each.verdict is QaVerdict.BROKEN]
-        with self._store.reading() as reader:
-            found = find_checks(reader, [*self._broken, *broken])
-        return any(
-            each.verdict is QaVerdict.BROKEN and each.repair is not RepairState.DONE_BETTER
-            for each in found
-        )
-
-    async def _check(self, show: QaProgress, stop: StopSignals) -> CheckRunTally:
-        """Check the chosen pages; nothing is started when there are none."""
-        asked, tally = self._asked, CheckRunTally()
-        chosen: dict[Level, Iterable[SampledPage]]
-        chosen = {level: self.chosen(level) for level in asked.levels}
-        if asked.urls or asked.sample:
-            listed = {level: list(pages) for level, pages in chosen.items()}
-            chosen = {**listed}
-            many = sum(map(len, listed.values()))
-            show.expect(many)
-            if not many:
-                return tally
-        with stop.cut_short():
-            async with (
-                open_browsers(self._home.settings.browser, clock=_CLOCK) as lend,
-                open_checkers(
-                    self._layout,
-                    self._database_url,
-                    asked.levels,
-                    lend,
-                    clock=_CLOCK,
-                    fonts=asked.fonts,
-                ) as checkers,
-            ):
-                # Playback minds SIGTERM, too, once it runs.
-                stop.listen()
-                for level, pages in chosen.items():
-                    await check_pages(
-                        pages,
-                        checkers[level],
-                        jobs=asked.jobs,
-                        clock=_CLOCK,
-                        keep=self._keep,
-                        told=show.checked,
-                        tally=tally,
-                        stopping=stop.event,
-                    )
-        return tally
-
-    def _keep(self, checked: CheckOutcome) -> None:
-        store_check(self._store, self._layout.quality_pictures, checked, now=_CLOCK.now())
-        if checked.check.verdict is QaVerdict.BROKEN:
-            self._broken.append(checked.check.page_id)
-
-    async def _write(self, show: QaProgress) -> RecordsSummary:
-        """Write records of checks that have none yet; report the reason when that is deferred."""
-        home = self._home
-        written = await write_checks(home.layout, home.settings, self._store, home.secret)
-        if written.left and written.error is None:
-            show.say(written.text)
-        return written
+    def __call__(self, event: Event) -> None:
+        """Report the event, as far as the output format includes it."""
+        if isinstance(event, PageRepaired):
+            facts = {
+                "event": "repaired",
+                "url": event.url,
+                "page_id": event.page_id,
+                "state": event.state,
+                "reason": event.reason,
+                "repair_page_id": event.repair_page_id,
+            }
+            self._output.show(facts, clean(f"{event.state:15} {event.url}  {event.reason}"))
+        elif isinstance(event, WaitStarted):
+            facts = {"event": "waiting", "reason": event.reason, "text": event.text}
+            self._output.show(facts, clean(event.text))
 
 
 _COMMANDS = {
     "baseline": "weboid.cli.qa.qa_baseline",
     "compare": "weboid.cli.qa.qa_compare:compare_command",
     "drift": "weboid.cli.qa.qa_compare:drift_command",
-    "repair": "weboid.cli.qa.qa_repair",
+    "repair": "weboid.cli.qa.qa_check:repair_command",
     "ls": "weboid.cli.qa.qa_results:ls_command",
     "marks": "weboid.cli.qa.qa_results:marks_command",
     "report": "weboid.cli.qa.qa_results:report_command",

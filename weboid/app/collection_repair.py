@@ -1,0 +1,204 @@
+"""Repairs of a collection's copies: broken pages are captured again, by this process or by others."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+from core.clock import SystemClock
+from core.config.settings import Settings
+from core.errors import CollectionInUseError, InvariantError
+from core.layout import Layout
+from core.page_manifest import PageInfo
+from crawler.capture.page_capture import StoredLevelOf
+from crawler.capture.site_logins import SiteLogins
+from crawler.frontier.backend import open_frontier
+from crawler.frontier.base import AddResult, Frontier
+from crawler.profiles import overlay_profile
+from crawler.run.context_builder import make_slot_assigner
+from crawler.run.crawl_run import RunConfig, perform_run
+from crawler.worker.crawl_events import Event, PageRepaired
+from links.registry.database import RegistryStore
+from playback.access.levels import DEFAULT_LEVEL, Level
+from proxy.control.frames import ClusterSecret
+from qa.check_table import CheckedPage, RepairState
+from qa.live_checks import CaptureInspector
+from qa.repair import RepairContext, RepairManager
+from warc.artifact_reader import read_manifest
+from warc.index.opener import open_index
+from weboid.app.live_check_tools import create_live_checks, open_check_tools, open_withheld_lookup
+
+_CLOCK = SystemClock()
+_ATTEMPTS = 2  # a site that is away is not waited for
+_LEFT = {
+    "shared": "the workers of the shared frontier (`weboid worker`) visit them",
+    "in use": "the process that writes the collection visits them",
+    "others": "other pages wait in the frontier, too: `weboid archive --qa` visits them all",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRunOptions:
+    """Options of a repair run."""
+
+    layout: Layout
+    settings: Settings
+    workers: int
+    limit: int  # upper bound of recaptures
+    secret: ClusterSecret | None  # shared secret of a cluster's proxies; None: there is none
+    unlock: Callable[[], SiteLogins]  # unlocks the logins that the settings name
+    stored_levels: AbstractContextManager[StoredLevelOf]  # lookup, opened for one run
+
+
+@dataclass(slots=True)
+class RepairSummary:
+    """Summary of a run of repairs."""
+
+    ended: Counter[str] = field(default_factory=Counter)  # number of repairs by outcome
+    left: int = 0  # repairs that have begun and not ended
+    why_left: str = ""  # key into `_LEFT` for who visits them; empty: none are left to others
+    stopped: bool = False  # whether a stop was requested
+
+    @property
+    def is_well(self) -> bool:
+        """Return True if every repair that ended produced a better capture."""
+        return set(self.ended) <= {RepairState.DONE_BETTER}
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the summary as text; empty when nothing was done."""
+        lines = []
+        if self.ended:
+            ended = ", ".join(f"{count} {state}" for state, count in sorted(self.ended.items()))
+            lines.append(f"Captured again: {self.ended.total()} ({ended}).")
+        if self.left:
+            who = f": {_LEFT[self.why_left]}" if self.why_left else ""
+            lines.append(f"Begun and not ended: {self.left}{who}. Then: weboid qa repair")
+        return lines
+
+
+async def _no_checks(_page: PageInfo, _level: str) -> CheckedPage:
+    raise InvariantError("No check tools are open.")
+
+
+class CollectionRepair:
+    """Repairs of one collection."""
+
+    def __init__(self, options: RepairRunOptions, store: RegistryStore) -> None:
+        self._options = options
+        self._store = store
+
+    def wanted(self) -> list[CheckedPage]:
+        """Return the pages that would be captured again."""
+        with self._repairs() as repairs:
+            return repairs.wanted(self._options.limit)
+
+    async def repair(self, on_event: Callable[[Event], None]) -> RepairSummary:
+        """Repair the pages, and complete repairs in progress."""
+        options, done = self._options, RepairSummary()
+        with self._repairs() as repairs:
+            todo = [*repairs.wanted(options.limit), *repairs.begun()]
+            if not todo:
+                return done
+            # Reason that other workers make the visits; empty when this process does.
+            if options.settings.frontier.url:
+                done.why_left = "shared"
+            else:
+                done.why_left = "others" if repairs.others_wait() else ""
+
+        def report(event: Event) -> None:
+            if isinstance(event, PageRepaired):
+                done.ended[event.state] += 1
+            on_event(event)
+
+        if not done.why_left:
+            try:
+                done.stopped = await self._visit(_levels_of(todo), report)
+            except CollectionInUseError:
+                done.why_left = "in use"
+        if done.why_left:
+            with self._repairs() as repairs:
+                over = repairs.over()
+                await repairs.begin(options.limit)
+            if over:
+                await self._finish(_levels_of(over), report)
+        with self._repairs() as repairs:
+            done.left = len(repairs.begun())
+        return done
+
+    async def _visit(self, levels: Sequence[Level], report: Callable[[Event], None]) -> bool:
+        """Capture the pages again in a run of this process; return whether it was stopped."""
+        options, settings = self._options, self._options.settings
+        quality = replace(settings.quality, share=0.0, repairs=options.limit)
+        settings = overlay_profile(settings, quality.repair_profile, ("proxy",))
+        attempts = min(settings.frontier.attempts, _ATTEMPTS)
+        settings = replace(
+            settings,
+            frontier=replace(settings.frontier, attempts=attempts),
+            # A payload in a bucket of the profile's may be the very one that is damaged.
+            proxy=replace(settings.proxy, dedup_also=()),
+            quality=quality,
+        )
+
+        async def add_nothing(_frontier: Frontier) -> AddResult:
+            return AddResult()
+
+        with options.stored_levels as level_of:
+            run = RunConfig(
+                options.layout.root,
+                settings,
+                options.workers,
+                logins=options.unlock(),
+                companion=create_live_checks(quality, levels),
+                eager=True,
+                stored_level_of=level_of,
+            )
+            account = await perform_run(
+                run, add_nothing, clock=_CLOCK, started=lambda *_: None, report=report
+            )
+        return account.stopped
+
+    async def _finish(self, levels: Sequence[Level], report: Callable[[Event], None]) -> None:
+        """Check what others captured again."""
+        options = self._options
+        async with open_check_tools(options.layout, options.settings, _CLOCK, levels) as tools:
+            check = CaptureInspector(tools, report, _CLOCK).check
+            with self._repairs(check, tools.checkers.keys(), report) as repairs:
+                await repairs.finish()
+
+    @contextmanager
+    def _repairs(
+        self,
+        check: Callable[[PageInfo, str], Awaitable[CheckedPage]] = _no_checks,
+        levels: Collection[str] = (),
+        report: Callable[[Event], None] = lambda _event: None,
+    ) -> Iterator[RepairManager]:
+        """Yield repairs that other workers visit; without levels none is completed."""
+        layout, settings = self._options.layout, self._options.settings
+        with (
+            open_frontier(layout, settings.frontier, settings.politeness) as frontier,
+            closing(open_index(layout, settings.index)) as index,
+            open_withheld_lookup(layout, settings.index.url, _CLOCK) as is_withheld,
+        ):
+            yield RepairManager(
+                RepairContext(
+                    self._store,
+                    frontier,
+                    make_slot_assigner(settings),
+                    lambda page_id: read_manifest(layout, index, page_id),
+                    check,
+                    levels,
+                    is_withheld,
+                    _CLOCK,
+                    report,
+                    settings.quality.repair_profile,
+                )
+            )
+
+
+def _levels_of(todo: Sequence[CheckedPage]) -> list[Level]:
+    levels = [DEFAULT_LEVEL]
+    for each in todo:
+        with suppress(ValueError):
+            levels.append(Level(each.check.level))
+    return list(dict.fromkeys(levels))

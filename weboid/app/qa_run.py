@@ -1,0 +1,443 @@
+"""Run of `weboid qa`: checks of chosen pages, their records, repairs; progress as text or JSON lines."""
+
+import heapq
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from core.clock import SystemClock
+from core.errors import WeboidError
+from core.playback_check import PlaybackCheck, QaVerdict
+from crawler.frontier.backend import open_frontier
+from crawler.worker.crawl_events import Event
+from links.registry.database import RegistryStore
+from net.stop_signals import StopSignals
+from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
+from qa.check_records import RecordsSummary, write_checks
+from qa.check_run import CheckRunTally, check_pages, store_check
+from qa.check_store import already_checked, find_checks
+from qa.check_table import CheckedPage, RepairState
+from qa.checker import CheckOutcome, open_checkers
+from qa.local_replay import is_checkable, open_browsers
+from qa.sample import (
+    CandidateFilter,
+    SampleCandidate,
+    SampledPage,
+    UnlistedVisit,
+    WeightedSample,
+    is_visit_pending,
+    newest_captures,
+    order_by_risk,
+    read_candidates,
+    visits_without_manifest,
+    weigh_candidate,
+)
+from warc.index.database import IndexDatabase
+from warc.index.page_choice import OFFERED
+from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, RepairSummary
+from weboid.app.text_table import clean, table, width
+
+_CLOCK = SystemClock()
+_WORST = 10
+_MOST_NAMED = 10  # visits without a manifest
+# Reason that nothing was checked, by whether --again was given.
+_NOTHING_TO_CHECK = {
+    False: "Nothing is left to be checked; --again checks also what was checked already.",
+    True: "There is no such capture with a copy.",
+}
+_NAMES = {
+    QaVerdict.GOOD: "good",
+    QaVerdict.DOUBTFUL: "doubtful",
+    QaVerdict.BROKEN: "broken",
+    QaVerdict.UNCHECKED: "unchecked",
+}
+
+
+class QaProgress:
+    """Progress output of a run over `total` pages at most. A context manager that removes the bar."""
+
+    def __init__(self, *, as_json: bool, total: int) -> None:
+        self._as_json = as_json
+        self._worst: list[tuple[float, int, PlaybackCheck]] = []
+        self._count = 0
+        console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[standing]}"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=as_json or not console.is_terminal,
+        )
+        self._task = self._progress.add_task("checking", total=total or None, standing="")
+
+    def __enter__(self) -> "QaProgress":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def expect(self, total: int) -> None:
+        """Set the number of pages to check."""
+        self._progress.update(self._task, total=total)
+
+    def checked(self, checked: CheckOutcome, tally: CheckRunTally) -> None:
+        """Report a checked page."""
+        check = checked.check
+        if self._as_json:
+            click.echo(json.dumps(_check_event(check), ensure_ascii=False))
+        self._progress.update(self._task, completed=tally.done, standing=_standing(tally))
+        if check.verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL):
+            self._count += 1
+            score = 0.0 if check.score is None else check.score
+            heapq.heappush(
+                self._worst, (((check.verdict is QaVerdict.BROKEN) + 1 - score), self._count, check)
+            )
+            if len(self._worst) > _WORST:
+                heapq.heappop(self._worst)
+
+    def say(self, sentence: str) -> None:
+        """Print a notice for people; JSON output has it in the summary."""
+        if not self._as_json:
+            self._progress.console.print(
+                clean(sentence), markup=False, highlight=False, soft_wrap=True
+            )
+
+    def ended(self, tally: CheckRunTally, **more: Any) -> None:
+        """Report the end of the run; `more` are facts for JSON output."""
+        if self._as_json:
+            counts = {name: tally.verdicts[verdict] for verdict, name in _NAMES.items()}
+            facts = {"event": "summary", "checked": tally.done, **counts}
+            speed = {"seconds": round(tally.seconds, 1), "per_minute": round(tally.per_minute, 1)}
+            click.echo(json.dumps({**facts, **speed, **more}))
+            return
+        for line in _worst_lines([check for *_, check in sorted(self._worst, reverse=True)]):
+            click.echo(line)
+        if not tally.done:
+            click.echo("Nothing was to be checked; --again checks also what was.")
+            return
+        click.echo(f"{tally.done} checked: {_standing(tally)}.")
+        if self._worst:
+            click.echo("Next: weboid qa report")
+
+
+def _check_event(check: PlaybackCheck) -> dict[str, Any]:
+    """Return a check as a JSON line."""
+    return {
+        "event": "check",
+        "page_id": check.page_id,
+        "url": check.url,
+        "captured_at": check.captured_at,
+        "level": check.level,
+        "verdict": _NAMES[check.verdict],
+        "score": check.score,
+        "picture": check.picture,
+        "text": check.text,
+        "resources": check.resources,
+        "faults": list(check.faults),
+        "lost": [[each.url, each.reason] for each in check.lost],
+        "reason": check.reason,
+        "seconds": check.seconds,
+    }
+
+
+def _print_plan(chosen: Iterable[tuple[str, SampledPage]], *, as_json: bool) -> None:
+    """Print the pages that would be checked, their levels and the reasons."""
+    if as_json:
+        for level, each in chosen:
+            page = each.page
+            facts = {
+                "event": "planned",
+                "page_id": page.page_id,
+                "url": page.url,
+                "level": str(level),
+                "timestamp": page.timestamp,
+                "weight": each.weight,
+                "why": each.reasons,
+            }
+            click.echo(json.dumps(facts, ensure_ascii=False))
+        return
+    rows = [
+        (
+            f"{each.weight:.0f}",
+            each.page.timestamp,
+            str(level),
+            "; ".join(each.reasons) or "-",
+            each.page.url,
+        )
+        for level, each in chosen
+    ]
+    if not rows:
+        click.echo("Nothing is to be checked; --again checks also what was.")
+        return
+    head = ("risk>", "captured", "level", "why", "page")
+    click.echo("\n".join(table(head, rows, columns=width())))
+
+
+def _left_out_lines(
+    missing: Iterable[str],
+    forbidden: Iterable[str],
+    known: Iterable[CheckedPage],
+    unlisted: Sequence[UnlistedVisit],
+) -> Iterator[str]:
+    """Yield a sentence for each named URL not checked, and each page that cannot be checked."""
+    for url in missing:
+        yield f"{url}: there is no capture with a copy."
+    for url in forbidden:
+        yield f"{url}: no level rule shows it in full; `weboid level set` makes one."
+    for each in known:
+        level = "" if each.check.level == DEFAULT_LEVEL else f" ({each.check.level})"
+        yield f"{each.check.url}{level}: checked already, {each.verdict}; --again checks it again."
+    for visit in unlisted[:_MOST_NAMED]:
+        yield (
+            f"{visit.url}: its records are here and its manifest is not, so no reader is offered it;"
+            " `weboid archive --again URL` captures it again."
+        )
+    if len(unlisted) > _MOST_NAMED:
+        yield f"And {len(unlisted) - _MOST_NAMED} more without a manifest, see --json."
+
+
+def _standing(tally: CheckRunTally) -> str:
+    shown = (verdict for verdict in _NAMES if verdict or tally.verdicts[verdict])
+    counts = [f"{tally.verdicts[verdict]} {_NAMES[verdict]}" for verdict in shown]
+    return f"{', '.join(counts)}, {tally.per_minute:.0f} a minute"
+
+
+def _worst_lines(checks: Sequence[PlaybackCheck]) -> list[str]:
+    if not checks:
+        return []
+    rows = [
+        (
+            str(check.verdict),
+            "-" if check.score is None else f"{check.score:.2f}",
+            ", ".join(check.faults) or "-",
+            check.url if not check.reason else f"{check.url}  {check.reason}",
+        )
+        for check in checks
+    ]
+    return table(("verdict", "score>", "faults", "page"), rows, columns=width())
+
+
+@dataclass(frozen=True, slots=True)
+class QaOptions:
+    """Options of a run."""
+
+    urls: tuple[str, ...]  # check the newest captures of these; empty: see the others
+    sample: int  # number of pages; 0: all
+    wanted: CandidateFilter  # filter of the candidates
+    levels: tuple[Level, ...]
+    seed: int | None  # of the random sample; None: a different one each time
+    fonts: bool  # copies load their own fonts
+    records: bool  # write the results into WARCs, too
+    repairs: bool  # capture broken pages again
+    rules: LevelRules  # which pages are shown in full
+
+
+@dataclass(frozen=True, slots=True)
+class QaRunEnd:
+    """How a run ended."""
+
+    stopped: bool  # a stop was requested
+    is_well: bool  # nothing is missing, and every broken copy has a better one
+
+
+class QaRun:
+    """Single run over a collection with its captures index and registry open."""
+
+    def __init__(
+        self,
+        options: QaOptions,
+        repair: RepairRunOptions,
+        database_url: str,
+        database: IndexDatabase,
+        store: RegistryStore,
+    ) -> None:
+        self._options = options
+        self._repair = repair
+        self._database_url = database_url
+        self._database = database
+        self._store = store
+        self._missing: list[str] = []  # named URLs without a capture
+        self._forbidden: list[str] = []  # named URLs that no level rule shows so
+        self._known: list[CheckedPage] = []  # named URLs that were checked already
+        self._unlisted: list[UnlistedVisit] = []
+        self._broken: list[str] = []  # page ids
+
+    def plan(self, *, as_json: bool) -> bool:
+        """Print what would be checked at which level; False when a named URL has no capture."""
+        levels = self._options.levels
+        _print_plan(
+            ((level, page) for level in levels for page in self._chosen(level)), as_json=as_json
+        )
+        for line in self._left_out():
+            click.echo(line, err=True)
+        return not self._missing
+
+    async def perform(self, *, as_json: bool, on_repair: Callable[[Event], None]) -> QaRunEnd:
+        """Check the chosen pages, write records, capture broken pages again, and print the summary."""
+        with (
+            QaProgress(as_json=as_json, total=self._total()) as show,
+            StopSignals(lambda: show.say("Stopping: what is begun is finished.")) as stop,
+        ):
+            self._unlisted = self._visits_without_manifest()
+            tally = await self._check(show, stop)
+            written = RecordsSummary()
+            if self._options.records and not stop.at_once:
+                written = await self._write_records(show)
+            error = written.error
+            is_stopped = stop.event.is_set()
+        repaired = RepairSummary()
+        if self._options.repairs and not is_stopped and error is None:
+            try:
+                # Capture again what is broken, of this run and of those before.
+                repaired = await CollectionRepair(self._repair, self._store).repair(on_repair)
+            except WeboidError as failed:
+                error = failed
+            if repaired.ended and error is None:
+                written = await self._write_records(show)
+                error = written.error
+        for line in (*self._left_out(), *repaired.lines):
+            show.say(line)
+        if not (tally.done or self._options.urls or is_stopped or repaired.lines):
+            show.say(_NOTHING_TO_CHECK[self._options.wanted.again])
+        is_stopped = is_stopped or repaired.stopped
+        show.ended(
+            tally,
+            stopped=is_stopped,
+            unrecorded=written.left,
+            missing=self._missing,
+            repaired=dict(repaired.ended),
+            without_manifest=[[each.url, each.page_id] for each in self._unlisted],
+        )
+        if error is not None:
+            raise error
+        broken = [each.check.page_id for each in self._known if each.verdict is QaVerdict.BROKEN]
+        with self._store.reading() as reader:
+            checks = find_checks(reader, [*self._broken, *broken])
+        stays_broken = any(
+            each.verdict is QaVerdict.BROKEN and each.repair is not RepairState.DONE_BETTER
+            for each in checks
+        )
+        return QaRunEnd(is_stopped, not (self._missing or self._unlisted or stays_broken))
+
+    def _chosen(self, level: Level) -> Iterable[SampledPage]:
+        options = self._options
+        wanted = replace(options.wanted, level=str(level))
+        if options.urls:
+            return self._named(options.urls, wanted)
+        if not options.sample:
+            return order_by_risk(lambda: self._candidates(wanted))
+        sample = WeightedSample(options.sample, random.Random(options.seed))  # noqa: S311 no secret
+        for page in self._candidates(wanted):
+            sample.add(page)
+        return sample.drawn()
+
+    def _candidates(self, wanted: CandidateFilter) -> Iterator[SampleCandidate]:
+        """Yield the pages that may be checked; at level full, only those the rules show so."""
+        pages = read_candidates(self._database, self._store, wanted)
+        return (page for page in pages if self._is_allowed(page, wanted.level))
+
+    def _is_allowed(self, page: SampleCandidate, level: str) -> bool:
+        return is_checkable(Level(level), (page.url, page.final_url), self._options.rules)
+
+    def _named(self, urls: Sequence[str], wanted: CandidateFilter) -> list[SampledPage]:
+        captures = list(newest_captures(self._database, urls))
+        self._missing = [url for url, page in captures if page is None]
+        pages: list[SampleCandidate] = []
+        for _, page in captures:
+            if page is not None and self._is_allowed(page, wanted.level):
+                pages.append(page)
+            elif page is not None:
+                self._forbidden.append(page.url)
+        if not wanted.again:
+            with self._store.reading() as reader:
+                page_ids = [page.page_id for page in pages]
+                done = already_checked(reader, page_ids, wanted.level, wanted.engine)
+                known = find_checks(reader, done)
+            self._known += [each for each in known if each.check.level == wanted.level]
+            pages = [page for page in pages if page.page_id not in done]
+        return list(map(weigh_candidate, pages))
+
+    def _left_out(self) -> Iterator[str]:
+        return _left_out_lines(self._missing, self._forbidden, self._known, self._unlisted)
+
+    def _total(self) -> int:
+        """Return the upper bound of pages to check; 0 when it is not known yet."""
+        options = self._options
+        if options.urls or options.sample or options.wanted.host or options.wanted.since:
+            return 0
+        rows = self._database.rows(f"SELECT count(*) AS many FROM pages WHERE {OFFERED}", {})  # noqa: S608 constants of ours
+        return int(rows[0]["many"]) * len(options.levels) if rows else 0
+
+    def _visits_without_manifest(self) -> list[UnlistedVisit]:
+        """Return visits whose manifest is missing; empty for a run over a part of the archive."""
+        options, settings = self._options, self._repair.settings
+        if options.urls or options.wanted.host or options.wanted.since:
+            return []
+        visits = visits_without_manifest(self._database)
+        if not visits:
+            return []
+        with open_frontier(self._repair.layout, settings.frontier, settings.politeness) as frontier:
+            return [each for each in visits if not is_visit_pending(frontier, each)]
+
+    async def _check(self, show: QaProgress, stop: StopSignals) -> CheckRunTally:
+        """Check the chosen pages; nothing is started when there are none."""
+        options, tally = self._options, CheckRunTally()
+        chosen: dict[Level, Iterable[SampledPage]]
+        chosen = {level: self._chosen(level) for level in options.levels}
+        if options.urls or options.sample:
+            listed = {level: list(pages) for level, pages in chosen.items()}
+            chosen = {**listed}
+            total = sum(map(len, listed.values()))
+            show.expect(total)
+            if not total:
+                return tally
+        with stop.cut_short():
+            async with (
+                open_browsers(self._repair.settings.browser, clock=_CLOCK) as lend,
+                open_checkers(
+                    self._repair.layout,
+                    self._database_url,
+                    options.levels,
+                    lend,
+                    clock=_CLOCK,
+                    fonts=options.fonts,
+                ) as checkers,
+            ):
+                # Playback handles SIGTERM, too, once it runs.
+                stop.listen()
+                for level, pages in chosen.items():
+                    await check_pages(
+                        pages,
+                        checkers[level],
+                        jobs=self._repair.workers,
+                        clock=_CLOCK,
+                        keep=self._store_check,
+                        told=show.checked,
+                        tally=tally,
+                        stopping=stop.event,
+                    )
+        return tally
+
+    def _store_check(self, checked: CheckOutcome) -> None:
+        pictures = self._repair.layout.quality_pictures
+        store_check(self._store, pictures, checked, now=_CLOCK.now())
+        if checked.check.verdict is QaVerdict.BROKEN:
+            self._broken.append(checked.check.page_id)
+
+    async def _write_records(self, show: QaProgress) -> RecordsSummary:
+        """Write records of checks that have none yet; report the reason when that is deferred."""
+        repair = self._repair
+        written = await write_checks(repair.layout, repair.settings, self._store, repair.secret)
+        if written.left and written.error is None:
+            show.say(written.text)
+        return written
