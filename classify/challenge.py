@@ -33,7 +33,7 @@ _HEADERS = (
     ("kasada", "x-kpsdk-ct", ".+", "Kasada sent a challenge", ()),
 )  # fmt: skip
 # Addresses that a page asks for while it checks its reader; elsewhere, too, so the page must be thin.
-_ASKED = (
+_LOADED = (
     ("/cdn-cgi/challenge-platform/h/", "orchestrate", "Cloudflare's challenge ran", 0.9),
     ("/cdn-cgi/l/chk_", "", "Cloudflare's challenge ran", 0.9),
     ("geo.captcha-delivery.com", "", "DataDome's captcha was loaded", 0.95),
@@ -106,82 +106,88 @@ NEEDLES = {
 _TITLES = (
     (
         0.5,
-        r"just a moment(?:\.\.\.)?|attention required!?|checking (?:your browser|you are not a bot).*"
-        r"|ddos-guard|security checkpoint|vercel security checkpoint|making sure you're not a bot"
-        r"|robot check|(?:are you a )?robot or human|are you (?:a |not a )?(?:robot|human)|bot or not"
-        r"|pardon our interruption|access to this page has been denied|human verification"
-        r"|bot verification|client challenge|(?:sorry, )?you(?: have|'ve) been blocked.{0,40}"
-        r"|sucuri website firewall.{0,40}|security verification|request rejected|azure waf|incapsula"
-        r"|verify(?:ing)? (?:that )?you(?: are|'re) (?:a )?human|unusual traffic.{0,60}"
-        r"|error 10(?:0[6-9]|1[0125]|20)|your access to this site has been limited.{0,40}"
-        r"|(?:ich bin kein|no soy un|je ne suis pas un|non sono un) robot.?|вы не робот|проверка браузера"
-        r"|安全验证|百度安全验证|人机验证",
+        re2.compile(
+            r"just a moment(?:\.\.\.)?|attention required!?|checking (?:your browser|you are not a bot).*"
+            r"|ddos-guard|security checkpoint|vercel security checkpoint|making sure you're not a bot"
+            r"|robot check|(?:are you a )?robot or human|are you (?:a |not a )?(?:robot|human)|bot or not"
+            r"|pardon our interruption|access to this page has been denied|human verification"
+            r"|bot verification|client challenge|(?:sorry, )?you(?: have|'ve) been blocked.{0,40}"
+            r"|sucuri website firewall.{0,40}|security verification|request rejected|azure waf|incapsula"
+            r"|verify(?:ing)? (?:that )?you(?: are|'re) (?:a )?human|unusual traffic.{0,60}"
+            r"|error 10(?:0[6-9]|1[0125]|20)|your access to this site has been limited.{0,40}"
+            r"|(?:ich bin kein|no soy un|je ne suis pas un|non sono un) robot.?|вы не робот|проверка браузера"
+            r"|安全验证|百度安全验证|人机验证"
+        ),
     ),
     (
         0.3,
-        r"access denied|(?:please wait|one moment|hold on|just a second)(?:,? please)?(?:\.\.\.)?|blocked"
-        r"|security check|(?:re|h)?captcha|forbidden|request blocked|403|verification|verify"
-        r"|(?:nur )?einen moment(?:,? bitte)?(?:\.\.\.)?|un instant(?:\.\.\.)?|un momento(?:\.\.\.)?"
-        r"|een moment(?: geduld)?(?:\.\.\.)?|só um momento(?:\.\.\.)?|jeszcze chwila(?:\.\.\.)?"
-        r"|один момент(?:\.\.\.)?|bir dakika lütfen(?:\.\.\.)?|しばらくお待ちください(?:\.\.\.)?"
-        r"|请稍候(?:\.\.\.)?|잠시만 기다리십시오(?:\.\.\.)?",
+        re2.compile(
+            r"access denied|(?:please wait|one moment|hold on|just a second)(?:,? please)?(?:\.\.\.)?|blocked"
+            r"|security check|(?:re|h)?captcha|forbidden|request blocked|403|verification|verify"
+            r"|(?:nur )?einen moment(?:,? bitte)?(?:\.\.\.)?|un instant(?:\.\.\.)?|un momento(?:\.\.\.)?"
+            r"|een moment(?: geduld)?(?:\.\.\.)?|só um momento(?:\.\.\.)?|jeszcze chwila(?:\.\.\.)?"
+            r"|один момент(?:\.\.\.)?|bir dakika lütfen(?:\.\.\.)?|しばらくお待ちください(?:\.\.\.)?"
+            r"|请稍候(?:\.\.\.)?|잠시만 기다리십시오(?:\.\.\.)?"
+        ),
     ),
 )
 # Whole sentences of one maker, with an identifier that no article quotes.
-_SIGNED = (
-    r"request unsuccessful\. incapsula incident id: ?\d{6}",
-    r"you don't have permission to access .{1,300} on this server\. ?reference ?#\d",
-    r"requested url was rejected\. please consult with your administrator\. ?your support id is:? ?\d{6}",
-    r"used cloudflare to restrict access",
-    r"please wait while your request is being verified",
-    r"the owner of this website \(.{1,100}\) has banned",
+_SIGNED = tuple(
+    re2.compile(each)
+    for each in (
+        r"request unsuccessful\. incapsula incident id: ?\d{6}",
+        r"you don't have permission to access .{1,300} on this server\. ?reference ?#\d",
+        r"requested url was rejected\. please consult with your administrator\. ?your support id is:? ?\d{6}",
+        r"used cloudflare to restrict access",
+        r"please wait while your request is being verified",
+        r"the owner of this website \(.{1,100}\) has banned",
+    )
 )
-_WORDS = (
-    r"(?:checking|verifying|validating|reviewing) (?:if |that |whether )?(?:the site connection is secure"
-    r"|(?:your|the) (?:browser|connection|request)|you(?: are|'re) (?:a |not a )?(?:human|robot|bot)\b)",
-    r"enable javascript and cookies to continue",
-    r"verify (?:that )?you(?: are|'re) (?:a |not a )?(?:human|robot|bot)\b",
-    r"needs? to review the security of your connection|performing security verification",
-    r"(?:confirm|make sure|prove|sure) (?:that )?you(?: are|'re) (?:not )?(?:a |an )?(?:real )?(?:human|robot|bot|person)\b"
-    r"|let's confirm you are human",
-    r"are you (?:a |not a )?(?:human|robot)\b",
-    r"unusual (?:traffic|activity) from your",
-    r"automated (?:access|requests|queries|traffic|tools|bot)",
-    r"you(?: have|'ve)(?: been)? (?:been )?(?:temporarily )?blocked|your (?:ip(?: address)?|access|request) (?:has been|was|is) blocked",
-    r"(?:complete|solve|pass) (?:the|this|a) (?:security check|captcha|challenge|puzzle)",
-    r"(?:press|activate) (?:&|and) hold",
-    r"ddos protection by",
-    r"incapsula incident id|incident id:? ?\d{6}",
-    r"(?:powered|protected|powered and protected) by (?:imperva|datadome|perimeterx|human security|akamai|privacy|anubis|ddos-guard)"
-    r"|has set up anubis",
-    r"reference ?(?:#|id:?) ?[0-9a-f]{1,4}[.0-9a-f-]{15,}",
-    r"access to this (?:page|site) (?:has been|was) (?:denied|limited|restricted|blocked)",
-    r"pardon our interruption",
-    r"please (?:enable (?:cookies|js)|turn on javascript) and (?:reload|disable any ad blocker)",
-    r"made us think (?:that )?you (?:were|are|might be) a (?:bot|robot)",
-    r"requested url was rejected",
-    r"the request is blocked\. ?[0-9a-z+/=_-]{10,}",
-    r"request blocked\. we can't connect to the server",
-    r"sucuri website firewall|generated by wordfence|imunify360|bitninja|stackprotect",
-    r"(?:enter|type) the characters (?:you see|below|shown)",
-    r"banned (?:you|your)(?: access| ip| temporarily)|you are being rate limited",
-    r"security service to protect (?:itself|against)",
-    r"we're (?:currently )?verifying your browser|failed to verify your browser|browser is being (?:checked|verified)",
-    r"javascript is disabled in your browser\. please enable javascript to proceed",
-    r"bestätigen sie,? dass sie (?:kein roboter|ein mensch) sind|ich bin kein roboter|ihr browser wird überprüft",
-    r"vérifi(?:er|ez|ons) que vous (?:êtes (?:un )?humain|n'êtes pas un robot)",
-    r"(?:verifica|verifique|comprueba|confirma|verificar) que (?:eres|es|é|usted es) (?:un )?(?:ser )?humano",
-    r"no soy un robot|non sono un robot|não sou um robô|je ne suis pas un robot|ik ben geen robot",
-    r"подтвердите, что (?:вы не робот|запросы отправляли вы)|я не робот|вы не робот|проверяем(?:,? что вы не робот| ваш браузер)",
-    r"あなたが(?:人間|ロボットではない)|私はロボットではありません|人机身份验证|请完成安全验证|确认您是真人|安全验证",
-    r"사람인지 확인",
+_WORDS = tuple(
+    re2.compile(each)
+    for each in (
+        r"(?:checking|verifying|validating|reviewing) (?:if |that |whether )?(?:the site connection is secure"
+        r"|(?:your|the) (?:browser|connection|request)|you(?: are|'re) (?:a |not a )?(?:human|robot|bot)\b)",
+        r"enable javascript and cookies to continue",
+        r"verify (?:that )?you(?: are|'re) (?:a |not a )?(?:human|robot|bot)\b",
+        r"needs? to review the security of your connection|performing security verification",
+        r"(?:confirm|make sure|prove|sure) (?:that )?you(?: are|'re) (?:not )?(?:a |an )?(?:real )?(?:human|robot|bot|person)\b"
+        r"|let's confirm you are human",
+        r"are you (?:a |not a )?(?:human|robot)\b",
+        r"unusual (?:traffic|activity) from your",
+        r"automated (?:access|requests|queries|traffic|tools|bot)",
+        r"you(?: have|'ve)(?: been)? (?:been )?(?:temporarily )?blocked|your (?:ip(?: address)?|access|request) (?:has been|was|is) blocked",
+        r"(?:complete|solve|pass) (?:the|this|a) (?:security check|captcha|challenge|puzzle)",
+        r"(?:press|activate) (?:&|and) hold",
+        r"ddos protection by",
+        r"incapsula incident id|incident id:? ?\d{6}",
+        r"(?:powered|protected|powered and protected) by (?:imperva|datadome|perimeterx|human security|akamai|privacy|anubis|ddos-guard)"
+        r"|has set up anubis",
+        r"reference ?(?:#|id:?) ?[0-9a-f]{1,4}[.0-9a-f-]{15,}",
+        r"access to this (?:page|site) (?:has been|was) (?:denied|limited|restricted|blocked)",
+        r"pardon our interruption",
+        r"please (?:enable (?:cookies|js)|turn on javascript) and (?:reload|disable any ad blocker)",
+        r"made us think (?:that )?you (?:were|are|might be) a (?:bot|robot)",
+        r"requested url was rejected",
+        r"the request is blocked\. ?[0-9a-z+/=_-]{10,}",
+        r"request blocked\. we can't connect to the server",
+        r"sucuri website firewall|generated by wordfence|imunify360|bitninja|stackprotect",
+        r"(?:enter|type) the characters (?:you see|below|shown)",
+        r"banned (?:you|your)(?: access| ip| temporarily)|you are being rate limited",
+        r"security service to protect (?:itself|against)",
+        r"we're (?:currently )?verifying your browser|failed to verify your browser|browser is being (?:checked|verified)",
+        r"javascript is disabled in your browser\. please enable javascript to proceed",
+        r"bestätigen sie,? dass sie (?:kein roboter|ein mensch) sind|ich bin kein roboter|ihr browser wird überprüft",
+        r"vérifi(?:er|ez|ons) que vous (?:êtes (?:un )?humain|n'êtes pas un robot)",
+        r"(?:verifica|verifique|comprueba|confirma|verificar) que (?:eres|es|é|usted es) (?:un )?(?:ser )?humano",
+        r"no soy un robot|non sono un robot|não sou um robô|je ne suis pas un robot|ik ben geen robot",
+        r"подтвердите, что (?:вы не робот|запросы отправляли вы)|я не робот|вы не робот|проверяем(?:,? что вы не робот| ваш браузер)",
+        r"あなたが(?:人間|ロボットではない)|私はロボットではありません|人机身份验证|请完成安全验证|确认您是真人|安全验证",
+        r"사람인지 확인",
+    )
 )
 # Cloudflare signs its error pages, too, when a site is down.
-_SIGNATURE = r"\bray id:|performance (?:&|and) security by cloudflare"
-_TITLES_COMPILED = tuple((weight, re2.compile(each)) for weight, each in _TITLES)
-_SIGNED_COMPILED = tuple(re2.compile(each) for each in _SIGNED)
-_COMPILED = tuple(re2.compile(each) for each in _WORDS)
-_SIGNATURE_COMPILED = re2.compile(_SIGNATURE)
+_SIGNATURE = re2.compile(r"\bray id:|performance (?:&|and) security by cloudflare")
 _REFUSALS = frozenset({202, 401, 403, 405, 429, 503})
 _WALL_TEXT_CHARS = 1_500
 
@@ -199,11 +205,11 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
         case.add(0.8, "Redirects led to an address where readers are checked.")
     if not page.is_thin:
         return case
-    _scripts(page, case)
-    _sayings(page, case)
+    _judge_scripts(page, case)
+    _judge_wording(page, case)
     # A captcha with nothing else on the page; an ordinary form may have one, too.
     boxes = page.seen.marks & {"h-captcha", "g-recaptcha", "turnstile"}
-    loaded = any(each in asked for each in _CAPTCHAS for asked in page.asked)
+    loaded = any(each in url for each in _CAPTCHAS for url in page.loaded)
     alone = page.volume < 400 and page.seen.fields <= 2 and not page.seen.passwords
     if (boxes or loaded) and alone and page.seen.links <= 8 and page.seen.pictures <= 2:
         # A field in addition to the button is a form for readers.
@@ -214,10 +220,10 @@ def judge_challenge(page: PageEvidence) -> ClassFindings:
     return case
 
 
-def _scripts(page: PageEvidence, case: ClassFindings) -> None:
+def _judge_scripts(page: PageEvidence, case: ClassFindings) -> None:
     found: dict[str, float] = {}
-    for start, also, sentence, weight in _ASKED:
-        if any(start in each and also in each for each in page.asked):
+    for start, also, sentence, weight in _LOADED:
+        if any(start in each and also in each for each in page.loaded):
             found[sentence] = max(weight, found.get(sentence, 0.0))
     for mark in sorted(page.seen.marks & _MARKED.keys()):
         name, weight = _MARKED[mark]
@@ -227,37 +233,32 @@ def _scripts(page: PageEvidence, case: ClassFindings) -> None:
         found[f"A script of the page belongs to {name}"] = weight
     if any("_incapsula_resource" in each.lower() for each in page.seen.frames):
         found["Imperva's check fills a frame"] = 0.9
-    elif page.volume < 50 and any("/_incapsula_resource?" in each for each in page.asked):
+    elif page.volume < 50 and any("/_incapsula_resource?" in each for each in page.loaded):
         found["There is nothing but Imperva's check"] = 0.85
     for sentence, weight in list(found.items())[:4]:
         case.add(weight, f"{sentence}.")
 
 
-def _sayings(page: PageEvidence, case: ClassFindings) -> None:
-    about = (*page.title_parts, *page.heading_parts)
-    for weight, titles in _TITLES_COMPILED:
-        called = next((part for part in about if titles.fullmatch(part)), "")
-        if called:
+def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
+    for weight, titles in _TITLES:
+        if called := page.called(titles):
             case.add(weight, f"It is called “{called}”, as such pages are.")
             break
     if page.volume > _WALL_TEXT_CHARS or page.seen.links > 15:
         return
-    for signed in _SIGNED_COMPILED:
+    for signed in _SIGNED:
         if match := signed.search(f"{normalize_text(page.title)} {page.words}"):
             case.add(0.75, f"It says “{match[0][:100]}”.")
             break
-    found = [match[0] for each in _COMPILED if (match := each.search(page.words))]
-    for words in found[:3]:
-        case.add(0.5, f"It says “{words[:100]}”.")
-    said = sum(map(len, found))
-    if said >= 30 and 2 * said >= len(page.words):
+    phrases = [match[0] for each in _WORDS if (match := each.search(page.words))]
+    for phrase in phrases[:3]:
+        case.add(0.5, f"It says “{phrase[:100]}”.")
+    length = sum(map(len, phrases))
+    if length >= 30 and 2 * length >= len(page.words):
         case.add(0.45, "It says little else.")
-    if case.score and (match := _SIGNATURE_COMPILED.search(page.words)):
+    if case.score and (match := _SIGNATURE.search(page.words)):
         case.add(0.3, f"It is signed “{match[0]}”.")
-    _firewall(page, case)
-
-
-def _firewall(page: PageEvidence, case: ClassFindings) -> None:
+    # A firewall answered in the site's place.
     server = page.headers.get("server", "").lower()
     for name in ("akamaighost", "ddos-guard", "sucuri", "datadome"):
         if name in server and page.status in _REFUSALS:
@@ -315,25 +316,16 @@ def detect_guard(head: LenientHead, body: bytes) -> str:
             return name
     small, body = len(body) < _SMALL, body[:LOOKED_AT].lower()
     if head.status in (200, 202):
-        return _by_page(body) if small else ""
+        # A normal-looking page is a guard's by its title and a mark specific to guards.
+        if not small or not _TITLE.search(body):
+            return ""
+        return next((name for name, marks in _BODY if name in _SURE and _has(body, marks)), "")
     is_akamai = head.status in (403, 406) and head.first("server").lower().startswith("akamaighost")
-    found = _by_body(body, sure_only=head.status >= 500)
-    return found or ("akamai" if is_akamai else "")
-
-
-def _by_page(body: bytes) -> str:
-    """Detect a guard by a normal-looking page: its title and a mark specific to guards."""
-    if not _TITLE.search(body):
-        return ""
-    return next((name for name, marks in _BODY if name in _SURE and _has(body, marks)), "")
-
-
-def _by_body(body: bytes, *, sure_only: bool) -> str:
-    """Detect a guard by an error page; a site's own error page may contain a captcha form."""
+    # A site's own error page may contain a captcha form.
     for name, marks in _BODY:
-        if (name in _SURE or not sure_only) and _has(body, marks):
+        if (name in _SURE or head.status < 500) and _has(body, marks):
             return name
-    return "a challenge" if _TITLE.search(body) else ""
+    return "a challenge" if _TITLE.search(body) else "akamai" if is_akamai else ""
 
 
 def _has(body: bytes, marks: tuple[bytes, ...]) -> bool:

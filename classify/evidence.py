@@ -87,6 +87,11 @@ class PageEvidence:
         """Return the parts of the first headings in the same way."""
         return tuple(part for each in self.seen.headings[:6] for part in parts(each))
 
+    def called(self, pattern: re.Pattern[str]) -> str:
+        """Return the first part of title and headings that is wholly of the pattern; empty without."""
+        named = (*self.title_parts, *self.heading_parts)
+        return next((part for part in named if pattern.fullmatch(part)), "")
+
     @cached_property
     def prose(self) -> float:
         """Return the amount of prose in letters, without overlays."""
@@ -104,15 +109,15 @@ class PageEvidence:
         return self.prose < 900 and self.volume < 3_000 and self.seen.links < 60
 
     @cached_property
-    def asked(self) -> tuple[str, ...]:
+    def loaded(self) -> tuple[str, ...]:
         """Return URLs of requests and frames, in lower case."""
-        found = (*self.requests[:_REQUESTS_LIMIT], *self.seen.frames[:_FEW_LIMIT])
-        return tuple(each[:2_000].lower() for each in found)
+        urls = (*self.requests[:_REQUESTS_LIMIT], *self.seen.frames[:_FEW_LIMIT])
+        return tuple(each[:2_000].lower() for each in urls)
 
     @cached_property
     def hosts(self) -> frozenset[str]:
         """Return the hosts of requests and frames."""
-        return frozenset(split_url(each).hostname or "" for each in self.asked)
+        return frozenset(split_url(each).hostname or "" for each in self.loaded)
 
     @cached_property
     def wanted(self) -> SplitResult:
@@ -127,21 +132,21 @@ class PageEvidence:
     @cached_property
     def has_moved(self) -> bool:
         """Return True if redirects changed host or path, ignoring ``www.`` and the scheme."""
-        return _place(self.wanted) != _place(self.final)
+        before, after = (
+            ((url.hostname or "").removeprefix("www."), url.path.rstrip("/"))
+            for url in (self.wanted, self.final)
+        )
+        return before != after
 
 
 def split_url(url: str) -> SplitResult:
     """Split a URL; a malformed one gives empty parts."""
     try:
-        found = urlsplit(url)
-        _ = found.hostname
+        split = urlsplit(url)
+        _ = split.hostname
     except ValueError:
         return SplitResult("", "", "", "", "")
-    return found
-
-
-def _place(url: SplitResult) -> tuple[str, str]:
-    return (url.hostname or "").removeprefix("www."), url.path.rstrip("/")
+    return split
 
 
 def normalize_text(text: str) -> str:
@@ -156,8 +161,8 @@ def parts(title: str) -> tuple[str, ...]:
     ('page not found | example', 'page not found', 'example')
     """
     whole = normalize_text(title[:300])
-    found = [whole, *_PARTS.split(whole)]
-    return tuple(dict.fromkeys(each.strip(_ENDS) for each in found if each.strip()))
+    pieces = [whole, *_PARTS.split(whole)]
+    return tuple(dict.fromkeys(each.strip(_ENDS) for each in pieces if each.strip()))
 
 
 def volume(text: str) -> float:

@@ -60,9 +60,9 @@ class _TraitsParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self._lines: list[str] = [""]
-        self._kept = 0
+        self._text_chars = 0
         self._scripts: list[str] = []
-        self._scripts_kept = 0
+        self._script_chars = 0
         self._silent = ""
         self._is_heading = False
         self._headings: list[str] = []
@@ -74,21 +74,29 @@ class _TraitsParser(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Count the element."""
-        given = {name: value or "" for name, value in attrs}
-        if tag == "a" and "href" in given:
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "a" and "href" in attributes:
             self._counts["links"] += 1
-        elif tag in _FIELDS and given.get("type", "").lower() != "hidden":
+        elif tag in _FIELDS and attributes.get("type", "").lower() != "hidden":
             self._counts["fields"] += 1
-            self._counts["passwords"] += given.get("type", "").lower() == "password"
+            self._counts["passwords"] += attributes.get("type", "").lower() == "password"
         elif tag in ("iframe", "frame") and len(self._frames) < _FEW:
-            self._frames.append(given.get("src", "")[:2_000])
+            self._frames.append(attributes.get("src", "")[:2_000])
         elif tag == "frameset":
             self._is_frameset = True
-        elif tag == "meta" and given.get("name", "").lower() in ("robots", "googlebot"):
-            self._robots.append(given.get("content", "")[:200])
+        elif tag == "meta" and attributes.get("name", "").lower() in ("robots", "googlebot"):
+            self._robots.append(attributes.get("content", "")[:200])
         self._counts["pictures"] += tag in _PICTURES
         self._counts["media"] += tag in _MEDIA
-        self._mark(given)
+        name, classes = attributes.get("id", ""), attributes.get("class", "").split()
+        if name or classes:
+            self._marks |= {
+                mark
+                for mark, (is_id, is_class, begins) in _SELECTORS.items()
+                if (is_id and name == is_id)
+                or (is_class and is_class in classes)
+                or (begins and name.startswith(begins))
+            }
         if tag in _BLOCKS:
             self._lines.append("")
         if tag in _SILENT and tag != "head" and not self._silent:
@@ -109,20 +117,20 @@ class _TraitsParser(HTMLParser):
     def handle_data(self, data: str) -> None:
         """Collect visible text and inline scripts."""
         if self._silent == "script":
-            if self._scripts_kept < _SCRIPTS_LIMIT_CHARS:
+            if self._script_chars < _SCRIPTS_LIMIT_CHARS:
                 self._scripts.append(data[:50_000])
-                self._scripts_kept += len(data)
+                self._script_chars += len(data)
             return
-        if self._silent or self._kept >= TEXT_LIMIT_CHARS:
+        if self._silent or self._text_chars >= TEXT_LIMIT_CHARS:
             return
-        self._kept += len(data)
+        self._text_chars += len(data)
         self._lines[-1] += " ".join(f"{data} ".split()) + " " if data.strip() else ""
         if self._is_heading:
             self._headings[-1] = (self._headings[-1] + data)[:300]
 
     def traits(self) -> PageTraits:
         """Return the collected traits."""
-        said = "\n".join(self._scripts)
+        scripts = "\n".join(self._scripts)
         return PageTraits(
             text="\n".join(line.strip() for line in self._lines if line.strip()),
             headings=tuple(each.strip() for each in self._headings if each.strip()),
@@ -134,22 +142,10 @@ class _TraitsParser(HTMLParser):
             frames=tuple(self._frames),
             is_frameset=self._is_frameset,
             marks=frozenset(self._marks),
-            needles=frozenset(each for each in NEEDLES if each in said),
+            needles=frozenset(each for each in NEEDLES if each in scripts),
             robots=", ".join(self._robots[:5]),
-            is_paywalled=_NOT_FREE.search(said) is not None,
+            is_paywalled=_NOT_FREE.search(scripts) is not None,
         )
-
-    def _mark(self, given: dict[str, str]) -> None:
-        name, classes = given.get("id", ""), given.get("class", "").split()
-        if not name and not classes:
-            return
-        for mark, (is_id, is_class, begins) in _SELECTORS.items():
-            if (
-                (is_id and name == is_id)
-                or (is_class and is_class in classes)
-                or (begins and name.startswith(begins))
-            ):
-                self._marks.add(mark)
 
 
 def _parsed(selector: str) -> tuple[str, str, str]:

@@ -83,7 +83,7 @@ class PageExcerpt:
 def parse_page_excerpt(body: bytes, content_type: str = "") -> PageExcerpt:
     """Parse the bytes as a page; never raises."""
     source = _decoded(body[:LOOKED_AT], content_type)
-    seen = _seen(source)
+    seen = _visible(source)
     title, heading = _TITLE.search(source[:_HEAD]), _HEADING.search(seen[:_HEAD])
     text = _SPACE.sub(" ", unescape(_TAG.sub(" ", seen))).strip()
     return PageExcerpt(
@@ -169,11 +169,11 @@ def simhash(page: PageExcerpt) -> int:
         else:
             digits.append(carry)
     half = len(shingles) / 2
-    return sum(1 << bit for bit in range(SIMHASH_BITS) if _count(digits, bit) > half)
-
-
-def _count(digits: list[int], bit: int) -> int:
-    return sum((digit >> bit & 1) << at for at, digit in enumerate(digits))
+    counts = (
+        sum((digit >> bit & 1) << at for at, digit in enumerate(digits))
+        for bit in range(SIMHASH_BITS)
+    )
+    return sum(1 << bit for bit, count in enumerate(counts) if count > half)
 
 
 def hamming_distance(one: int, other: int) -> int:
@@ -181,20 +181,20 @@ def hamming_distance(one: int, other: int) -> int:
     return (one ^ other).bit_count()
 
 
-def _seen(source: str) -> str:
+def _visible(source: str) -> str:
     """Return the source without invisible content; an unclosed element hides all that follows."""
-    kept: list[str] = []
+    visible: list[str] = []
     at = 0
     while opening := _UNSEEN.search(source, at):
-        kept.append(source[at : opening.start()])
+        visible.append(source[at : opening.start()])
         name = opening[1]
         closing = "-->" if name is None else f"</{name}"
-        found = re.compile(re.escape(closing), re.IGNORECASE).search(source, opening.end())
-        if found is None:
-            return " ".join(kept)
-        at = found.end()
-    kept.append(source[at:])
-    return " ".join(kept)
+        end = re.compile(re.escape(closing), re.IGNORECASE).search(source, opening.end())
+        if end is None:
+            return " ".join(visible)
+        at = end.end()
+    visible.append(source[at:])
+    return " ".join(visible)
 
 
 def _decoded(body: bytes, content_type: str) -> str:

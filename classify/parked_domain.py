@@ -98,26 +98,26 @@ def judge_parked(page: PageEvidence) -> ClassFindings:
         case.add(
             0.85 if strong else 0.3, f"Redirects led to {page.final.hostname}, a seller of domains."
         )
-    _default(page, case)
+    _judge_default_page(page, case)
     if page.prose >= 900 or page.volume >= 6_000:
         return case
-    _asked(page, case)
-    _words(page, case)
+    _judge_requests(page, case)
+    _judge_wording(page, case)
     return case
 
 
-def _asked(page: PageEvidence, case: ClassFindings) -> None:
+def _judge_requests(page: PageEvidence, case: ClassFindings) -> None:
     own = page.wanted.hostname or ""
     for host in sorted(page.hosts):
-        found = host_in(host, PARKERS)
-        if found and not host_in(own, frozenset({found})):
+        parker = host_in(host, PARKERS)
+        if parker and not host_in(own, frozenset({parker})):
             framed = page.seen.is_frameset or (page.seen.frames and page.volume < 100)
-            alone = 0.9 if framed else 0.4 if found in _NOT_ALONE else 0.8
+            weight = 0.9 if framed else 0.4 if parker in _NOT_ALONE else 0.8
             how = "It is a frame around" if framed else "It asked"
-            case.add(alone, f"{how} {found}, a parking service or seller of domains.")
+            case.add(weight, f"{how} {parker}, a parking service or seller of domains.")
             break
     for path, sentence in _PATHS:
-        if any(path in each for each in page.asked):
+        if any(path in each for each in page.loaded):
             case.add(0.8, f"{sentence}.")
             break
     if page.final.path.startswith(("/cgi-sys/suspendedpage", "/cgi-sys/defaultwebpage")):
@@ -129,14 +129,14 @@ def _asked(page: PageEvidence, case: ClassFindings) -> None:
         case.add(0.6, "A script led to /lander, where GoDaddy parks domains.")
 
 
-def _words(page: PageEvidence, case: ClassFindings) -> None:
+def _judge_wording(page: PageEvidence, case: ClassFindings) -> None:
     about = (*page.title_parts[:1], *page.seen.headings[:3])
-    said = next((found[0] for each in about if (found := _SALE.search(each.lower()))), "")
-    if said:
-        case.add(0.6, f"It is called “{said[:100]}”.")
-    found = _SALE.search(page.words) if page.volume < 2_000 else None
-    if found and page.seen.links < 40:
-        case.add(0.45, f"It says “{found[0][:100]}”.")
+    called = next((match[0] for each in about if (match := _SALE.search(each.lower()))), "")
+    if called:
+        case.add(0.6, f"It is called “{called[:100]}”.")
+    match = _SALE.search(page.words) if page.volume < 2_000 else None
+    if match and page.seen.links < 40:
+        case.add(0.45, f"It says “{match[0][:100]}”.")
         if page.volume < 600:
             case.add(0.35, "It says little else.")
     if case.score and _RELATED.search(page.words):
@@ -146,11 +146,9 @@ def _words(page: PageEvidence, case: ClassFindings) -> None:
         case.add(0.3, "Its title is the domain's name.")
 
 
-def _default(page: PageEvidence, case: ClassFindings) -> None:
+def _judge_default_page(page: PageEvidence, case: ClassFindings) -> None:
     """Add findings for the default page of a server or host without a site."""
-    called = next(
-        (part for part in (*page.title_parts, *page.heading_parts) if _DEFAULTS.fullmatch(part)), ""
-    )
+    called = page.called(_DEFAULTS)
     limit = 4_000 if _LONG_DEFAULTS.search(called) else 1_200
     if not called or page.prose > limit or page.seen.links > 40:
         return

@@ -110,7 +110,7 @@ def resolve_location(base: str, location: str) -> str:
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):(?!\d)", re.IGNORECASE | re.ASCII)
 
 
-def classify_ending(asked: str, final: str) -> RedirectEnding:
+def classify_ending(url: str, final: str) -> RedirectEnding:
     """Classify the final target of redirects relative to the requested URL.
 
     >>> classify_ending("http://example.org/a", "https://example.org/a").name
@@ -118,17 +118,23 @@ def classify_ending(asked: str, final: str) -> RedirectEnding:
     >>> classify_ending("http://example.org/a", "https://www.example.org/").name
     'ROOT'
     """
-    if _bare(asked) == _bare(final):
+    if _bare(url) == _bare(final):
         return RedirectEnding.FINE
-    rules = (
-        (_is_parked, RedirectEnding.PARKED),
-        (_is_consent, RedirectEnding.CONSENT),
-        (_is_login, RedirectEnding.LOGIN),
-        (_is_error_page, RedirectEnding.ERROR_PAGE),
-        (_is_front_page, RedirectEnding.ROOT),
-    )
-    before, after = _RedirectPlace.of(asked), _RedirectPlace.of(final)
-    return next((end for holds, end in rules if holds(before, after)), RedirectEnding.FINE)
+    before, after = _RedirectPlace.of(url), _RedirectPlace.of(final)
+    if after.domain in _PARKERS and before.domain != after.domain:
+        return RedirectEnding.PARKED
+    if _leads(_CONSENT_SEGMENT, _CONSENT_HOSTS, before, after):
+        return RedirectEnding.CONSENT
+    if _leads(_LOGIN_SEGMENT, _LOGIN_HOSTS, before, after):
+        return RedirectEnding.LOGIN
+    query = dict(parse_qsl(after.query[:2048]))
+    if (after.has(_ERROR_SEGMENT) and not before.has(_ERROR_SEGMENT)) or any(
+        query.get(name) in _ERROR_VALUES for name in ("error", "e", "err", "status")
+    ):
+        return RedirectEnding.ERROR_PAGE
+    if is_root(after.url) and not is_root(before.url) and before.domain not in _SHORTENERS:
+        return RedirectEnding.ROOT
+    return RedirectEnding.FINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,33 +149,12 @@ class _RedirectPlace:
     def of(cls, url: str) -> Self:
         parts = urlsplit(url)
         host = host_of(url)
-        return cls(url, host, registrable(host), tuple(_segments(parts.path)), parts.query)
+        names = [unquote(each) for each in parts.path[:2048].split("/") if each]
+        segments = tuple(re.sub(r"\.[A-Za-z]{2,5}$", "", each)[:200] for each in names)
+        return cls(url, host, registrable(host), segments, parts.query)
 
     def has(self, pattern: re.Pattern[str]) -> bool:
         return any(pattern.fullmatch(each) for each in self.segments)
-
-
-def _is_parked(before: _RedirectPlace, after: _RedirectPlace) -> bool:
-    return after.domain in _PARKERS and before.domain != after.domain
-
-
-def _is_consent(before: _RedirectPlace, after: _RedirectPlace) -> bool:
-    return _leads(_CONSENT_SEGMENT, _CONSENT_HOSTS, before, after)
-
-
-def _is_login(before: _RedirectPlace, after: _RedirectPlace) -> bool:
-    return _leads(_LOGIN_SEGMENT, _LOGIN_HOSTS, before, after)
-
-
-def _is_error_page(before: _RedirectPlace, after: _RedirectPlace) -> bool:
-    if after.has(_ERROR_SEGMENT) and not before.has(_ERROR_SEGMENT):
-        return True
-    query = dict(parse_qsl(after.query[:2048]))
-    return any(query.get(name) in _ERROR_VALUES for name in ("error", "e", "err", "status"))
-
-
-def _is_front_page(before: _RedirectPlace, after: _RedirectPlace) -> bool:
-    return is_root(after.url) and not is_root(before.url) and before.domain not in _SHORTENERS
 
 
 _ERROR_VALUES = frozenset(("404", "410", "notfound"))
@@ -194,12 +179,6 @@ def _bare(url: str) -> str:
     parts = urlsplit(url)
     host = (parts.hostname or "").removeprefix("www.")
     return f"{host}{parts.path.rstrip('/')}?{parts.query}"
-
-
-def _segments(path: str) -> list[str]:
-    """Return the path's segments, each without the extension."""
-    found = [unquote(each) for each in path[:2048].split("/") if each]
-    return [re.sub(r"\.[A-Za-z]{2,5}$", "", each)[:200] for each in found]
 
 
 def _leads(

@@ -69,7 +69,7 @@ _NAMES = (
 )
 _NAME = "|".join(_NAMES)
 # The phrase as a whole title or heading, or as a part separated from the site's name.
-_SAYINGS = re2.compile(
+_ERROR_TITLES = re2.compile(
     r"(?:(?:error|http error|fehler|erreur|errore|fout|błąd|erro|ошибка|エラー) ?){0,2}404"
     rf"(?:[ ,:-]{{0,3}}(?:error|fehler|http|page))?[ ,:-]{{0,3}}(?:{_NAME})?"
     rf"|http 404[ ,:-]{{1,3}}(?:{_NAME})"
@@ -118,13 +118,14 @@ _EMPTY_CHARS = 6
 def judge_soft_404(page: PageEvidence) -> ClassFindings:
     """Collect findings for a missing page with a success status."""
     case = ClassFindings()
-    _led_away(page, case)
+    if page.has_moved:
+        _judge_redirect(page, case)
     if page.prose >= 1_200 or page.volume >= 12_000:
         return case  # words are about something here
-    title = next((part for part in page.title_parts if _SAYINGS.fullmatch(part)), "")
+    title = next((part for part in page.title_parts if _ERROR_TITLES.fullmatch(part)), "")
     if title:
         case.add(0.4 if title.isdigit() else 0.6, f"Its title is “{title}”.")
-    heading = next((part for part in page.heading_parts if _SAYINGS.fullmatch(part)), "")
+    heading = next((part for part in page.heading_parts if _ERROR_TITLES.fullmatch(part)), "")
     if heading:
         case.add(0.4 if heading.isdigit() else 0.5, f"Its heading is “{heading}”.")
     apology = _APOLOGIES.search(page.words) if page.prose < 900 else None
@@ -132,7 +133,7 @@ def judge_soft_404(page: PageEvidence) -> ClassFindings:
         case.add(0.52, f"It says “{apology[0][:100]}”.")
     elif apology and page.volume < 250 and page.seen.links < 8:
         case.add(0.6, f"It says little more than “{apology[0][:100]}”.")
-    elif not heading and _SAYINGS.fullmatch(page.words.strip(" .!")):
+    elif not heading and _ERROR_TITLES.fullmatch(page.words.strip(" .!")):
         case.add(0.75, f"It says nothing but “{page.words[:100]}”.")
     robots = f"{page.seen.robots} {page.headers.get('x-robots-tag', '')}".lower()
     if "noindex" in robots and (title or heading or apology):
@@ -140,9 +141,7 @@ def judge_soft_404(page: PageEvidence) -> ClassFindings:
     return case
 
 
-def _led_away(page: PageEvidence, case: ClassFindings) -> None:
-    if not page.has_moved:
-        return
+def _judge_redirect(page: PageEvidence, case: ClassFindings) -> None:
     if _ERROR_PATHS.search(page.final.path):
         case.add(0.6, f"Redirects led to {page.final.path[:100]}, an address of errors.")
         return
@@ -153,24 +152,19 @@ def _led_away(page: PageEvidence, case: ClassFindings) -> None:
     to_root = page.final.path in ("", "/") and not page.final.query
     if not to_root or not segments or _HOMES.fullmatch(segments[-1]):
         return
-    # A parameter that names a page is as specific as a path that does.
-    if _is_about(page, segments[-1]):
+    # A page whose title matches the URL's last segment has only moved.
+    words = [each for each in _WORD_ENDS.split(segments[-1]) if len(each) > 3]
+    words = [each for each in words if not each.isdigit()]
+    headings = (normalize_text(each) for each in page.seen.headings[:3])
+    called = " ".join((*page.title_parts[:1], *headings))
+    matches = sum(each in called for each in words)
+    if matches and matches >= min(2, len(words)):
         return
     specific = len(segments) > 1 and _SPECIFIC.search(segments[-1])
     if specific:
         case.add(0.72, "Redirects led from a page deep in a site to a home page.")
     elif len(segments) > 1:
         case.add(0.55, "Redirects led to a home page.")
-
-
-def _is_about(page: PageEvidence, segment: str) -> bool:
-    """Return True if the page's title matches the URL's segment: then it has only moved."""
-    words = [each for each in _WORD_ENDS.split(segment) if len(each) > 3 and not each.isdigit()]
-    called = " ".join(
-        (*page.title_parts[:1], *(normalize_text(each) for each in page.seen.headings[:3]))
-    )
-    found = sum(each in called for each in words)
-    return found > 0 and found >= min(2, len(words))
 
 
 def judge_near_empty(page: PageEvidence) -> ClassFindings:

@@ -149,14 +149,14 @@ def _question(page: PageEvidence, case: ClassFindings) -> None:
     if page.volume > 3_000 or page.seen.links > 40 or not _CONSENT_WORDS.search(words):
         return
     # One word about cookies stands on many a page; the question has all three.
-    asked = _ASKING_WORDS.search(words)
-    if not asked:
+    question = _ASKING_WORDS.search(words)
+    if not question:
         return
-    case.add(0.4, f"It asks for consent (“{asked[0]}”).")
+    case.add(0.4, f"It asks for consent (“{question[0]}”).")
     paying = _PAYING_WORDS.search(words)
     if paying:
         case.add(0.55, f"It offers to be paid instead (“{paying[0]}”).")
-    about = [*page.title_parts, *page.heading_parts]
+    about = (*page.title_parts, *page.heading_parts)
     called = next((part for part in about if _CONSENT_WORDS.search(part)), "")
     if called:
         case.add(0.4, f"It is called “{called[:100]}”.")
@@ -168,18 +168,12 @@ def judge_login_wall(page: PageEvidence) -> ClassFindings:
     if page.prose >= 1_500:
         return case
     thin = page.is_thin and page.prose < 500
-    _sent_to_login(page, case)
-    asked_for = not page.has_moved and _LOGIN_PATHS.search(_target(page.wanted)) is not None
-    if asked_for:
+    wants_login = _LOGIN_PATHS.search(_target(page.wanted)) is not None
+    if wants_login and not page.has_moved:
         return ClassFindings()
-    called = next(
-        (
-            part
-            for part in (*page.title_parts, *page.heading_parts)
-            if _LOGIN_TITLES.fullmatch(part)
-        ),
-        "",
-    )
+    if page.has_moved and not wants_login:
+        _judge_login_redirect(page, case)
+    called = page.called(_LOGIN_TITLES)
     viewing, words = _VIEWING_WORDS.search(page.words), _LOGIN_WORDS.search(page.words)
     if thin and page.seen.passwords:
         # Of a source it is not known whether the field is shown.
@@ -200,9 +194,7 @@ def judge_login_wall(page: PageEvidence) -> ClassFindings:
     return case
 
 
-def _sent_to_login(page: PageEvidence, case: ClassFindings) -> None:
-    if not page.has_moved or _LOGIN_PATHS.search(_target(page.wanted)):
-        return
+def _judge_login_redirect(page: PageEvidence, case: ClassFindings) -> None:
     host = page.final.hostname or ""
     foreign = host != (page.wanted.hostname or "")
     place = _LOGIN_PATHS.search(_target(page.final))

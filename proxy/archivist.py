@@ -17,7 +17,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 from core.captures import ArtifactKind, RecordLocation, RecordType, parse_artifact_uri
@@ -150,16 +150,16 @@ class Archivist:
     def write(self, artifacts: tuple[PendingArtifact, ...]) -> list[RecordLocation]:
         """Write artifacts; return when they are on disk and in the index, or raise WeboidError."""
         job = WriteJob(artifacts)
-        self._ask(job)
+        self._enqueue(job)
         return job.done.result()
 
     def flush(self) -> None:
         """Wait until all jobs accepted so far are on disk and in the index."""
         barrier = FlushBarrier()
-        self._ask(barrier)
+        self._enqueue(barrier)
         barrier.done.result()
 
-    def _ask(self, job: Job) -> None:
+    def _enqueue(self, job: Job) -> None:
         with self._lock:
             self._jobs.append(job)
         self._urgent.set()
@@ -183,7 +183,8 @@ class Archivist:
     def _run(self) -> None:
         while True:
             if self._put_off:
-                self._await_others()
+                with suppress(DedupUnavailableError):  # the next claim reports it
+                    self._payloads.wait(self._put_off.keys, BATCH_WAIT_S)
             elif self._arrived.wait(CHECK_S):
                 self._urgent.wait(BATCH_WAIT_S)
             else:
@@ -193,7 +194,11 @@ class Archivist:
             self._arrived.clear()
             self._urgent.clear()
             closing = self._closing
-            batch = self._take()
+            with self._lock:
+                batch = [*self._put_off.take(), *self._jobs]
+                self._jobs.clear()
+                self._backlog = 0
+                self._room.notify_all()
             if batch:
                 self._settle(batch)
             if closing and not batch:
@@ -206,25 +211,10 @@ class Archivist:
         self._payloads.close()
         self._index.close()
 
-    def _await_others(self) -> None:
-        try:
-            self._payloads.wait(self._put_off.keys, BATCH_WAIT_S)
-        except DedupUnavailableError:
-            return  # the next claim reports it to the jobs concerned
-
-    def _take(self) -> list[Job]:
-        """Return all queued jobs, postponed ones first."""
-        with self._lock:
-            batch = [*self._put_off.take(), *self._jobs]
-            self._jobs.clear()
-            self._backlog = 0
-            self._room.notify_all()
-        return batch
-
     def _settle(self, batch: list[Job]) -> None:
         """Write the batch, retrying as needed, and complete every job with a result or an error."""
         while not self._try(batch):
-            self._take_back()
+            self._roll_back()
 
     def _try(self, batch: list[Job]) -> bool:
         """Write the batch; return False when it must be rolled back and tried again."""
@@ -234,9 +224,9 @@ class Archivist:
         except IndexUnavailableError as error:
             if self._reach.endure(error):
                 return False
-            self._take_back()
+            self._roll_back()
             for job in batch:
-                self._tell_failure(job, error)
+                self._fail(job, error)
         except DedupUnavailableError as error:
             self._go_without(batch, error)
         except LostClaimsError:
@@ -244,23 +234,23 @@ class Archivist:
             return False
         except Exception as error:  # noqa: BLE001 passed on to the callers
             log_failure(log, "archivist.failed", error)
-            self._take_back()
+            self._roll_back()
             if len(batch) > 1:  # one of them may be to blame: each on its own
                 for job in batch:
                     self._settle([job])
             else:
-                self._tell_failure(batch[0], error)
+                self._fail(batch[0], error)
         else:
-            self._tell(done, locations)
+            self._complete(done, locations)
         return True
 
-    def _tell(self, done: SortedBatch, locations: dict[int, list[RecordLocation]]) -> None:
+    def _complete(self, done: SortedBatch, locations: dict[int, list[RecordLocation]]) -> None:
         """Complete jobs whose records are on disk; postpone those that wait for another machine."""
         put_off = self._put_off.add(done.put_off)
         with self._lock:
             self._backlog += put_off
         for recorded in done.overdue:
-            self._tell_failure(recorded, self._put_off.too_late())
+            self._fail(recorded, self._put_off.too_late())
         for job in done.ready:
             if isinstance(job, RecordedExchange):
                 job.spool.close()
@@ -275,21 +265,21 @@ class Archivist:
         rest: list[Job] = []
         for job in batch:
             if isinstance(job, RecordedExchange) and self._payload_key(job) is not None:
-                self._tell_failure(job, error)
+                self._fail(job, error)
             else:
                 rest.append(job)
         if rest:
             self._settle(rest)
 
     def _commit(self, batch: list[Job]) -> tuple[SortedBatch, dict[int, list[RecordLocation]]]:
-        found = IndexBatch()
+        changes = IndexBatch()
         locations: dict[int, list[RecordLocation]] = {}
-        kept: list[tuple[RequestLogEntry, RequestOutcome, RecordLocation]] = []
+        written: list[tuple[RequestLogEntry, RequestOutcome, RecordLocation]] = []
         keys = {
             id(job): self._payload_key(job) for job in batch if isinstance(job, RecordedExchange)
         }
-        asked = {key for key in keys.values() if key is not None}
-        with self._certainly(), self._claimed(asked) as answers:
+        wanted = {key for key in keys.values() if key is not None}
+        with self._certainly(), self._claimed(wanted) as answers:
             originals = {
                 key: each for key, each in answers.items() if isinstance(each, OriginalRecord)
             }
@@ -297,24 +287,30 @@ class Archivist:
             done = self._put_off.sort(batch, keys, answers, time.monotonic())
             for job in done.ready:
                 if isinstance(job, RecordedExchange):
-                    kept.append(self._write_exchange(job, keys[id(job)], originals, found.rows))
+                    written.append(
+                        self._write_exchange(job, keys[id(job)], originals, changes.rows)
+                    )
                 elif isinstance(job, WriteJob):
-                    locations[id(job)] = [self._write_artifact(a, found) for a in job.artifacts]
+                    locations[id(job)] = [self._write_artifact(a, changes) for a in job.artifacts]
             self._captures.sync()
             self._artifacts.sync()
             new = {k: o for k, o in originals.items() if k not in known}
             for file in (self._captures, self._artifacts):
                 if file.finalname is not None and file.end:  # a closed one is covered already
-                    found.ends[file.finalname] = file.end
+                    changes.ends[file.finalname] = file.end
             if self._payloads.shared:
-                found.originals = new  # what the shared index is made again from
-            found.write(self._index)
-            self._settle_claims(new)
+                changes.originals = new  # what the shared index is made again from
+            changes.write(self._index)
+            # These records are on disk: their claims are settled.
+            if self._payloads.settle(new):
+                raise LostClaimsError
+            if self._payloads.shared:
+                self._keep()
             if self._index.shared:
-                self._reach.owe(found)
+                self._reach.owe(changes)
         self._reach.paid()
         self._keep()
-        for entry, how, location in kept:
+        for entry, how, location in written:
             entry.filename, entry.offset, entry.length = (
                 location.filename,
                 location.offset,
@@ -353,13 +349,6 @@ class Archivist:
         except BaseException:
             self._payloads.release([key for key, each in answers.items() if each is Claim.YOURS])
             raise
-
-    def _settle_claims(self, originals: dict[PayloadKey, OriginalRecord]) -> None:
-        """Mark the claims as settled: these records are on disk; LostClaimsError if others have them."""
-        if self._payloads.settle(originals):
-            raise LostClaimsError
-        if self._payloads.shared:
-            self._keep()
 
     def _keep(self) -> None:
         self._captures.keep()
@@ -409,29 +398,50 @@ class Archivist:
                 location.length,
             )
         if entry.status != 304:  # it has no payload of its own to play back
-            rows.append(_exchange_row(recorded, location, original))
+            rows.append(
+                CaptureRow(
+                    urlkey=key_or_empty(entry.url),
+                    timestamp=timestamp14_at(entry.started_ms),
+                    captured_ms=entry.started_ms,
+                    url=entry.url,
+                    record_type=_RESPONSE if original is None else _REVISIT,
+                    mime=entry.mime or "application/octet-stream",
+                    status=entry.status,
+                    digest=entry.digest or "-",
+                    filename=location.filename,
+                    offset=location.offset,
+                    length=location.length,
+                    orig_filename=None if original is None else original.filename,
+                    orig_offset=None if original is None else original.offset,
+                    orig_length=None if original is None else original.length,
+                    page_id=recorded.visit.page_id or None,
+                    truncated=entry.truncated or None,
+                    login=recorded.visit.login or None,
+                )
+            )
         return (
             entry,
             RequestOutcome.RESPONSE if original is None else RequestOutcome.REVISIT,
             location,
         )
 
-    def _write_artifact(self, artifact: PendingArtifact, found: IndexBatch) -> RecordLocation:
+    def _write_artifact(self, artifact: PendingArtifact, changes: IndexBatch) -> RecordLocation:
         digest, record = artifact_member(artifact)
         location = self._artifacts.append((record,))
         named = parse_artifact_uri(artifact.uri)
-        said: PageInfo | PlaybackCheck | None = None
+        manifest: PageInfo | PlaybackCheck | None = None
         if named is not None and named[0] is ArtifactKind.PAGEINFO:
-            said = parse_manifest(artifact.data)
-        if isinstance(said, PageInfo):
-            found.pages.append(said)
-        elif said is not None:
-            found.qualities.append(quality_row(said, location))
+            manifest = parse_manifest(artifact.data)
+        if isinstance(manifest, PageInfo):
+            changes.pages.append(manifest)
+        elif manifest is not None:
+            changes.qualities.append(quality_row(manifest, location))
         row = artifact_row(artifact, digest, location)
-        found.rows.append(row._replace(urlkey="") if isinstance(said, PlaybackCheck) else row)
+        is_check = isinstance(manifest, PlaybackCheck)
+        changes.rows.append(row._replace(urlkey="") if is_check else row)
         return location
 
-    def _take_back(self) -> None:
+    def _roll_back(self) -> None:
         self._ids.clear()
         try:
             self._captures.take_back()
@@ -441,38 +451,12 @@ class Archivist:
             log.critical("archivist.lost", exc_info=True)
             os._exit(EXIT_DISK)
 
-    def _tell_failure(self, job: Job, error: Exception) -> None:
-        told = to_weboid_error(error)
+    def _fail(self, job: Job, error: Exception) -> None:
+        failure = to_weboid_error(error)
         if isinstance(job, RecordedExchange):
             job.entry.kept = RequestOutcome.FAILED
-            job.entry.reason = f"{failed_component(told)}: {told}"
-            job.visit.failure = told
+            job.entry.reason = f"{failed_component(failure)}: {failure}"
+            job.visit.failure = failure
             job.spool.close()
         else:
-            job.done.set_exception(told)
-
-
-def _exchange_row(
-    recorded: RecordedExchange, at: RecordLocation, original: OriginalRecord | None
-) -> CaptureRow:
-    """Return the index row of a record just written; on the hot path of every request."""
-    entry = recorded.entry
-    return CaptureRow(
-        urlkey=key_or_empty(entry.url),
-        timestamp=timestamp14_at(entry.started_ms),
-        captured_ms=entry.started_ms,
-        url=entry.url,
-        record_type=_RESPONSE if original is None else _REVISIT,
-        mime=entry.mime or "application/octet-stream",
-        status=entry.status,
-        digest=entry.digest or "-",
-        filename=at.filename,
-        offset=at.offset,
-        length=at.length,
-        orig_filename=None if original is None else original.filename,
-        orig_offset=None if original is None else original.offset,
-        orig_length=None if original is None else original.length,
-        page_id=recorded.visit.page_id or None,
-        truncated=entry.truncated or None,
-        login=recorded.visit.login or None,
-    )
+            job.done.set_exception(failure)

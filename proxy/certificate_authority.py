@@ -78,7 +78,10 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
 
         The certificate covers the host's parent domain and its children, as warcprox's do.
         """
-        domain = _parent_domain(host)
+        # The parent domain when it still has a dot, else the host itself.
+        parent = host.partition(".")[2]
+        is_address = host.startswith("[") or host.replace(".", "").isdigit()
+        domain = parent if "." in parent and not is_address else host
         context = self._contexts.get(domain)
         if context is None:
             with self._making:
@@ -102,6 +105,11 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
         return context
 
     def _leaf(self, domain: str) -> x509.Certificate:
+        names: list[x509.GeneralName]
+        try:
+            names = [x509.IPAddress(ipaddress.ip_address(domain.strip("[]")))]
+        except ValueError:
+            names = [x509.DNSName(domain), x509.DNSName(f"*.{domain}")]
         now = datetime.now(UTC)  # noqa: TID251 see above
         return (
             x509.CertificateBuilder()
@@ -111,7 +119,7 @@ class RecorderAuthority(CertificateAuthority):  # type: ignore[misc]
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - _CLOCK_SKEW)
             .not_valid_after(now + timedelta(days=LEAF_DAYS))
-            .add_extension(x509.SubjectAlternativeName(_names(domain)), critical=False)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self.key, hashes.SHA256())
         )
 
@@ -125,21 +133,6 @@ def _leaf_key(path: Path) -> ec.EllipticCurvePrivateKey:
     key = ec.generate_private_key(ec.SECP256R1())
     replace_file(path, _pem(key), mode=0o600)
     return key
-
-
-def _parent_domain(host: str) -> str:
-    """Return the parent domain when it still has a dot, else the host itself."""
-    if host.startswith("[") or host.replace(".", "").isdigit():
-        return host
-    parent = host.partition(".")[2]
-    return parent if "." in parent else host
-
-
-def _names(domain: str) -> list[x509.GeneralName]:
-    try:
-        return [x509.IPAddress(ipaddress.ip_address(domain.strip("[]")))]
-    except ValueError:
-        return [x509.DNSName(domain), x509.DNSName(f"*.{domain}")]
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -50,7 +50,10 @@ def identify_payload(head: ResponseHead, beginning: bytes) -> str:
     Empty when it cannot be identified: no payload, a range that does not begin at byte 0, or a
     content coding that is not decoded here (br).
     """
-    if not beginning or (head.status == 206 and not _is_from_start(head)):
+    if not beginning:
+        return ""
+    part = (head.get(b"content-range") or b"").strip().lower()
+    if head.status == 206 and not part.startswith(b"bytes 0-"):
         return ""
     coding = (head.get(b"content-encoding") or b"").strip().lower()
     if coding in _IDENTITY_CODINGS:
@@ -62,11 +65,6 @@ def identify_payload(head: ResponseHead, beginning: bytes) -> str:
         return sniff(isal_zlib.decompressobj(wrapper).decompress(beginning, HEADER_BYTES))
     except isal_zlib.IsalError:  # type: ignore[misc] # the stub makes it an instance
         return sniff(beginning)  # the coding is wrong: browsers fail, the body is archived
-
-
-def _is_from_start(head: ResponseHead) -> bool:
-    said = (head.get(b"content-range") or b"").strip().lower()
-    return said.startswith(b"bytes 0-")
 
 
 Bytes = bytes | bytearray
@@ -461,9 +459,7 @@ class _ResponseRelay:
     def start(self, head: ResponseHead, kept: ResponseHead, *, keep_alive: bool) -> None:
         self._head = head
         self.block = hashlib.sha256(kept.raw)
-        self._held = _browser_head(head, keep_alive=keep_alive)
-        if self._exchange.ranged:
-            self._held = _as_partial(self._held, head)
+        self._held = _browser_head(head, keep_alive=keep_alive, ranged=self._exchange.ranged)
         self._exchange.count(len(head.raw))
 
     def body(self, body: BodyParser, piece: Bytes, connection: OriginConnection) -> None:
@@ -530,30 +526,26 @@ class _ResponseRelay:
                 self.browser_listens = False
 
 
-def _browser_head(head: ResponseHead, *, keep_alive: bool) -> bytes:
+def _browser_head(head: ResponseHead, *, keep_alive: bool, ranged: bool) -> bytes:
     """Return the response's head as sent to the browser.
 
     An origin's 407 is recorded as received. The browser would attribute it to this proxy and drop
     the visit's credentials; without a proxy it fails such a request, so it fails here as well (RFC
-    9110, 15.5.8; C-01).
+    9110, 15.5.8; C-01). With `ranged` a whole response becomes the partial one that the browser
+    requested, ``bytes=0-`` (RFC 9110, 14.2).
     """
     forwarded = forwarded_response_head(head, keep_alive=keep_alive)
-    if head.status != 407:
-        return forwarded
-    first = b"HTTP/1.1 502 Bad Gateway\r\nWeboid-Proxy-Error: origin: 407"
-    return first + forwarded[forwarded.index(b"\r\n") :]
-
-
-def _as_partial(shown: bytes, head: ResponseHead) -> bytes:
-    """Convert a whole response to the requested partial one, ``bytes=0-`` (RFC 9110, 14.2)."""
-    length = head.get(b"content-length") or b""
-    gives_parts = (head.get(b"accept-ranges") or b"").strip().lower() == b"bytes"
-    plain = head.get(b"content-encoding") is None and head.get(b"transfer-encoding") is None
-    if head.status != 200 or not (gives_parts and plain and length.isdigit() and int(length)):
-        return shown
-    size = int(length)
-    first = b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-%d/%d" % (size - 1, size)
-    return first + shown[shown.index(b"\r\n") :]
+    first = b""
+    if head.status == 407:
+        first = b"HTTP/1.1 502 Bad Gateway\r\nWeboid-Proxy-Error: origin: 407"
+    elif ranged and head.status == 200:
+        length = head.get(b"content-length") or b""
+        gives_parts = (head.get(b"accept-ranges") or b"").strip().lower() == b"bytes"
+        plain = head.get(b"content-encoding") is None and head.get(b"transfer-encoding") is None
+        if gives_parts and plain and length.isdigit() and (size := int(length)):
+            first = b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-%d/%d"
+            first %= (size - 1, size)
+    return first + forwarded[forwarded.index(b"\r\n") :] if first else forwarded
 
 
 def now_ms() -> int:

@@ -8,7 +8,6 @@ from core.digests import sha256_digest
 from core.media_types import identified_type
 from core.timestamps import warc_date_at
 from proxy.exchange import RecordedExchange
-from proxy.request_log import RequestLogEntry
 from warc.record_builder import (
     RECORD_END,
     OriginalRecord,
@@ -23,21 +22,11 @@ from warc.record_builder import (
 
 # Up to here a record is joined and deflated in one call.
 _ONE_CALL_BYTES = 1 << 20
-
-
 _AGENT_CHARS = 1000
-
-
 # WARC/1.1, 6.7.2
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
-
-
 RESPONSE_TYPE = "application/http; msgtype=response"
-
-
 REQUEST_TYPE = "application/http; msgtype=request"
-
-
 # As OpenSSL spells them and as the proposed WARC-Protocol does.
 _TLS_VERSIONS = {
     "TLSv1.3": "tls/1.3",
@@ -50,17 +39,20 @@ _TLS_VERSIONS = {
 
 def response_members(recorded: RecordedExchange) -> tuple[Iterable[Part], bytes]:
     """Build the gzip members of a `response`, in parts, and of its `request`."""
-    spool, head = recorded.spool, recorded.head.raw
+    spool, head, entry = recorded.spool, recorded.head.raw, recorded.entry
+    # WARC-Identified-Payload-Type (WARC/1.1), when the payload is unambiguous.
+    mime = identified_type(entry.identified, entry.mime) if entry.digest else ""
+    identified = f"WARC-Identified-Payload-Type: {mime}\r\n" if mime else ""
     front = (
         f"{_common(RecordType.RESPONSE, recorded)}"
-        f"{_identified(recorded.entry)}"
+        f"{identified}"
         f"Content-Type: {RESPONSE_TYPE}\r\n"
         f"WARC-Block-Digest: {sha256_digest(recorded.block)}\r\n"
         f"Content-Length: {len(head) + spool.size}\r\n\r\n"
     ).encode() + head
     beginning = next(spool.pieces(), b"")
     coding = recorded.head.get(b"content-encoding")
-    if is_packed(recorded.entry.mime, coding, spool.size, beginning):
+    if is_packed(entry.mime, coding, spool.size, beginning):
         principal: Iterable[Part] = store_pieces(front, spool.pieces(), RECORD_END)
     elif spool.size <= _ONE_CALL_BYTES:
         principal = (compress(b"".join((front, *spool.pieces(), RECORD_END))),)
@@ -108,29 +100,18 @@ def _common(kind: RecordType, recorded: RecordedExchange) -> str:
     truncated = tls = ""
     if entry.truncated and kind is RecordType.RESPONSE:
         truncated = f"WARC-Truncated: {entry.truncated}\r\n"
-    if entry.tls_version:
-        tls = _tls_facts(entry)
+    if entry.tls_version:  # protocol, cipher (as in the WARC proposals) and certificate (C-14)
+        tls = (
+            f"WARC-Protocol: {_TLS_VERSIONS.get(entry.tls_version, entry.tls_version)}\r\n"
+            f"WARC-Cipher-Suite: {entry.tls_cipher}\r\n"
+            f"WARC-TLS-Certificate: sha256:{entry.tls_certificate}\r\n"
+        )
     if entry.tls_error:
         tls += f"WARC-TLS-Verification: failed; {one_line(entry.tls_error)}\r\n"
     return (
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {entry.record_id}\r\n"
         f"WARC-Date: {warc_date_at(entry.started_ms)}\r\nWARC-Target-URI: {entry.url}\r\n"
         f"{address}{page}{digest}{truncated}{tls}"
-    )
-
-
-def _identified(entry: RequestLogEntry) -> str:
-    """Return WARC-Identified-Payload-Type (WARC/1.1), when the payload is unambiguous."""
-    mime = identified_type(entry.identified, entry.mime) if entry.digest else ""
-    return f"WARC-Identified-Payload-Type: {mime}\r\n" if mime else ""
-
-
-def _tls_facts(entry: RequestLogEntry) -> str:
-    """Return headers for protocol, cipher (as in the WARC proposals) and certificate (C-14)."""
-    version = _TLS_VERSIONS.get(entry.tls_version, entry.tls_version)
-    return (
-        f"WARC-Protocol: {version}\r\nWARC-Cipher-Suite: {entry.tls_cipher}\r\n"
-        f"WARC-TLS-Certificate: sha256:{entry.tls_certificate}\r\n"
     )
 
 

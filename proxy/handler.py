@@ -257,15 +257,12 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
             self._wire.unread(piece[taken:])
             pieces.append(payload)
             size += len(payload)
-            if size > REQUEST_BODY_LIMIT_BYTES or not self._borrow(len(payload)):
+            # Take memory for it from the shared allowance.
+            space = self.server.exchanges.space
+            if size > REQUEST_BODY_LIMIT_BYTES or not space.take(len(payload)):
                 raise RequestRefusedError(413, "request-too-large", close=True)
+            self._borrowed += len(payload)
         return b"".join(pieces)
-
-    def _borrow(self, size: int) -> bool:
-        """Take memory for a request's body from the shared allowance; False when none is left."""
-        taken = self.server.exchanges.space.take(size)
-        self._borrowed += size if taken else 0
-        return taken
 
     def _return_what_was_borrowed(self) -> None:
         self.server.exchanges.space.give_back(self._borrowed)

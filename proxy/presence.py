@@ -17,6 +17,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -88,59 +89,43 @@ def join_collection(
     folder.mkdir(parents=True, exist_ok=True)
     ours = folder / secrets.token_hex(8)
     presence = ProxyPresence(ours, machine)
-    try:
+    with ExitStack() as on_error:
+        on_error.callback(presence.close)
         silent = {}
         for path in sorted(folder.glob("[!.]*")):
-            if path == ours or (found := _unlocked(path)) is None:
+            if path == ours:
                 continue
-            if found.get("machine") == machine:  # locks hold on one machine: it is dead
+            try:
+                with path.open("r+b") as file:  # NFS gives an exclusive lock only to who may write
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    about = _parsed(file.read(_SIZE))
+            except (BlockingIOError, FileNotFoundError):
+                continue  # locked, or gone
+            if about.get("machine") == machine:  # locks hold on one machine: it is dead
                 path.unlink(missing_ok=True)
             else:
-                silent[path] = found
+                silent[path] = about
         if silent:
             wait(WATCH_S)
         for path, before in silent.items():
-            _remove_dead(path, before)
-    except BaseException:
-        presence.close()
-        raise
+            try:
+                now = _parsed(path.read_bytes()[:_SIZE])
+            except FileNotFoundError:
+                continue
+            if now.get("beat") != before.get("beat"):
+                raise UnavailableError(
+                    f"A proxy on {before.get('host')} writes this collection, and its locks are not"
+                    " seen here: the shared folder must be on a file system that carries flock"
+                    " between machines (NFS without nolock and local_lock; docs/how-to/cluster.md)."
+                )
+            path.unlink(missing_ok=True)
+        on_error.pop_all()
     return presence
-
-
-def _remove_dead(path: Path, before: dict[str, Any]) -> None:
-    """Remove the file of a dead proxy of another machine; UnavailableError if it is alive."""
-    now = _read(path)
-    if now is None:
-        return
-    if now.get("beat") != before.get("beat"):
-        raise UnavailableError(
-            f"A proxy on {before.get('host')} writes this collection, and its locks are not seen "
-            "here: the shared folder must be on a file system that carries flock between machines "
-            "(NFS without nolock and local_lock; docs/how-to/cluster.md)."
-        )
-    path.unlink(missing_ok=True)
-
-
-def _unlocked(path: Path) -> dict[str, Any] | None:
-    """Read the file when no lock on it is visible; None when it is locked or missing."""
-    try:
-        with path.open("r+b") as file:  # NFS gives an exclusive lock only to who may write
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return _parsed(file.read(_SIZE))
-    except (BlockingIOError, FileNotFoundError):
-        return None
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        return _parsed(path.read_bytes()[:_SIZE])
-    except FileNotFoundError:
-        return None
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        about = json.loads(data)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return about if isinstance(about, dict) else {}

@@ -76,7 +76,13 @@ def run_proxy(
             layout, settings, now_ms=now_ms, spool_folder=spool, tally=tally(), listen=listen
         )
         stack.callback(proxy.close)
-        server = _control(control, proxy)
+        server: ControlServer | TcpControlServer
+        if isinstance(control, Path):
+            server = ControlServer(control, proxy)
+        else:
+            server = TcpControlServer((control.host, control.port), proxy, control.secret)
+            host, port = server.server_address[:2]
+            proxy.keep_from((str(host), port))
         threading.Thread(target=proxy.serve_forever, args=(POLL_S,), daemon=True).start()
         stack.callback(proxy.shutdown)
         threading.Thread(target=server.serve_forever, args=(POLL_S,), daemon=True).start()
@@ -97,14 +103,6 @@ def _recover(layout: Layout, settings: Settings) -> list[WarcRecovery]:
             if time.monotonic() >= deadline:
                 raise
         threading.Event().wait(RETRY_S)
-
-
-def _control(at: Path | TcpControl, proxy: ArchivingProxy) -> ControlServer | TcpControlServer:
-    if isinstance(at, Path):
-        return ControlServer(at, proxy)
-    server = TcpControlServer((at.host, at.port), proxy, at.secret)
-    proxy.keep_from((str(server.server_address[0]), server.server_address[1]))
-    return server
 
 
 def tune_interpreter() -> None:

@@ -41,7 +41,12 @@ def _redact_head(head: bytes, *, cookie: bytes, parts: bool) -> bytes:
             continue
         name, colon, value = line.partition(b":")
         key = name.strip().lower()
-        secret = bool(number and colon) and _is_secret(key, cookie)
+        secret = bool(number and colon) and (
+            key == cookie
+            or len(key) > NAME_LIMIT
+            or _SECRET.fullmatch(key) is not None
+            or _CREDENTIALS.fullmatch(key) is not None
+        )
         if secret:
             end = b"\r" if line.endswith(b"\r") else b""
             kept = _without_values(value, parts=parts) if key == cookie else b" " + WITHHELD
@@ -49,12 +54,6 @@ def _redact_head(head: bytes, *, cookie: bytes, parts: bool) -> bytes:
         else:
             lines.append(line)
     return b"\n".join(lines)
-
-
-def _is_secret(key: bytes, cookie: bytes) -> bool:
-    if key == cookie or len(key) > NAME_LIMIT:
-        return True
-    return _SECRET.fullmatch(key) is not None or _CREDENTIALS.fullmatch(key) is not None
 
 
 def _without_values(value: bytes, *, parts: bool) -> bytes:

@@ -9,6 +9,7 @@ allowance; redirects are followed as a browser would.
 import re
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import urljoin
 
@@ -48,11 +49,11 @@ class RefetchExchange(Exchange):
         self,
         tools: ExchangeContext,
         visit: VisitSession,
-        wish: RefetchRequest,
+        repeat: RefetchRequest,
         allowance: ByteAllowance,
     ) -> None:
-        super().__init__(tools, visit, wish.url, "GET", awaited=True)
-        self.entry.again = wish.reason
+        super().__init__(tools, visit, repeat.url, "GET", awaited=True)
+        self.entry.again = repeat.reason
         self._allowance = allowance
         self._over = False
 
@@ -84,75 +85,66 @@ class RefetchExchange(Exchange):
 def refetch(
     tools: ExchangeContext,
     visit: VisitSession,
-    wishes: Sequence[RefetchRequest],
+    repeats: Sequence[RefetchRequest],
     *,
     limit_bytes: int,
 ) -> None:
     """Start all repeated requests; `VisitSession.wait` waits for the responses."""
     allowance = ByteAllowance(limit_bytes)
-    for wish in wishes:
-        _begin(tools, visit, wish, allowance, REDIRECTS)
+    for repeat in repeats:
+        _begin(tools, visit, repeat, allowance, REDIRECTS)
 
 
 def _begin(
     tools: ExchangeContext,
     visit: VisitSession,
-    wish: RefetchRequest,
+    repeat: RefetchRequest,
     allowance: ByteAllowance,
     redirects: int,
 ) -> None:
     try:
-        origin, request = visit.unanswered.get(wish.url) or _build_request(visit, wish)
+        origin, request = visit.unanswered.get(repeat.url) or _build_request(visit, repeat)
     except MalformedMessageError:
         return  # what no browser can have asked a proxy for
-    exchange = RefetchExchange(tools, visit, wish, allowance)
+    exchange = RefetchExchange(tools, visit, repeat, allowance)
     if visit.begin(exchange, exchange.entry):
         return
 
     def run() -> None:
         try:
             exchange.run_alone(origin, request)
-            target = _target(exchange)
-            if target and redirects:
-                _begin(tools, visit, replace(wish, url=target), allowance, redirects - 1)
+            target = ""
+            if exchange.location and redirects:
+                with suppress(ValueError):  # it cannot be requested
+                    url = urljoin(exchange.url, exchange.location)
+                    target = fetch_key(url, allow_single_label=True)
+            if target:
+                _begin(tools, visit, replace(repeat, url=target), allowance, redirects - 1)
         finally:
             visit.end(exchange)
 
     threading.Thread(target=run, name="again", daemon=True).start()
 
 
-def _target(exchange: Exchange) -> str:
-    """Return the redirect's target; empty when there is none or it cannot be requested."""
-    if not exchange.location:
-        return ""
-    try:
-        return fetch_key(urljoin(exchange.url, exchange.location), allow_single_label=True)
-    except ValueError:
-        return ""
-
-
-def _build_request(visit: VisitSession, wish: RefetchRequest) -> tuple[Origin, bytes]:
+def _build_request(visit: VisitSession, repeat: RefetchRequest) -> tuple[Origin, bytes]:
     """Build a request as this visit's browser would have made it, or raise MalformedMessageError."""
-    origin, target = _parse_url(wish.url)
-    given = [h for h in visit.first_headers if h[0] in _COMMON or h[0].startswith(_HINTS)]
-    given.insert(0, (b"host", b"Host", b""))
-    given.append((b"accept", b"Accept", wish.accept.encode("latin-1", "ignore")))
-    if wish.referer:
-        given.append((b"referer", b"Referer", wish.referer.encode("latin-1", "ignore")))
-    head = with_headers(RequestHead("GET", target, b"HTTP/1.1", tuple(given)), visit.headers)
-    return origin, forwarded_request(head, target=target, host=host_header(origin), length=None)
-
-
-def _parse_url(url: str) -> tuple[Origin, str]:
+    url = repeat.url
     if not _SPELLED.fullmatch(url):
         raise MalformedMessageError("A browser writes URLs in ASCII without blanks.")
     if url[:8].lower() != "https://":
         origin, target, _ = parse_absolute(url)
-        return origin, target
-    # The same rules, and another port: the rest of the URL is read as any.
-    host, _, target = url[8:].partition("/")
-    origin, target, _ = parse_absolute(
-        f"http://{host if ':' in host.rpartition(']')[2] else host + ':443'}/{target}"
-    )
-    origin = (origin[0], origin[1], True)
-    return origin, parse_tunnelled(target, origin)[0]
+    else:
+        # The same rules, and another port: the rest of the URL is read as any.
+        host, _, target = url[8:].partition("/")
+        (host, port, _), target, _ = parse_absolute(
+            f"http://{host if ':' in host.rpartition(']')[2] else host + ':443'}/{target}"
+        )
+        origin = (host, port, True)
+        target = parse_tunnelled(target, origin)[0]
+    headers = [h for h in visit.first_headers if h[0] in _COMMON or h[0].startswith(_HINTS)]
+    headers.insert(0, (b"host", b"Host", b""))
+    headers.append((b"accept", b"Accept", repeat.accept.encode("latin-1", "ignore")))
+    if repeat.referer:
+        headers.append((b"referer", b"Referer", repeat.referer.encode("latin-1", "ignore")))
+    head = with_headers(RequestHead("GET", target, b"HTTP/1.1", tuple(headers)), visit.headers)
+    return origin, forwarded_request(head, target=target, host=host_header(origin), length=None)

@@ -164,7 +164,14 @@ class ConnectionPool:
                 return
             host.idle.append(connection)
             self._idle[connection] = None
-            spent = self._spent(now)
+            # Take out those over the age or count limit, the oldest first.
+            spent: list[OriginConnection] = []
+            for each in self._idle:
+                if now - each.idle_since <= IDLE_S and len(self._idle) - len(spent) <= IDLE_TOTAL:
+                    break
+                spent.append(each)
+            for each in spent:
+                self._forget(each)
         self._drop(spent)
 
     def release(self, origin: Origin) -> None:
@@ -215,7 +222,15 @@ class ConnectionPool:
             with patience.cut.waking(waiter.woken.set):
                 waiter.woken.wait(patience.left_s)
         except WaitCancelledError:
-            self._leave(origin, waiter)
+            # A slot that was assigned meanwhile passes to the next waiter.
+            with self._lock:
+                if not waiter.served:
+                    self._hosts[origin].waiters.remove(waiter)
+                    raise
+            if waiter.connection is None:
+                self.release(origin)
+            else:
+                self.give_back(waiter.connection)
             raise
         with self._lock:
             if waiter.served:
@@ -226,28 +241,6 @@ class ConnectionPool:
             f"{host}:{port} has its {self._limit} connections, and none came free in time "
             "([egress] connections_per_host)."
         )
-
-    def _leave(self, origin: Origin, waiter: _PoolWaiter) -> None:
-        """Stop waiting; a slot that was assigned meanwhile passes to the next waiter."""
-        with self._lock:
-            if not waiter.served:
-                self._hosts[origin].waiters.remove(waiter)
-                return
-        if waiter.connection is None:
-            self.release(origin)
-        else:
-            self.give_back(waiter.connection)
-
-    def _spent(self, now: float) -> list[OriginConnection]:
-        """Remove and return idle connections over the age or count limit, oldest first."""
-        spent: list[OriginConnection] = []
-        for connection in self._idle:
-            if now - connection.idle_since <= IDLE_S and len(self._idle) - len(spent) <= IDLE_TOTAL:
-                break
-            spent.append(connection)
-        for connection in spent:
-            self._forget(connection)
-        return spent
 
     def _drop(self, connections: list[OriginConnection]) -> None:
         for connection in connections:

@@ -183,7 +183,16 @@ class ProxyClient:
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator["_ControlConnection"]:
         try:
-            reader, writer = await self._open()
+            if isinstance(self._address, Path):
+                reader, writer = await asyncio.open_unix_connection(
+                    str(self._address), limit=HEAD_LIMIT_BYTES
+                )
+            else:
+                async with asyncio.timeout(CONNECT_LIMIT_S):  # TimeoutError is an OSError
+                    reader, writer = await asyncio.open_connection(
+                        *self._address, limit=HEAD_LIMIT_BYTES
+                    )
+                enable_keepalive(writer.get_extra_info("socket"))
         except OSError as error:
             raise ProxyUnavailableError(f"The proxy does not answer: {error}.") from error
         try:
@@ -196,14 +205,6 @@ class ProxyClient:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
-
-    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if isinstance(self._address, Path):
-            return await asyncio.open_unix_connection(str(self._address), limit=HEAD_LIMIT_BYTES)
-        async with asyncio.timeout(CONNECT_LIMIT_S):  # TimeoutError is an OSError
-            reader, writer = await asyncio.open_connection(*self._address, limit=HEAD_LIMIT_BYTES)
-        enable_keepalive(writer.get_extra_info("socket"))
-        return reader, writer
 
 
 class _ControlConnection:

@@ -56,7 +56,7 @@ from proxy.visit_registry import VisitSession
 log = logging.getLogger(__name__)
 
 WAIT_LIMIT_S = 86_400.0  # no seal waits for longer
-WISHES_LIMIT = 1_000  # requests to make again, of one message
+REPEATS_LIMIT = 1_000  # requests to make again, of one message
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -228,8 +228,19 @@ class _ControlSession(socketserver.BaseRequestHandler):
         visit = self._current()
         artifacts, at = [], 0
         for each in message["artifacts"]:
-            size = _size(each)
-            artifacts.append(_artifact(each, visit, body[at : at + size]))
+            size = each["size"]
+            if type(size) is not int or size < 0:
+                raise InputError("An artifact's size is not a number of bytes.")
+            artifacts.append(
+                PendingArtifact(
+                    uri=_text(each, "uri"),
+                    content_type=_text(each, "content_type"),
+                    date=parse_warc_date(_text(each, "date")),
+                    document=_text(each, "document"),
+                    visit=visit,
+                    data=body[at : at + size],
+                )
+            )
             at += size
         if at != len(body):
             raise InputError("The artifacts' sizes do not add up to the body's.")
@@ -251,15 +262,19 @@ class _ControlSession(socketserver.BaseRequestHandler):
     def _ledger(self, message: Message, _: bytes) -> Message:
         """Return finished requests and those in flight; first repeat the requests in ``again``."""
         visit = self._current()
-        wishes = [_wish(each) for each in message["again"]]
-        if len(wishes) > WISHES_LIMIT:
-            raise InputError(f"More than {WISHES_LIMIT} requests to make again.")
+        names = ("url", "reason", "accept", "referer")
+        repeats = [
+            RefetchRequest(**{name: _text(each, name) for name in names})
+            for each in message["again"]
+        ]
+        if len(repeats) > REPEATS_LIMIT:
+            raise InputError(f"More than {REPEATS_LIMIT} requests to make again.")
         limit_bytes = message["limit_bytes"]
         if type(limit_bytes) is not int or limit_bytes < 0:
             raise InputError("limit_bytes is not a number of bytes.")
         grace_s, await_s = _seconds(message, "grace_s"), _seconds(message, "await_s")
         awaited = frozenset(message["awaited"])
-        refetch(self.server.proxy.exchanges, visit, wishes, limit_bytes=limit_bytes)
+        refetch(self.server.proxy.exchanges, visit, repeats, limit_bytes=limit_bytes)
         going = visit.wait(grace_s=grace_s, awaited=awaited, await_s=await_s)
         return {"entries": to_table(list(visit.entries), BRIEF_FIELDS), "in_flight": going}
 
@@ -310,18 +325,13 @@ def _text(message: Message, name: str) -> str:
 
 def _headers(message: Message) -> Headers:
     """Return the headers to add to each request of the visit; refuse those that are not allowed."""
-    given = message.get("headers", {})
-    if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
+    table = message.get("headers", {})
+    if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
         raise InputError("headers is not a table of texts.")
-    check_headers(given)
+    check_headers(table)
     return tuple(
-        (name.lower().encode(), name.encode(), value.encode()) for name, value in given.items()
+        (name.lower().encode(), name.encode(), value.encode()) for name, value in table.items()
     )
-
-
-def _wish(described: Message) -> RefetchRequest:
-    texts = {name: _text(described, name) for name in ("url", "reason", "accept", "referer")}
-    return RefetchRequest(**texts)
 
 
 def _seconds(message: Message, name: str) -> float:
@@ -329,21 +339,3 @@ def _seconds(message: Message, name: str) -> float:
     if not (math.isfinite(seconds) and 0 <= seconds <= WAIT_LIMIT_S):
         raise InputError(f"{name} is not between 0 and {WAIT_LIMIT_S:.0f} seconds.")
     return seconds
-
-
-def _size(described: Message) -> int:
-    size = described["size"]
-    if type(size) is not int or size < 0:
-        raise InputError("An artifact's size is not a number of bytes.")
-    return size
-
-
-def _artifact(described: Message, visit: VisitSession, data: bytes) -> PendingArtifact:
-    return PendingArtifact(
-        uri=_text(described, "uri"),
-        content_type=_text(described, "content_type"),
-        date=parse_warc_date(_text(described, "date")),
-        document=_text(described, "document"),
-        visit=visit,
-        data=data,
-    )
