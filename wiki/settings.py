@@ -33,8 +33,8 @@ def parse_statement(text: str) -> str:
     >>> parse_statement(" P31 = Q5"), parse_statement("P856=https://a.org/?b=c"), parse_statement("P31")
     ('P31=Q5', 'P856=https://a.org/?b=c', 'P31')
     """
-    found = _ENTRY.fullmatch(text.strip())
-    name, value = found.groups() if found else ("", None)
+    match = _ENTRY.fullmatch(text.strip())
+    name, value = match.groups() if match else ("", None)
     plain = None if value is None else unicodedata.normalize("NFC", value).strip()
     if not name or plain == "":
         raise ConfigError(f"{text[:80]!r} names no property: write {STATEMENT_FORM}.")
@@ -127,38 +127,38 @@ class WikiSettings:
 
         Raises ConfigError: a key is unknown, or a value is of the wrong type or out of range.
         """
-        found = _object(text)
-        templates = found.get("templates")
+        document = _object(text)
+        templates = document.get("templates")
         if templates is not None:
             check_map(templates, "templates")
         return cls(
-            _group(FeedSettings, found.get("feed", {}), "feed"),
-            _group(BotSettings, found.get("bot", {}), "bot"),
+            _group(FeedSettings, document.get("feed", {}), "feed"),
+            _group(BotSettings, document.get("bot", {}), "bot"),
             templates,
         )
 
     def merged_into(self, text: str) -> dict[str, Any]:
         """Merge these settings into the registry's JSON; other keys are kept, default values left out."""
-        found = dict(_object(text))
-        for name, said in (("feed", to_json(self.feed)), ("bot", to_json(self.bot))):
-            if said:
-                found[name] = said
+        results = dict(_object(text))
+        for name, group in (("feed", to_json(self.feed)), ("bot", to_json(self.bot))):
+            if group:
+                results[name] = group
             else:
-                found.pop(name, None)
+                results.pop(name, None)
         if self.templates is None:
-            found.pop("templates", None)
+            results.pop("templates", None)
         else:
-            found["templates"] = self.templates
-        return found
+            results["templates"] = self.templates
+        return results
 
 
 def to_json(group: FeedSettings | BotSettings) -> dict[str, Any]:
     """Return the values of a group that differ from the defaults, as JSON values."""
     default = type(group)()
-    said = {each.name: getattr(group, each.name) for each in fields(group)}
+    results = {each.name: getattr(group, each.name) for each in fields(group)}
     return {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in said.items()
+        for name, value in results.items()
         if value != getattr(default, name)
     }
 
@@ -168,30 +168,30 @@ def replace_settings(group: _Group, name: str, **values: Any) -> _Group:
 
     Raises ConfigError: a value is of the wrong type or out of range.
     """
-    given = {key: value for key, value in values.items() if value is not None}
-    checked = _group(type(group), given, name)
-    return replace(group, **{key: getattr(checked, key) for key in given})
+    results = {key: value for key, value in values.items() if value is not None}
+    checked = _group(type(group), results, name)
+    return replace(group, **{key: getattr(checked, key) for key in results})
 
 
 def _object(text: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text or "{}")
+        document = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"The wiki's settings are no JSON: {error}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ConfigError("The wiki's settings must be an object.")
-    return found
+    return document
 
 
-def _group(kind: type[_Group], given: Any, name: str) -> _Group:
-    if not isinstance(given, Mapping):
+def _group(kind: type[_Group], values: Any, name: str) -> _Group:
+    if not isinstance(values, Mapping):
         raise ConfigError(f"{name} must be an object.")
     hints = get_type_hints(kind)
-    for key in given:
+    for key in values:
         if key not in hints:
             known = ", ".join(sorted(hints))
             raise ConfigError(f"There is no {name}.{str(key)[:80]}; known: {known}.")
-    return kind(**{key: _value(hints[key], value, name, key) for key, value in given.items()})
+    return kind(**{key: _value(hints[key], value, name, key) for key, value in values.items()})
 
 
 def _value(kind: Any, value: Any, group: str, key: str) -> Any:

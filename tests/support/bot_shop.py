@@ -171,7 +171,7 @@ class Shop:
         """Let the bot run on these pages: what it did, and what it told."""
         told: list[PageEditResult | BotEdit] = []
         async with self.bot() as bot:
-            tally = await bot.run(BotOptions(titles, **wish), told=told.append)
+            tally = await bot.run(BotOptions(titles, **wish), on_result=told.append)
         return tally, told
 
     async def look_back(self) -> BotRunSummary:

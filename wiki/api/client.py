@@ -96,19 +96,19 @@ def encode_params(params: Mapping[str, ParamValue]) -> dict[str, str]:
     >>> encode_params({"titles": ["x|y", "z"]})
     {'titles': '\x1fx|y\x1fz'}
     """
-    found = {}
+    encoded = {}
     for name, value in params.items():
         if value is None or value is False:
             continue
         if value is True:
-            found[name] = "1"
+            encoded[name] = "1"
         elif isinstance(value, str | int):
-            found[name] = str(value)
+            encoded[name] = str(value)
         else:
             texts = [str(each) for each in value]
             has_bar = any("|" in text for text in texts)
-            found[name] = "".join(f"\x1f{text}" for text in texts) if has_bar else "|".join(texts)
-    return found
+            encoded[name] = "".join(f"\x1f{text}" for text in texts) if has_bar else "|".join(texts)
+    return encoded
 
 
 ApiAnswer = dict[str, Any]
@@ -205,12 +205,12 @@ class WikiApi:
         await self._ensure_login()
         seen = self._logins
         try:
-            return await self._asked(encode_params(params))
+            return await self._request(encode_params(params))
         except LoggedOutError:
             if not self.account.password:
                 raise
         await self._log_in_again(seen)
-        return await self._asked(encode_params(params))
+        return await self._request(encode_params(params))
 
     async def post(self, **params: ParamValue) -> ApiAnswer:
         """Return the answer to a write request, sent with a token and as the account.
@@ -224,8 +224,8 @@ class WikiApi:
             await self._ensure_login()
             seen = self._logins
             try:
-                given = {**params, "token": await self.token()}
-                return await self._asked(encode_params(given), writes=True)
+                results = {**params, "token": await self.token()}
+                return await self._request(encode_params(results), writes=True)
             except LoggedOutError:
                 if is_last or not self.account.password:
                     raise
@@ -249,29 +249,29 @@ class WikiApi:
         params = {"action": "query", **params}
         further: dict[str, str] = {}
         for _ in range(parts_most):
-            told = await self.get(**{**params, **further})
-            yield told
-            found = continuation(told)
-            if not found:
+            answer = await self.get(**{**params, **further})
+            yield answer
+            further_now = continuation(answer)
+            if not further_now:
                 return
-            if found == further:
+            if further_now == further:
                 break
-            further = found
+            further = further_now
         raise WikiRefusedError("endless", f"{self.host} continues its answer without end.")
 
     async def token(self, kind: str = "csrf") -> str:
         """Return a token of this kind, cached until the wiki rejects it."""
         if kind not in self._tokens:
-            told = await self.get(action="query", meta="tokens", type=kind)
-            self._tokens[kind] = token_field(told, kind)
+            answer = await self.get(action="query", meta="tokens", type=kind)
+            self._tokens[kind] = token_field(answer, kind)
         return self._tokens[kind]
 
     async def rights(self) -> frozenset[str]:
         """Return the account's rights, fetched once."""
         if self._rights is None:
-            told = await self.get(action="query", meta="userinfo", uiprop="rights")
-            found = object_field(object_field(told, "query"), "userinfo").get("rights", [])
-            self._rights = frozenset(each for each in found if isinstance(each, str))
+            answer = await self.get(action="query", meta="userinfo", uiprop="rights")
+            names = object_field(object_field(answer, "query"), "userinfo").get("rights", [])
+            self._rights = frozenset(each for each in names if isinstance(each, str))
         return self._rights
 
     async def has_right(self, name: str) -> bool:
@@ -304,29 +304,29 @@ class WikiApi:
         self._is_logged_in = False
         self._wire.forget()
         self._tokens.clear()
-        told = await self._asked(
+        answer = await self._request(
             {"action": "query", "meta": "tokens", "type": "login"}, is_login=True
         )
         login = {
             "action": "login",
             "lgname": self.account.name,
             "lgpassword": self.account.password,
-            "lgtoken": token_field(told, "login"),
+            "lgtoken": token_field(answer, "login"),
             "errorformat": "plaintext",  # with the reason's code
             "errorlang": "en",
         }
-        found = await self._asked(login, is_login=True, writes=True)
-        check_login(found, host=self.host, name=self.account.name)
+        result = await self._request(login, is_login=True, writes=True)
+        check_login(result, host=self.host, name=self.account.name)
         self._logins += 1
         self._is_logged_in = True
 
-    async def _asked(
+    async def _request(
         self, params: Mapping[str, str], *, writes: bool = False, is_login: bool = False
     ) -> ApiAnswer:
         waited = 0.0
         for attempt in range(1, self.manners.attempts + 1):
             try:
-                return await self._once(params, writes=writes, is_login=is_login)
+                return await self._attempt(params, writes=writes, is_login=is_login)
             except WikiAwayError as error:
                 may_be_done = (
                     writes
@@ -344,7 +344,9 @@ class WikiApi:
                 await self._sleep(pause)
         raise AssertionError("unreachable")
 
-    async def _once(self, params: Mapping[str, str], *, writes: bool, is_login: bool) -> ApiAnswer:
+    async def _attempt(
+        self, params: Mapping[str, str], *, writes: bool, is_login: bool
+    ) -> ApiAnswer:
         full = {**params, "format": "json", "formatversion": "2", "utf8": "1"}
         if self.manners.maxlag_s and not is_login:
             full["maxlag"] = str(self.manners.maxlag_s)
@@ -358,7 +360,7 @@ class WikiApi:
             question = ApiRequest("POST" if is_post else "GET", self.address, full, headers)
             reply = await self._one(question)
             if reply.status not in REDIRECTS:
-                return self._understood(reply)
+                return self._parse_answer(reply)
             # Ask at the address that a redirect names from now on, when that may be done.
             target = (await self._wire.target_of(reply)).partition("?")[0]
             if not target.endswith(".php"):
@@ -387,19 +389,19 @@ class WikiApi:
     def _secrets_for(self, url: str) -> dict[str, str]:
         return self.account.headers() if is_same_server(self._home, url) else {}
 
-    def _understood(self, reply: ApiResponse) -> ApiAnswer:
-        told = parse_response(reply)
-        if told is None or ("error" not in told and "errors" not in told):
+    def _parse_answer(self, reply: ApiResponse) -> ApiAnswer:
+        answer = parse_response(reply)
+        if answer is None or ("error" not in answer and "errors" not in answer):
             check_status(reply)
-        if told is None:
+        if answer is None:
             why = (
                 "cut short?" if reply.is_json else "a page in its place, for a login or an outage?"
             )
             raise WikiAwayError(f"{self.host} answers with no JSON: {why}")
-        if (warnings := told.get("warnings")) and len(self._warned) < _WARNINGS_KEPT:
+        if (warnings := answer.get("warnings")) and len(self._warned) < _WARNINGS_KEPT:
             text = json.dumps(warnings, ensure_ascii=False)[:500]
             if text not in self._warned:
                 self._warned.add(text)
                 log.warning("%s warns: %s", self.host, text)
-        check_answer(told, reply, host=self.host)
-        return told
+        check_answer(answer, reply, host=self.host)
+        return answer

@@ -120,27 +120,27 @@ def split_basic(url: str) -> tuple[str, str]:
     return plain, f"{unquote(user)}:{unquote(password)}"
 
 
-def check_login(told: Any, *, host: str, name: str) -> None:
+def check_login(answer: Any, *, host: str, name: str) -> None:
     """Check that ``action=login`` succeeded.
 
     Raises:
         ThrottledError: too many login attempts; may also hit a correct password.
         LoggedOutError: the login failed; the text explains how to create a bot password.
     """
-    found = told.get("login") if isinstance(told, dict) else None
-    if not isinstance(found, dict):
-        found = {"result": "it says nothing of a login"}
-    if found.get("result") == "Success":
+    value = answer.get("login") if isinstance(answer, dict) else None
+    if not isinstance(value, dict):
+        value = {"result": "it says nothing of a login"}
+    if value.get("result") == "Success":
         return
-    reason = found.get("reason")
+    reason = value.get("reason")
     code = ""
     if isinstance(reason, dict):
         code = str(reason.get("code"))
         reason = reason.get("text") or reason.get("*") or code
-    why = f"{found.get('result')}: {reason}" if reason else f"{found.get('result')}"
+    why = f"{value.get('result')}: {reason}" if reason else f"{value.get('result')}"
     why = " ".join("".join(c if c.isprintable() else " " for c in why[:500]).split()).rstrip(".")
-    if "throttled" in code or found.get("result") == "Throttled":
-        wait = found.get("wait")
+    if "throttled" in code or value.get("result") == "Throttled":
+        wait = value.get("wait")
         wait_s = float(wait) if isinstance(wait, int) and 0 < wait <= 86_400 else LOGIN_THROTTLE_S
         raise ThrottledError(f"{host} takes no more logins for a while: {why}.", retry_s=wait_s)
     raise LoggedOutError(

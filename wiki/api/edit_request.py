@@ -51,8 +51,8 @@ class PageDeletedError(PermanentError):
 class PageRefusedError(PermanentError):
     """Refusal to edit this page; others may still be editable."""
 
-    def __init__(self, reason: EditRefusal, code: str, said: str) -> None:
-        super().__init__(f"The page cannot be edited ({reason}): {said}")
+    def __init__(self, reason: EditRefusal, code: str, text: str) -> None:
+        super().__init__(f"The page cannot be edited ({reason}): {text}")
         self.reason = reason
         self.code = code
 
@@ -130,43 +130,43 @@ async def save_edit(api: WikiApi, page: EditablePage, text: str, saving: SaveOpt
         WikiAwayError: no answer; unless `is_unsent`, the edit may have been made.
         LoggedOutError: the account is not logged in.
     """
-    asked = {
+    results = {
         "pageid": str(page.page_id),
         "text": text,
         "baserevid": str(page.rev_id),
         "basetimestamp": page.made,
-        "starttimestamp": page.asked,
+        "starttimestamp": page.read_at,
         "nocreate": "1",
     }
-    return await _save(api, {**asked, "md5": _md5(text)}, saving)
+    return await _save(api, {**results, "md5": _md5(text)}, saving)
 
 
 async def add_section(
     api: WikiApi, title: str, heading: str, text: str, saving: SaveOptions
 ) -> SavedEdit:
     """Add a section at the end of a page, creating the page if needed; raises as `save_edit`."""
-    asked = {"title": title, "section": "new", "sectiontitle": heading, "text": text}
+    results = {"title": title, "section": "new", "sectiontitle": heading, "text": text}
     # MediaWiki's digest of what is added (api.php?action=help&modules=edit).
-    return await _save(api, {**asked, "redirect": "1", "md5": _md5(text)}, saving)
+    return await _save(api, {**results, "redirect": "1", "md5": _md5(text)}, saving)
 
 
 async def read_bot_account(api: WikiApi) -> BotAccount:
     """Return the account that is logged in. Raises EditingStoppedError: none is."""
-    told = await api.get(action="query", meta="userinfo", uiprop="rights|hasmsg|blockinfo")
-    found = object_field(query_result(told), "userinfo")
-    if bool_field(found, "anon") or not count_field(found, "id"):
+    answer = await api.get(action="query", meta="userinfo", uiprop="rights|hasmsg|blockinfo")
+    user = object_field(query_result(answer), "userinfo")
+    if bool_field(user, "anon") or not count_field(user, "id"):
         raise EditingStoppedError(
             "Nobody is logged in at the wiki: give the bot an account of its own."
         )
     blocked = ""
-    if found.get("blockid") is not None and not bool_field(found, "blockpartial"):
-        by = f" by {found['blockedby']}" if found.get("blockedby") else ""
-        blocked = f"blocked{by}: {found.get('blockreason') or 'no reason given'}"[:500]
-    rights = found.get("rights")
+    if user.get("blockid") is not None and not bool_field(user, "blockpartial"):
+        by = f" by {user['blockedby']}" if user.get("blockedby") else ""
+        blocked = f"blocked{by}: {user.get('blockreason') or 'no reason given'}"[:500]
+    rights = user.get("rights")
     return BotAccount(
-        text_field(found, "name"),
+        text_field(user, "name"),
         frozenset(map(str, rights if isinstance(rights, list) else ())),
-        bool_field(found, "messages"),
+        bool_field(user, "messages"),
         blocked,
     )
 
@@ -176,31 +176,33 @@ async def clear_messages(api: WikiApi) -> None:
     await api.post(action="clearhasmsg")
 
 
-async def _save(api: WikiApi, asked: Mapping[str, str], saving: SaveOptions) -> SavedEdit:
+async def _save(api: WikiApi, request: Mapping[str, str], saving: SaveOptions) -> SavedEdit:
     flags = {"minor": "1"} if saving.is_minor else {"notminor": "1"}
     if saving.is_marked:
         flags["bot"] = "1"
-    params = {"summary": saving.summary, "watchlist": "nochange", **asked, **flags}
+    params = {"summary": saving.summary, "watchlist": "nochange", **request, **flags}
     try:
-        told = await api.post(action="edit", **params)
+        answer = await api.post(action="edit", **params)
     except (PermissionDeniedError, WikiRefusedError) as error:
         raise await edit_error(api, error.code, str(error)) from error
-    found = object_field(told, "edit")
-    if found.get("result") != "Success":
+    result = object_field(answer, "edit")
+    if result.get("result") != "Success":
         # Extensions that refuse in the older way, with 200 and a result.
-        code = next((key for key in found if (_reason(key) is not None)), "")
-        code = code or str(found.get("code") or "unknownerror")
-        said = str(found.get("info") or found.get("warning") or found.get("result") or "no word")
-        raise await edit_error(api, code, said[:_MESSAGE_LIMIT])
-    if bool_field(found, "nochange"):
+        code = next((key for key in result if (_reason(key) is not None)), "")
+        code = code or str(result.get("code") or "unknownerror")
+        reason = str(
+            result.get("info") or result.get("warning") or result.get("result") or "no word"
+        )
+        raise await edit_error(api, code, reason[:_MESSAGE_LIMIT])
+    if bool_field(result, "nochange"):
         return SavedEdit(None)
-    rev = count_field(found, "newrevid")
+    rev = count_field(result, "newrevid")
     if not rev:
         raise WikiAwayError("The wiki says that an edit was made, and not which revision that is.")
-    return SavedEdit(rev, count_field(found, "oldrevid"))
+    return SavedEdit(rev, count_field(result, "oldrevid"))
 
 
-async def edit_error(api: WikiApi, code: str, said: str) -> Exception:
+async def edit_error(api: WikiApi, code: str, text: str) -> Exception:
     """Map an API error of an edit to an exception."""
     if code == "editconflict":
         return EditConflictError("Somebody edited the page at the same time.")
@@ -211,14 +213,14 @@ async def edit_error(api: WikiApi, code: str, said: str) -> Exception:
         try:
             me = await read_bot_account(api)
         except (PermissionDeniedError, WikiRefusedError):
-            me = BotAccount("", blocked=said)
+            me = BotAccount("", blocked=text)
         if not me.blocked:
-            return PageRefusedError(EditRefusal.BLOCKED_HERE, code, said)
+            return PageRefusedError(EditRefusal.BLOCKED_HERE, code, text)
         return EditingStoppedError(f"The account {me.name} is {me.blocked}. Nothing is edited.")
     reason = _reason(code)
     if reason is not None:
-        return PageRefusedError(reason, code, said)
-    return EditingStoppedError(f"The wiki lets us edit nothing ({code or 'no code'}): {said}")
+        return PageRefusedError(reason, code, text)
+    return EditingStoppedError(f"The wiki lets us edit nothing ({code or 'no code'}): {text}")
 
 
 def _reason(code: str) -> EditRefusal | None:

@@ -6,8 +6,8 @@ from core.errors import InputError, TransientError
 class WikiAwayError(TransientError):
     """No usable answer from the wiki: retry later."""
 
-    def __init__(self, said: str, *, retry_s: float = 0.0, is_unsent: bool = False) -> None:
-        super().__init__(said)
+    def __init__(self, text: str, *, retry_s: float = 0.0, is_unsent: bool = False) -> None:
+        super().__init__(text)
         self.retry_s = retry_s  # requested pause (Retry-After); 0: none given
         self.is_unsent = is_unsent  # nothing can have been executed
 
@@ -27,16 +27,16 @@ class LoggedOutError(InputError):
 class PermissionDeniedError(InputError):
     """Action denied to the account: block, protection, missing right, abuse filter, captcha."""
 
-    def __init__(self, said: str, *, code: str = "") -> None:
-        super().__init__(said)
+    def __init__(self, text: str, *, code: str = "") -> None:
+        super().__init__(text)
         self.code = code
 
 
 class WikiRefusedError(InputError):
     """Request refused by the API for another reason."""
 
-    def __init__(self, code: str, said: str) -> None:
-        super().__init__(f"The wiki says {code}: {said}")
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"The wiki says {code}: {text}")
         self.code = code
 
 

@@ -139,20 +139,20 @@ async def listen_to_stream(
             async for piece in wire.pieces(url, headers, idle_s=IDLE_S):
                 for event in reader.feed(piece):
                     last_id, failures = event.last_id, 0
-                    told = parse_event(event, watched())
+                    notice = parse_event(event, watched())
                     now = timing.clock.monotonic()
-                    if told is None and now - marked >= MARKER_S:
-                        told = StreamNotice(last_id=last_id)
-                    if told is not None:
+                    if notice is None and now - marked >= MARKER_S:
+                        notice = StreamNotice(last_id=last_id)
+                    if notice is not None:
                         marked = now
-                        yield told
+                        yield notice
         except WikiAwayError as error:
             why = error
         failures += 1
         if failures > _FAILURES_MOST:
             raise why or WikiAwayError(f"{url} ends whenever it is opened.")
-        asked = max(reader.retry_s or 0.0, why.retry_s if why is not None else 0.0)
-        await timing.sleep(max(asked, reconnect_delay(failures, timing.chance.random())))
+        requested_s = max(reader.retry_s or 0.0, why.retry_s if why is not None else 0.0)
+        await timing.sleep(max(requested_s, reconnect_delay(failures, timing.chance.random())))
 
 
 def reconnect_delay(failures: int, chance: float) -> float:
@@ -164,15 +164,15 @@ def reconnect_delay(failures: int, chance: float) -> float:
 def parse_event(event: StreamEvent, wikis: Collection[str]) -> StreamNotice | None:
     """Parse an event; None when it concerns none of these wikis or is of an unused kind."""
     try:
-        found = json.loads(event.data)
+        document = json.loads(event.data)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or event.kind != "message":
+    if not isinstance(document, dict) or event.kind != "message":
         return None
-    wiki = text_field(found, "wiki", "database")
-    if wiki not in wikis or object_field(found, "meta").get("domain") == _CANARY:
+    wiki = text_field(document, "wiki", "database")
+    if wiki not in wikis or object_field(document, "meta").get("domain") == _CANARY:
         return None
-    if "added_links" in found or "removed_links" in found:
-        return StreamNotice(event.last_id, wiki, count_field(found, "page_id"))
-    is_change = text_field(found, "type") in _PROMISED
+    if "added_links" in document or "removed_links" in document:
+        return StreamNotice(event.last_id, wiki, count_field(document, "page_id"))
+    is_change = text_field(document, "type") in _PROMISED
     return StreamNotice(event.last_id, wiki) if is_change else None

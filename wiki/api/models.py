@@ -55,9 +55,9 @@ class SiteFacts:
     def parted(self, name: str, *numbers: int) -> tuple[WikiNamespace | None, str]:
         """Split a name into (namespace, rest) for these namespaces; (None, name) without a prefix."""
         head, colon, tail = name.replace("_", " ").partition(":")
-        said = " ".join(head.split()).casefold() if colon else ""
+        text = " ".join(head.split()).casefold() if colon else ""
         for space in (self.namespaces[each] for each in numbers if each in self.namespaces):
-            if said and said in {space.name.casefold(), space.canonical.casefold()}:
+            if text and text in {space.name.casefold(), space.canonical.casefold()}:
                 return space, tail.strip()
         return None, name
 
@@ -131,22 +131,22 @@ _MOST: Final = 2**62
 _T = TypeVar("_T")
 
 
-def query_result(told: Mapping[str, Any]) -> Mapping[str, Any]:
+def query_result(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the ``query`` object, empty when missing. Raises WikiAwayError: it is not an object."""
-    found = told.get("query", {})
-    if isinstance(found, dict):
-        return found
-    if found == []:  # PHP's empty array
+    value = answer.get("query", {})
+    if isinstance(value, dict):
+        return value
+    if value == []:  # PHP's empty array
         return {}
     raise WikiAwayError("The wiki's answer is not of the form that its API has.")
 
 
-def json_rows(found: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def json_rows(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """Return the objects of a list, or of an object with numeric keys (format version 1).
 
     Raises WikiAwayError: the field has another form.
     """
-    rows = found.get(name, [])
+    rows = record.get(name, [])
     if isinstance(rows, dict):
         rows = list(rows.values())
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -160,9 +160,9 @@ def normalized_titles(query: Mapping[str, Any]) -> dict[str, str]:
     return {text_field(each, "from"): text_field(each, "to") for each in rows}
 
 
-def object_field(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def object_field(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return a field that is an object; empty when missing or of another type."""
-    value = found.get(name)
+    value = record.get(name)
     return value if isinstance(value, dict) else {}
 
 
@@ -199,24 +199,24 @@ def parse_moment(value: Any) -> datetime:
     >>> parse_moment("2026-11-21T20:15:00Z").isoformat()
     '2026-11-21T20:15:00+00:00'
     """
-    found = parse_web_date(value) if isinstance(value, str) else None
-    if found is None:
+    moment = parse_web_date(value) if isinstance(value, str) else None
+    if moment is None:
         raise WikiAwayError("The wiki's answer has something else where a time belongs.")
-    return found
+    return moment
 
 
-def continuation(told: Mapping[str, Any]) -> dict[str, str]:
+def continuation(answer: Mapping[str, Any]) -> dict[str, str]:
     """Return the parameters that continue the query; empty at the end."""
-    found = object_field(told, "continue")
-    return {str(k): str(v) for k, v in found.items() if isinstance(v, str | int)}
+    further = object_field(answer, "continue")
+    return {str(k): str(v) for k, v in further.items() if isinstance(v, str | int)}
 
 
-def token_field(told: Mapping[str, Any], kind: str) -> str:
+def token_field(answer: Mapping[str, Any], kind: str) -> str:
     """Return the token of that kind. Raises WikiAwayError: it is missing."""
-    found = text_field(object_field(object_field(told, "query"), "tokens"), f"{kind}token")
-    if not found:
+    text = text_field(object_field(object_field(answer, "query"), "tokens"), f"{kind}token")
+    if not text:
         raise WikiAwayError(f"The wiki gives no {kind} token.")
-    return found
+    return text
 
 
 def split_batches(values: Iterable[_T], size: int = PAGES_AT_ONCE) -> Iterator[list[_T]]:

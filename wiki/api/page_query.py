@@ -120,22 +120,22 @@ async def read_pages(  # noqa: PLR0913 what is read of them
         params["ppprop"] = "wikibase_item"
     params["prop"] = props
     by = "pageids" if page_ids else "titles"
-    asked: list[str] = [str(each) for each in page_ids or titles]
+    results: list[str] = [str(each) for each in page_ids or titles]
     is_high = not with_text and api.account.is_anybody and await api.has_right("apihighlimits")
     at_once = PAGES_AT_ONCE_HIGH if is_high else PAGES_AT_ONCE
-    found: dict[str, _PageBuilder] = {}
-    for some in split_batches(list(dict.fromkeys(asked)), at_once):
-        found.update(await _read_some(api, by, some, params))
+    values_by_key: dict[str, _PageBuilder] = {}
+    for some in split_batches(list(dict.fromkeys(results)), at_once):
+        values_by_key.update(await _read_some(api, by, some, params))
     key = "pageid" if page_ids else "title"  # one without an entry, such as an interwiki title
     return [
-        (found.get(each) or _PageBuilder({key: each, "missing": True})).page(props)
-        for each in asked
+        (values_by_key.get(each) or _PageBuilder({key: each, "missing": True})).page(props)
+        for each in results
     ]
 
 
 async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
     """Return titles that have no page, as given; files of a shared repository and interwikis have one."""
-    found: set[str] = set()
+    results: set[str] = set()
     for some in split_batches(dict.fromkeys(titles)):
         query = query_result(await api.get(action="query", titles=some))
         names = normalized_titles(query)
@@ -144,19 +144,19 @@ async def missing_titles(api: WikiApi, titles: Sequence[str]) -> frozenset[str]:
             for row in json_rows(query, "pages")
             if bool_field(row, "missing") and not bool_field(row, "known")
         }
-        found.update(each for each in some if names.get(each, each) in missing)
-    return frozenset(found)
+        results.update(each for each in some if names.get(each, each) in missing)
+    return frozenset(results)
 
 
 async def _read_some(
-    api: WikiApi, by: str, asked: list[str], params: Mapping[str, ParamValue]
+    api: WikiApi, by: str, wanted: list[str], params: Mapping[str, ParamValue]
 ) -> dict[str, _PageBuilder]:
     """Read pages by the requested keys; halve the batch when the answer is too large."""
     try:
         drafts: dict[str, _PageBuilder] = {}
         names: dict[str, str] = {}  # as asked for -> as the wiki writes it
-        async for told in api.query(PAGE_PARTS_LIMIT, **{**params, by: asked}):
-            query = query_result(told)
+        async for answer in api.query(PAGE_PARTS_LIMIT, **{**params, by: wanted}):
+            query = query_result(answer)
             names |= normalized_titles(query)
             for each in json_rows(query, "interwiki"):
                 names.setdefault(text_field(each, "title"), "")
@@ -165,15 +165,15 @@ async def _read_some(
                     str(count_field(row, "pageid")) if by == "pageids" else text_field(row, "title")
                 )
                 drafts.setdefault(key, _PageBuilder()).add(row)
-        told_of = ((each, drafts.get(names.get(each, each))) for each in asked)
-        return {each: draft for each, draft in told_of if draft is not None}
+        drafts_of = ((each, drafts.get(names.get(each, each))) for each in wanted)
+        return {each: draft for each, draft in drafts_of if draft is not None}
     except BodyTooLargeError:
-        if len(asked) == 1:
+        if len(wanted) == 1:
             raise
-    middle = len(asked) // 2
-    found = await _read_some(api, by, asked[:middle], params)
-    found.update(await _read_some(api, by, asked[middle:], params))
-    return found
+    middle = len(wanted) // 2
+    pages = await _read_some(api, by, wanted[:middle], params)
+    pages.update(await _read_some(api, by, wanted[middle:], params))
+    return pages
 
 
 def revision_content(revision: Mapping[str, Any]) -> str | None:
@@ -196,10 +196,10 @@ async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> l
     }
     unknown: list[str] = []
     for titles in split_batches(wanted):
-        told = await api.get(action="query", prop="categoryinfo", titles=titles)
+        answer = await api.get(action="query", prop="categoryinfo", titles=titles)
         unknown.extend(
             text_field(row, "title")
-            for row in json_rows(query_result(told), "pages")
+            for row in json_rows(query_result(answer), "pages")
             if bool_field(row, "missing")
             and not count_field(object_field(row, "categoryinfo"), "size")
         )

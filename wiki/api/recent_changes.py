@@ -84,13 +84,13 @@ class ChangesCursor:
     def parse(cls, text: str) -> "ChangesCursor":
         """Parse a stored cursor. Raises ConfigError: it is invalid."""
         try:
-            found = json.loads(text)
+            document = json.loads(text)
             return cls(
-                parse_moment(found["moment"]),
-                frozenset((int(a), int(b)) for a, b in found["seen"]),
-                int(found["last_id"]),
-                int(found["floor_id"]),
-                str(found["go_on"]),
+                parse_moment(document["moment"]),
+                frozenset((int(a), int(b)) for a, b in document["seen"]),
+                int(document["last_id"]),
+                int(document["floor_id"]),
+                str(document["go_on"]),
             )
         except (ValueError, KeyError, TypeError, RecursionError, WikiAwayError) as error:
             raise ConfigError(
@@ -118,8 +118,8 @@ async def changes_since(
     Raises ConfigError: the cursor is invalid; the errors of `WikiApi.get`.
     """
     if not cursor:
-        told = await api.get(action="query", meta="siteinfo", curtimestamp=True)
-        now = parse_moment(told.get("curtimestamp"))
+        answer = await api.get(action="query", meta="siteinfo", curtimestamp=True)
+        now = parse_moment(answer.get("curtimestamp"))
         return ChangeBatch((), ChangesCursor(now).text(), is_gap=True, is_end=True, now=now)
     at = ChangesCursor.parse(cursor)
     changes, end, now, is_end = await _read(api, at, most)
@@ -140,10 +140,10 @@ async def _has_gap(api: WikiApi, at: ChangesCursor, now: datetime) -> bool:
     """Return True if changes since the cursor may have expired on the wiki."""
     if now - at.moment < _YOUNG:
         return False
-    told = await api.get(
+    answer = await api.get(
         action="query", list="recentchanges", rcdir="newer", rclimit=1, rcprop="ids|timestamp"
     )
-    rows = json_rows(query_result(told), "recentchanges")
+    rows = json_rows(query_result(answer), "recentchanges")
     if not rows:
         return now - at.moment > timedelta(days=RECENT_DAYS)
     oldest = rows[0]
@@ -157,7 +157,7 @@ async def _read(
     api: WikiApi, at: ChangesCursor, most: int
 ) -> tuple[list[PageChange], ChangesCursor, datetime, bool]:
     """Read the list from the cursor; return (new changes, next cursor, wiki clock, end reached)."""
-    found: list[PageChange] = []
+    changes: list[PageChange] = []
     seen = dict.fromkeys(at.seen)
     last_id, go_on, newest = at.last_id, at.go_on, at.moment
     while True:
@@ -173,9 +173,9 @@ async def _read(
             "rclimit": "max",
             **further,
         }
-        told = await api.get(curtimestamp=True, **params)
-        now = parse_moment(told.get("curtimestamp"))
-        for row in json_rows(query_result(told), "recentchanges"):
+        answer = await api.get(curtimestamp=True, **params)
+        now = parse_moment(answer.get("curtimestamp"))
+        for row in json_rows(query_result(answer), "recentchanges"):
             change = parse_change(row)
             mark = change.rc_id, int(change.moment.timestamp())
             if mark in seen or change.rc_id <= at.floor_id:
@@ -183,20 +183,25 @@ async def _read(
             seen[mark] = None
             last_id = max(last_id, change.rc_id)
             newest = max(newest, change.moment)
-            found.append(change)
-        go_on = _next_page(told, go_on)
+            changes.append(change)
+        go_on = _next_page(answer, go_on)
         if not go_on:
             break
-        if len(found) >= most:
-            kept = _trim_seen(seen, newest)
-            return found, replace(at, seen=kept, last_id=last_id, go_on=go_on), now, False
+        if len(changes) >= most:
+            seen_recently = _trim_seen(seen, newest)
+            return (
+                changes,
+                replace(at, seen=seen_recently, last_id=last_id, go_on=go_on),
+                now,
+                False,
+            )
     # Never behind what was read, were the wiki's several machines not of one mind about the time.
     end = ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id)
-    return found, end, now, True
+    return changes, end, now, True
 
 
-def _next_page(told: Mapping[str, Any], before: str) -> str:
-    value = object_field(told, "continue").get("rccontinue")
+def _next_page(answer: Mapping[str, Any], before: str) -> str:
+    value = object_field(answer, "continue").get("rccontinue")
     if value is None:
         return ""
     if not isinstance(value, str) or value == before or len(value) > 200:
@@ -236,11 +241,11 @@ async def _resolved(api: WikiApi, changes: list[PageChange]) -> list[PageChange]
     wanted = {_title_now(each) for each in changes if _lacks_id(each)}
     ids: dict[str, int] = {}
     for titles in split_batches(sorted(wanted)):
-        told = await api.get(action="query", titles=titles)
-        query = query_result(told)
+        answer = await api.get(action="query", titles=titles)
+        query = query_result(answer)
         for page in json_rows(query, "pages"):
             ids[text_field(page, "title")] = count_field(page, "pageid")
-        ids |= {said: ids.get(name, 0) for said, name in normalized_titles(query).items()}
+        ids |= {written: ids.get(name, 0) for written, name in normalized_titles(query).items()}
     return [
         replace(each, page_id=ids.get(_title_now(each), 0)) if _lacks_id(each) else each
         for each in changes

@@ -41,7 +41,7 @@ class EditablePage:
     namespace: int
     rev_id: int  # the newest revision; 0 for a missing page
     made: str  # timestamp of that revision, as the wiki writes it
-    asked: str  # timestamp of the answer, as the wiki writes it
+    read_at: str  # timestamp of the answer, as the wiki writes it
     text: str
     model: str = "wikitext"
     is_redirect: bool = False
@@ -66,7 +66,7 @@ class PageHead:
 
 async def read_now(api: WikiApi, page_id: int) -> EditablePage:
     """Read the page's current text and revision."""
-    told, page = await _one_page(
+    answer, page = await _one_page(
         api,
         pageids=page_id,
         prop="info|revisions",
@@ -85,7 +85,7 @@ async def read_now(api: WikiApi, page_id: int) -> EditablePage:
         count_field(page, "ns"),
         count_field(revision, "revid") if is_there else 0,
         text_field(revision, "timestamp"),
-        text_field(told, "curtimestamp"),
+        text_field(answer, "curtimestamp"),
         text or "",
         text_field(slot or revision, "contentmodel") or "wikitext",
         bool_field(page, "redirect"),
@@ -101,40 +101,40 @@ async def read_text(api: WikiApi, title: str) -> str | None:
 
 async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]:
     """Return those of the titles, as given, that have a page, if only a redirect."""
-    found: set[str] = set()
+    existing: set[str] = set()
     for batch in split_batches(dict.fromkeys(titles)):
         query = query_result(await api.get(action="query", titles=batch, prop="info"))
         names = normalized_titles(query)
         pages = json_rows(query, "pages")
         there = {text_field(page, "title") for page in pages if count_field(page, "pageid")}
-        found.update(title for title in batch if names.get(title, title) in there)
-    return frozenset(found)
+        existing.update(title for title in batch if names.get(title, title) in there)
+    return frozenset(existing)
 
 
 async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, PageHead]:
     """Return the newest revision of each page, including missing ones."""
-    found: dict[int, PageHead] = {}
+    heads: dict[int, PageHead] = {}
     for batch in split_batches(dict.fromkeys(page_ids)):
-        told = await api.get(action="query", pageids=batch, prop="info")
-        for page in json_rows(query_result(told), "pages"):
+        answer = await api.get(action="query", pageids=batch, prop="info")
+        for page in json_rows(query_result(answer), "pages"):
             number = count_field(page, "pageid")
-            found[number] = PageHead(
+            heads[number] = PageHead(
                 number,
                 0 if bool_field(page, "missing") else count_field(page, "lastrevid"),
                 text_field(page, "title"),
                 count_field(page, "ns"),
                 bool_field(page, "redirect"),
             )
-    return found
+    return heads
 
 
 async def history_after(
     api: WikiApi, page_id: int, rev_id: int, *, limit: int = HISTORY_LIMIT
 ) -> tuple[Revision, ...]:
     """Return the revision and its successors, oldest first, without texts; () if deleted or replaced."""
-    found: list[Revision] = []
+    revisions: list[Revision] = []
     with suppress(WikiRefusedError):
-        async for told in api.query(
+        async for answer in api.query(
             pageids=page_id,
             prop="revisions",
             rvprop=_PROPS,
@@ -142,10 +142,10 @@ async def history_after(
             rvdir="newer",
             rvlimit=min(limit, HISTORY_LIMIT),
         ):
-            found += map(parse_revision, _revisions_in(told))
-            if len(found) >= limit:
+            revisions += map(parse_revision, _revisions_in(answer))
+            if len(revisions) >= limit:
                 break
-    return tuple(found[:limit])
+    return tuple(revisions[:limit])
 
 
 async def earlier_digests(
@@ -153,7 +153,7 @@ async def earlier_digests(
 ) -> frozenset[str]:
     """Return the SHA-1 of the revision's text and of earlier ones; hidden revisions are left out."""
     try:
-        told = await api.get(
+        answer = await api.get(
             action="query",
             pageids=page_id,
             prop="revisions",
@@ -164,7 +164,7 @@ async def earlier_digests(
         )
     except WikiRefusedError:
         return frozenset()
-    return frozenset(filter(None, (text_field(row, "sha1") for row in _revisions_in(told))))
+    return frozenset(filter(None, (text_field(row, "sha1") for row in _revisions_in(answer))))
 
 
 async def read_revision_text(api: WikiApi, rev_id: int) -> str | None:
@@ -174,12 +174,12 @@ async def read_revision_text(api: WikiApi, rev_id: int) -> str | None:
 
 async def _one_page(api: WikiApi, **params: ParamValue) -> tuple[ApiAnswer, Mapping[str, Any]]:
     """Return the answer about one page, and the page's object."""
-    told = await api.get(action="query", **params)
-    return told, next(iter(json_rows(query_result(told), "pages")), {})
+    answer = await api.get(action="query", **params)
+    return answer, next(iter(json_rows(query_result(answer), "pages")), {})
 
 
-def _revisions_in(told: ApiAnswer) -> Iterator[Mapping[str, Any]]:
-    for page in json_rows(query_result(told), "pages"):
+def _revisions_in(answer: ApiAnswer) -> Iterator[Mapping[str, Any]]:
+    for page in json_rows(query_result(answer), "pages"):
         yield from json_rows(page, "revisions")
 
 
@@ -192,8 +192,8 @@ _PROPS: Final = "ids|timestamp|user|comment|sha1|tags"
 async def read_revisions(api: WikiApi, page_id: int) -> AsyncIterator[Revision]:
     """Yield the page's newest revisions (`REVISIONS_LIMIT`); none for a missing page."""
     left = REVISIONS_LIMIT
-    async for told in api.query(prop="revisions", pageids=page_id, rvprop=_PROPS, rvlimit="max"):
-        for row in _revisions_in(told):
+    async for answer in api.query(prop="revisions", pageids=page_id, rvprop=_PROPS, rvlimit="max"):
+        for row in _revisions_in(answer):
             yield parse_revision(row)
             left -= 1
             if not left:
@@ -216,17 +216,17 @@ def parse_revision(row: Mapping[str, Any]) -> Revision:
 
 async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
     """Return the wikitext of revisions by number, without hidden and deleted ones."""
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     if not rev_ids:
-        return found
-    async for told in api.query(
+        return texts
+    async for answer in api.query(
         prop="revisions", revids=list(rev_ids), rvprop="ids|content", rvslots="main"
     ):
-        for row in _revisions_in(told):
+        for row in _revisions_in(answer):
             text = revision_content(row)
             if text is not None:
-                found[count_field(row, "revid")] = text
-    return found
+                texts[count_field(row, "revid")] = text
+    return texts
 
 
 async def first_revision_with(api: WikiApi, page_id: int, url: str) -> Revision | None:

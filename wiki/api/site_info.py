@@ -44,12 +44,12 @@ async def read_site_facts(api: WikiApi) -> SiteFacts:
 
     Raises the errors of `WikiApi.get`; ``no-mediawiki`` for other software.
     """
-    told = await api.get(
+    answer = await api.get(
         action="query",
         meta="siteinfo",
         siprop=["general", "namespaces", "interwikimap"],
     )
-    query = query_result(told)
+    query = query_result(answer)
     general = _general(query, api.host)
     server = _absolute(text_field(general, "server") or api.address, api.address)
     path = text_field(general, "articlepath") or "/index.php?title=$1"
@@ -124,9 +124,9 @@ async def find_api(url: str, open_api: OpenApi) -> str:
 async def _find_from(url: str, open_api: OpenApi) -> str:
     tried: dict[str, str] = {}
     if urlsplit(url).path.endswith("api.php"):
-        found = await _try(url.partition("?")[0], open_api, tried)
-        if found:
-            return found
+        site = await _try(url.partition("?")[0], open_api, tried)
+        if site:
+            return site
     async with open_api(url) as api:
         page = await api.raw(url)
     if not tried and page.status >= 500:
@@ -134,9 +134,9 @@ async def _find_from(url: str, open_api: OpenApi) -> str:
     text = page.body[:_HEAD_CHARS].decode("utf-8", "replace")
     for candidate in api_candidates(page.url, text)[:_CANDIDATES_MOST]:
         if candidate not in tried:
-            found = await _try(candidate, open_api, tried)
-            if found:
-                return found
+            site = await _try(candidate, open_api, tried)
+            if site:
+                return site
     hint = ""
     if page.status == 401:
         hint = " Its server asks for a user and a password: --basic-file FILE."
@@ -151,8 +151,8 @@ async def _try(address: str, open_api: OpenApi, tried: dict[str, str]) -> str:
     """Return the address if an API answers there, else an empty string with the reason added to `tried`."""
     async with open_api(address) as api:
         try:
-            told = await api.get(action="query", meta="siteinfo", siprop="general")
-            _general(query_result(told), api.host)
+            answer = await api.get(action="query", meta="siteinfo", siprop="general")
+            _general(query_result(answer), api.host)
         except WikiMovedError:
             raise
         except LoggedOutError:
@@ -183,23 +183,23 @@ def api_candidates(url: str, text: str) -> list[str]:
     """List possible API addresses for a page, likeliest first; never on another domain."""
     parts = urlsplit(url)
     root = f"{parts.scheme}://{parts.netloc}"
-    found = []
+    results = []
     for _, href in _links(text):  # other entry points that the page names
         folder, _, script = absolute_address(url, href).partition("?")[0].rpartition("/")
         if script in {"load.php", "opensearch_desc.php", "rest.php", "index.php"}:
-            found.append(f"{folder}/api.php")
-    found = [declared_api(url, text), *found[:_CANDIDATES_MOST]]
+            results.append(f"{folder}/api.php")
+    results = [declared_api(url, text), *results[:_CANDIDATES_MOST]]
     path = parts.path
     if "/index.php" in path:
-        found.append(root + path[: path.index("/index.php")] + "/api.php")
-    found.extend(root + place for place in _API_PATHS)
+        results.append(root + path[: path.index("/index.php")] + "/api.php")
+    results.extend(root + place for place in _API_PATHS)
     folder = path.rpartition("/")[0]
     while folder:
-        found.append(f"{root}{folder}/api.php")
+        results.append(f"{root}{folder}/api.php")
         folder = folder.rpartition("/")[0]
     domain = registrable(host_of(url))
     return list(
-        dict.fromkeys(each for each in found if each and registrable(host_of(each)) == domain)
+        dict.fromkeys(each for each in results if each and registrable(host_of(each)) == domain)
     )
 
 
@@ -220,29 +220,31 @@ class _LinkCollector(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
-        self.found: list[tuple[str, str]] = []
+        self.links: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Record one link element."""
-        if tag == "link" and len(self.found) < 200:
-            given = dict(attrs)
-            self.found.append(((given.get("rel") or "").strip().lower(), given.get("href") or ""))
+        if tag == "link" and len(self.links) < 200:
+            results = dict(attrs)
+            self.links.append(
+                ((results.get("rel") or "").strip().lower(), results.get("href") or "")
+            )
 
 
 def _links(text: str) -> list[tuple[str, str]]:
     parser = _LinkCollector()
     with suppress(AssertionError, ValueError):  # the parser's own, at markup that is none
         parser.feed(text.partition("<body")[0])
-    return parser.found
+    return parser.links
 
 
 def _general(query: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-    found = query.get("general")
-    if not isinstance(found, dict) or not text_field(found, "generator").startswith("MediaWiki"):
+    value = query.get("general")
+    if not isinstance(value, dict) or not text_field(value, "generator").startswith("MediaWiki"):
         raise WikiRefusedError("no-mediawiki", f"{host} has an API that is not MediaWiki's.")
-    if not _DBNAME.fullmatch(text_field(found, "wikiid")):
+    if not _DBNAME.fullmatch(text_field(value, "wikiid")):
         raise WikiRefusedError("no-name", f"{host} does not tell its database's name.")
-    return found
+    return value
 
 
 def _absolute(path: str, base: str) -> str:

@@ -144,8 +144,8 @@ class ApiTransport:
             async with asyncio.timeout(self._limit_s):
                 return await self._send(question)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            said = f"{host} cannot be reached: {_error_text(error)}."
-            raise WikiAwayError(said, is_unsent=True) from error
+            text = f"{host} cannot be reached: {_error_text(error)}."
+            raise WikiAwayError(text, is_unsent=True) from error
         except (TimeoutError, httpx.TimeoutException) as error:
             raise WikiAwayError(f"{host} did not answer within {self._limit_s:.0f} s.") from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, OSError) as error:
@@ -197,28 +197,28 @@ class ApiTransport:
             raise WikiAwayError(
                 f"{host_of(str(answer.url))} packs what it sends as {coding[:40]!r}."
             )
-        kept = bytearray()
+        body = bytearray()
         unpack = zlib.decompressobj(_GZIP) if "gzip" in coding else None
         async for piece in answer.aiter_raw():
             if unpack is None:
-                kept += piece
+                body += piece
             else:
-                self._unpack(unpack, piece, kept)
-            if len(kept) > self._limit_bytes:
+                self._unpack(unpack, piece, body)
+            if len(body) > self._limit_bytes:
                 limit = self._limit_bytes // 1_000_000
                 raise BodyTooLargeError(
                     f"{host_of(str(answer.url))} answers with more than {limit} MB."
                 )
-        if unpack is not None and kept and not unpack.eof:
+        if unpack is not None and body and not unpack.eof:
             raise WikiAwayError(f"{host_of(str(answer.url))} broke off: its answer is cut short.")
-        return bytes(kept)
+        return bytes(body)
 
-    def _unpack(self, unpack: "zlib._Decompress", piece: bytes, kept: bytearray) -> None:
+    def _unpack(self, unpack: "zlib._Decompress", piece: bytes, body: bytearray) -> None:
         """Decompress in bounded steps, as protection against decompression bombs."""
         try:
             while piece:
-                kept += unpack.decompress(piece, _CHUNK_BYTES)
-                if len(kept) > self._limit_bytes:
+                body += unpack.decompress(piece, _CHUNK_BYTES)
+                if len(body) > self._limit_bytes:
                     return
                 piece = unpack.unconsumed_tail
         except zlib.error as error:
@@ -246,8 +246,8 @@ class ApiTransport:
         into a private one.
         """
         here = host_of(reply.url)
-        given = reply.headers.get("location", "")
-        target = absolute_address(reply.url, given) if given else ""
+        value = reply.headers.get("location", "")
+        target = absolute_address(reply.url, value) if value else ""
         if not target:
             raise WikiAwayError(f"{here} sends us on to what is no address.")
         there = host_of(target)
@@ -302,12 +302,12 @@ def is_same_server(one: str, other: str) -> bool:
 async def _is_host_public(host: str) -> bool:
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+        addresses = await loop.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError as error:
         raise WikiAwayError(
             f"{host} has no address: {_error_text(error)}.", is_unsent=True
         ) from error
-    return all(_is_public(str(each[4][0])) for each in found)
+    return all(_is_public(str(each[4][0])) for each in addresses)
 
 
 def _is_public(text: str) -> bool | None:
@@ -359,10 +359,10 @@ _THROTTLED: Final = frozenset(("ratelimited", "maxlag", "actionthrottledtext", "
 def parse_response(reply: ApiResponse) -> dict[str, Any] | None:
     """Return the JSON object in the response; None without one."""
     try:
-        told = parse_json(reply.body)
+        document = parse_json(reply.body)
     except ValueError:
         return None
-    return told if isinstance(told, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def check_status(reply: ApiResponse) -> None:
@@ -389,41 +389,41 @@ def check_status(reply: ApiResponse) -> None:
         )
 
 
-def check_answer(told: Mapping[str, Any], reply: ApiResponse, *, host: str) -> None:
+def check_answer(document: Mapping[str, Any], reply: ApiResponse, *, host: str) -> None:
     """Raise the API error that the answer reports, if any."""
-    found = error_in(told)
-    if found is None:
+    error = error_in(document)
+    if error is None:
         return
-    code, info = found
-    said = f"{host} says {code}: {info}"
+    code, info = error
+    message = f"{host} says {code}: {info}"
     if code in _THROTTLED:
         wait = retry_after(reply.headers) or (_LAG_RETRY_S if code == "maxlag" else 0.0)
-        raise ThrottledError(said, retry_s=wait)
+        raise ThrottledError(message, retry_s=wait)
     if code == "readonly":
-        raise ReadOnlyError(said, retry_s=retry_after(reply.headers))
+        raise ReadOnlyError(message, retry_s=retry_after(reply.headers))
     if code.startswith("internal_api_error") or code in {"timeout", "unknownerror"}:
-        raise WikiAwayError(said, retry_s=retry_after(reply.headers))
+        raise WikiAwayError(message, retry_s=retry_after(reply.headers))
     if code in LOGGED_OUT:
         raise LoggedOutError(
-            f"{said.rstrip('.')}. Give an account that may read it: --account NAME --password-file FILE."
+            f"{message.rstrip('.')}. Give an account that may read it: --account NAME --password-file FILE."
         )
     if code in _NOT_ALLOWED or code.startswith(_NOT_ALLOWED_STARTS):
-        raise PermissionDeniedError(said, code=code)
+        raise PermissionDeniedError(message, code=code)
     raise WikiRefusedError(code, info)
 
 
-def error_in(told: Mapping[str, Any]) -> tuple[str, str] | None:
+def error_in(document: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return code and text of the first error in any error format; None without one."""
-    found = told.get("error")
-    several = told.get("errors")
-    if found is None and isinstance(several, list) and several:
-        found = several[0]
-    if found is None:
+    error = document.get("error")
+    several = document.get("errors")
+    if error is None and isinstance(several, list) and several:
+        error = several[0]
+    if error is None:
         return None
-    if not isinstance(found, dict):
-        return "unknown", " ".join(str(found).split())[:_MESSAGE_CHARS]
-    words = found.get("info") or found.get("text") or found.get("*") or found.get("html") or ""
-    code = "".join(char for char in str(found.get("code") or "unknown") if char.isprintable())
+    if not isinstance(error, dict):
+        return "unknown", " ".join(str(error).split())[:_MESSAGE_CHARS]
+    words = error.get("info") or error.get("text") or error.get("*") or error.get("html") or ""
+    code = "".join(char for char in str(error.get("code") or "unknown") if char.isprintable())
     plain = "".join(char if char.isprintable() else " " for char in str(words))
     return code[:100], " ".join(plain.split())[:_MESSAGE_CHARS]
 

@@ -44,10 +44,10 @@ async def repository_address(api: WikiApi) -> str:
 
     Raises ConfigError: it is not given or invalid; the errors of `WikiApi.get`.
     """
-    found: Mapping[str, Any] = await api.get(action="query", meta="wikibase", wbprop="url")
+    answer: Mapping[str, Any] = await api.get(action="query", meta="wikibase", wbprop="url")
     for name in ("query", "wikibase", "repo", "url"):
-        found = object_field(found, name)
-    base, path = text_field(found, "base"), text_field(found, "scriptpath")
+        answer = object_field(answer, name)
+    base, path = text_field(answer, "base"), text_field(answer, "scriptpath")
     address = absolute_address(api.address, f"{base}{path}/api.php") if base else ""
     if not address or urlsplit(address).port in BAD_PORTS:
         raise ConfigError(
@@ -66,10 +66,10 @@ async def read_statements(
     entity or a string. Empty for a missing item; None for one that the repository leaves out even when
     requested alone.
     """
-    found: dict[str, Statements | None] = {}
+    results: dict[str, Statements | None] = {}
     for some in split_batches(dict.fromkeys(items)):
-        found.update(await _read_some(repository, some))
-    return found
+        results.update(await _read_some(repository, some))
+    return results
 
 
 async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[str]:
@@ -81,43 +81,45 @@ async def unknown_entities(repository: WikiApi, entries: Sequence[str]) -> list[
     named = dict.fromkeys(part for part in parts if ENTITY.fullmatch(part))
     unknown: list[str] = []
     for some in split_batches(named):
-        told = await repository.get(action="wbgetentities", ids=some, props="info")
-        rows = {text_field(row, "id"): row for row in json_rows(told, "entities")}
+        answer = await repository.get(action="wbgetentities", ids=some, props="info")
+        rows = {text_field(row, "id"): row for row in json_rows(answer, "entities")}
         unknown.extend(each for each in some if bool_field(rows.get(each, {}), "missing"))
     return unknown
 
 
-async def _read_some(repository: WikiApi, asked: list[str]) -> dict[str, Statements | None]:
+async def _read_some(repository: WikiApi, ids: list[str]) -> dict[str, Statements | None]:
     """Read statements; request items that the answer leaves out again in smaller batches."""
-    found: dict[str, Statements | None] = {}
+    results: dict[str, Statements | None] = {}
     try:
-        told = await repository.get(action="wbgetentities", ids=asked, props="claims")
-        found = dict(_statements(told, asked))
+        answer = await repository.get(action="wbgetentities", ids=ids, props="claims")
+        results = dict(_statements(answer, ids))
     except BodyTooLargeError:
         pass
     except WikiRefusedError as error:
         # One number that cannot be an item's spoils the answer for all.
         if error.code != "no-such-entity":
             raise
-        if len(asked) == 1:
-            return {asked[0]: frozenset()}
-    left = [each for each in asked if each not in found]
-    if len(asked) == 1 and left:
-        log.warning("%s does not tell what %s says", repository.host, asked[0])
-        return {asked[0]: None}
-    middle = (len(left) + 1) // 2 if len(left) == len(asked) else len(left)
+        if len(ids) == 1:
+            return {ids[0]: frozenset()}
+    left = [each for each in ids if each not in results]
+    if len(ids) == 1 and left:
+        log.warning("%s does not tell what %s says", repository.host, ids[0])
+        return {ids[0]: None}
+    middle = (len(left) + 1) // 2 if len(left) == len(ids) else len(left)
     for some in (left[:middle], left[middle:]):
         if some:
-            found.update(await _read_some(repository, some))
-    return found
+            results.update(await _read_some(repository, some))
+    return results
 
 
-def _statements(told: Mapping[str, Any], asked: Sequence[str]) -> Iterator[tuple[str, Statements]]:
+def _statements(
+    answer: Mapping[str, Any], properties: Sequence[str]
+) -> Iterator[tuple[str, Statements]]:
     """Yield (requested item, statements); a redirect is listed under the requested id."""
-    entities = told.get("entities")
+    entities = answer.get("entities")
     if not isinstance(entities, dict):
         raise _malformed_answer("entities")
-    for each in asked:
+    for each in properties:
         entity = entities.get(each)
         if entity is None:
             continue
@@ -138,13 +140,13 @@ def parse_claims(claims: Any) -> Statements:
         return frozenset()
     if not isinstance(claims, dict):
         raise _malformed_answer("claims")
-    found = set()
+    results = set()
     for name in claims:
         for statement in json_rows(claims, name):
             if statement.get("rank") != "deprecated":
-                found.add(name)
-                found.update(f"{name}={value}" for value in _values(statement.get("mainsnak")))
-    return frozenset(found)
+                results.add(name)
+                results.update(f"{name}={value}" for value in _values(statement.get("mainsnak")))
+    return frozenset(results)
 
 
 def _values(snak: Any) -> tuple[str, ...]:
@@ -181,7 +183,7 @@ class WikibaseRepository:
     def __init__(self, api: WikiApi, open_api: OpenApi) -> None:
         self._api = api
         self._open = open_api
-        self._said = ""
+        self._items_at = ""
         self._repository: WikiApi | None = None
 
     async def __aenter__(self) -> Self:
@@ -200,35 +202,39 @@ class WikibaseRepository:
         """Return another wiki's API, without credentials; the caller closes it."""
         return self._open(address)
 
-    async def statements(self, items: Sequence[str], said: str) -> Mapping[str, Statements | None]:
+    async def statements(self, items: Sequence[str], error: str) -> Mapping[str, Statements | None]:
         """Return the statements of items, as `wiki.api.wikidata.read_statements`.
 
-        `said`: address of the repository's api.php; empty: the one that the wiki names.
+        `items_at`: address of the repository's api.php; empty: the one that the wiki names.
         Raises ConfigError: there is no repository; WikiAwayError, LoggedOutError: it is unavailable.
         """
-        repository = await self._at(said)
+        repository = await self._at(error)
         with _repository_errors(repository):
             return await read_statements(repository, items)
 
-    async def unknown(self, entries: Sequence[str], said: str) -> list[str]:
+    async def unknown(self, entries: Sequence[str], items_at: str) -> list[str]:
         """Return the entries that the repository does not have, as `unknown_entities`."""
-        repository = await self._at(said)
+        repository = await self._at(items_at)
         with _repository_errors(repository):
             return await unknown_entities(repository, entries)
 
-    async def _at(self, said: str) -> WikiApi:
-        if self._repository is None or self._said != said:
+    async def _at(self, items_at: str) -> WikiApi:
+        if self._repository is None or self._items_at != items_at:
             await self.aclose()
-            self._repository, self._said = await self._opened(said), said
+            self._repository, self._items_at = await self._opened(items_at), items_at
         return self._repository
 
-    async def _opened(self, said: str) -> WikiApi:
-        address = said or await repository_address(self._api)
+    async def _opened(self, items_at: str) -> WikiApi:
+        address = items_at or await repository_address(self._api)
         if address == self._api.address:  # a wiki may keep its items itself
             return self._api
         opened = self._open(address)
         try:
-            if not said and host_of(address) != self._api.host and self._api.is_public is not False:
+            if (
+                not items_at
+                and host_of(address) != self._api.host
+                and self._api.is_public is not False
+            ):
                 await opened.keep_public()  # a wiki on the web leads nobody into a private network
         except BaseException:
             await opened.aclose()

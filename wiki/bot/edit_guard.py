@@ -55,8 +55,8 @@ def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:
     if "bots" not in text.casefold():
         return True
     name = _name(bot)
-    for is_no, said, end in _BOTS.findall(_HIDDEN_MARKUP.sub("", text)):
-        parameters = [each for each in _parameters(said) if each[1]]
+    for is_no, parts, end in _BOTS.findall(_HIDDEN_MARKUP.sub("", text)):
+        parameters = [each for each in _parameters(parts) if each[1]]
         if not end or (is_no and not parameters):  # it cannot be parsed, or is {{nobots}}
             return False
         for key, names in parameters:
@@ -71,9 +71,9 @@ def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:
     return True
 
 
-def _parameters(said: str) -> Iterator[tuple[str, frozenset[str]]]:
+def _parameters(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield each parameter's key and the names in it; ``none`` is returned like a name."""
-    for part in said.split("|")[1:]:
+    for part in text.split("|")[1:]:
         key, equals, value = part.partition("=")
         if not equals:
             key, value = "", part
@@ -103,7 +103,7 @@ class EditGuard:
         self._api = api
         self._settings = settings
         self._timing = timing
-        self._asked = float("-inf")
+        self._checked_at = float("-inf")
         self._last = timing.clock.monotonic() - max(since_last_s, 0.0)
         self.me = BotAccount("")
 
@@ -120,7 +120,7 @@ class EditGuard:
             WikiAwayError: the wiki does not answer, so that permission is unknown.
         """
         await self.wait()
-        await self.ask()
+        await self.check()
 
     async def wait(self) -> bool:
         """Wait for the minimum interval between edits; return True if it took any time."""
@@ -134,10 +134,10 @@ class EditGuard:
         """Record that an edit was sent."""
         self._last = self._timing.clock.monotonic()
 
-    async def ask(self) -> None:
+    async def check(self) -> None:
         """Check that editing is allowed; raises as `allow`."""
         now = self._timing.clock.monotonic()
-        if now - self._asked < TRUST_S:
+        if now - self._checked_at < TRUST_S:
             return
         self.me = await read_bot_account(self._api)
         check_account(self.me, self._settings)
@@ -150,7 +150,7 @@ class EditGuard:
                     f"The run page {title} does not say yes or run in its first line, so nothing is "
                     "edited."
                 )
-        self._asked = now
+        self._checked_at = now
 
 
 def check_account(me: BotAccount, settings: BotSettings) -> None:

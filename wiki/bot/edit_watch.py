@@ -208,7 +208,7 @@ async def check_edits(
     watching: EditWatch,
     *,
     is_eager: bool = False,
-    told: Callable[[BotEdit], None] = lambda _edit: None,
+    on_undone: Callable[[BotEdit], None] = lambda _edit: None,
 ) -> list[BotEdit]:
     """Check the edits that are due; return those whose state changed.
 
@@ -223,15 +223,15 @@ async def check_edits(
         now = await read_heads(watching.api, [edit.page_id for edit in due])
         for edit in due:
             try:
-                found = await check_edit(watching, edit, now.get(edit.page_id))
+                outcome = await check_edit(watching, edit, now.get(edit.page_id))
             except WeboidError:
                 raise
             except Exception:
                 log.exception("edit %s cannot be looked at", edit.id)
                 continue
-            if (found.state, found.changes) != (edit.state, edit.changes):
-                changed.append(found)
-                told(found)
+            if (outcome.state, outcome.changes) != (edit.state, edit.changes):
+                changed.append(outcome)
+                on_undone(outcome)
     return [*changed, *_end_watch(watching, since)]
 
 
@@ -310,10 +310,10 @@ def _record_undone(
         is_reported = judged.fate is EditOutcome.REVERTED
         if edit.state is not EditState.DECLINED:
             undone |= known
-    found = _with_state(watching, edit, state, undone=undone, **facts)
+    changed = _with_state(watching, edit, state, undone=undone, **facts)
     if is_reported:
-        _report(watching, found, judged.undone)
-    return found
+        _report(watching, changed, judged.undone)
+    return changed
 
 
 async def _judge_undone(
@@ -398,14 +398,14 @@ def _report(watching: EditWatch, edit: BotEdit, undone: frozenset[int]) -> None:
 
 def _end_watch(watching: EditWatch, since: int) -> list[BotEdit]:
     """Mark edits that stood for a month as permanent."""
-    kept: list[BotEdit] = []
+    results: list[BotEdit] = []
     while True:
         with watching.store.reading() as rows:
             made = edits_in(rows, watching.wiki_id, [EditState.MADE], limit=EDITS_AT_ONCE)
         old = [edit for edit in made if edit.moment < since]
-        kept += [_with_state(watching, edit, EditState.KEPT) for edit in old]
+        results += [_with_state(watching, edit, EditState.KEPT) for edit in old]
         if len(old) < EDITS_AT_ONCE:
-            return kept
+            return results
 
 
 def _mark_checked(watching: EditWatch, edit: BotEdit) -> BotEdit:

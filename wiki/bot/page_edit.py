@@ -184,7 +184,7 @@ async def _read_and_draft(
 ) -> EditDraft | PageEditResult:
     """Read the page and draft its edit; record in the edit log if there is nothing to do."""
     if not is_dry:
-        await bench.guard.ask()
+        await bench.guard.check()
     bench.step("read")
     now = await read_now(bench.api, task.page_id)
     drafted = await _draft_with_seen_copies(bench, task, now, looks)
@@ -255,14 +255,14 @@ async def _added_days(
 
     Limited to a few links; for the others the day of first observation is used.
     """
-    asked = undated_urls(citations, task.known, task.held, has_own=bench.choosing.has_own)
-    found: dict[str, datetime] = {}
-    for url in asked[:DATED_LINKS_LIMIT]:
+    undated = undated_urls(citations, task.known, task.held, has_own=bench.choosing.has_own)
+    results: dict[str, datetime] = {}
+    for url in undated[:DATED_LINKS_LIMIT]:
         with suppress(WikiRefusedError):
             revision = await first_revision_with(bench.api, task.page_id, url)
             if revision is not None:
-                found[url] = revision.moment
-    return found
+                results[url] = revision.moment
+    return results
 
 
 def _draft_edit(
@@ -305,7 +305,7 @@ def _left_alone(
     citations: Sequence[Citation], task: EditTask, wanted: Mapping[str, LinkRemedy]
 ) -> list[UnrepairedCitation]:
     """Return the citations of lost links that have no remedy for now (`remedies`), with the reason."""
-    found = []
+    results = []
     for each in citations:
         known = task.known.get(url_key_or_empty(each.url))
         if known is None or known.condition is LinkCondition.ALIVE or known.url_id in task.held:
@@ -313,8 +313,8 @@ def _left_alone(
         if each.url not in wanted:
             is_walled = known.is_refused and each.is_paywalled
             reason = NoRepairReason.PAYWALL if is_walled else NoRepairReason.UNSHOWN
-            found.append(UnrepairedCitation(each, reason))
-    return found
+            results.append(UnrepairedCitation(each, reason))
+    return results
 
 
 def _page_objection(bench: EditContext, now: EditablePage) -> tuple[PageEditStatus, str] | None:
@@ -421,7 +421,7 @@ def changes_of(task: EditTask, drafted: EditDraft) -> tuple[EditChange, ...]:
         span = drafted.citations[index].span
         return max(span.start - at, at - span.end, 0)
 
-    found = list(draft_changes(task, drafted.repaired))
+    results = list(draft_changes(task, drafted.repaired))
     for number, change in enumerate(drafted.repaired.changes):
         at = min((piece.span.start for piece in change.replacements), default=0)
         indexes = [i for i, each in enumerate(drafted.citations) if each.url == change.url]
@@ -429,18 +429,18 @@ def changes_of(task: EditTask, drafted: EditDraft) -> tuple[EditChange, ...]:
             index = min(indexes, key=lambda each: away(each, at))
             was = citation_source(drafted.now.text, drafted.citations[index])
             became = citation_source(drafted.repaired.text, drafted.after[places[index]])
-            found[number] = replace(found[number], before=was, after=became)
-    return tuple(found)
+            results[number] = replace(results[number], before=was, after=became)
+    return tuple(results)
 
 
 def draft_changes(task: EditTask, repaired: RepairedText) -> tuple[EditChange, ...]:
     """Return the change of each link, described by its replaced pieces only."""
-    found = []
+    results = []
     for change in repaired.changes:
         known = task.known.get(url_key_or_empty(change.url))
         number = 0 if known is None else known.url_id
-        found.append(EditChange(number, str(change.kind), change.before, change.after))
-    return tuple(found)
+        results.append(EditChange(number, str(change.kind), change.before, change.after))
+    return tuple(results)
 
 
 def citation_source(text: str, citation: Citation) -> str:

@@ -36,11 +36,11 @@ def pages_named(
     store: RegistryStore, wiki: Wiki, titles: Iterable[str]
 ) -> tuple[list[int], tuple[str, ...]]:
     """Return the ids of these pages, and the titles that the registry does not have."""
-    asked = list(dict.fromkeys(titles))
+    results = list(dict.fromkeys(titles))
     with store.reading() as rows:
-        found = pages_by_title(rows, wiki.id, asked)
-    known = [found[title].page_id for title in asked if title in found]
-    return list(dict.fromkeys(known)), tuple(title for title in asked if title not in found)
+        by_title = pages_by_title(rows, wiki.id, results)
+    known = [by_title[title].page_id for title in results if title in by_title]
+    return list(dict.fromkeys(known)), tuple(title for title in results if title not in by_title)
 
 
 def edit_tasks(
@@ -115,13 +115,13 @@ def pages_to_edit(store: RegistryStore, wiki: Wiki) -> Iterator[int]:
     after = (0, 0)
     while True:
         with store.reading() as rows:
-            found = links_of_wiki(rows, wiki, limit=_LINKS_AT_ONCE, after=after, states=states)
+            uses_now = links_of_wiki(rows, wiki, limit=_LINKS_AT_ONCE, after=after, states=states)
         # A page's last link may lie in the next part: the page is passed over, not its links.
-        for page_id, _ in groupby(use.page.page_id for use in found):
+        for page_id, _ in groupby(use.page.page_id for use in uses_now):
             yield page_id
-        if len(found) < _LINKS_AT_ONCE:
+        if len(uses_now) < _LINKS_AT_ONCE:
             break
-        after = (found[-1].page.id, 1 << 62)
+        after = (uses_now[-1].page.id, 1 << 62)
     last = 0
     while True:
         with store.reading() as rows:

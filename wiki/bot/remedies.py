@@ -100,7 +100,7 @@ def choose_remedies(
     `held`: ids of links that must not be changed on this page (B14).
     `added`: dates on which URLs were added, where fetched.
     """
-    found: dict[str, LinkRemedy] = {}
+    results: dict[str, LinkRemedy] = {}
     walled = {each.url for each in citations if each.is_paywalled}
     for url, day in _accessed(citations).items():
         fact = known.get(url_key_or_empty(url))
@@ -108,14 +108,14 @@ def choose_remedies(
             continue
         if fact.condition is LinkCondition.ALIVE:
             if fact.is_ours:
-                found[url] = LinkRemedy(LinkCondition.ALIVE, is_ours=True)
+                results[url] = LinkRemedy(LinkCondition.ALIVE, is_ours=True)
             continue
         accessed_at = day or added.get(url)
         unshown = seen.unshown if seen is not None else {}
         copy = choose_copy(fact, accessed_at, choosing, unshown)
         if copy is None and unshown and choose_copy(fact, accessed_at, choosing) is not None:
             continue
-        found[url] = LinkRemedy(
+        results[url] = LinkRemedy(
             fact.condition,
             None
             if copy is None
@@ -124,7 +124,7 @@ def choose_remedies(
             bad_archives=frozenset() if copy is None or seen is None else frozenset(seen.bad),
             is_sought=choosing.has_own or fact.is_sought,
         )
-    return found
+    return results
 
 
 def undated_urls(
@@ -138,7 +138,7 @@ def undated_urls(
 
     Needed where there is a choice between copies, or where a late copy would be another owner's.
     """
-    found = []
+    results = []
     for url, day in _accessed(citations).items():
         fact = known.get(url_key_or_empty(url))
         if day is not None or fact is None or fact.url_id in held:
@@ -146,8 +146,8 @@ def undated_urls(
         is_usurped = fact.condition is LinkCondition.USURPED
         has_choice = has_own or len(fact.copies) > 1
         if is_usurped or (fact.condition is LinkCondition.DEAD and has_choice):
-            found.append(url)
-    return found
+            results.append(url)
+    return results
 
 
 def choose_copy(
@@ -160,17 +160,17 @@ def choose_copy(
     added = _end_of(known.first_day)
     at = citation_day(accessed, added, choosing.now)
     last = _last_moment(known, at)
-    found = [each.copy for each in known.copies if each.address and each.missed_day is None]
+    results = [each.copy for each in known.copies if each.address and each.missed_day is None]
     own = choosing.own(known.url, at)
     for other in (last, FIRST_COPY):  # the nearest may be too late, and an older one not
         if own is None or _is_before(own, last):
             break
         own = choosing.own(known.url, other)
     if own is not None:
-        found.append(own)
+        results.append(own)
     usable = [
         each
-        for each in found
+        for each in results
         # Without a timestamp the copy's content and date are unknown.
         if each.timestamp and is_good(each, choosing.now) and _is_before(each, last)
         if each.address not in unshown
@@ -189,7 +189,7 @@ def decision_digest(known: Iterable[KnownLink], held: Collection[int], wishes: s
             each.is_sought,
             each.is_refused,
             each.url_id in held,
-            sorted((kept.service, kept.address, kept.missed_day or 0) for kept in each.copies),
+            sorted((parts.service, parts.address, parts.missed_day or 0) for parts in each.copies),
         )
         for each in known
     )
@@ -198,13 +198,13 @@ def decision_digest(known: Iterable[KnownLink], held: Collection[int], wishes: s
 
 def _accessed(citations: Iterable[Citation]) -> dict[str, datetime | None]:
     """Return each URL's access date: of several citations the first that has one."""
-    found: dict[str, datetime | None] = {}
+    results: dict[str, datetime | None] = {}
     for each in citations:
         day = each.access_date
         moment = None if day is None else datetime.combine(day, time(23, 59, 59), UTC)
-        if found.get(each.url) is None:
-            found[each.url] = moment
-    return found
+        if results.get(each.url) is None:
+            results[each.url] = moment
+    return results
 
 
 def _is_doubted(facts: UrlFacts, day: int) -> bool:
@@ -217,9 +217,9 @@ def _is_doubted(facts: UrlFacts, day: int) -> bool:
         return True
     if not facts.reports or facts.reports_until is None:
         return False
-    said = facts.reports_until - VALID_DAYS + 1
+    reported_day = facts.reports_until - VALID_DAYS + 1
     # A reader's report counts until the next check.
-    return row.checked_day is None or row.checked_day <= said
+    return row.checked_day is None or row.checked_day <= reported_day
 
 
 def _last_moment(known: KnownLink, at: datetime | None) -> datetime | None:
@@ -267,13 +267,13 @@ class ArchiveCopyChecker:
 
     async def standing(self, address: str, url: str) -> CopyCheckResult:
         """Check an address cited on a page; UNCLEAR where the archive must not be queried."""
-        found = recognise(address, own=self.own)
-        if found is None or not (self.asks_others or found.service == WEBOID):
+        recognised = recognise(address, own=self.own)
+        if recognised is None or not (self.asks_others or recognised.service == WEBOID):
             return CopyCheckResult(CopyVerdict.UNCLEAR)
-        if not found.must_ask:
+        if not recognised.must_ask:
             return await check_copy(self.asker, address, url, own=self.own)
         try:
-            resolved = await resolve_address(self.asker, found)  # a short address (B07)
+            resolved = await resolve_address(self.asker, recognised)  # a short address (B07)
         except ArchiveUnavailableError as error:
             return CopyCheckResult(CopyVerdict.UNCLEAR, note=str(error))
         if not resolved.original:

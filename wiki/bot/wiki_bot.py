@@ -4,7 +4,7 @@ Talk page messages: one section per page, at most one in thirty days, never the 
 the talk page opts out of bot messages.
 
     bot = WikiBot(store, api, wiki, makers, timing, job=new_job_name(now, chance))
-    summary = await bot.run(BotOptions(limit=100), told=print)
+    summary = await bot.run(BotOptions(limit=100), on_result=print)
 
 Edits require ``bot.enabled`` and an account in the wiki's settings, which are read again before each
 batch of pages (B01), so that disabling the bot stops it within a minute. Two runs never edit one wiki at
@@ -91,8 +91,8 @@ async def post_message(
     with bench.store.reading() as rows:
         done = edits_of_page(rows, bench.wiki_id, outcome.page_id)
     left = [each for each in done if each.kind is EditKind.TALK and each.state in _LEFT]
-    said = {(change.url_id, change.kind) for each in left for change in each.changes}
-    is_new = any((change.url_id, change.kind) not in said for change in changes)
+    results = {(change.url_id, change.kind) for each in left for change in each.changes}
+    is_new = any((change.url_id, change.kind) not in results for change in changes)
     if not is_new or any(bench.moment - each.moment < MESSAGE_GAP_S for each in left):
         return False
     await bench.guard.allow()
@@ -214,9 +214,9 @@ class WikiBot:
         self,
         wish: BotOptions = BotOptions(),
         *,
-        told: Callable[[PageEditResult | BotEdit], None] = lambda _each: None,
+        on_result: Callable[[PageEditResult | BotEdit], None] = lambda _each: None,
     ) -> BotRunSummary:
-        """Run the bot and return its summary; each page and each edit found undone is `told`.
+        """Run the bot and return its summary; each page and each edit found undone is passed to `on_result`.
 
         Raises:
             InputError: the bot is disabled, or lacks an account.
@@ -231,26 +231,26 @@ class WikiBot:
         since = self._timing.clock.now().timestamp() - last
         guard = EditGuard(self._api, settings, self._timing, since_last_s=since)
         if wish.is_dry:
-            await self._work(wish, guard, tally, told)
+            await self._work(wish, guard, tally, on_result)
             return tally
         check_settings(settings, str(self._wiki.name))
-        await guard.ask()
+        await guard.check()
         # Between two edits the turn must not end, however far apart they are.
         self._turn_s = LEASE_S + int(2 * 60 / settings.edits_per_minute)
         with self._turn():
-            waiting = await self._look_back(settings, guard.me, tally, told)
-            await self._work(wish, guard, tally, told, waiting=waiting)
+            waiting = await self._look_back(settings, guard.me, tally, on_result)
+            await self._work(wish, guard, tally, on_result, waiting=waiting)
         return tally
 
     async def look_back(
-        self, *, told: Callable[[PageEditResult | BotEdit], None] = lambda _e: None
+        self, *, on_result: Callable[[PageEditResult | BotEdit], None] = lambda _e: None
     ) -> BotRunSummary:
         """Check the outcome of earlier edits only; raises as `run`."""
         tally = BotRunSummary()
         settings = self._settings()
         me = BotAccount(account_name(settings.account))
         with self._turn():
-            await self._look_back(settings, me, tally, told, is_eager=True)
+            await self._look_back(settings, me, tally, on_result, is_eager=True)
         return tally
 
     async def _look_back(
@@ -258,7 +258,7 @@ class WikiBot:
         settings: BotSettings,
         me: BotAccount,
         tally: BotRunSummary,
-        told: Callable[[PageEditResult | BotEdit], None],
+        on_result: Callable[[PageEditResult | BotEdit], None],
         *,
         is_eager: bool = False,
     ) -> frozenset[int]:
@@ -267,9 +267,11 @@ class WikiBot:
             self._store, self._api, self._wiki.id, me=me.name, now=int(now.timestamp())
         )
         tally.settled = len(settled)
-        found = await check_edits(self._watch(settings, me.name), is_eager=is_eager, told=told)
-        tally.undone = sum(each.state in _UNDONE for each in found)
-        tally.to_review = sum(each.state is EditState.REVERTED for each in found)
+        undone = await check_edits(
+            self._watch(settings, me.name), is_eager=is_eager, on_undone=on_result
+        )
+        tally.undone = sum(each.state in _UNDONE for each in undone)
+        tally.to_review = sum(each.state is EditState.REVERTED for each in undone)
         return waiting
 
     async def _work(
@@ -277,7 +279,7 @@ class WikiBot:
         wish: BotOptions,
         guard: EditGuard,
         tally: BotRunSummary,
-        told: Callable[[PageEditResult | BotEdit], None],
+        on_result: Callable[[PageEditResult | BotEdit], None],
         *,
         waiting: frozenset[int] = frozenset(),
     ) -> None:
@@ -307,7 +309,7 @@ class WikiBot:
             )
             async for task, head in self._tasks(bench, fresh, wish, tally):
                 outcome = await self._guarded(bench, task, head, wish, tally)
-                told(outcome)
+                on_result(outcome)
                 if self._makers.is_over() or tally.made + tally.messages >= limit:
                     return
 
@@ -380,10 +382,10 @@ class WikiBot:
                 continue
             if links & {change.url_id for change in edit.changes if not change.is_undone}:
                 watching = self._watch(bench.settings, bench.guard.me.name)
-                found = await check_edit(watching, edit, head)
-                is_undone = found.state in _UNDONE and found.changes != edit.changes
+                outcome = await check_edit(watching, edit, head)
+                is_undone = outcome.state in _UNDONE and outcome.changes != edit.changes
                 undone += is_undone
-                tally.to_review += is_undone and found.state is EditState.REVERTED
+                tally.to_review += is_undone and outcome.state is EditState.REVERTED
         if not undone:
             return task
         tally.undone += undone
@@ -416,8 +418,8 @@ class WikiBot:
 
     def _settings(self) -> BotSettings:
         with self._store.reading() as rows:
-            said = WikiSettings.parse(wiki_of(rows, self._wiki.id).settings).bot
-        return self._makers.adjust(said)
+            bot_settings = WikiSettings.parse(wiki_of(rows, self._wiki.id).settings).bot
+        return self._makers.adjust(bot_settings)
 
     def _watch(self, settings: BotSettings, me: str) -> EditWatch:
         return EditWatch(

@@ -120,18 +120,18 @@ async def prepare_adapter(
     rules = rules_for(facts.language, templates)
     namespace = facts.namespaces.get(_TEMPLATES)
     prefix = namespace.name if namespace is not None else "Template"
-    asked: dict[str, str] = {}
+    results: dict[str, str] = {}
 
-    def ask(name: str) -> bool:
-        asked[name] = f"{prefix}:{name}"
+    def note(name: str) -> bool:
+        results[name] = f"{prefix}:{name}"
         return True
 
-    limit_rules(rules, ask)  # which it wants to know of
+    limit_rules(rules, note)  # which it wants to know of
     hold = next(iter(sorted(rules.hold_tags)), "")
     if hold:
-        ask(hold)
-    there = await existing_titles(api, asked.values())
-    has: Callable[[str], bool] = lambda name: asked.get(name, "") in there  # noqa: E731
+        note(hold)
+    there = await existing_titles(api, results.values())
+    has: Callable[[str], bool] = lambda name: results.get(name, "") in there  # noqa: E731
     return WikitextAdapterFactory(
         rules, limit_rules(rules, has), hold if has(hold) else "", facts.language
     )
@@ -182,7 +182,7 @@ def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> li
 
     The repaired text may have more: a link to the copy after a link is read as one of the original.
     """
-    found: list[int] = []
+    results: list[int] = []
     keys = [url_key_or_empty(each.url) for each in after]
     place = 0
     for each in before:
@@ -191,9 +191,9 @@ def align_citations(before: Sequence[Citation], after: Sequence[Citation]) -> li
             place += 1
         if place == len(keys):
             return None
-        found.append(place)
+        results.append(place)
         place += 1
-    return found
+    return results
 
 
 def verify_idempotent(again: RepairedText, *, waits: bool) -> None:

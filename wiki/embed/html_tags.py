@@ -128,10 +128,10 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
 def _after_skipped(data: bytes, place: int, watch: TagFilter) -> int:
     """Return the start of the next item that is neither text nor an unselected tag."""
     stop = watch.stop(data, place)
-    found = _skipped_pattern(watch.names, plain=watch.only_citing).match(data, place, stop)
-    assert found is not None  # it matches nothing, too
-    if found.end() < stop or stop == len(data):
-        return found.end()
+    match = _skipped_pattern(watch.names, plain=watch.only_citing).match(data, place, stop)
+    assert match is not None  # it matches nothing, too
+    if match.end() < stop or stop == len(data):
+        return match.end()
     text = TEXT.match(data, stop)
     assert text is not None
     return text.end()
@@ -156,14 +156,14 @@ def _skipped_pattern(names: frozenset[bytes], *, plain: bool) -> re.Pattern[byte
 def tag_attributes(data: bytes, tag: HtmlTag) -> list[HtmlAttribute]:
     """Return a tag's attributes; duplicate names are left out."""
     place, seen = tag.start + 1 + tag.is_end + len(tag.name), {}
-    while found := _ATTRIBUTE.match(data, place, tag.end - 1):
-        name = found[1].lower()
-        place = found.end()
+    while match := _ATTRIBUTE.match(data, place, tag.end - 1):
+        name = match[1].lower()
+        place = match.end()
         if name not in seen:
-            group = found.lastindex or 1
+            group = match.lastindex or 1
             quote = (None, None, b'"', b"'", b"")[group]
-            start, end = found.span(group) if group > 1 else (found.end(1), found.end(1))
-            seen[name] = HtmlAttribute(name, found.end(1), start, end, quote)
+            start, end = match.span(group) if group > 1 else (match.end(1), match.end(1))
+            seen[name] = HtmlAttribute(name, match.end(1), start, end, quote)
     return list(seen.values())
 
 
@@ -176,10 +176,10 @@ def is_closed_itself(data: bytes, tag: HtmlTag) -> bool:
 
 def tag_at(data: bytes, place: int) -> HtmlTag | None:
     """Parse the tag that begins there; None without one, or when the page ends within it."""
-    found = TAG.match(data, place)
-    if found is None:
+    match = TAG.match(data, place)
+    if match is None:
         return None
-    return HtmlTag(place, found.end(), found[2].lower(), bool(found[1]))
+    return HtmlTag(place, match.end(), match[2].lower(), bool(match[1]))
 
 
 def after_markup(data: bytes, place: int) -> int:
@@ -187,8 +187,8 @@ def after_markup(data: bytes, place: int) -> int:
     if data.startswith(b"<!--", place):
         if data.startswith((b">", b"->"), place + 4):
             return data.index(b">", place) + 1
-        found = _COMMENT_END.search(data, place + 4)
-        return -1 if found is None else found.end()
+        match = _COMMENT_END.search(data, place + 4)
+        return -1 if match is None else match.end()
     opener = data[place + 1 : place + 3]
     if opener[:1] in (b"!", b"?") or (opener[:1] == b"/" and not opener[1:].isalpha()):
         return data.find(b">", place) + 1 or -1
@@ -200,24 +200,24 @@ def after_raw(data: bytes, tag: HtmlTag) -> int:
     if tag.name == b"script":
         place = tag.end
         depth = 0  # 1: in a comment; 2: in a script that the comment holds
-        while found := _SCRIPT.search(data, place):
-            place = found.end()
-            if found[0] == b"<!--":
+        while match := _SCRIPT.search(data, place):
+            place = match.end()
+            if match[0] == b"<!--":
                 depth = depth or 1
-                place = found.start() + 2  # its dashes may end it: <!-->
-            elif found[0] == b"-->":
+                place = match.start() + 2  # its dashes may end it: <!-->
+            elif match[0] == b"-->":
                 depth = 0
-            elif not found[1]:
+            elif not match[1]:
                 depth = 2 if depth == 1 else depth
             elif depth < 2:
-                return found.start()
+                return match.start()
             else:
                 depth = 1
         return -1
     if tag.name == b"plaintext":
         return -1
-    found = _RAW_END[tag.name].search(data, tag.end)
-    return -1 if found is None else found.start()
+    match = _RAW_END[tag.name].search(data, tag.end)
+    return -1 if match is None else match.start()
 
 
 # SVG and MathML: elements that HTML begins within, and those that end both.
@@ -246,9 +246,9 @@ def after_foreign(data: bytes, root: HtmlTag) -> int:
     stack = [_OpenElement(root.name, root.name, holds_html=False)]
     place = root.end
     while stack:
-        found = TEXT.match(data, place)
-        assert found is not None
-        place = found.end()
+        match = TEXT.match(data, place)
+        assert match is not None
+        place = match.end()
         tag = tag_at(data, place)
         if tag is None:
             within = stack[-1]
@@ -367,15 +367,15 @@ def parse_selector(text: str) -> ElementSelector:
     >>> parse_selector("div.box")
     ElementSelector(name=b'div', sign='.', value=b'box')
     """
-    found = _SELECTOR.fullmatch(text.strip())
-    if found is None or not text.strip():
+    match = _SELECTOR.fullmatch(text.strip())
+    if match is None or not text.strip():
         raise ConfigError(
             f"{text[:80]!r} is no selector: write an element's name, .class, #id, name.class, or [attribute]."
         )
-    name = (found["name"] or "").lower().encode()
-    if found["has"]:
-        return ElementSelector(name, "[", found["has"].lower().encode())
-    return ElementSelector(name, found["sign"] or "", (found["value"] or "").encode("utf-8"))
+    name = (match["name"] or "").lower().encode()
+    if match["has"]:
+        return ElementSelector(name, "[", match["has"].lower().encode())
+    return ElementSelector(name, match["sign"] or "", (match["value"] or "").encode("utf-8"))
 
 
 # Elements with an optional end tag: possible siblings, and enclosing elements.
@@ -404,7 +404,9 @@ def selector_positions(selectors: Sequence[ElementSelector], lowered: bytes) -> 
     needles = sorted({each.needle for each in selectors if not each.name})
     if not needles:
         return []
-    return [found.start() for found in re.finditer(b"|".join(map(re.escape, needles)), lowered)]
+    return [
+        positions.start() for positions in re.finditer(b"|".join(map(re.escape, needles)), lowered)
+    ]
 
 
 class SelectedRegion:
@@ -429,7 +431,7 @@ class SelectedRegion:
         """Process the next tag; return True if `wanted` has changed."""
         before = self._name
         if before:
-            self._look(tag)
+            self._match(tag)
         # Regions within regions change nothing, so only the outermost is known.
         is_outside = not self._name and not tag.is_end and tag.name not in _VOID_ELEMENTS
         if is_outside and any(each.fits(data, tag) for each in self._selectors):
@@ -439,7 +441,7 @@ class SelectedRegion:
     def __bool__(self) -> bool:
         return bool(self._name)
 
-    def _look(self, tag: HtmlTag) -> None:
+    def _match(self, tag: HtmlTag) -> None:
         rule = _ENDED_BY.get(self._name)
         if rule is None:
             self._depth += (-1 if tag.is_end else 1) * (tag.name == self._name)

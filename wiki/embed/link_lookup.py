@@ -50,13 +50,13 @@ def attribute_text(value: bytes, charset: str) -> str:
     return _REFERENCE.sub(_referred, text) if "&" in text else text
 
 
-def _referred(found: re.Match[str]) -> str:
-    name, equals = found[1], found[2]
+def _referred(match: re.Match[str]) -> str:
+    name, equals = match[1], match[2]
     if name is None:
-        return unescape(found[0].removesuffix("=")) + equals
+        return unescape(match[0].removesuffix("=")) + equals
     if name.endswith(";"):
         return html5.get(name, f"&{name}") + equals
-    return found[0] if equals else html5.get(name, f"&{name}")
+    return match[0] if equals else html5.get(name, f"&{name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +151,13 @@ def all_origins(urls: Iterable[str]) -> tuple[str, ...]:
 
     Raises ConfigError: one is not an http(s) address.
     """
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for url in urls:
         matched = re.match(r"(https?://[^/?#\\@\s]+)(?=[/?#]|$)", url, re.IGNORECASE)
         if matched is None:
             raise ConfigError(f"{url[:80]!r} is no address of a front: https://archive.example.")
-        found[matched[1].lower()] = None
-    return tuple(found)
+        results[matched[1].lower()] = None
+    return tuple(results)
 
 
 URLS_AT_ONCE = 1_000
@@ -206,14 +206,14 @@ def read_answers(
     if not isinstance(links, list):
         return {}, _FRESH_DEFAULT_S
     allowed = tuple(f"{origin.rstrip('/')}/".lower() for origin in fronts)
-    found = {}
+    results = {}
     for url, each in zip(urls, links, strict=False):
         if isinstance(each, dict) and each.get("url") == url:
-            found[url] = _read_answer(url, each, allowed)
+            results[url] = _read_answer(url, each, allowed)
     fresh = document.get("fresh_s")
     is_number = isinstance(fresh, (int, float)) and not isinstance(fresh, bool)
     is_sane = is_number and 0 <= fresh <= _FRESH_LIMIT_S
-    return found, float(fresh) if is_sane else _FRESH_DEFAULT_S
+    return results, float(fresh) if is_sane else _FRESH_DEFAULT_S
 
 
 def _read_answer(url: str, each: Mapping[str, Any], allowed: tuple[str, ...]) -> LinkAnswer:
@@ -258,8 +258,8 @@ def _address(value: Any, allowed: tuple[str, ...]) -> str:
             else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace"))
             for char in value
         )
-    found = recognise(key)
-    return key if found is not None and found.is_known and found.is_usable else ""
+    recognised = recognise(key)
+    return key if recognised is not None and recognised.is_known and recognised.is_usable else ""
 
 
 def _plain_line(text: str) -> str:
@@ -294,9 +294,9 @@ class LinkLookup(Protocol):
 class _RetryLaterError(Exception):
     """Request of the front for a pause."""
 
-    def __init__(self, said: str) -> None:
-        super().__init__(said)
-        wait = parse_retry_after(said, now=None, limit=timedelta(seconds=_WAIT_LIMIT_S))
+    def __init__(self, retry_after: str) -> None:
+        super().__init__(retry_after)
+        wait = parse_retry_after(retry_after, now=None, limit=timedelta(seconds=_WAIT_LIMIT_S))
         self.wait_s = 5.0 if wait is None else wait.total_seconds()
 
 
@@ -369,7 +369,7 @@ class HttpLinkLookup:
             timeout=timeout_s, follow_redirects=False, trust_env=False, headers=headers
         )
         self._rests_until = float("-inf")
-        self._kept: OrderedDict[tuple[str, str], tuple[float, LinkAnswer]] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, str], tuple[float, LinkAnswer]] = OrderedDict()
         self.failure = ""
 
     async def __aenter__(self) -> Self:
@@ -385,34 +385,34 @@ class HttpLinkLookup:
     async def ask(self, wiki: str, urls: Sequence[str]) -> Mapping[str, LinkAnswer]:
         """Return answers by URL; `failure` is set when the front failed."""
         now = self._clock.monotonic()
-        found: dict[str, LinkAnswer] = {}
+        results: dict[str, LinkAnswer] = {}
         missing = []
         for url in dict.fromkeys(urls):
-            until, kept = self._kept.get((wiki, url), (now, None))
-            if kept is not None and until > now:
-                found[url] = kept
+            until, cached = self._cached.get((wiki, url), (now, None))
+            if cached is not None and until > now:
+                results[url] = cached
             else:
                 missing.append(url)
         for batch in url_batches(missing):
             if self._clock.monotonic() < self._rests_until:
                 break
             try:
-                told, fresh_s = await self._asked(wiki, batch)
+                answers, fresh_s = await self._request(wiki, batch)
             except LookupFailedError as error:
                 self.failure = str(error)
                 self._rests_until = self._clock.monotonic() + self._manner.rest_s
                 break
             self.failure = ""
-            found |= told
+            results |= answers
             until = self._clock.monotonic() + fresh_s
-            for url, answer in told.items():
-                self._kept[wiki, url] = (until, answer)
-                self._kept.move_to_end((wiki, url))
-            while len(self._kept) > ANSWERS_KEPT:
-                self._kept.popitem(last=False)
-        return found
+            for url, answer in answers.items():
+                self._cached[wiki, url] = (until, answer)
+                self._cached.move_to_end((wiki, url))
+            while len(self._cached) > ANSWERS_KEPT:
+                self._cached.popitem(last=False)
+        return results
 
-    async def _asked(self, wiki: str, urls: list[str]) -> tuple[dict[str, LinkAnswer], float]:
+    async def _request(self, wiki: str, urls: list[str]) -> tuple[dict[str, LinkAnswer], float]:
         question = {"wiki": wiki, "urls": urls, "lang": self._manner.language or None}
         body = json.dumps(question, ensure_ascii=False).encode("utf-8", "replace")
         for _ in range(_PATIENCE if self._manner.is_patient else 1):

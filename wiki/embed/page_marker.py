@@ -185,8 +185,8 @@ def read_page(
 
 
 def _content_of(data: bytes, lowered: bytes) -> tuple[ElementSelector, ...]:
-    found = _GENERATOR.search(lowered, 0, _HEAD)
-    content = () if found is None else _CONTENT[found[1]]
+    match = _GENERATOR.search(lowered, 0, _HEAD)
+    content = () if match is None else _CONTENT[match[1]]
     return content if any(each.value in data for each in content) else ()
 
 
@@ -213,7 +213,7 @@ class _LinkReader:
         """Yield each link once it is closed or can no longer be."""
         if self._none:
             return
-        found: list[MarkableLink] = []
+        results: list[MarkableLink] = []
         current: MarkableLink | None = None
         self._want()
         for tag in iter_tags(self._data, self._watch):
@@ -226,7 +226,7 @@ class _LinkReader:
                     current.end = tag.end
                 current = None if tag.is_end or not self._is_within() else self._link(tag)
                 if current is not None:
-                    found.append(current)
+                    results.append(current)
                 self._watch.only_citing = current is None and self._may_pass
             elif tag.name == b"base" and not tag.is_end:
                 for each in tag_attributes(self._data, tag):
@@ -235,8 +235,8 @@ class _LinkReader:
                         self._base = attribute_text(self._value(each), self._codec).strip()
                         self._cited.clear()  # relative links after it mean something else
                         self._want()
-        has_copy = _beside_copies(found)
-        for place, link in enumerate(found):
+        has_copy = _beside_copies(results)
+        for place, link in enumerate(results):
             is_marked = link.end >= 0 and _SPACE_AND_SUP.match(self._data, link.end)
             if not (link.is_copy or place in has_copy or is_marked):
                 yield link
@@ -284,13 +284,13 @@ def _parse_link(raw: bytes, codec: str) -> tuple[str, HtmlAttribute | None] | No
     return with_escaped_query(attribute_text(raw[href.start : href.end], codec), codec), classes
 
 
-def _beside_copies(found: Sequence[MarkableLink]) -> set[int]:
+def _beside_copies(links: Sequence[MarkableLink]) -> set[int]:
     """Return indexes of links with a nearby archive copy of the same page, as in citations (B13)."""
     places = set()
-    for place, link in enumerate(found):
+    for place, link in enumerate(links):
         if link.is_copy and link.page:
-            near = range(max(0, place - _NEARBY_LINKS), min(len(found), place + _NEARBY_LINKS + 1))
-            places |= {each for each in near if found[each].page == link.page}
+            near = range(max(0, place - _NEARBY_LINKS), min(len(links), place + _NEARBY_LINKS + 1))
+            places |= {each for each in near if links[each].page == link.page}
     return places
 
 
@@ -336,8 +336,8 @@ def _insertions(data: bytes, link: MarkableLink, answer: LinkAnswer) -> Sequence
 @lru_cache(maxsize=4_096)
 def _link_attributes(answer: LinkAnswer, *, with_class: bool) -> bytes:
     known = {"originalurl": answer.url, "versionurl": answer.copy, "versiondate": answer.date}
-    given = [(name, text) for name, text in known.items() if text]
-    head = b"".join(b' data-%s="%s"' % (name.encode(), _escaped(text)) for name, text in given)
+    results = [(name, text) for name, text in known.items() if text]
+    head = b"".join(b' data-%s="%s"' % (name.encode(), _escaped(text)) for name, text in results)
     group = answer.group.encode("ascii")
     return b' class="weboid-link weboid-%s"' % group + head if with_class else head
 
@@ -405,9 +405,9 @@ def remove_marks(data: bytes) -> bytes:
         if tag.is_end or tag.name not in (b"a", b"sup"):
             continue
         if tag.name == b"sup":
-            found = _OWN_SUP.match(data, tag.start)
-            if found is not None:
-                gone.append(found.span())
+            match = _OWN_SUP.match(data, tag.start)
+            if match is not None:
+                gone.append(match.span())
         else:
             gone += _own_spans(data, tag)
     place = 0

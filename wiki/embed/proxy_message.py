@@ -83,9 +83,9 @@ class ProxyCaller:
 
 def reader_scheme(head: HeaderList, caller: ProxyCaller) -> str:
     """Return the scheme used by the reader's browser."""
-    told = header_value(head, b"x-forwarded-proto").split(b",")[0].strip().lower()
+    text = header_value(head, b"x-forwarded-proto").split(b",")[0].strip().lower()
     known = {b"http": "http", b"https": "https"}
-    return known.get(told, caller.scheme) if caller.is_proxy else caller.scheme
+    return known.get(text, caller.scheme) if caller.is_proxy else caller.scheme
 
 
 def request_head(
@@ -152,10 +152,10 @@ def is_html(head: HeaderList) -> bool:
 
 def declared_charset(head: HeaderList) -> str:
     """Return the charset of the answer's Content-Type; empty without one."""
-    found = re.search(
+    match = re.search(
         rb"charset\s*=\s*\"?([\w:.-]{1,40})", header_value(head, b"content-type"), re.IGNORECASE
     )
-    return "" if found is None else found[1].decode("ascii", "replace")
+    return "" if match is None else match[1].decode("ascii", "replace")
 
 
 def unmarked_reason(
@@ -198,12 +198,12 @@ def marked_head(answer: HeaderList, *, length: int | None, tag: bytes, coding: b
 
 def is_unchanged(request: HeaderList, answer: HeaderList) -> bool:
     """Return True if the reader's cached copy is current (RFC 9110, 13.1)."""
-    asked = header_value(request, b"if-none-match")
-    if asked:
+    etags = header_value(request, b"if-none-match")
+    if etags:
         tag = header_value(answer, b"etag").removeprefix(b"W/")
-        if asked.strip() == b"*":
+        if etags.strip() == b"*":
             return True
-        return bool(tag) and any(each.removeprefix(b"W/") == tag for each in _TAGS.findall(asked))
+        return bool(tag) and any(each.removeprefix(b"W/") == tag for each in _TAGS.findall(etags))
     since = header_value(request, b"if-modified-since")
     return bool(since) and since == header_value(answer, b"last-modified")
 
@@ -247,10 +247,10 @@ def request_fault(method: str, target: bytes, head: HeaderList) -> tuple[int, st
 def is_in_networks(address: str, networks: Sequence[Network]) -> bool:
     """Return True if an address is in one of the networks."""
     try:
-        found = ipaddress.ip_address(address)
+        ip = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return any(found.version == each.version and found in each for each in networks)
+    return any(ip.version == each.version and ip in each for each in networks)
 
 
 def host_header(url: httpcore.URL) -> bytes:
@@ -341,8 +341,8 @@ def decode_body(body: bytes, coding: bytes, *, limit: int) -> bytes | None:
         return _inflated(body, 16 + zlib.MAX_WBITS, limit)
     if coding == b"deflate":
         # RFC 9110, 8.4.1.2 means zlib's format; some servers send the bare one.
-        found = _inflated(body, zlib.MAX_WBITS, limit)
-        return _inflated(body, -zlib.MAX_WBITS, limit) if found is None else found
+        decoded = _inflated(body, zlib.MAX_WBITS, limit)
+        return _inflated(body, -zlib.MAX_WBITS, limit) if decoded is None else decoded
     return None
 
 

@@ -98,7 +98,7 @@ class EmbedExchange:
         """Answer the request; stop when the client disconnects."""
         fault = request_fault(self._method, self._target, self._head)
         if fault is not None:
-            await self._say(*fault)
+            await self._send_error(*fault)
             return
         try:
             await self._until_gone(self._answer())
@@ -109,11 +109,11 @@ class EmbedExchange:
         except httpcore.LocalProtocolError as error:
             await self._failed(400, "The request is not as HTTP asks for.", error)
 
-    async def _failed(self, status: int, said: str, error: Exception) -> None:
+    async def _failed(self, status: int, text: str, error: Exception) -> None:
         _LOG.warning("%s: %s", self._proxy.settings.upstream, str(error) or type(error).__name__)
         if self._is_started:
             return  # the server closes a connection whose answer was cut short
-        await self._say(status, said)
+        await self._send_error(status, text)
 
     async def _until_gone(self, answering: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(answering)
@@ -165,13 +165,13 @@ class EmbedExchange:
             self._body_read.set()
         if is_page and not has_body:
             head = page_request_head(head)
-        async with self._proxy.asked(self._method, self._target, head, body) as answer:
+        async with self._proxy.forwarded(self._method, self._target, head, body) as answer:
             if is_page and answer.status == 206 and is_html(_lowered(answer)):
                 head = [each for each in head if each[0] != b"range"]
             else:
                 await self._pass(answer, is_page=is_page and not has_body)
                 return
-        async with self._proxy.asked(self._method, self._target, head, None) as answer:
+        async with self._proxy.forwarded(self._method, self._target, head, None) as answer:
             await self._pass(answer, is_page=True)
 
     async def _pass(self, answer: httpcore.Response, *, is_page: bool) -> None:
@@ -211,24 +211,24 @@ class EmbedExchange:
                 coding = header_value(head, b"content-encoding")
                 data = decode_body(b"".join(held.parts), coding, limit=settings.page_limit)
             if data is None:
-                told = (_PSEUDONYM, b"passed; why=" + _release_reason(held))
-                await self._stream(answer.status, [*head, told], held.rest(body))
+                marker = (_PSEUDONYM, b"passed; why=" + _release_reason(held))
+                await self._stream(answer.status, [*head, marker], held.rest(body))
                 return
             around = self._proxy.around(self._origin() + self._target.decode("latin-1"))
             try:
-                made, said = await self._proxy.marked(data, around, declared_charset(head))
+                made, rewritten = await self._proxy.marked(data, around, declared_charset(head))
             except Exception:  # noqa: BLE001 a mistake of ours; the page is still the wiki's
                 _LOG.exception("A page could not be marked.")
-                made, said = data, "passed; why=mistake"
-            await self._send_page(answer.status, head, made, said)
+                made, rewritten = data, "passed; why=mistake"
+            await self._send_page(answer.status, head, made, rewritten)
 
-    async def _send_page(self, status: int, head: HeaderList, made: bytes, told: str) -> None:
+    async def _send_page(self, status: int, head: HeaderList, made: bytes, marker: str) -> None:
         tag = page_tag(made) if status == 200 else b""
         is_packed = bool(header_value(head, b"content-encoding")) and accepts_gzip(self._head)
         body = gzip_body(made) if is_packed else made
         coding = b"gzip" if is_packed else b""
         new = marked_head(head, length=len(body), tag=tag, coding=coding)
-        new.append((_PSEUDONYM, told.encode()))
+        new.append((_PSEUDONYM, marker.encode()))
         if tag and is_unchanged(self._head, new):
             await self._whole(304, unchanged_head(new), b"")
         else:
@@ -246,8 +246,8 @@ class EmbedExchange:
             await self._send({"type": "http.response.body", "body": part, "more_body": True})
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def _say(self, status: int, said: str) -> None:
-        text = _ERROR_PAGE.format(status=status, title=_TITLES[status], said=said).encode()
+    async def _send_error(self, status: int, reason: str) -> None:
+        text = _ERROR_PAGE.format(status=status, title=_TITLES[status], said=reason).encode()
         head = [
             (b"content-type", b"text/html; charset=utf-8"),
             (b"content-length", b"%d" % len(text)),
@@ -345,7 +345,7 @@ class EmbeddingProxy:
             await send({"type": "websocket.close", "code": 1003})
 
     @asynccontextmanager
-    async def asked(
+    async def forwarded(
         self, method: str, target: bytes, head: HeaderList, body: AsyncIterator[bytes] | None
     ) -> AsyncIterator[httpcore.Response]:
         """Send a request to the wiki; the answer's body is read within the block."""
@@ -375,9 +375,9 @@ class EmbeddingProxy:
             page = self._read(data, around, charset)
         urls = page.urls(URLS_AT_ONCE)
         answers = await self._lookup.ask(self._marking.wiki, urls) if urls else {}
-        told = f"marked; links={len(page.links)}; answers={len(answers)}"
+        text = f"marked; links={len(page.links)}; answers={len(answers)}"
         made = insert_marks(page, answers, self._marking.show, self._marking.labels)
-        return made, told
+        return made, text
 
     def _read(self, data: bytes, around: PageLocation, charset: str) -> MarkablePage:
         plain = remove_marks(data) if self._marking.anew else data

@@ -123,12 +123,14 @@ class StaticSite:
         """List all files and links to files, as paths below the folder, in order."""
         if not self._root.is_dir():
             return [""]
-        found = []
+        results = []
         for folder, below, files in os.walk(self._root):
             below.sort()
             links = [each for each in below if Path(folder, each).is_symlink()]
-            found += [os.path.relpath(Path(folder, each), self._root) for each in (*files, *links)]
-        return sorted(name.replace(os.sep, "/") for name in found if not name.endswith(_SCRATCH))
+            results += [
+                os.path.relpath(Path(folder, each), self._root) for each in (*files, *links)
+            ]
+        return sorted(name.replace(os.sep, "/") for name in results if not name.endswith(_SCRATCH))
 
     async def mark(
         self, names: list[str], lookup: LinkLookup, *, target: Path | None, write: bool
@@ -155,9 +157,9 @@ class StaticSite:
         """Yield each page's name and the distinct addresses that it cites."""
         done = SiteMarkResult()
         for name in self.names():
-            found = self._read(name, done)
-            if found is not None:
-                yield name, _urls(found.page)
+            page = self._read(name, done)
+            if page is not None:
+                yield name, _urls(page.page)
         self.passed_over = done.passed_over
 
     def _batches(
@@ -166,14 +168,14 @@ class StaticSite:
         batch: list[_SiteFile] = []
         size = urls = 0
         for name in names:
-            found = self._read(name, done)
-            if found is None:
+            page = self._read(name, done)
+            if page is None:
                 if target is not None and _copied(self._root / name, target / name, self._root):
                     done.copied += 1
                 continue
-            batch.append(found)
-            size += len(found.data)
-            urls += len(_urls(found.page))
+            batch.append(page)
+            size += len(page.data)
+            urls += len(_urls(page.page))
             if urls >= URLS_AT_ONCE or size >= _BATCH_BYTES or len(batch) >= _BATCH_FILES:
                 yield batch
                 batch, size, urls = [], 0, 0

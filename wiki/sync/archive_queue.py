@@ -91,14 +91,14 @@ def archivable_url(url: str, rules: WikiRules, own: Collection[str] = ()) -> str
 
     A copy whose address does not contain its original is archived like any other page.
     """
-    found = recognise(url, own=own)
-    if found is None or not found.is_known:
+    recognised = recognise(url, own=own)
+    if recognised is None or not recognised.is_known:
         return url
-    if found.service == WEBOID:
+    if recognised.service == WEBOID:
         return ""
-    if not found.original:
+    if not recognised.original:
         return url
-    link = classify_link(found.original, rules)
+    link = classify_link(recognised.original, rules)
     return link.identity if link.is_watched else ""
 
 
@@ -157,16 +157,16 @@ class HandOver:
         wanted = await asyncio.to_thread(self._named, there, days, own)
         try:
             fresh = await self._fresh(wanted, now - timedelta(days=days))
-            asked = [each for _, each in wanted if each.url not in fresh]
-            if asked:
-                await self._archive.take(asked)
+            results = [each for _, each in wanted if each.url not in fresh]
+            if results:
+                await self._archive.take(results)
         except WeboidError as error:
             log.warning("%s: the archive does not take %s links: %s", self._name, len(there), error)
             await asyncio.to_thread(self._put_off, there, gone, now)
             return HandOverResult(gone=len(gone), put_off=len(there))
         await asyncio.to_thread(self._forget, rows)
         copies = len(there) - len(wanted)
-        return HandOverResult(len(asked), len(wanted) - len(asked), len(gone), copies)
+        return HandOverResult(len(results), len(wanted) - len(results), len(gone), copies)
 
     async def offer_again(
         self, page_ids: Sequence[int], now: datetime, own: Collection[str]
@@ -201,18 +201,18 @@ class HandOver:
             urls = urls_by_id(reader, [link.url_id for link in links])
         with self._store.reading() as connection:
             rules = self._rules.rules_of(connection, self._wiki_id)
-        found = {
+        results = {
             link: archivable_url(urls[link.url_id].url, rules, own)
             for link in links
             if link.url_id in urls and urls[link.url_id].state in _LIVING
         }
-        return {link: url for link, url in found.items() if url}
+        return {link: url for link, url in results.items() if url}
 
     async def _fresh(
         self, wanted: Sequence[tuple[BacklogRow, DueLink]], since: datetime
     ) -> set[str]:
         """Return the URLs archived recently, or at any time where only that was requested."""
-        found: set[str] = set()
+        results: set[str] = set()
         for is_lacking, moment in ((False, since), (True, _EARLIEST)):
             urls = dict.fromkeys(
                 each.url
@@ -221,8 +221,8 @@ class HandOver:
                 and (is_lacking or each.archived_days)
             )
             if urls:
-                found |= set(await self._archive.archived(list(urls), moment))
-        return found
+                results |= set(await self._archive.archived(list(urls), moment))
+        return results
 
     def _named(
         self, rows: Sequence[BacklogRow], days: int, own: Collection[str]
@@ -232,14 +232,14 @@ class HandOver:
         with self._store.reading() as connection:
             rules = self._rules.rules_of(connection, self._wiki_id)
             wiki = wiki_of(connection, self._wiki_id)
-        asked = {number: archivable_url(each.url, rules, own) for number, each in urls.items()}
+        results = {number: archivable_url(each.url, rules, own) for number, each in urls.items()}
         return [
             (
                 row,
                 DueLink(
-                    (row.spelling or asked[row.url_id])
-                    if asked[row.url_id] == urls[row.url_id].url
-                    else asked[row.url_id],
+                    (row.spelling or results[row.url_id])
+                    if results[row.url_id] == urls[row.url_id].url
+                    else results[row.url_id],
                     self._name,
                     row.page_id,
                     row.title,
@@ -251,7 +251,7 @@ class HandOver:
                 ),
             )
             for row in rows
-            if asked.get(row.url_id)
+            if results.get(row.url_id)
         ]
 
     def _forget(self, rows: Sequence[BacklogRow]) -> None:

@@ -272,8 +272,8 @@ class FeedContext:
             self._farm = [
                 each for each in all_wikis(connection) if each.farm_id == self.wiki.farm_id
             ]
-            found = feeds_of(connection, self.wiki.id)
-            self._cursors = {kind: feed.cursor for kind, feed in found.items()}
+            feeds = feeds_of(connection, self.wiki.id)
+            self._cursors = {kind: feed.cursor for kind, feed in feeds.items()}
             lists = read_lists(self._cursors.get(ORDERED_LISTS, ""))
             if lists:
                 tasks = page_criteria.add_tasks(self.tasks(), lists, now=now)
@@ -372,11 +372,11 @@ def _put_spam_lists(desk: FeedContext, texts: Mapping[str, str | None], wiki_id:
             if not (text or "").strip():
                 changed += remove_list(rows, farm_id, title, wiki_id=wiki_id)
                 continue
-            found = SpamList(title, list_kind(title), text or "")
-            if has_list(rows, farm_id, found, wiki_id=wiki_id):
+            spam_list = SpamList(title, list_kind(title), text or "")
+            if has_list(rows, farm_id, spam_list, wiki_id=wiki_id):
                 continue
             try:
-                put_list(rows, farm_id, found, wiki_id=wiki_id, today=day_of(desk.now()))
+                put_list(rows, farm_id, spam_list, wiki_id=wiki_id, today=day_of(desk.now()))
                 changed += 1
             except InputError as error:
                 log.warning("%s: %s", desk.wiki.name, error)

@@ -249,7 +249,7 @@ async def categories_below(
 ) -> tuple[frozenset[str], bool]:
     """Return all categories down to the depth limit, and whether the tree is complete; cycles are safe."""
     level = {category_name(each, facts) for each in roots}
-    found = set(level)
+    results = set(level)
     for _ in range(max(settings.category_depth, 0)):
         below: set[str] = set()
         for name in sorted(level):
@@ -257,14 +257,14 @@ async def categories_below(
             while is_more:
                 part = await source.members(title, resume, are_categories=True)
                 below.update(after_colon(each.title) for each in part.pages)
-                if len(found) + len(below) > TREE_LIMIT:
-                    return frozenset(sorted(found | below)[:TREE_LIMIT]), False
+                if len(results) + len(below) > TREE_LIMIT:
+                    return frozenset(sorted(results | below)[:TREE_LIMIT]), False
                 resume, is_more = part.resume, bool(part.resume)
-        level = below - found
-        found |= level
+        level = below - results
+        results |= level
         if not level:
             break
-    return frozenset(found), True
+    return frozenset(results), True
 
 
 REPEAT_DELAYS = (
@@ -286,7 +286,7 @@ class ListTask:
     due: int  # time of the next part
     resume: str = ""  # position in the list
     step: int = 0  # number of completed passes
-    found: int = 0  # pages of this pass
+    pages: int = 0  # pages of this pass
 
 
 def read_tasks(text: str) -> tuple[ListTask, ...]:
@@ -307,14 +307,14 @@ def add_tasks(
 ) -> tuple[ListTask, ...]:
     """Add a task for each list (kind, title); a repeated change of a template restarts its task."""
     moment = int(now.timestamp())
-    found = {(task.kind, task.title): task for task in tasks}
+    results = {(task.kind, task.title): task for task in tasks}
     for kind, title in lists:
         due = moment
         if kind == "template":
-            found.pop((kind, title), None)
+            results.pop((kind, title), None)
             due = int((now + REPEAT_DELAYS[0]).timestamp())
-        found.setdefault((kind, title), ListTask(kind, title[:_TITLE_LIMIT], moment, due))
-    return tuple(found.values())[-TASKS_LIMIT:]
+        results.setdefault((kind, title), ListTask(kind, title[:_TITLE_LIMIT], moment, due))
+    return tuple(results.values())[-TASKS_LIMIT:]
 
 
 def next_task(tasks: Iterable[ListTask], *, now: datetime) -> ListTask | None:
@@ -328,11 +328,11 @@ def advance_task(
 ) -> tuple[ListTask, ...]:
     """Return the tasks after a part of one list was read; `resume` is empty at its end."""
     others = [each for each in tasks if (each.kind, each.title) != (task.kind, task.title)]
-    found = task.found + more
-    if resume and (task.kind != "template" or found < USERS_LIMIT):
-        return (*others, replace(task, resume=resume, found=found))
+    pages = task.pages + more
+    if resume and (task.kind != "template" or pages < USERS_LIMIT):
+        return (*others, replace(task, resume=resume, pages=pages))
     step = task.step + 1
     if task.kind != "template" or step >= len(REPEAT_DELAYS):
         return tuple(others)
     due = task.began + int(REPEAT_DELAYS[step].total_seconds())
-    return (*others, replace(task, resume="", found=0, step=step, due=due))
+    return (*others, replace(task, resume="", pages=0, step=step, due=due))

@@ -84,7 +84,7 @@ class PageBatch:
     pages: tuple[WikiPage, ...] = ()  # existing pages
     missing: frozenset[int] = frozenset()  # ids of missing pages
     citations: Mapping[int, Sequence[Citation]] = field(default_factory=dict)  # by page id
-    asked: frozenset[int] = frozenset()  # all requested ids
+    requested: frozenset[int] = frozenset()  # all requested ids
     missing_targets: frozenset[str] = frozenset()  # links to missing pages of the farm (W50)
 
 
@@ -188,7 +188,7 @@ class PageImporter:
         self._cite(connection, observed, read, written, rules, day)
         self._release(connection, [page for page, _ in refused], now)
         put_ids = {page.page_id for page in observed}
-        clear_stale(connection, self.wiki_id, read.asked - put_ids)
+        clear_stale(connection, self.wiki_id, read.requested - put_ids)
         reasons = [reason for _, reason in refused]
         return ImportResult(
             pages=written.put.pages,
@@ -229,8 +229,8 @@ class PageImporter:
         rows = []
         for page in observed:
             for citation in read.citations.get(page.page_id, ()):
-                found = classify_link(citation.url, rules)
-                url_id = written.ids.get(found.identity) if found.is_watched else None
+                link = classify_link(citation.url, rules)
+                url_id = written.ids.get(link.identity) if link.is_watched else None
                 if url_id is None:
                     continue
                 access, archived = citation.access_date, citation.archive_date
@@ -357,7 +357,7 @@ async def read_page_batch(
         count = len(ids) + len(titles)
         if count <= 1:
             log.warning("page %s is too large to be read", next(iter([*ids, *titles]), "?"))
-            return PageBatch(asked=frozenset(ids))
+            return PageBatch(requested=frozenset(ids))
         half = (count + 1) // 2
         parts = [
             await read_page_batch(source, cite, criteria, ids=some)
@@ -381,16 +381,16 @@ async def read_page_batch(
 
 
 def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Citation]]:
-    found = {}
+    results = {}
     for page in pages:
         if page.text is not None and page.model == "wikitext":
             try:
-                found[page.page_id] = cite(page.text)
+                results[page.page_id] = cite(page.text)
             except RecursionError:
                 log.warning("the citations of page %s cannot be read", page.page_id)
             except Exception:
                 log.exception("the citations of page %s cannot be read", page.page_id)
-    return found
+    return results
 
 
 class CitedDaySource(StrEnum):
@@ -428,10 +428,10 @@ async def find_cited_day(
         how = CitedDaySource.WRITTEN if is_written else CitedDaySource.SEEN
         return CitedDay(day, how), urls[link.url_id].url
 
-    found = await asyncio.to_thread(registered)
-    if found is None or found[0].how is CitedDaySource.WRITTEN:
-        return found and found[0]
-    seen, url = found
+    entry = await asyncio.to_thread(registered)
+    if entry is None or entry[0].how is CitedDaySource.WRITTEN:
+        return entry and entry[0]
+    seen, url = entry
     revision = await first_revision_with(api, page_id, url)
     if revision is None:  # it comes from a template
         return seen

@@ -89,20 +89,22 @@ def find_registered(wikis: Iterable[Wiki], wanted: WikiRegistration) -> Wiki | N
     Raises InputError: the name is invalid, or the wiki is registered under another one: its pages
     would be observed twice.
     """
-    given = list(wikis)
+    results = list(wikis)
     at = comparable_address(wanted.address)
-    found = next((each for each in given if each.url and comparable_address(each.url) == at), None)
-    if found is None:
+    first = next(
+        (each for each in results if each.url and comparable_address(each.url) == at), None
+    )
+    if first is None:
         name = parse_wiki(wanted.name) if "@" in wanted.name else None
-        return next((each for each in given if each.name == name), None)
+        return next((each for each in results if each.name == name), None)
     dbname, _, farm = wanted.name.partition("@")
-    others = (dbname, found.name.dbname), (farm, found.name.farm), (wanted.farm, found.name.farm)
-    if any(said and said != known for said, known in others):
+    others = (dbname, first.name.dbname), (farm, first.name.farm), (wanted.farm, first.name.farm)
+    if any(written and written != known for written, known in others):
         raise InputError(
-            f"The wiki at {found.url} is known as {found.name} and stays that: leave out --name and "
+            f"The wiki at {first.url} is known as {first.name} and stays that: leave out --name and "
             "--farm."
         )
-    return found
+    return first
 
 
 def farm_for(host: str, farms: Iterable[WikiFarm]) -> str:
@@ -149,7 +151,7 @@ def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> t
         names[normalized_name(each.canonical)] = each.id
         names[normalized_name(each.name)] = each.id
     names.pop("", None)  # the articles' own
-    found: dict[int, None] = {}
+    results: dict[int, None] = {}
     for word in words:
         is_number = word.isascii() and word.isdigit() and len(word) < 7
         number = int(word) if is_number else names.get(normalized_name(word), -1)
@@ -160,8 +162,8 @@ def namespace_ids(words: Iterable[str], known: Mapping[int, WikiNamespace]) -> t
                 if each.id >= 0
             )
             raise InputError(f"The wiki has no namespace {word[:80]!r}; it has {listed}.")
-        found[number] = None
-    return tuple(found)
+        results[number] = None
+    return tuple(results)
 
 
 def normalized_name(name: str) -> str:

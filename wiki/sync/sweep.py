@@ -334,8 +334,8 @@ async def survey_wiki(
             return RuleBook().rules_of(connection, wiki.id)
 
     rules = await asyncio.to_thread(read_rules)
-    found = SweepSurvey(expected=await source.size(criteria.namespaces))
-    yield found
+    survey = SweepSurvey(expected=await source.size(criteria.namespaces))
+    yield survey
     for at in sweep_lists(criteria, facts):
         resume, is_more = "", True
         while is_more:
@@ -347,9 +347,9 @@ async def survey_wiki(
                 for page in read.pages:
                     reason = criteria.refusal(page)
                     if reason is not None:
-                        found.refused[reason] += 1
+                        survey.refused[reason] += 1
                         continue
-                    found.pages += 1
+                    survey.pages += 1
                     links = sorted_links(page_urls(page, facts.interwikis), rules)
-                    found.links.update(link.sort for link in links)
-                yield found
+                    survey.links.update(link.sort for link in links)
+                yield survey

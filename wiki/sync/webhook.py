@@ -136,13 +136,13 @@ def find_signer(
     secrets: Mapping[str, bytes], header: str, body: bytes, *, now: float, path: str
 ) -> str | None:
     """Return the owner of the secret that signed the POST within `AGE_LIMIT_S` of now; None without one."""
-    found = _SIGNATURE.fullmatch(header)
-    if found is None or abs(now - int(found["at"])) > AGE_LIMIT_S:
+    match = _SIGNATURE.fullmatch(header)
+    if match is None or abs(now - int(match["at"])) > AGE_LIMIT_S:
         return None
     digest = hashlib.sha256(body).hexdigest()
     for owner, secret in secrets.items():
-        made = _mac(secret, digest, int(found["at"]), found["nonce"], "POST", path)
-        if secret and hmac.compare_digest(made, found["mac"]):
+        made = _mac(secret, digest, int(match["at"]), match["nonce"], "POST", path)
+        if secret and hmac.compare_digest(made, match["mac"]):
             return owner
     return None
 
@@ -159,10 +159,10 @@ def parse_datagram(datagram: bytes) -> str:
     'dewiki'
     """
     try:
-        found = json.loads(datagram)
+        document = json.loads(datagram)
     except (ValueError, RecursionError):
         return ""
-    name = found.get("wiki") if isinstance(found, dict) else None
+    name = document.get("wiki") if isinstance(document, dict) else None
     return name if isinstance(name, str) and len(name) <= 100 else ""
 
 
@@ -246,9 +246,9 @@ class _WebhookRoutes:
         if not self._ringing.ring(wiki.dbname, wiki.farm, ids):
             return _error(404, f"Nobody watches {wiki} here.")
         try:
-            asked = parse_wiki_levels(document, wiki)
-            if asked is not None and self._ringing.set_wiki_levels is not None:
-                await self._ringing.set_wiki_levels(asked)
+            levels = parse_wiki_levels(document, wiki)
+            if levels is not None and self._ringing.set_wiki_levels is not None:
+                await self._ringing.set_wiki_levels(levels)
         except WeboidError as error:  # the pages are heard all the same
             if self._ringing.set_wiki_levels is not None:
                 log.warning("%s: its levels do not hold: %s", wiki, error)
@@ -258,12 +258,12 @@ class _WebhookRoutes:
     async def level(self, request: Request) -> Response:
         """Set a level, of the kind given by the path."""
         owner, document = await self._signed(request)
-        asked = replace(parse_level(document), is_stored=request.url.path == _STORED_LEVEL)
-        self._check_signer(owner, asked.wiki)
+        level_request = replace(parse_level(document), is_stored=request.url.path == _STORED_LEVEL)
+        self._check_signer(owner, level_request.wiki)
         if self._ringing.set_level is None:
             return _error(404, "Levels cannot be set here.")
-        held = await self._ringing.set_level(asked)
-        return JSONResponse({"url": asked.url, "level": held}, headers=_CLOSE)
+        held = await self._ringing.set_level(level_request)
+        return JSONResponse({"url": level_request.url, "level": held}, headers=_CLOSE)
 
     async def test(self, request: Request) -> Response:
         """Answer as `changes` would, without effect."""
@@ -280,13 +280,13 @@ class _WebhookRoutes:
         header = request.headers.get("x-weboid-signature", "")
         now = self._ringing.clock.now().timestamp()
         owner = find_signer(self._ringing.secrets, header, body, now=now, path=request.url.path)
-        found = _SIGNATURE.fullmatch(header)
-        if owner is None or found is None:
+        match = _SIGNATURE.fullmatch(header)
+        if owner is None or match is None:
             if _OLD_SIGNATURE.match(header):
                 raise RefusedRequestError(
                     "The signature has the form of an older release: update the wiki's extension."
                 )
-            if found is not None and abs(age := now - int(found["at"])) > AGE_LIMIT_S:
+            if match is not None and abs(age := now - int(match["at"])) > AGE_LIMIT_S:
                 raise RefusedRequestError(
                     f"The signature is {age:.0f} s old: set the clocks of both machines, which may "
                     f"differ by {AGE_LIMIT_S} s."
@@ -294,8 +294,8 @@ class _WebhookRoutes:
             raise RefusedRequestError(
                 "The signature is missing or wrong: both sides need the same secret."
             )
-        moment = datetime.fromtimestamp(int(found["at"]), UTC)
-        if not await self._ringing.use_signature(bytes.fromhex(found["mac"]), moment):
+        moment = datetime.fromtimestamp(int(match["at"]), UTC)
+        if not await self._ringing.use_signature(bytes.fromhex(match["mac"]), moment):
             raise RefusedRequestError("This request was sent before: each needs its own nonce.")
         try:
             return owner, json.loads(body)
@@ -357,16 +357,16 @@ class _DatagramProtocol(asyncio.DatagramProtocol):
 
 
 async def _body(request: Request) -> bytes:
-    kept = bytearray()
+    body = bytearray()
     try:
         async with asyncio.timeout(BODY_LIMIT_S):
             async for piece in request.stream():
-                kept += piece
-                if len(kept) > BODY_LIMIT_BYTES:
+                body += piece
+                if len(body) > BODY_LIMIT_BYTES:
                     raise InputError(f"A body has at most {BODY_LIMIT_BYTES} bytes.")
     except (ClientDisconnect, TimeoutError) as error:
         raise InputError("The body did not come.") from error
-    return bytes(kept)
+    return bytes(body)
 
 
 async def _error_response(_request: Request, error: Exception) -> Response:
@@ -375,5 +375,5 @@ async def _error_response(_request: Request, error: Exception) -> Response:
     return _error(status, str(error))
 
 
-def _error(status: int, said: str) -> JSONResponse:
-    return JSONResponse({"error": said}, status_code=status, headers=_CLOSE)
+def _error(status: int, text: str) -> JSONResponse:
+    return JSONResponse({"error": text}, status_code=status, headers=_CLOSE)

@@ -95,8 +95,8 @@ def pages_changed(changes: Iterable[PageChange], namespaces: frozenset[int]) -> 
 def read_settling(text: str) -> dict[int, int]:
     """Parse the cursor of second reads: page id to due time (seconds since 1970)."""
     try:
-        found = json.loads(text or "{}")
-        return {int(page): int(due) for page, due in found.items()}
+        document = json.loads(text or "{}")
+        return {int(page): int(due) for page, due in document.items()}
     except (ValueError, TypeError, AttributeError):
         return {}
 
@@ -327,8 +327,8 @@ class WikiFeed:
         pages = followed.pages.plus(await read_settling_pages(self.desk))
         handed, is_more_due = await self._hand_on()
         stale, is_more_stale = await read_stale_pages(self.desk)
-        asked, is_more_asked = await read_requested_pages(self.desk)
-        stale, is_more_stale = stale.plus(asked), is_more_stale or is_more_asked
+        requested, is_more_asked = await read_requested_pages(self.desk)
+        stale, is_more_stale = stale.plus(requested), is_more_stale or is_more_asked
         spread_to, is_more_spread = await read_list_tasks(self.desk)
         swept = await self.sweeper.go_on() if sweeps and not followed.is_more else ImportResult()
         sweep = self.sweeper.sweep()

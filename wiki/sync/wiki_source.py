@@ -148,10 +148,10 @@ class ApiSource:
         )
         if items_at is None:
             return pages
-        asked = {page.item for page in pages if page.item and _ITEM.fullmatch(page.item)}
-        told = await self._items.statements(sorted(asked), items_at) if asked else {}
+        results = {page.item for page in pages if page.item and _ITEM.fullmatch(page.item)}
+        statements = await self._items.statements(sorted(results), items_at) if results else {}
         return [
-            replace(page, statements=told.get(page.item) if page.item else frozenset())
+            replace(page, statements=statements.get(page.item) if page.item else frozenset())
             for page in pages
         ]
 
@@ -175,8 +175,8 @@ class ApiSource:
 
     async def size(self, namespaces: Collection[int]) -> int:
         """Estimate the number of pages in these namespaces: articles, or all pages of the wiki."""
-        told = await self._api.get(action="query", meta="siteinfo", siprop="statistics")
-        counts = object_field(query_result(told), "statistics")
+        answer = await self._api.get(action="query", meta="siteinfo", siprop="statistics")
+        counts = object_field(query_result(answer), "statistics")
         return count_field(counts, "articles" if set(namespaces) <= {0} else "pages")
 
     async def listed(self, namespace: int, start: str = "") -> ListingPart:
@@ -210,14 +210,14 @@ class ApiSource:
         self, name: str, key: str, params: dict[str, ParamValue], resume: str = ""
     ) -> ListingPart:
         further: dict[str, ParamValue] = {key: resume, "continue": "-||"} if resume else {}
-        told = await self._api.get(action="query", list=name, **{**params, **further})
+        answer = await self._api.get(action="query", list=name, **{**params, **further})
         pages = tuple(
             ListingPage(
                 count_field(row, "pageid"), text_field(row, "title"), count_field(row, "ns")
             )
-            for row in json_rows(query_result(told), name)
+            for row in json_rows(query_result(answer), name)
         )
-        go_on = continuation(told).get(key, "")
+        go_on = continuation(answer).get(key, "")
         return ListingPart(pages, go_on if go_on != resume else "")
 
 
@@ -230,14 +230,14 @@ class FarmPages:
     """Mapping of page addresses to a farm's wikis."""
 
     def __init__(self, wikis: Iterable[Wiki], own: Wiki, own_pages_url: str) -> None:
-        found: dict[str, str] = {}
+        results: dict[str, str] = {}
         for wiki in wikis:
             is_own = wiki.id == own.id
             prefix = _prefix(wiki.pages_url or (own_pages_url if is_own else ""))
             if prefix and (wiki.url or is_own):
-                found.setdefault(prefix, "" if is_own else wiki.url)
+                results.setdefault(prefix, "" if is_own else wiki.url)
         # The longest first: one wiki may lie below another.
-        self._apis = sorted(found.items(), key=lambda item: len(item[0]), reverse=True)
+        self._apis = sorted(results.items(), key=lambda item: len(item[0]), reverse=True)
 
     def target(self, url: str) -> tuple[str, str] | None:
         """Return (api.php, title) of the URL's target, with "" for the own wiki; None for other URLs."""
@@ -265,16 +265,16 @@ async def missing_targets(
     urls = dict.fromkeys(
         url for page in pages for url in (*interwikis.local_urls(page.interwiki_links), *page.links)
     )
-    asked: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    by_wiki: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     count = 0
     for url in urls:
-        found = farm.target(url)
-        if found is not None and count < TARGETS_LIMIT:
-            api, title = found
-            count += title not in asked[api]
-            asked[api][title].append(url)
+        target = farm.target(url)
+        if target is not None and count < TARGETS_LIMIT:
+            api, title = target
+            count += title not in by_wiki[api]
+            by_wiki[api][title].append(url)
     lost: set[str] = set()
-    for api, titles in asked.items():
+    for api, titles in by_wiki.items():
         try:
             missing = await source.missing(list(titles), api)
         except WeboidError as error:

@@ -56,12 +56,12 @@ async def notify_from_stream(
         last_id = ""
         while True:
             try:
-                async for told in listen_to_stream(
+                async for notice in listen_to_stream(
                     wire, url, watched=watched, last_id=last_id, timing=pauses
                 ):
-                    last_id = told.last_id
-                    if told.wiki:
-                        ring(told.wiki, None, (told.page_id,) if told.page_id > 0 else ())
+                    last_id = notice.last_id
+                    if notice.wiki:
+                        ring(notice.wiki, None, (notice.page_id,) if notice.page_id > 0 else ())
             except WeboidError as error:
                 log.warning(
                     "the stream %s: %s It is tried again in %s s.", url, error, STREAM_RETRY_S
@@ -127,28 +127,28 @@ class WikiWatcher:
         opener: Opener,
         *,
         names: Sequence[WikiName] = (),
-        tell: OnReport = lambda _said: None,
+        on_report: OnReport = lambda _report: None,
         chance: random.Random | None = None,
     ) -> None:
         """Watch the named wikis; without names all that have an address, also those added later."""
         self._shared = shared
         self._open = opener
         self._names = tuple(names)
-        self._tell = tell
+        self._on_report = on_report
         self._chance = chance or random.Random()  # noqa: S311 no secret
         self._bells: dict[int, _WikiSignal] = {}
         self._wikis: dict[int, Wiki] = {}
 
     def ring(self, dbname: str, farm: str | None, pages: tuple[int, ...] = ()) -> bool:
         """Poll a wiki (of any farm for None) at once; return False if it is not watched."""
-        found = [
+        results = [
             number
             for number, wiki in self._wikis.items()
             if wiki.name.dbname == dbname and farm in (None, wiki.name.farm)
         ]
-        for number in found:
+        for number in results:
             self._bells[number].ring(pages)
-        return bool(found)
+        return bool(results)
 
     def names(self) -> frozenset[str]:
         """Return the names of the wikis that are watched now."""
@@ -196,7 +196,7 @@ class WikiWatcher:
             try:
                 async with _open_feed(wiki, self._open, self._shared) as feed:
                     async for done in _all_rounds(feed, sweeps=sweeps):
-                        self._tell(WatcherReport(wiki.name, done))
+                        self._on_report(WatcherReport(wiki.name, done))
             except Exception as error:  # noqa: BLE001 one wiki must not end the others' turns
                 is_well = False
                 await self._note(wiki, error)
@@ -234,7 +234,7 @@ class WikiWatcher:
             is_rung = bell.event.is_set()
             feed.hint(bell.answer())
             done = await feed.round(is_rung=is_rung)
-            self._tell(WatcherReport(feed.wiki.name, done))
+            self._on_report(WatcherReport(feed.wiki.name, done))
             yield done
             if opened is not None and opened != _opening_settings(feed):
                 return
@@ -257,7 +257,7 @@ class WikiWatcher:
             )
         why = str(error)
         log.warning("%s: %s", wiki.name, why)
-        self._tell(WatcherReport(wiki.name, trouble=why))
+        self._on_report(WatcherReport(wiki.name, trouble=why))
         if not isinstance(error, FeedHeldError):  # then the feed goes on
             await self._put_trouble(wiki, why)
         return error
@@ -368,8 +368,13 @@ def _reload_wiki(store: RegistryStore, wiki: Wiki) -> Wiki:
 
 
 def _opening_settings(feed: WikiFeed) -> tuple[str, ...]:
-    said = feed.desk.feed
-    return feed.wiki.url, said.account, said.password_file, said.basic_file
+    feed_settings = feed.desk.feed
+    return (
+        feed.wiki.url,
+        feed_settings.account,
+        feed_settings.password_file,
+        feed_settings.basic_file,
+    )
 
 
 async def _wait_for_event(event: asyncio.Event, limit_s: float) -> None:

@@ -96,11 +96,11 @@ def read_date(text: str, *, today: date, first: date = FIRST_ACCESS_DAY) -> date
 def _named(text: str) -> date | None:
     if not any(map(str.isdigit, text)):
         return None
-    text = _MARKUP.sub(lambda found: " " if found[0][0] in "&\xa0\u2009\u202f" else "", text)
+    text = _MARKUP.sub(lambda match: " " if match[0][0] in "&\xa0\u2009\u202f" else "", text)
     for form in _FORMS:
-        found = form.search(text)
-        if found is not None:
-            parts = found.groupdict()
+        match = form.search(text)
+        if match is not None:
+            parts = match.groupdict()
             year = int(parts["year"])
             if "either" in parts:
                 one, other = int(parts["either"]), int(parts["or"])
@@ -166,9 +166,9 @@ class CitationBuilder:
         """Build the citation from its draft."""
         address = draft_address(draft)
         url, archived = address, draft.archived
-        found = None if draft.is_malformed else self.archive(address)
-        if found is not None:
-            url, archived = found.original or address, draft.archived or address
+        archive_url = None if draft.is_malformed else self.archive(address)
+        if archive_url is not None:
+            url, archived = archive_url.original or address, draft.archived or address
         status = self._status(draft)
         is_dead = bool(draft.dead_tag or status in ("dead", "unfit", "usurped"))
         shows_copy = archived and not status and draft.way is CitationForm.CITATION
@@ -186,7 +186,7 @@ class CitationBuilder:
             reference=draft.reference,
             access_date=read_date(accessed, today=self.today),
             archive_url=archived,
-            archive_date=self._archive_date(draft, archived, found),
+            archive_date=self._archive_date(draft, archived, archive_url),
             status=status,
             dead_tag=draft.dead_tag,
             archive_tag=draft.archive_tag,
@@ -204,34 +204,34 @@ class CitationBuilder:
         """Parse an archive URL of a known service; None for any other address."""
         if not self.own and not may_be_archive(address):
             return None
-        found = recognise(address, own=self.own)
-        return found if found is not None and found.is_known else None
+        recognised = recognise(address, own=self.own)
+        return recognised if recognised is not None and recognised.is_known else None
 
     def copy_of(
-        self, template: ArchiveTemplate, given: Mapping[str, TemplateParameter]
+        self, template: ArchiveTemplate, day: Mapping[str, TemplateParameter]
     ) -> "tuple[str, str, TemplateParameter] | None":
         """Return (copy's address, original or "", parameter) of an archive template.
 
         The address is empty when the template names an original but no known copy.
         """
         for name in template.address:
-            value = given.get(name)
+            value = day.get(name)
             if value is not None and is_url(value.value):
                 address = decode_entities(value.value)
-                found = self.archive(address)
-                if found is not None:
-                    return address, found.original, value
+                archived = self.archive(address)
+                if archived is not None:
+                    return address, archived.original, value
                 if name not in template.original:
                     return address, "", value
         named = None
         for name in template.original:
-            value = given.get(name)
+            value = day.get(name)
             if value is None or not value.value:
                 continue
             original = decode_entities(value.value)
             original = original if "//" in original else f"http://{original}"
             for parameter, service in template.stamps.items():
-                stamp = given.get(parameter)
+                stamp = day.get(parameter)
                 if stamp is not None and is_url(stamp.value):
                     return decode_entities(stamp.value), original, value
                 made = self._made(service, original, stamp)
@@ -255,30 +255,30 @@ class CitationBuilder:
             return ""
 
     def _status(self, draft: CitationDraft) -> str:
-        said = draft.parameters.get(ParameterRole.STATUS)
-        if said is not None and said.value:
-            values = self.rules.status.get(fold_name(said.name), {})
-            found = values.get(said.value.casefold(), values.get("*", ""))
-            if found:
-                return found
+        entry = draft.parameters.get(ParameterRole.STATUS)
+        if entry is not None and entry.value:
+            values = self.rules.status.get(fold_name(entry.name), {})
+            value = values.get(entry.value.casefold(), values.get("*", ""))
+            if value:
+                return value
         return draft.dead_says if draft.dead_says == "usurped" else ""
 
     def _archive_date(
-        self, draft: CitationDraft, archived: str, found: ArchiveUrl | None
+        self, draft: CitationDraft, archived: str, archived_copy: ArchiveUrl | None
     ) -> date | None:
         text = _value_of(draft, ParameterRole.ARCHIVE_DATE) or draft.dated
         day = read_date(text, today=self.today, first=FIRST_ARCHIVED_DAY)
         if day is not None or not archived:
             return day
-        if found is None or archived != draft.written:
-            found = self.archive(decode_entities(archived))
-        moment = found.moment if found is not None else None
+        if archived_copy is None or archived != draft.written:
+            archived_copy = self.archive(decode_entities(archived))
+        moment = archived_copy.moment if archived_copy is not None else None
         return moment.date() if moment is not None else None
 
 
 def _value_of(draft: CitationDraft, role: ParameterRole) -> str:
-    said = draft.parameters.get(role)
-    return said.value if said is not None else ""
+    value = draft.parameters.get(role)
+    return value.value if value is not None else ""
 
 
 def draft_address(draft: CitationDraft) -> str:
@@ -331,13 +331,13 @@ def _ends_of_hosts() -> frozenset[str]:
     return frozenset(".".join(host.partition(":")[0].rsplit(".", 2)[-2:]) for host in hosts)
 
 
-def _character(found: re.Match[str]) -> str:
-    name = found[1]
+def _character(match: re.Match[str]) -> str:
+    name = match[1]
     if name[0] != "#":
-        return html5.get(name + ";", found[0])
+        return html5.get(name + ";", match[0])
     number = int(name[2:], 16) if name[1] in "xX" else int(name[1:])  # noqa: FURB166 - "#x"
     if number < 0x20 or 0xD800 <= number <= 0xDFFF or number > 0x10FFFF:
-        return found[0]
+        return match[0]
     return chr(number)
 
 

@@ -204,9 +204,9 @@ class _MarkJoiner:
             if other.draft is not None:
                 end = min(end, other.start)
                 break
-        found = _phrase_pattern(self.reader.rules.retrieved).search(self.text, item.end, end)
-        if found is not None:
-            draft.accessed = self.text[found.end() : end].partition("\n")[0][:60]
+        match = _phrase_pattern(self.reader.rules.retrieved).search(self.text, item.end, end)
+        if match is not None:
+            draft.accessed = self.text[match.end() : end].partition("\n")[0][:60]
 
 
 def _judge_alone(stretch: TextStretch, text: str) -> None:
@@ -231,8 +231,8 @@ def _judge_alone(stretch: TextStretch, text: str) -> None:
 
 def _url_of(draft: CitationDraft, reader: CitationBuilder) -> str:
     address = draft_address(draft)
-    found = reader.archive(address)
-    return found.original if found is not None and found.original else address
+    archived = reader.archive(address)
+    return archived.original if archived is not None and archived.original else address
 
 
 @lru_cache(maxsize=64)

@@ -42,15 +42,15 @@ class MessageSender:
 def edit_summary(changes: Sequence[CitationRepair], language: str, sender: MessageSender) -> str:
     """Return the edit summary: repair counts and job, at most `SUMMARY_LENGTH` code points."""
     words = _language_words(language)
-    found = Counter(each.kind for each in changes)
-    told = ", ".join(
+    counts = Counter(each.kind for each in changes)
+    value = ", ".join(
         f"{count} {words['repairs'][kind][count > 1]}"
         for kind in RepairKind
-        if (count := found[kind])
+        if (count := counts[kind])
     )
     run_page = _title(sender.run_page)
     link = f" · [[:{run_page}|{words['stop']}]]" if run_page else ""
-    text = f"{words['begin']}{told or '0'} · {_job(sender.job)}{link}"
+    text = f"{words['begin']}{value or '0'} · {_job(sender.job)}{link}"
     return text if len(text) <= SUMMARY_LENGTH else text.removesuffix(link)[:SUMMARY_LENGTH]
 
 

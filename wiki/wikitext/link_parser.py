@@ -138,7 +138,7 @@ def is_url(text: str) -> bool:
 
 def find_links(text: str) -> list[ExternalLink]:
     """Find the external links of a flat text, in text order."""
-    found: list[ExternalLink] = []
+    results: list[ExternalLink] = []
     at = 0
     run = -1  # where the signs end of which a URL may be made
     hopeless = -1  # up to here nothing closes a bracket
@@ -157,7 +157,7 @@ def find_links(text: str) -> list[ExternalLink]:
                 link = _bracketed(text, start + is_relative, begin.end(), end)
                 if isinstance(link, ExternalLink):
                     if place_of(text, link.start, link.end) is not TextPlace.LABEL:
-                        found.append(link)
+                        results.append(link)
                     at = link.end
                     continue
                 hopeless = link
@@ -166,9 +166,9 @@ def find_links(text: str) -> list[ExternalLink]:
         bare = _bare(text, start, begin.end(), end)
         at = end if bare is not None or not takes_letters(text, start) else at
         if bare is not None:
-            found.append(bare)
+            results.append(bare)
             at = _swallowed(text, end) if "|" not in text[bare.end : end] else bare.end
-    return found
+    return results
 
 
 def _run_from(text: str, address: int) -> int:

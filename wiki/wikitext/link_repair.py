@@ -66,7 +66,7 @@ def repair_link(
     own = page.options.own
     in_place = assess_copy(raw, citation.url, remedy, own)
     copy = usable_copy(remedy.copy, citation.url, own)
-    if in_place.found is not None and in_place.found.is_known:
+    if in_place.archive is not None and in_place.archive.is_known:
         # An archive URL in the link's place stays unless it shows nothing (B13).
         if in_place.worth is CopyWorth.GOOD:
             draft.archive_url = in_place.secure
@@ -126,12 +126,12 @@ def copy_follows(page: PageRepairContext, citation: Citation, following: Citatio
         return False
     between = page.text[citation.span.end : following.span.start]
     raw = page.text[following.url_span.start : following.url_span.end]
-    found = assess_copy(raw, citation.url, LinkRemedy(LinkCondition.DEAD), page.options.own)
+    assessment = assess_copy(raw, citation.url, LinkRemedy(LinkCondition.DEAD), page.options.own)
     return (
         len(between) <= _NEAR
         and not set(between) & {"\n", "<", "*"}
-        and found.found is not None
-        and found.found.is_known
+        and assessment.archive is not None
+        and assessment.archive.is_known
     )
 
 
@@ -175,8 +175,8 @@ def remove_own_tag(
     tag, bot = citation.dead_tag, page.options.bot
     if not remedy.is_ours or tag is None:
         return
-    told = (each.value for each in tag.parameters.values())
-    if bot and "{bot}" in page.rules.writing.dead_tag and not any(bot in each for each in told):
+    values = (each.value for each in tag.parameters.values())
+    if bot and "{bot}" in page.rules.writing.dead_tag and not any(bot in each for each in values):
         return
     draft.edits.append(remove_tag(page.text, tag, is_bare=citation.way is CitationForm.BARE))
     draft.note(RepairKind.REVIVED)
@@ -202,7 +202,7 @@ def _revive(
     remove_own_tag(page, citation, remedy, draft)
     raw = page.text[citation.url_span.start : citation.url_span.end]
     there = assess_copy(raw, citation.url, remedy, page.options.own)
-    if remedy.is_ours and there.found is not None and there.found.is_known:
+    if remedy.is_ours and there.archive is not None and there.archive.is_known:
         if not is_url_safe(citation.url):
             raise CannotRepairError(NoRepairReason.UNSAFE)
         draft.replace(citation.url_span, citation.url, RepairKind.REVIVED)
@@ -219,10 +219,10 @@ def _tidy_tag(
     page: PageRepairContext, citation: Citation, there: ExistingCopy, draft: RepairDraft
 ) -> None:
     """Rewrite a correct archive template where the wiki prefers another one (B15)."""
-    tag, found = citation.archive_tag, there.found
-    if tag is None or found is None or not is_obsolete(page, tag):
+    tag, archive = citation.archive_tag, there.archive
+    if tag is None or archive is None or not is_obsolete(page, tag):
         return
-    copy = ArchivedCopy(there.secure, found.timestamp, found.service)
+    copy = ArchivedCopy(there.secure, archive.timestamp, archive.service)
     _write_tag(page, tag.span, citation, copy, draft, RepairKind.TIDIED)
 
 

@@ -111,7 +111,7 @@ def _pieces(
 
 def _in_headings(text: str, wanted: Sequence[int]) -> frozenset[int]:
     """Return the places that are in headings, in one pass over the lines."""
-    found = set()
+    results = set()
     end = -1
     is_heading = False
     for at in wanted:
@@ -121,8 +121,8 @@ def _in_headings(text: str, wanted: Sequence[int]) -> frozenset[int]:
             end = end if end >= 0 else len(text)
             is_heading = text.startswith("=", start) and text[start:end].rstrip().endswith("=")
         if is_heading:
-            found.add(at)
-    return frozenset(found)
+            results.add(at)
+    return frozenset(results)
 
 
 def repair_page(
@@ -133,8 +133,8 @@ def repair_page(
     options: RepairOptions,
 ) -> RepairedText:
     """Repair every citation whose URL has a remedy, with rules limited by `limit_rules`."""
-    asked = [each for each in citations if each.url in remedies]
-    if not asked:
+    results = [each for each in citations if each.url in remedies]
+    if not results:
         return RepairedText(text)
     dates = (
         parameter.value
@@ -154,7 +154,7 @@ def repair_page(
     following = dict(zip(map(id, citations), citations[1:], strict=False))
     drafts: list[tuple[Citation, RepairDraft]] = []
     refused: list[UnrepairedCitation] = []
-    for citation in asked:
+    for citation in results:
         if copy_follows(page, citation, following.get(id(citation))):
             continue
         try:
@@ -163,8 +163,8 @@ def repair_page(
         except CannotRepairError as error:
             refused.append(UnrepairedCitation(citation, error.reason))
     _remove_tags(page, citations, drafts)
-    kept = _without_overlaps(drafts, refused)
-    new, changes = _apply_drafts(text, kept)
+    chosen = _without_overlaps(drafts, refused)
+    new, changes = _apply_drafts(text, chosen)
     refused.sort(key=lambda each: each.citation.span.start)
     return RepairedText(new, changes, tuple(refused))
 
@@ -231,7 +231,7 @@ def _without_overlaps(
     drafts: Sequence[tuple[Citation, RepairDraft]], refused: list[UnrepairedCitation]
 ) -> list[tuple[Citation, RepairDraft]]:
     """Return the drafts with changes; of overlapping drafts the first."""
-    kept: list[tuple[Citation, RepairDraft]] = []
+    results: list[tuple[Citation, RepairDraft]] = []
     taken: list[SpanEdit] = []
     for citation, draft in sorted(drafts, key=lambda each: each[0].span.start):
         if not draft.edits or draft.kind is None:
@@ -244,8 +244,8 @@ def _without_overlaps(
             refused.append(UnrepairedCitation(citation, NoRepairReason.LATER))
             continue
         taken = [*taken[-64:], *draft.edits]
-        kept.append((citation, draft))
-    return kept
+        results.append((citation, draft))
+    return results
 
 
 def _overlap(a: SpanEdit, b: SpanEdit) -> bool:

@@ -83,9 +83,9 @@ def date_style(text: str) -> DateStyle | None:
 
 def page_style(text: str, dates: Iterable[str], usual: DateStyle) -> DateStyle:
     """Return the page's declared style ({{use dmy dates}}), else that of most of its dates."""
-    said = _USE.search(text)
-    if said is not None:
-        return DateStyle(said[1].lower())
+    match = _USE.search(text)
+    if match is not None:
+        return DateStyle(match[1].lower())
     votes = Counter(style for style in map(date_style, dates) if style is not None)
     return votes.most_common(1)[0][0] if votes else usual
 
@@ -175,11 +175,11 @@ def template_layout(text: str, span: TextSpan) -> TemplateLayout | None:
     piece = text[span.start : span.end]
     if len(piece) > LONGEST_TEMPLATE or not (piece.startswith("{{") and piece.endswith("}}")):
         return None
-    found = parse(piece).children
-    if len(found) != 1 or found[0].kind is not NodeKind.TEMPLATE or found[0].end != len(piece):
+    nodes = parse(piece).children
+    if len(nodes) != 1 or nodes[0].kind is not NodeKind.TEMPLATE or nodes[0].end != len(piece):
         return None
-    name, *parts = found[0].parts
-    if found[0].start or any(each.kind is not NodeKind.COMMENT for each in name.children):
+    name, *parts = nodes[0].parts
+    if nodes[0].start or any(each.kind is not NodeKind.COMMENT for each in name.children):
         return None
     fields = tuple(_field(text, span.start, part) for part in parts)
     written = piece[name.start : name.end].strip()
@@ -245,8 +245,8 @@ class TemplateStyle:
         others = [lead for start, lead in leads.items() if start != first]
         lead = _most(others or list(leads.values()), leads.get(anchor.start, ""))
         bar, gap, after = (
-            _most(list(found.values()), found.get(anchor.start, ""))
-            for found in (bars, gaps, values)
+            _most(list(style.values()), style.get(anchor.start, ""))
+            for style in (bars, gaps, values)
         )
         return cls(lead, bar, gap, after, width if is_column else 0)
 
@@ -261,8 +261,8 @@ class TemplateStyle:
         return f"{self.lead}|{self.after_bar}{name}{gap}={self.after_equals}{value}"
 
 
-def _most(found: Sequence[str], own: str) -> str:
+def _most(counts: Sequence[str], own: str) -> str:
     """Return the most frequent value; of equals the anchor's own."""
-    votes = Counter(found)
+    votes = Counter(counts)
     top = max(votes.values(), default=0)
     return own if not votes or votes[own] == top else next(k for k, v in votes.items() if v == top)

@@ -117,10 +117,10 @@ class _ParserPass:
     def _run(self) -> None:
         text, end = self._text, self._end
         while True:
-            found = self._pattern.search(text, self._at, end)
-            if found is None:
+            match = self._pattern.search(text, self._at, end)
+            if match is None:
                 return
-            at = found.start()
+            at = match.start()
             sign = text[at]
             if sign == "|":
                 top = self._stack[-1]
@@ -135,15 +135,15 @@ class _ParserPass:
                 self._pattern = _IN_NAME
                 self._at = at + 1
             elif sign == "}":
-                self._close_braces(at, found.end() - at)
+                self._close_braces(at, match.end() - at)
             elif sign == "{":
-                self._open_braces(at, found.end() - at)
+                self._open_braces(at, match.end() - at)
             elif sign == "[":
-                self._brackets(at, found.end())
+                self._brackets(at, match.end())
             elif sign == "]":
                 self._close_brackets(at)
             elif sign == "\n":
-                self._line(at, found.end())
+                self._line(at, match.end())
             else:
                 self._tag(at)
 
@@ -244,12 +244,12 @@ class _ParserPass:
             self._add_tag(name, at, (self._at, self._at))
         else:
             inside = close + 1
-            found = None
+            match = None
             if name not in self._no_more:
-                found = _ENDS[name].search(self._text, inside, self._end)
-            if found is not None:
-                self._at = found.end()
-                self._add_tag(name, at, (inside, found.start()))
+                match = _ENDS[name].search(self._text, inside, self._end)
+            if match is not None:
+                self._at = match.end()
+                self._add_tag(name, at, (inside, match.start()))
             elif name == _HIDDEN:
                 self._at = self._end
                 self._add_tag(name, at, (inside, self._end))

@@ -138,12 +138,12 @@ def _quoted(match: re.Match[str]) -> str:
 
 
 def _clean_line(text: str) -> str:
-    kept = (
+    printable = (
         " " if each.isspace() else each
         for each in text
         if (each.isspace() or unicodedata.category(each) not in {"Cc", "Cf", "Cs", "Co", "Cn"})
     )
-    return " ".join("".join(kept).split())
+    return " ".join("".join(printable).split())
 
 
 def _escaped(text: str) -> str:
@@ -171,7 +171,7 @@ class ExistingCopy:
     worth: CopyWorth  # its usability
     address: str  # as written there
     secure: str = ""  # the same with https, where its archive supports that
-    found: ArchiveUrl | None = None  # parsed archive URL; None for an unknown service
+    archive: ArchiveUrl | None = None  # parsed archive URL; None for an unknown service
 
 
 def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]) -> ExistingCopy:
@@ -183,15 +183,18 @@ def assess_copy(address: str, url: str, remedy: LinkRemedy, own: tuple[str, ...]
     if not address:
         return ExistingCopy(CopyWorth.NONE, "")
     plain = address.replace("&amp;", "&")  # as the wiki reads it
-    found = recognise(plain, own=own) if len(address) <= LONGEST_URL else None
+    recognised = recognise(plain, own=own) if len(address) <= LONGEST_URL else None
     is_bad = (
-        found is None
-        or not found.is_usable
-        or is_copy_of(found, url) is False
+        recognised is None
+        or not recognised.is_usable
+        or is_copy_of(recognised, url) is False
         or not {address, plain}.isdisjoint(remedy.bad_archives)
     )
     return ExistingCopy(
-        CopyWorth.BAD if is_bad else CopyWorth.GOOD, address, _https_address(address, found), found
+        CopyWorth.BAD if is_bad else CopyWorth.GOOD,
+        address,
+        _https_address(address, recognised),
+        recognised,
     )
 
 
@@ -203,19 +206,19 @@ def usable_copy(copy: ArchivedCopy | None, url: str, own: tuple[str, ...]) -> Ar
     if copy is None:
         return None
     address = escape_url(copy.address)
-    found = recognise(copy.address, own=own) if len(copy.address) <= LONGEST_URL else None
-    stamp = copy.timestamp or (found.timestamp if found is not None else "")
+    recognised = recognise(copy.address, own=own) if len(copy.address) <= LONGEST_URL else None
+    stamp = copy.timestamp or (recognised.timestamp if recognised is not None else "")
     if (
-        found is None
-        or not found.is_usable
-        or is_copy_of(found, url) is False
+        recognised is None
+        or not recognised.is_usable
+        or is_copy_of(recognised, url) is False
         or not is_url_safe(address)
         or not address.startswith(("https://", "http://"))
         or day_of_stamp(stamp) is None
     ):
         raise CannotRepairError(NoRepairReason.UNSAFE)
     return ArchivedCopy(
-        _https_address(address, found), stamp, copy.service or found.service, copy.title
+        _https_address(address, recognised), stamp, copy.service or recognised.service, copy.title
     )
 
 
@@ -229,11 +232,15 @@ def day_of_stamp(stamp: str) -> date | None:
         return None
 
 
-def _https_address(address: str, found: ArchiveUrl | None) -> str:
+def _https_address(address: str, recognised: ArchiveUrl | None) -> str:
     """Change the scheme to https where the archive supports it (B15)."""
-    if found is None or not found.is_known or not found.address.startswith("https://"):
+    if (
+        recognised is None
+        or not recognised.is_known
+        or not recognised.address.startswith("https://")
+    ):
         return address
-    if found.service == WEBOID:
+    if recognised.service == WEBOID:
         return address  # our own front is at the address that its operator gave, and perhaps nowhere else
     return f"https://{address[7:]}" if address[:7].lower() == "http://" else address
 
@@ -279,14 +286,14 @@ def limit_rules(rules: TemplateRules, has: Callable[[str], bool]) -> TemplateRul
     """
     writing = rules.writing
 
-    def kept(form: str, name: str) -> str:
+    def allowed(form: str, name: str) -> str:
         return form if form and has(rules.name_of(name)) else ""
 
     writing = replace(
         writing,
-        citation=kept(writing.citation, writing.citation),
-        dead_tag=kept(writing.dead_tag, _name_in(writing.dead_tag)),
-        archive=kept(writing.archive, _name_in(writing.archive)),
+        citation=allowed(writing.citation, writing.citation),
+        dead_tag=allowed(writing.dead_tag, _name_in(writing.dead_tag)),
+        archive=allowed(writing.archive, _name_in(writing.archive)),
     )
     return replace(rules, writing=writing)
 
@@ -297,18 +304,20 @@ def status_value(rules: TemplateRules, parameter: str, status: str) -> str:
     Returns:
         Empty when the status is expressed by omitting the parameter.
     """
-    said = rules.writing.status.get(status, "")
-    meant = rules.status.get(fold_name(parameter), {})
-    if not said or not meant or status_meaning(rules, parameter, said) == status:
-        return said
-    return next((value for value, each in meant.items() if each == status and value != "*"), said)
+    written = rules.writing.status.get(status, "")
+    entry = rules.status.get(fold_name(parameter), {})
+    if not written or not entry or status_meaning(rules, parameter, written) == status:
+        return written
+    return next(
+        (value for value, each in entry.items() if each == status and value != "*"), written
+    )
 
 
 def status_meaning(rules: TemplateRules, parameter: str, value: str) -> str:
     """Parse the parameter's value: ``live``, ``dead``, ``unfit``, ``usurped``, or empty."""
-    meant = rules.status.get(fold_name(parameter), {})
+    entry = rules.status.get(fold_name(parameter), {})
     value = value.casefold()
-    return (meant.get(value) or meant.get("*", "")) if value else ""
+    return (entry.get(value) or entry.get("*", "")) if value else ""
 
 
 def dead_tag(page: PageRepairContext, url: str, *, is_sought: bool = True) -> str:
@@ -354,8 +363,10 @@ def is_obsolete(page: PageRepairContext, tag: CitationTag) -> bool:
     usual = rules.archives.get(rules.name_of(_name_in(rules.writing.archive)))
     if known is None or usual is None or known is usual:
         return False
-    told = {*known.address, *known.original, *known.stamps, *known.date, "df"}
-    return all(fold_name(name) in told or not each.value for name, each in tag.parameters.items())
+    results = {*known.address, *known.original, *known.stamps, *known.date, "df"}
+    return all(
+        fold_name(name) in results or not each.value for name, each in tag.parameters.items()
+    )
 
 
 def citation_text(
@@ -368,18 +379,20 @@ def citation_text(
     if template is None or day is None:
         return ""
     parameter = preferred_parameter(template, ParameterRole.STATUS)
-    said = {
+    results = {
         ParameterRole.URL: url,
         ParameterRole.TITLE: title,
         ParameterRole.ARCHIVE_URL: copy.address,
         ParameterRole.ARCHIVE_DATE: format_day(day, page.dates, page.language),
         ParameterRole.STATUS: status_value(page.rules, parameter, status) if parameter else "",
     }
-    needed = said.keys() - {ParameterRole.STATUS}
-    if not all(template.names.get(role) and said[role] for role in needed):
+    needed = results.keys() - {ParameterRole.STATUS}
+    if not all(template.names.get(role) and results[role] for role in needed):
         return ""
     parts = (
-        f"|{preferred_parameter(template, role)}={value}" for role, value in said.items() if value
+        f"|{preferred_parameter(template, role)}={value}"
+        for role, value in results.items()
+        if value
     )
     return f"{{{{{name}{''.join(parts)}}}}}"
 
@@ -392,15 +405,15 @@ def preferred_parameter(template: CitationTemplate, role: ParameterRole) -> str:
 def _archive_form(rules: TemplateRules, service: str) -> str:
     """Return the wiki's archive template, with the parameter for that service; empty without one."""
     form = rules.writing.archive
-    found = _STAMP.search(form)
-    if not found:
+    match = _STAMP.search(form)
+    if not match:
         return form
     known = rules.archives.get(rules.name_of(_name_in(form)))
     stamps: Mapping[str, str] = known.stamps if known is not None else {}
-    if not service or stamps.get(fold_name(found[1])) == service:
+    if not service or stamps.get(fold_name(match[1])) == service:
         return form
     other = next((name for name, each in stamps.items() if each == service), "")
-    return f"{form[: found.start()]}{other}{form[found.end() :]}" if other else ""
+    return f"{form[: match.start()]}{other}{form[match.end() :]}" if other else ""
 
 
 def _common_values(page: PageRepairContext) -> dict[str, str]:

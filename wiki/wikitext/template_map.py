@@ -66,42 +66,42 @@ _MAP_FORM: Final[Mapping[str, Any]] = {
 }
 
 
-def check_map(given: Any, place: str) -> Mapping[str, Any]:
+def check_map(entries: Any, place: str) -> Mapping[str, Any]:
     """Validate a map and return it.
 
     Raises ConfigError: a key is unknown, a value of the wrong type, or an entry has no name.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(entries, Mapping):
         raise ConfigError(f"{place} must be a table.")
-    for key, value in given.items():
+    for key, value in entries.items():
         if key in _ENTRIES:
             _check_entries(value, _ENTRIES[key], f"{place}.{key}")
         else:
             _check(value, _within(_MAP_FORM, key, place), f"{place}.{key}")
-    return given
+    return entries
 
 
-def overlay_map(base: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+def overlay_map(base: Mapping[str, Any], entries: Mapping[str, Any]) -> Mapping[str, Any]:
     """Overlay one map on another: tables are merged by key, entries appended, other values replaced.
 
     Names of tags and namespaces are added to existing ones; `without` removes names.
     """
-    found = dict(base)
-    for key, value in given.items():
+    results = dict(base)
+    for key, value in entries.items():
         before = base.get(key)
         if key in _ENTRIES or key == "namespaces":
-            found[key] = [*(before or ()), *value]
+            results[key] = [*(before or ()), *value]
         elif key == "tags":
             before = before or {}
             more = {name: [*before.get(name, ()), *names] for name, names in value.items()}
-            found[key] = {**before, **more}
+            results[key] = {**before, **more}
         elif isinstance(value, Mapping) and isinstance(before, Mapping):
-            found[key] = {**before, **value}
+            results[key] = {**before, **value}
             if key == "write" and "status" in value:
-                found[key]["status"] = {**before.get("status", {}), **value["status"]}
+                results[key]["status"] = {**before.get("status", {}), **value["status"]}
         else:
-            found[key] = value
-    return found
+            results[key] = value
+    return results
 
 
 def _check_entries(value: Any, form: Mapping[str, Any], place: str) -> None:
@@ -127,11 +127,11 @@ def _check(value: Any, form: Any, place: str) -> None:
 
 
 def _within(form: Mapping[str, Any], key: Any, place: str) -> Any:
-    found = form.get(key, form.get("*"))
-    if found is None or not isinstance(key, str):
+    value = form.get(key, form.get("*"))
+    if value is None or not isinstance(key, str):
         known = ", ".join(sorted({*form, *(_ENTRIES if form is _MAP_FORM else ())}))
         raise ConfigError(f"There is no {place}.{key!s:.80}; known: {known}.")
-    return found
+    return value
 
 
 def _is_text(value: Any) -> bool:
@@ -264,13 +264,13 @@ def rules_for(language: str, own: Mapping[str, Any] | None = None) -> TemplateRu
     """
     if not own:
         return _check_language(_map_of(language))
-    given = check_map(own, "templates")
-    base = str(given.get("extends") or _map_of(language))
+    overlay = check_map(own, "templates")
+    base = str(overlay.get("extends") or _map_of(language))
     if base not in languages():
         raise ConfigError(
             f"templates.extends names no map: {base!r}; known are {', '.join(languages())}."
         )
-    return _compile_rules(overlay_map(_document(base), given))
+    return _compile_rules(overlay_map(_document(base), overlay))
 
 
 @cache
@@ -294,22 +294,22 @@ def _check_language(language: str) -> TemplateRules:
 @cache
 def _document(language: str) -> Mapping[str, Any]:
     path = resources.files("wiki.wikitext") / "templates" / f"{language}.toml"
-    found = check_map(tomllib.loads(path.read_text("utf-8")), path.name)
-    base = found.get("extends")
-    return overlay_map(_document(base), found) if base else found
+    checked = check_map(tomllib.loads(path.read_text("utf-8")), path.name)
+    base = checked.get("extends")
+    return overlay_map(_document(base), checked) if base else checked
 
 
-def _compile_rules(found: Mapping[str, Any]) -> TemplateRules:
-    tags = found.get("tags", {})
-    write = found.get("write", {})
-    common = found.get("parameters", {})
-    without = _names(found.get("without", ()))
+def _compile_rules(document: Mapping[str, Any]) -> TemplateRules:
+    tags = document.get("tags", {})
+    write = document.get("write", {})
+    common = document.get("parameters", {})
+    without = _names(document.get("without", ()))
     return TemplateRules(
-        language=found.get("language", FALLBACK),
-        namespaces=_names(found.get("namespaces", ())),
-        citations=_by_name(found, "citation", without, lambda e: _citation(e, common)),
+        language=document.get("language", FALLBACK),
+        namespaces=_names(document.get("namespaces", ())),
+        citations=_by_name(document, "citation", without, lambda e: _citation(e, common)),
         dead_tags=_by_name(
-            found,
+            document,
             "dead_tag",
             without,
             lambda e: DeadTag(
@@ -320,7 +320,7 @@ def _compile_rules(found: Mapping[str, Any]) -> TemplateRules:
             ),
         ),
         archives=_by_name(
-            found,
+            document,
             "archive",
             without,
             lambda e: ArchiveTemplate(
@@ -332,7 +332,7 @@ def _compile_rules(found: Mapping[str, Any]) -> TemplateRules:
                 _folded(e.get("title", ())),
             ),
         ),
-        links=_by_name(found, "link", without, lambda e: _folded(e.get("parameters", ()))),
+        links=_by_name(document, "link", without, lambda e: _folded(e.get("parameters", ()))),
         references=_names(tags.get("reference", ())) - without,
         paywall_tags=_names(tags.get("paywall", ())) - without,
         hold_tags=_names(tags.get("hold", ())) - without,
@@ -341,11 +341,13 @@ def _compile_rules(found: Mapping[str, Any]) -> TemplateRules:
             fold_name(parameter): {
                 value.casefold(): status for status, values in each.items() for value in values
             }
-            for parameter, each in found.get("status", {}).items()
+            for parameter, each in document.get("status", {}).items()
         },
-        access={fold_name(k): frozenset(map(str.casefold, v)) for k, v in found["access"].items()},
-        archive_implies_dead=found.get("archive_implies_dead", False),
-        retrieved=tuple(word.casefold() for word in found.get("retrieved", ())),
+        access={
+            fold_name(k): frozenset(map(str.casefold, v)) for k, v in document["access"].items()
+        },
+        archive_implies_dead=document.get("archive_implies_dead", False),
+        retrieved=tuple(word.casefold() for word in document.get("retrieved", ())),
         writing=WritingRules(
             write.get("citation", ""),
             write.get("dates", "dmy"),
@@ -356,17 +358,17 @@ def _compile_rules(found: Mapping[str, Any]) -> TemplateRules:
     )
 
 
-def _by_name(found: Mapping[str, Any], key: str, without: frozenset[str], made: Any) -> Any:
+def _by_name(entries: Mapping[str, Any], key: str, without: frozenset[str], made: Any) -> Any:
     known: dict[str, Any] = {}
-    for entry in found.get(key, ()):
+    for entry in entries.get(key, ()):
         each = made(entry)
         known.update(dict.fromkeys(map(fold_name, entry["names"]), each))
     return MappingProxyType({k: v for k, v in known.items() if k not in without})
 
 
 def _citation(entry: Mapping[str, Any], common: Mapping[str, Sequence[str]]) -> CitationTemplate:
-    given = {**common, **entry.get("parameters", {})}
-    names = {role: tuple(given.get(role.value, ())) for role in ParameterRole}
+    results = {**common, **entry.get("parameters", {})}
+    names = {role: tuple(results.get(role.value, ())) for role in ParameterRole}
     roles: dict[str, ParameterRole] = {}
     for role, written in names.items():
         for name in written:
@@ -375,8 +377,8 @@ def _citation(entry: Mapping[str, Any], common: Mapping[str, Sequence[str]]) -> 
         name=entry["names"][0],
         roles=MappingProxyType(roles),
         names=MappingProxyType({role: written for role, written in names.items() if written}),
-        text_urls=_names(given.get("text-urls", ())),
-        more_urls=_folded(given.get("more-urls", ())),
+        text_urls=_names(results.get("text-urls", ())),
+        more_urls=_folded(results.get("more-urls", ())),
     )
 
 

@@ -61,7 +61,7 @@ def written_name(text: str, node: WikitextNode) -> str:
 
 def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
     """Return a template's parameters, in text order."""
-    found = []
+    results = []
     unnamed = 0
     for part in node.parts[1:]:
         start = part.start
@@ -83,8 +83,8 @@ def parameters_of(text: str, node: WikitextNode) -> list[GivenParameter]:
             value = _plain(text, inner, end, part.children).strip()
         if len(value) > LONGEST_VALUE:
             value = value[:LONGEST_VALUE]
-        found.append(GivenParameter(_folded(name), name, value, start, inner, end, part))
-    return found
+        results.append(GivenParameter(_folded(name), name, value, start, inner, end, part))
+    return results
 
 
 def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) -> str:
@@ -167,12 +167,12 @@ class TemplateReader:
         stretch: TextStretch,
         node: WikitextNode,
         written: str,
-        given: list[GivenParameter],
+        parameters: list[GivenParameter],
         draft: CitationDraft | None,
     ) -> None:
         """Schedule the values of a known template's other parameters for reading."""
         owner = TextSpan(node.start, node.end)
-        for each in given:
+        for each in parameters:
             if self.has_slashes(each.start, each.part.end) or (draft and each.part.children):
                 inner = stretch.inner(each.start, each.part.end, each.children())
                 inner.within, inner.owner = written, owner
@@ -182,15 +182,15 @@ class TemplateReader:
     def _citation(
         self, stretch: TextStretch, node: WikitextNode, written: str, template: CitationTemplate
     ) -> None:
-        given = _last_of_each(parameters_of(self.text, node))
+        parameters = _last_of_each(parameters_of(self.text, node))
         roles: dict[ParameterRole, GivenParameter] = {}
-        for each in given:
+        for each in parameters:
             role = template.roles.get(each.name)
             if role is not None and (role not in roles or not roles[role].value):
                 roles[role] = each
         place = roles.get(ParameterRole.URL)
         if place is None or not place.value:
-            by_name = _by_name(given)
+            by_name = _by_name(parameters)
             others = (by_name[name] for name in template.more_urls if name in by_name)
             place = next((each for each in others if is_url(each.value)), None)
         archive = roles.get(ParameterRole.ARCHIVE_URL)
@@ -199,7 +199,7 @@ class TemplateReader:
         if place is None:
             place = archive
         draft = None if place is None else self._cited(node, place, template)
-        told = [archive] if archive is not None else []
+        results = [archive] if archive is not None else []
         if draft is not None and place is not None:
             draft.template = written
             draft.parameters = {role: each.parameter for role, each in roles.items()}
@@ -210,9 +210,9 @@ class TemplateReader:
             draft.archived = archive.value if archive is not None else ""
             draft.within = stretch.within
             self.add(stretch, draft)
-            told.append(place)
+            results.append(place)
             self._behind(stretch, place, draft)
-        left = [each for each in given if each not in told]
+        left = [each for each in parameters if each not in results]
         self._values(stretch, node, written, left, draft)
 
     def _cited(
@@ -274,8 +274,8 @@ class TemplateReader:
     def _link(
         self, stretch: TextStretch, node: WikitextNode, written: str, parameters: tuple[str, ...]
     ) -> None:
-        given = _last_of_each(parameters_of(self.text, node))
-        by_name = _by_name(given)
+        results = _last_of_each(parameters_of(self.text, node))
+        by_name = _by_name(results)
         chosen = next((by_name[name] for name in parameters if name in by_name), None)
         if chosen is not None:
             parameter = chosen.parameter
@@ -287,14 +287,14 @@ class TemplateReader:
                 draft.template, draft.within = written, stretch.within
                 draft.parameters = {ParameterRole.URL: parameter}
                 self.add(stretch, draft)
-                given = [each for each in given if each is not chosen]
-        self._values(stretch, node, written, given, None)
+                results = [each for each in results if each is not chosen]
+        self._values(stretch, node, written, results, None)
 
     def _tag(self, stretch: TextStretch, node: WikitextNode, written: str, name: str) -> None:
         rules = self.reader.rules
-        given = _last_of_each(parameters_of(self.text, node))
-        by_name = {name: each.parameter for name, each in _by_name(given).items()}
-        shown = {each.written: each.parameter for each in given}
+        parameters = _last_of_each(parameters_of(self.text, node))
+        by_name = {name: each.parameter for name, each in _by_name(parameters).items()}
+        shown = {each.written: each.parameter for each in parameters}
         tag = CitationTag(written, TextSpan(node.start, node.end), shown)
         item = AdjacentItem(node.start, node.end, tag=tag)
         archive = rules.archives.get(name)
@@ -303,8 +303,8 @@ class TemplateReader:
             item.copy = self.reader.copy_of(archive, by_name)
             if item.copy is None:
                 return
-            found = self.reader.archive(item.copy[2].value)
-            item.is_original = item.copy[2].value != item.copy[0] and found is None
+            archived = self.reader.archive(item.copy[2].value)
+            item.is_original = item.copy[2].value != item.copy[0] and archived is None
             dated = _first(by_name, archive.date)
             item.dated = dated.value if dated is not None else ""
             item.title = _first(by_name, archive.title)
@@ -319,21 +319,21 @@ class TemplateReader:
     def _function(self, stretch: TextStretch, node: WikitextNode) -> bool:
         """Read the visible arguments if the template is a parser function; return True if so."""
         first = node.parts[0]
-        found = _FUNCTION.match(self.text, first.start, first.end)
-        if found is None:
+        match = _FUNCTION.match(self.text, first.start, first.end)
+        if match is None:
             return False
-        name = found[2].strip().casefold()
-        if found[1] and name == "invoke":
+        name = match[2].strip().casefold()
+        if match[1] and name == "invoke":
             return False
-        if not found[1] and name not in _SHOWING_FUNCTIONS:
+        if not match[1] and name not in _SHOWING_FUNCTIONS:
             return name in _SILENT_FUNCTIONS
-        if found[1] and name == "tag":
-            self._tag_function(stretch, node, found.end())
+        if match[1] and name == "tag":
+            self._tag_function(stretch, node, match.end())
             return True
         for part in node.parts:
             is_case = name == "switch" and part.equals >= 0
             start = part.equals + 1 if is_case else part.start
-            start = found.end() if part is first else start
+            start = match.end() if part is first else start
             children = [each for each in part.children if each.start >= start]
             self.later(stretch.inner(start, part.end, children))
         return True
@@ -354,22 +354,24 @@ class TemplateReader:
         self.later(inner)
 
 
-def _last_of_each(given: list[GivenParameter]) -> list[GivenParameter]:
-    if len({each.written for each in given}) == len(given):
-        return given
-    return list({each.written: each for each in given}.values())
+def _last_of_each(parameters: list[GivenParameter]) -> list[GivenParameter]:
+    if len({each.written for each in parameters}) == len(parameters):
+        return parameters
+    return list({each.written: each for each in parameters}.values())
 
 
-def _by_name(given: list[GivenParameter]) -> dict[str, GivenParameter]:
+def _by_name(parameters: list[GivenParameter]) -> dict[str, GivenParameter]:
     """Index by folded name; of several spellings the first with a value."""
-    found: dict[str, GivenParameter] = {}
-    for each in given:
-        if each.name not in found or not found[each.name].value:
-            found[each.name] = each
-    return found
+    results: dict[str, GivenParameter] = {}
+    for each in parameters:
+        if each.name not in results or not results[each.name].value:
+            results[each.name] = each
+    return results
 
 
 def _first(
-    given: Mapping[str, TemplateParameter], names: tuple[str, ...]
+    parameters: Mapping[str, TemplateParameter], names: tuple[str, ...]
 ) -> TemplateParameter | None:
-    return next((given[name] for name in names if name in given and given[name].value), None)
+    return next(
+        (parameters[name] for name in names if name in parameters and parameters[name].value), None
+    )

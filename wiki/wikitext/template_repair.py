@@ -62,11 +62,11 @@ class _TemplateWriter:
         Raises CannotRepairError: two have values.
         """
         names = (name for name, each in self.known.roles.items() if each is role)
-        found = self.template.named(names)
-        filled = [each for each in found if each.value]
-        if len(filled) > 1 or len({each.name for each in found}) < len(found):
+        parameter = self.template.named(names)
+        filled = [each for each in parameter if each.value]
+        if len(filled) > 1 or len({each.name for each in parameter}) < len(parameter):
             raise CannotRepairError(NoRepairReason.DOUBLE)
-        there = filled or found[-1:]
+        there = filled or parameter[-1:]
         return there[0] if there else None
 
     def value_of(self, role: ParameterRole) -> str:
@@ -214,8 +214,8 @@ def _repair_dead(
     there = assess_copy(writer.value_of(ParameterRole.ARCHIVE_URL), url, remedy, own)
     # The archive's address that stands where the link should; nothing when none does.
     value = writer.link.value if writer.link.is_plain else ""
-    found = assess_copy(value, value, LinkRemedy(LinkCondition.DEAD), own).found
-    in_place = assess_copy(value if found and found.is_known else "", url, remedy, own)
+    assessment = assess_copy(value, value, LinkRemedy(LinkCondition.DEAD), own).archive
+    in_place = assess_copy(value if assessment and assessment.is_known else "", url, remedy, own)
     copy = usable_copy(remedy.copy, url, own)
     if there.worth is CopyWorth.GOOD:
         _keep_copy(writer, there, in_place, url, draft)
@@ -250,25 +250,25 @@ def _keep_copy(
         writer.set(ParameterRole.ARCHIVE_URL, there.secure)
         draft.note(RepairKind.TIDIED)
     draft.archive_url = there.secure
-    if there.found is None or _day(there) is None:
+    if there.archive is None or _day(there) is None:
         return
     if not writer.value_of(ParameterRole.ARCHIVE_DATE):
-        _put_date(writer, there.found.timestamp)
+        _put_date(writer, there.archive.timestamp)
         draft.note(RepairKind.TIDIED)
 
 
 def _move(writer: _TemplateWriter, in_place: ExistingCopy, url: str, draft: RepairDraft) -> None:
     """Move the archive URL to its parameter, and restore the original URL (B04, B15)."""
-    if in_place.found is None or _day(in_place) is None or not is_url_safe(in_place.secure):
+    if in_place.archive is None or _day(in_place) is None or not is_url_safe(in_place.secure):
         raise CannotRepairError(NoRepairReason.UNSAFE)
     _restore_link(writer, url)
-    copy = ArchivedCopy(in_place.secure, in_place.found.timestamp)
+    copy = ArchivedCopy(in_place.secure, in_place.archive.timestamp)
     _put_copy(writer, copy, ExistingCopy(CopyWorth.NONE, ""), draft)
     draft.kind = RepairKind.MOVED
 
 
 def _day(there: ExistingCopy) -> date | None:
-    return day_of_stamp(there.found.timestamp) if there.found is not None else None
+    return day_of_stamp(there.archive.timestamp) if there.archive is not None else None
 
 
 def _restore_link(writer: _TemplateWriter, url: str) -> None:
@@ -295,8 +295,8 @@ def _put_date(writer: _TemplateWriter, stamp: str) -> None:
     names = (name for name, role in writer.known.roles.items() if role in roles)
     styles = (date_style(each.value) for each in writer.template.named(names))
     style = next((style for style in styles if style is not None), writer.page.dates)
-    said = format_day(day, style, writer.page.language)
-    writer.set(ParameterRole.ARCHIVE_DATE, said, ParameterRole.ARCHIVE_URL)
+    text = format_day(day, style, writer.page.language)
+    writer.set(ParameterRole.ARCHIVE_DATE, text, ParameterRole.ARCHIVE_URL)
 
 
 def _correct_date(writer: _TemplateWriter, there: ExistingCopy) -> None:
@@ -305,12 +305,12 @@ def _correct_date(writer: _TemplateWriter, there: ExistingCopy) -> None:
     A shorter timestamp requests the nearest copy of any day, and one in the archive's local time may
     match two days; an incomplete date is no contradiction. It is never the only change of a page.
     """
-    said = writer.value_of(ParameterRole.ARCHIVE_DATE)
-    style, day = date_style(said), _day(there)
-    found = there.found
+    date_text = writer.value_of(ParameterRole.ARCHIVE_DATE)
+    style, day = date_style(date_text), _day(there)
+    copy = there.archive
     digits = _NO_DIGITS.sub("", there.address)
-    is_exact = found is not None and found.is_known and found.timestamp in digits
-    named = read_date(said, today=date.max - timedelta(days=1), first=date.min)
+    is_exact = copy is not None and copy.is_known and copy.timestamp in digits
+    named = read_date(date_text, today=date.max - timedelta(days=1), first=date.min)
     if is_exact and style is not None and day is not None and named not in (None, day):
         writer.set(ParameterRole.ARCHIVE_DATE, format_day(day, style, writer.page.language))
 
@@ -332,13 +332,15 @@ def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
     there = writer.field_of(ParameterRole.STATUS)
     if there is not None and not there.is_plain:
         raise CannotRepairError(NoRepairReason.COMMENT)
-    said = _status_meaning(writer, there)
+    meaning = _status_meaning(writer, there)
     is_silent = there is None or not there.value
     is_written = draft.kind not in (None, RepairKind.TIDIED)
     if is_silent and status == "dead" and not is_written and not writer.page.is_said_alone:
         return
-    is_worse = status == "usurped" and said == "dead" and there is not None and there.value != new
-    if said in ("", "live") or is_worse:
+    is_worse = (
+        status == "usurped" and meaning == "dead" and there is not None and there.value != new
+    )
+    if meaning in ("", "live") or is_worse:
         writer.set(ParameterRole.STATUS, new, ParameterRole.ARCHIVE_DATE, ParameterRole.ARCHIVE_URL)
         draft.note(RepairKind.MARKED)
 

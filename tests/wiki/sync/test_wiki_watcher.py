@@ -58,7 +58,7 @@ class Farm:
         """A watch of these wikis."""
         shared = SyncServices(self.store, self.archive, SystemClock(), holder)
         wanted = [parse_wiki(name) for name in names]
-        return WikiWatcher(shared, self.open, names=wanted, tell=self.tell)
+        return WikiWatcher(shared, self.open, names=wanted, on_report=self.tell)
 
     async def until(self, what: str) -> None:
         """Wait until a URL was archived, or a trouble was told."""

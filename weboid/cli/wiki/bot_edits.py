@@ -55,12 +55,12 @@ def status_command(
             warnings = source_warnings(store, where, wiki, bot)
         except InputError as error:
             warnings = [str(error)]
-    found = {state.name.lower(): count for state, count in sorted(pages.items())}
+    results = {state.name.lower(): count for state, count in sorted(pages.items())}
     document = {
         "wiki": str(wiki.name),
         "enabled": bot.enabled,
         "settings": to_json(bot),
-        "edits": found,
+        "edits": results,
         "messages": {state.name.lower(): count for state, count in sorted(talk.items())},
         "last": _moment(last) if last else None,
         "warnings": warnings,
@@ -73,7 +73,7 @@ def status_command(
         click.echo(clean(f"It runs while {bot.run_page} has the text yes."))
     for warning in warnings:
         click.echo(clean(f"- {warning}"))
-    for state, count in found.items():
+    for state, count in results.items():
         click.echo(f"{count:>9,} {state}")
     if last:
         click.echo(f"The last edit: {_moment(last)}.")
@@ -95,8 +95,8 @@ def edits_command(
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         with store.reading() as rows:
-            found = newest_edits(rows, wiki.id, wanted, limit=limit)
-        _show(store, wiki, found, output=output)
+            edits = newest_edits(rows, wiki.id, wanted, limit=limit)
+        _show(store, wiki, edits, output=output)
 
 
 @cli_command("review")
@@ -136,28 +136,28 @@ def review_command(
             for numbers, is_right in ((accept, True), (decline, False))
             for number in numbers
         ]
-        found = done or edits_to_review(store, wiki.id, limit=limit)
-        _show(store, wiki, found, output=output)
+        edits = done or edits_to_review(store, wiki.id, limit=limit)
+        _show(store, wiki, edits, output=output)
         if not output.is_json:
-            for line in _undone_lines(found):
+            for line in _undone_lines(edits):
                 click.echo(line)
-        if not found and not output.is_json:
+        if not edits and not output.is_json:
             click.echo("Nothing awaits a review.")
 
 
 def _show(
-    store: RegistryStore, wiki: Wiki, found: Sequence[BotEdit], output: CommandOutput
+    store: RegistryStore, wiki: Wiki, edits: Sequence[BotEdit], output: CommandOutput
 ) -> None:
     with store.reading() as rows:
-        pages = find_pages(rows, wiki.id, {edit.page_id for edit in found})
-        links = urls_by_id(rows, {change.url_id for edit in found for change in edit.changes})
+        pages = find_pages(rows, wiki.id, {edit.page_id for edit in edits})
+        links = urls_by_id(rows, {change.url_id for edit in edits for change in edit.changes})
     titles = {number: page.title for number, page in pages.items()}
     names = {number: row.url for number, row in links.items()}
     if output.is_json:
-        for edit in found:
+        for edit in edits:
             click.echo(json.dumps(_facts(edit, titles, names), ensure_ascii=False))
         return
-    if not found:
+    if not edits:
         return
     head = ("edit>", "when", "state", "page", "links", "revision>", "undone by", "note")
     lines = [
@@ -171,15 +171,15 @@ def _show(
             edit.undone_by,
             edit.note,
         )
-        for edit in found
+        for edit in edits
     ]
     for line in table(head, lines, columns=width()):
         click.echo(line)
 
 
-def _undone_lines(found: Sequence[BotEdit]) -> Iterator[str]:
+def _undone_lines(edits: Sequence[BotEdit]) -> Iterator[str]:
     """Yield the undone part of each edit: the text before it, and the bot's text."""
-    for edit in found:
+    for edit in edits:
         for change in edit.changes:
             if change.is_undone:
                 yield f"Edit {edit.id}, {change.kind}:"
@@ -189,12 +189,12 @@ def _undone_lines(found: Sequence[BotEdit]) -> Iterator[str]:
 
 def _links(edit: BotEdit, names: Mapping[int, str]) -> str:
     """Return an edit's links in one line: undone ones first, and the number of further ones."""
-    told = [
+    results = [
         f"{names.get(each.url_id, '?')} ({each.kind}{', undone' if each.is_undone else ''})"
         for each in sorted(edit.changes, key=lambda each: not each.is_undone)
     ]
-    more = len(told) - _MOST_LINKS
-    return " ".join([*told[:_MOST_LINKS], *([f"and {more:,} more"] if more > 0 else [])])
+    more = len(results) - _MOST_LINKS
+    return " ".join([*results[:_MOST_LINKS], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def _facts(edit: BotEdit, titles: Mapping[int, str], names: Mapping[int, str]) -> dict[str, Any]:

@@ -71,8 +71,8 @@ class _BotRunOptions:
     def bot(self) -> BotSettings:
         return self.adjusted(settings_of_wiki(self.wiki).bot)
 
-    def adjusted(self, said: BotSettings) -> BotSettings:
-        return said if self.front is None else replace(said, front=self.front)
+    def adjusted(self, settings: BotSettings) -> BotSettings:
+        return settings if self.front is None else replace(settings, front=self.front)
 
 
 @cli_command("run")
@@ -187,8 +187,8 @@ async def _work(
         bot = WikiBot(task.store, api, task.wiki, makers, ApiTiming(CLOCK, pause), job=job)
         show.job = job
         if task.is_look_back:
-            return await bot.look_back(told=show.tell)
-        return await bot.run(task.wish, told=show.tell)
+            return await bot.look_back(on_result=show.show)
+        return await bot.run(task.wish, on_result=show.show)
 
 
 def copy_choice(
@@ -228,7 +228,7 @@ class _BotRunReporter:
     def line(self, text: str) -> None:
         click.echo(text, err=True)
 
-    def tell(self, each: PageEditResult | BotEdit) -> None:
+    def show(self, each: PageEditResult | BotEdit) -> None:
         if self._as_json:
             facts = edit_facts(each) if isinstance(each, BotEdit) else outcome_facts(each)
             click.echo(json.dumps(facts, ensure_ascii=False))
@@ -244,8 +244,8 @@ class _BotRunReporter:
         refused = () if each.repaired is None else each.repaired.refused
         if each.did in _QUIET and not (refused and self._is_dry):
             return
-        said = f"{each.title}: {each.did}" + (f" ({each.note})" if each.note else "")
-        self._console.print(Text(clean(said), style="bold"))
+        heading = f"{each.title}: {each.did}" + (f" ({each.note})" if each.note else "")
+        self._console.print(Text(clean(heading), style="bold"))
         for line in each.diff():
             style = "" if line.startswith(("---", "+++")) else _STYLES.get(line[:1], "")
             self._console.print(Text("  " + clean(line), style=style))

@@ -153,7 +153,7 @@ def on_command(
     """
     if password_file:
         password_file = str(Path(password_file).expanduser().absolute())
-    given = {
+    results = {
         **values,
         "account": account,
         "password_file": password_file,
@@ -161,20 +161,22 @@ def on_command(
     }
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
-        said = settings_of_wiki(wiki)
-        bot = replace_settings(said.bot, "bot", enabled=True, **given)
+        settings = settings_of_wiki(wiki)
+        bot = replace_settings(settings.bot, "bot", enabled=True, **results)
         if not bot.account or not bot.password_file:
             raise InputError(
                 "The bot needs an account of its own: make one on the wiki, log in with it, make a bot "
                 "password at Special:BotPasswords, and give --account USER@APP --password-file FILE."
             )
-        if bot.account == said.feed.account and "@" not in bot.account:
+        if bot.account == settings.feed.account and "@" not in bot.account:
             raise InputError("The bot's account must be its own, not the one that reads.")
-        tried = _with(wiki, said, bot)
+        tried = _with(wiki, settings, bot)
         unsourced = source_warnings(store, where, wiki, bot)
-        me, warnings = asyncio.run(_look(tried, bot, where.settings, is_read=messages_read))
+        me, warnings = asyncio.run(
+            _check_account(tried, bot, where.settings, is_read=messages_read)
+        )
         warnings += unsourced
-        _write(store, wiki, said, bot)
+        _write(store, wiki, settings, bot)
     if output.json({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}):
         return
     click.echo(f"The bot may edit {wiki.name} as {me.name}.")
@@ -193,15 +195,15 @@ def off_command(
     """Switch off the bot for a wiki; a run in progress stops at its next batch of pages."""
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
-        said = settings_of_wiki(wiki)
-        _write(store, wiki, said, replace_settings(said.bot, "bot", enabled=False))
+        settings = settings_of_wiki(wiki)
+        _write(store, wiki, settings, replace_settings(settings.bot, "bot", enabled=False))
     output.show(
         {"wiki": str(wiki.name), "enabled": False},
         f"The bot edits {wiki.name} no more. What it did stays, and is in `bot edits`.",
     )
 
 
-async def _look(
+async def _check_account(
     wiki: Wiki, bot: BotSettings, settings: Settings, *, is_read: bool
 ) -> tuple[BotAccount, list[str]]:
     """Query the account; return it and warnings about it."""
@@ -220,38 +222,38 @@ async def _look(
 
 
 def _warnings(me: BotAccount, bot: BotSettings, page: str | None, *, is_read: bool) -> list[str]:
-    found = []
+    results = []
     if bot.mark and "bot" not in me.rights:
-        found.append(
+        results.append(
             "The account has no bot flag (or its password lacks “High-volume access”): its edits are "
             "seen by everybody who watches recent changes. Ask the wiki's bureaucrats, or use --no-mark."
         )
     if bot.run_page and page is None:
-        found.append(
+        results.append(
             f"The run page {bot.run_page} is missing: nothing is edited until it has the text yes."
         )
     elif bot.run_page and not allows_run(page or ""):
-        found.append(
+        results.append(
             f"The run page {bot.run_page} does not have the text yes or run: nothing is edited."
         )
     if not bot.run_page:
-        found.append("There is no run page: only `bot off` and a message to the bot stop it.")
+        results.append("There is no run page: only `bot off` and a message to the bot stop it.")
     if me.has_messages and not is_read and bot.stop_on_messages:
-        found.append(
+        results.append(
             "The bot has unread messages. Nothing is edited until --messages-read is given."
         )
-    return found
+    return results
 
 
-def _write(store: RegistryStore, wiki: Wiki, said: WikiSettings, bot: BotSettings) -> None:
+def _write(store: RegistryStore, wiki: Wiki, stored: WikiSettings, bot: BotSettings) -> None:
     with store.writing() as rows:
         change_wiki(
             rows,
             wiki,
-            settings=WikiSettings(said.feed, bot, said.templates).merged_into(wiki.settings),
+            settings=WikiSettings(stored.feed, bot, stored.templates).merged_into(wiki.settings),
         )
 
 
-def _with(wiki: Wiki, said: WikiSettings, bot: BotSettings) -> Wiki:
-    merged = WikiSettings(said.feed, bot, said.templates).merged_into(wiki.settings)
+def _with(wiki: Wiki, stored: WikiSettings, bot: BotSettings) -> Wiki:
+    merged = WikiSettings(stored.feed, bot, stored.templates).merged_into(wiki.settings)
     return wiki._replace(settings=json.dumps(merged, ensure_ascii=False))

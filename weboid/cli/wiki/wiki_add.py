@@ -136,7 +136,7 @@ def command(
             "A password in an address would be kept where others read it: write user:password into a "
             "file and name that with --basic-file."
         )
-    given: dict[str, Any] = {
+    results: dict[str, Any] = {
         "categories": _listed(categories),
         "templates": _listed(templates),
         "properties": _listed(properties),
@@ -157,11 +157,11 @@ def command(
         if operator != read_operator(stores.root):
             write_operator(stores.root, operator)
         before = _known_feed(registry, url, name)
-        feed = replace_settings(before, "feed", **given)
-        seen = asyncio.run(_look(url, feed, settings))
+        feed = replace_settings(before, "feed", **results)
+        seen = asyncio.run(_probe(url, feed, settings))
         if namespaces:
-            given["namespaces"] = namespace_ids(namespaces, seen.facts.namespaces)
-        wanted = WikiRegistration(seen.address, seen.facts, name, farm, given)
+            results["namespaces"] = namespace_ids(namespaces, seen.facts.namespaces)
+        wanted = WikiRegistration(seen.address, seen.facts, name, farm, results)
         with registry.writing() as connection:
             wiki = put_wiki(connection, wanted, day=day_of(_CLOCK.now()))
     stored = stored_level_of_wiki(
@@ -175,7 +175,7 @@ def command(
         facts = {**_facts(wiki, seen), "store": stored}
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:
-        _tell(wiki, seen, operator.recrawl, stored)
+        _report(wiki, seen, operator.recrawl, stored)
         warn_missing_contact(settings.links.contact or settings.visit.contact)
 
 
@@ -218,7 +218,7 @@ def _operator(
     return operator
 
 
-async def _look(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
+async def _probe(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
     account = wiki_credentials(feed)
 
     def opened(address: str) -> WikiApi:
@@ -275,21 +275,21 @@ def _known_feed(store: RegistryStore, url: str, name: str) -> FeedSettings:
         else None
     )
     same = [each for each in wikis if each.url and is_same_server(each.url, _with_scheme(url))]
-    found = named or (same[0] if len(same) == 1 else None)
-    return settings_of_wiki(found).feed if found is not None else FeedSettings()
+    known = named or (same[0] if len(same) == 1 else None)
+    return settings_of_wiki(known).feed if known is not None else FeedSettings()
 
 
-def _listed(given: tuple[str, ...]) -> tuple[str, ...] | None:
+def _listed(values: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the list; None when the option is omitted, empty for ``-``."""
-    if not given:
+    if not values:
         return None
-    return () if given == (CLEARED,) else tuple(dict.fromkeys(each.strip() for each in given))
+    return () if values == (CLEARED,) else tuple(dict.fromkeys(each.strip() for each in values))
 
 
-def _place(given: str | None) -> str | None:
-    if given is None or given in {"", CLEARED}:
-        return None if given is None else ""
-    return str(Path(given).expanduser().absolute())
+def _place(text: str | None) -> str | None:
+    if text is None or text in {"", CLEARED}:
+        return None if text is None else ""
+    return str(Path(text).expanduser().absolute())
 
 
 def _facts(wiki: Wiki, seen: WikiProbe) -> dict[str, Any]:
@@ -310,7 +310,7 @@ def _facts(wiki: Wiki, seen: WikiProbe) -> dict[str, Any]:
     }
 
 
-def _tell(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> None:
+def _report(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> None:
     facts, feed = seen.facts, settings_of_wiki(wiki).feed
     version = ".".join(map(str, facts.version)) or "of an unknown version"
     click.echo(f"{clean(facts.name)} is known as {wiki.name}: MediaWiki {version}, {wiki.url}")
@@ -343,7 +343,7 @@ def _tell(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> Non
 
 
 def _criteria(feed: FeedSettings) -> str:
-    said = (
+    parts = (
         ("in", feed.categories),
         ("using", feed.templates),
         ("whose item says", feed.properties),
@@ -352,26 +352,26 @@ def _criteria(feed: FeedSettings) -> str:
         ("whose item does not say", feed.not_properties),
         ("except", feed.not_pages),
     )
-    return "".join(f", {word} {' or '.join(map(clean, names))}" for word, names in said if names)
+    return "".join(f", {word} {' or '.join(map(clean, names))}" for word, names in parts if names)
 
 
 def _warnings(wiki: Wiki, seen: WikiProbe) -> list[str]:
     facts = seen.facts
-    found = [f"the wiki has no {name}: is it spelt so?" for name in seen.unknown]
+    results = [f"the wiki has no {name}: is it spelt so?" for name in seen.unknown]
     if seen.trouble:
-        found.append(f"what Wikidata items say cannot be asked at present. {seen.trouble}")
+        results.append(f"what Wikidata items say cannot be asked at present. {seen.trouble}")
     if facts.version and facts.version < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
-        found.append(
+        results.append(
             f"this version of MediaWiki is older than {oldest}, the oldest that was tried."
         )
     if facts.is_read_only:
-        found.append(f"the wiki is read-only: {facts.read_only_reason or 'no reason given'}")
+        results.append(f"the wiki is read-only: {facts.read_only_reason or 'no reason given'}")
     if wiki.name.farm == DEFAULT_FARM and not seen.has_contact:
-        found.append(
+        results.append(
             "Wikimedia refuses robots without a contact address: set [links] contact in "
             "a profile, to an address of a page or for mail."
         )
     if wiki.name.dbname != facts.dbname:
-        found.append(f"the wiki calls itself {facts.dbname} now; its name here stays.")
-    return found
+        results.append(f"the wiki calls itself {facts.dbname} now; its name here stays.")
+    return results

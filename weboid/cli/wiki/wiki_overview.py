@@ -143,16 +143,18 @@ def _counts(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None) -
     if finder is None:
         dead = sum(row.state in STATES[Group.UNREACHABLE] for row in known)
         return WikiLinkCounts(len(known), 0, dead, len(known))
-    told = []
+    answers = []
     for start in range(0, len(known), _AT_ONCE):
-        asked = tuple(asked_url(row.url) for row in known[start : start + _AT_ONCE])
-        found = finder.find(CachedQuestion(wiki.name, asked), is_internal=True)
-        told += [answer_link(facts, AnswerOrigins("", ""), finder.day) for facts in found.facts]
+        batch = tuple(asked_url(row.url) for row in known[start : start + _AT_ONCE])
+        evidence = finder.find(CachedQuestion(wiki.name, batch), is_internal=True)
+        answers += [
+            answer_link(facts, AnswerOrigins("", ""), finder.day) for facts in evidence.facts
+        ]
     return WikiLinkCounts(
-        len(told),
-        sum(each.answer is CopyState.QUEUED for each in told),
-        sum(each.is_dead for each in told),
-        sum(each.answer not in (CopyState.COPY, CopyState.QUEUED) for each in told),
+        len(answers),
+        sum(each.answer is CopyState.QUEUED for each in answers),
+        sum(each.is_dead for each in answers),
+        sum(each.answer not in (CopyState.COPY, CopyState.QUEUED) for each in answers),
     )
 
 
@@ -196,17 +198,17 @@ def _many(count: int) -> str:
 
 
 def _feeds(line: WikiOverview, now: datetime) -> str:
-    said = []
+    parts = []
     for kind in _SHOWN:
         feed = line.feeds.get(kind)
         if feed is not None:
             past = max((now - feed.moment).total_seconds(), 0)
-            said.append(f"{kind} {format_duration(past)} ago{' (stuck)' if feed.trouble else ''}")
+            parts.append(f"{kind} {format_duration(past)} ago{' (stuck)' if feed.trouble else ''}")
     lease = line.feeds.get(LEASE)
     if lease is not None and lease.moment > now:
-        said.append("watched now")
-    if said:
-        return ", ".join(said)
+        parts.append("watched now")
+    if parts:
+        return ", ".join(parts)
     return "not begun" if line.wiki.url else "-"
 
 

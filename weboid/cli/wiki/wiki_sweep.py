@@ -81,7 +81,7 @@ def command(
         )
         progress = stack.enter_context(Progress(*columns, transient=True, disable=output.is_json))
         if dry_run:
-            told = [_surveyed(wiki, store, where.settings, progress) for wiki in wikis]
+            results = [_surveyed(wiki, store, where.settings, progress) for wiki in wikis]
         else:
             frontier = stack.enter_context(where.frontier(make=True))
             archive = FrontierArchive(frontier, where.settings, clock=_CLOCK, layout=where.layout)
@@ -93,13 +93,13 @@ def command(
                 citation_readers(_CLOCK),
                 is_gone=has_holder_ended,
             )
-            told = [
+            results = [
                 _swept(wiki, shared, where.settings, progress, is_now=is_now, lists=lists)
                 for wiki in wikis
             ]
-    for facts in told:
+    for facts in results:
         output.show(facts, clean(_sentence(facts)))
-    return ExitCode.SOME_FAILED if any(facts["trouble"] for facts in told) else ExitCode.OK
+    return ExitCode.SOME_FAILED if any(facts["trouble"] for facts in results) else ExitCode.OK
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +183,15 @@ def _surveyed(
     wiki: Wiki, store: RegistryStore, settings: Settings, progress: Progress
 ) -> dict[str, Any]:
     task = progress.add_task(clean(str(wiki.name)), total=None)
-    found, trouble = SweepSurvey(), ""
+    survey, trouble = SweepSurvey(), ""
     opener = wiki_opener(settings)
 
     async def look() -> None:
-        nonlocal found
+        nonlocal survey
         async with opener(wiki) as source:
-            async for found in survey_wiki(wiki, source, store, _CLOCK):
-                total = max(found.expected, found.looked_at)
-                progress.update(task, completed=found.looked_at, total=total or None)
+            async for survey in survey_wiki(wiki, source, store, _CLOCK):
+                total = max(survey.expected, survey.looked_at)
+                progress.update(task, completed=survey.looked_at, total=total or None)
 
     try:
         asyncio.run(look())
@@ -201,9 +201,9 @@ def _surveyed(
     return {
         "wiki": str(wiki.name),
         "dry_run": True,
-        "pages": found.pages,
-        "links": {str(sort): count for sort, count in sorted(found.links.items())},
-        "not_observed": {str(why): count for why, count in sorted(found.refused.items())},
+        "pages": survey.pages,
+        "links": {str(sort): count for sort, count in sorted(survey.links.items())},
+        "not_observed": {str(why): count for why, count in sorted(survey.refused.items())},
         "trouble": trouble,
     }
 

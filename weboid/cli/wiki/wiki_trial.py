@@ -73,31 +73,36 @@ def command(
         store = stack.enter_context(closing(open_registry_store(copy, "")))
         wiki = _released(store, choose_wiki(store, name), read_note(where.layout).front)
         trial = RegistryTrial(store, wiki, where.settings, lease_holder_name(), limit)
-        told = trial.run(days, {host.lower() for host in gone})
-        document = {"wiki": str(wiki.name), "links": [vars(each) for each in told]}
-        output.show(document, _lines(told, days))
-        if bot and not output.is_json and any(each.events for each in told):
+        forecasts = trial.run(days, {host.lower() for host in gone})
+        document = {"wiki": str(wiki.name), "links": [vars(each) for each in forecasts]}
+        output.show(document, _lines(forecasts, days))
+        if bot and not output.is_json and any(each.events for each in forecasts):
             click.echo(f"\nThe bot, {days} days from now:")
             return _bot(root, wiki, days, where.profile)
     return ExitCode.OK
 
 
 def _released(store: RegistryStore, wiki: Wiki, front: str) -> Wiki:
-    said = settings_of_wiki(wiki)
+    settings = settings_of_wiki(wiki)
     bot = replace_settings(
-        said.bot, "bot", enabled=False, account="", password_file="", front=said.bot.front or front
+        settings.bot,
+        "bot",
+        enabled=False,
+        account="",
+        password_file="",
+        front=settings.bot.front or front,
     )
-    merged = WikiSettings(said.feed, bot, said.templates).merged_into(wiki.settings)
+    merged = WikiSettings(settings.feed, bot, settings.templates).merged_into(wiki.settings)
     with store.writing() as rows:
         change_wiki(rows, wiki, settings=merged)
         release_all_leases(rows)  # the checkers of a running watch
     return choose_wiki(store, str(wiki.name))
 
 
-def _lines(told: Sequence[LinkForecast], days: int) -> list[str]:
+def _lines(forecasts: Sequence[LinkForecast], days: int) -> list[str]:
     lines = []
     same = 0
-    for each in told:
+    for each in forecasts:
         if not each.events:
             same += 1
             continue
@@ -106,7 +111,7 @@ def _lines(told: Sequence[LinkForecast], days: int) -> list[str]:
             why = f" ({event['evidence']})" if event["evidence"] else ""
             after = f" after {event['failed']} failed checks" if event["failed"] else ""
             lines.append(clean(f"  {event['day']}  {event['state']}{after}{why}"))
-    lines.append(f"{same} of {len(told)} links stay as they are for {days} days.")
+    lines.append(f"{same} of {len(forecasts)} links stay as they are for {days} days.")
     return lines
 
 

@@ -162,7 +162,9 @@ def command(
             is_gone=has_holder_ended,
         )
         show = WatchReporter(as_json=output.is_json)
-        watch = WikiWatcher(shared, wiki_opener(where.settings), names=wanted, tell=show.tell)
+        watch = WikiWatcher(
+            shared, wiki_opener(where.settings), names=wanted, on_report=show.report
+        )
         if once:
             is_well = asyncio.run(watch.once())
             return ExitCode.OK if is_well else ExitCode.SOME_FAILED
@@ -208,8 +210,8 @@ async def _run(
             host, port = await stack.enter_async_context(
                 serve_webhook(bell.host, bell.port, ringing)
             )
-            show.say(f"Listening for change notifications on {host}:{port}.")
-        stop = stack.enter_context(StopSignals(lambda: show.say("Ending what was begun …")))
+            show.notice(f"Listening for change notifications on {host}:{port}.")
+        stop = stack.enter_context(StopSignals(lambda: show.notice("Ending what was begun …")))
         with stop.cut_short():
             try:
                 async with asyncio.TaskGroup() as group:
@@ -275,20 +277,20 @@ class WatchReporter:
         self._as_json = as_json
         self._troubles: dict[str, str] = {}
 
-    def say(self, sentence: str) -> None:
+    def notice(self, sentence: str) -> None:
         """Print a sentence on standard error; standard output stays machine-readable."""
         click.echo(with_time(sentence, _CLOCK.now()), err=True)
 
-    def tell(self, said: WatcherReport) -> None:
+    def report(self, report: WatcherReport) -> None:
         """Print the result of a round, or its error."""
-        name = str(said.wiki)
+        name = str(report.wiki)
         before = self._troubles.get(name, "")
-        self._troubles[name] = said.trouble
-        if said.trouble:
-            if said.trouble != before:
-                self._line({"wiki": name, "trouble": said.trouble}, f"{name}: {said.trouble}")
+        self._troubles[name] = report.trouble
+        if report.trouble:
+            if report.trouble != before:
+                self._line({"wiki": name, "trouble": report.trouble}, f"{name}: {report.trouble}")
             return
-        facts = round_facts(said)
+        facts = round_facts(report)
         if before:
             self._line({"wiki": name, "trouble": None}, f"{name}: recovered.")
         if any(facts.values()):
@@ -301,9 +303,9 @@ class WatchReporter:
             click.echo(with_time(clean(sentence), _CLOCK.now()))
 
 
-def round_facts(said: WatcherReport) -> dict[str, int]:
+def round_facts(report: WatcherReport) -> dict[str, int]:
     """Return the result of a round as numbers."""
-    done = said.done
+    done = report.done
     if done is None:
         return {}
     both = done.pages.plus(done.swept)
@@ -342,8 +344,8 @@ def _bell(address: str | None, secret_files: Sequence[str]) -> WebhookListener |
         return None
     host, port = parse_listen_address(address)
     secrets: dict[str, bytes] = {}
-    for given in secret_files:
-        name, equals, file = given.rpartition("=")
+    for assignment in secret_files:
+        name, equals, file = assignment.rpartition("=")
         owner = str(parse_wiki(name)) if equals else ANY_WIKI
         if owner in secrets:
             raise ConfigError(
@@ -371,8 +373,8 @@ def _note(
         front = f"http://{place}:{port}"
         replay = f"http://{place}:{replay_port_for(port, serving['replay_port'])}"
     files = {}
-    for given in secret_files:
-        name, equals, file = given.rpartition("=")
+    for assignment in secret_files:
+        name, equals, file = assignment.rpartition("=")
         owner = str(parse_wiki(name)) if equals else ANY_WIKI
         files[owner] = str(Path(file).expanduser().absolute())
     return WatchNote(front, replay, bell or "" if hung is not None else "", files)
@@ -394,11 +396,11 @@ def _check_secrets(
 
 def signature_store(store: RegistryStore) -> UseSignature:
     """Return a function that stores used signatures persistently in the registry."""
-    kept = timedelta(seconds=2 * AGE_LIMIT_S)
+    lifetime = timedelta(seconds=2 * AGE_LIMIT_S)
 
     def use(signature: bytes, moment: datetime) -> bool:
         with store.writing() as connection:
-            return use_signature(connection, signature, moment, kept=kept)
+            return use_signature(connection, signature, moment, kept=lifetime)
 
     async def used(signature: bytes, moment: datetime) -> bool:
         return await asyncio.to_thread(use, signature, moment)

@@ -106,16 +106,16 @@ def read_command(
     """
     text = read_page_text(file)
     rules = rules_for(language, read_template_map(own))
-    found = read_citations(text, rules, today=_CLOCK.now().date())
+    citations = read_citations(text, rules, today=_CLOCK.now().date())
     if output.is_json:
-        click.echo(json.dumps(_citations_document(text, rules, found), ensure_ascii=False))
-    elif not found:
+        click.echo(json.dumps(_citations_document(text, rules, citations), ensure_ascii=False))
+    elif not citations:
         click.echo("No link was found.")
     else:
         lines = _LineCounter(text)
-        for citation in found:
-            click.echo("\n".join(_told(citation, lines)))
-    return ExitCode.SOME_FAILED if any(each.is_malformed for each in found) else ExitCode.OK
+        for citation in citations:
+            click.echo("\n".join(_citation_lines(citation, lines)))
+    return ExitCode.SOME_FAILED if any(each.is_malformed for each in citations) else ExitCode.OK
 
 
 class _LineCounter:
@@ -132,11 +132,11 @@ class _LineCounter:
         return self._line
 
 
-def _told(citation: Citation, lines: _LineCounter) -> list[str]:
+def _citation_lines(citation: Citation, lines: _LineCounter) -> list[str]:
     """Return a citation as text: line and kind, and below it its fields."""
     kind = f"{citation.way} {citation.template}".strip()
-    told = [f"line {lines.of(citation.span.start)}: {clean(citation.url)}  ({clean(kind)})"]
-    said = [
+    items = [f"line {lines.of(citation.span.start)}: {clean(citation.url)}  ({clean(kind)})"]
+    results = [
         ("title", citation.title),
         ("in the parameter of", citation.within),
         ("seen", _day(citation.access_date)),
@@ -152,13 +152,13 @@ def _told(citation: Citation, lines: _LineCounter) -> list[str]:
             ),
         ),
     ]
-    told += [f"    {name}: {clean(value)[:300]}" for name, value in said if value]
-    told += [f"    {words}" for words in _words(citation)]
-    return told
+    items += [f"    {name}: {clean(value)[:300]}" for name, value in results if value]
+    items += [f"    {words}" for words in _words(citation)]
+    return items
 
 
 def _words(citation: Citation) -> list[str]:
-    said = (
+    marks = (
         (citation.is_malformed, "no URL that can be fetched unchanged"),
         (citation.is_archive_in_place, "the archive's address stands in the original's place"),
         (citation.is_paywalled, "takes a subscription or a login"),
@@ -166,17 +166,17 @@ def _words(citation: Citation) -> list[str]:
         (citation.is_convertible, "can become a citation template"),
         (citation.is_treated_dead and not citation.is_said_dead, "readers are led to the copy"),
     )
-    return [words for is_so, words in said if is_so]
+    return [words for is_so, words in marks if is_so]
 
 
 def _citations_document(
-    text: str, rules: TemplateRules, found: tuple[Citation, ...]
+    text: str, rules: TemplateRules, citations: tuple[Citation, ...]
 ) -> dict[str, Any]:
     lines = _LineCounter(text)
     return {
         "language": rules.language,
         "characters": len(text),
-        "citations": [_facts(citation, lines) for citation in found],
+        "citations": [_facts(citation, lines) for citation in citations],
     }
 
 
@@ -263,9 +263,9 @@ def repair_command(
     if may_edit(text, bot) and not is_busy(text):
         done = repair_page(text, citations, known, rules, RepairOptions(now, bot))
     else:
-        asked = (each for each in citations if each.url in known)
+        selected = (each for each in citations if each.url in known)
         done = RepairedText(
-            text, (), tuple(UnrepairedCitation(each, NoRepairReason.FORBIDDEN) for each in asked)
+            text, (), tuple(UnrepairedCitation(each, NoRepairReason.FORBIDDEN) for each in selected)
         )
     if output.is_json:
         click.echo(json.dumps(_repair_document(done), ensure_ascii=False))
@@ -303,16 +303,16 @@ def _remedies(file: IO[bytes]) -> dict[str, LinkRemedy]:
         raise InputError(f"{file.name} is no JSON: {error}") from error
     if not isinstance(document, Mapping):
         raise InputError(f"{file.name} must be an object: a remedy for each URL.")
-    return {url: _remedy(url, said) for url, said in document.items()}
+    return {url: _remedy(url, entry) for url, entry in document.items()}
 
 
-def _remedy(url: str, said: Any) -> LinkRemedy:
+def _remedy(url: str, entry: Any) -> LinkRemedy:
     place = f"The remedy of {url[:200]}"
-    if not isinstance(said, Mapping) or not said.keys() <= _KEYS:
+    if not isinstance(entry, Mapping) or not entry.keys() <= _KEYS:
         raise InputError(f"{place} must be an object with {', '.join(sorted(_KEYS))}.")
-    if said.get("condition") not in set(LinkCondition):
+    if entry.get("condition") not in set(LinkCondition):
         raise InputError(f"{place} has no condition; it is one of {', '.join(LinkCondition)}.")
-    copy, bad = said.get("copy"), said.get("bad_archives", [])
+    copy, bad = entry.get("copy"), entry.get("bad_archives", [])
     if copy is not None and not (
         isinstance(copy, Mapping)
         and copy.keys() <= _COPY_KEYS
@@ -325,8 +325,8 @@ def _remedy(url: str, said: Any) -> LinkRemedy:
     if not isinstance(bad, list) or not all(isinstance(each, str) for each in bad):
         raise InputError(f"{place} has bad_archives that are no list of addresses.")
     return LinkRemedy(
-        LinkCondition(said["condition"]),
+        LinkCondition(entry["condition"]),
         ArchivedCopy(**{"timestamp": "", **copy}) if copy is not None else None,
-        said.get("is_ours") is True,
+        entry.get("is_ours") is True,
         frozenset(bad),
     )
