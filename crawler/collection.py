@@ -210,9 +210,9 @@ def _check_version(layout: Layout) -> None:
         marker = tomllib.loads(layout.marker.read_text())
     except (OSError, ValueError) as error:
         raise CollectionVersionError(f"{layout.marker} cannot be read: {error}.") from error
-    found = marker.get("version")
-    if found != COLLECTION_VERSION:
+    version = marker.get("version")
+    if version != COLLECTION_VERSION:
         raise CollectionVersionError(
-            f"{layout.root} is a collection of version {found!r}; this program writes version "
+            f"{layout.root} is a collection of version {version!r}; this program writes version "
             f"{COLLECTION_VERSION}. Use the program that made it, or another folder."
         )

@@ -22,6 +22,8 @@ from render.behaviours.catalog import load_behaviours
 
 FOLDER = Path(__file__).resolve().parent.parent / "profiles"
 EXTENDS = "extends"
+CONFIG_FILE = "weboid.toml"  # of a collection; `FILE@PRESET` stands for it over another preset
+CONFIG_TABLES = ("operator", "seed", "archive", "crawl", "serve", "watch")  # no settings
 CHAIN_LIMIT = 5
 SIZE_LIMIT_BYTES = 10_000_000
 _SHEETS = ("sheets", "sheet")
@@ -47,7 +49,14 @@ def load_profile(name: str) -> Settings:
 
     Raises ConfigError if there is none of that name, or it has unknown keys or invalid values.
     """
-    return chain_settings(load_chain(name))
+    chain = load_chain(name)
+    try:
+        return chain_settings(chain)
+    except ConfigError as error:
+        fault = next((each for layer in chain for each in _faults_of(layer) if each.line), None)
+        if fault is None:
+            raise
+        raise ConfigError(f"{fault.where}: {fault.text}") from error
 
 
 def chain_settings(chain: tuple[ProfileLayer, ...]) -> Settings:
@@ -71,10 +80,10 @@ def overlay_profile(settings: Settings, name: str, groups: Collection[str]) -> S
 def _changes(name: str) -> dict[str, dict[str, Any]]:
     """Return a profile's values by group, types checked."""
     chain = load_chain(name)
-    said, whole = merge_chain(chain), chain_settings(chain)
+    named, whole = merge_chain(chain), chain_settings(chain)
     return {
         group: {key: getattr(getattr(whole, group), key) for key in table}
-        for group, table in said.items()
+        for group, table in named.items()
         if group not in _SHEETS
     }
 
@@ -99,6 +108,8 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
     Raises ConfigError if one of them does not exist, is no TOML, or the chain does not end.
     """
     chain: list[ProfileLayer] = []
+    file, _, preset = name.rpartition("@")
+    name, preset = (file, preset) if file.endswith(CONFIG_FILE) else (name, "")
     path = _path(name)
     while True:
         source = str(path) if path.parent != FOLDER else f"profile {path.stem}"
@@ -108,6 +119,9 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{source} is no TOML: {error}.") from error
         parent = document.pop(EXTENDS, None)
+        if path.name == CONFIG_FILE:
+            document = {key: each for key, each in document.items() if key not in CONFIG_TABLES}
+            parent = preset or parent or "default"
         # Let the files that a profile brings along be seen from its own folder.
         folder = path.resolve().parent
         for group, key in _FILES:
@@ -131,7 +145,8 @@ def load_chain(name: str) -> tuple[ProfileLayer, ...]:
                 f"{source} {EXTENDS} {parent!r}: a profile extends at most {CHAIN_LIMIT - 1} others, "
                 "and none itself."
             )
-        name, path = parent, _path(parent, near=path.parent)
+        name, path = parent, _path(parent, near=None if preset else path.parent)
+        preset = ""
 
 
 def merge_chain(chain: tuple[ProfileLayer, ...]) -> dict[str, Any]:
@@ -224,9 +239,9 @@ class ProfileFinding:
 
 def profile_faults(chain: tuple[ProfileLayer, ...]) -> list[ProfileFinding]:
     """List all errors of the profile, and of those that it extends."""
-    found = [fault for layer in chain for fault in _faults_of(layer)]
-    if found:
-        return found
+    faults = [fault for layer in chain for fault in _faults_of(layer)]
+    if faults:
+        return faults
     try:
         chain_settings(chain)
     except ConfigError as error:
@@ -236,14 +251,14 @@ def profile_faults(chain: tuple[ProfileLayer, ...]) -> list[ProfileFinding]:
 
 def profile_warnings(chain: tuple[ProfileLayer, ...], settings: Settings) -> list[ProfileFinding]:
     """List valid values that are seldom intended."""
-    found = []
+    warnings = []
     for group, key, text in _suspicions(settings):
         layer = next((each for each in chain if key in each.document.get(group, {})), None)
         if layer is None:
             continue  # not set by any profile: a default
         line = _line(layer, group, key)
-        found.append(ProfileFinding(_place(layer, line), f"[{group}] {key}: {text}", line))
-    return found
+        warnings.append(ProfileFinding(_place(layer, line), f"[{group}] {key}: {text}", line))
+    return warnings
 
 
 def _faults_of(layer: ProfileLayer) -> Iterator[ProfileFinding]:

@@ -65,9 +65,9 @@ async def read_links(documents: PageDocuments) -> tuple[PageLink, ...]:
 
 
 async def _fill(
-    documents: PageDocuments, frame: FrameDocument, told: dict[str, Any], pictures: list[str]
+    documents: PageDocuments, frame: FrameDocument, answer: dict[str, Any], pictures: list[str]
 ) -> FinalDom:
-    parts, truncated = told["parts"], told["truncated"]
+    parts, truncated = answer["parts"], answer["truncated"]
     numbers = [part[0] for part in parts if isinstance(part, list)]
     answers: dict[int, str] = {}
     if numbers:
@@ -109,15 +109,15 @@ async def _picture(page: BrowserPage, clip: list[float]) -> str:
     return f"data:image/png;base64,{data}" if len(data) <= CANVAS_LIMIT_CHARS else ""
 
 
-async def _fill_text(documents: PageDocuments, frame: FrameDocument, told: list[Any]) -> str:
-    numbers = [part for part in told if not isinstance(part, str)]
+async def _fill_text(documents: PageDocuments, frame: FrameDocument, answer: list[Any]) -> str:
+    numbers = [part for part in answer if not isinstance(part, str)]
     answers: dict[int, str] = {}
     if numbers:
         inner = await documents.each(frame, numbers, "text", TEXT_LIMIT_CHARS)
         for number, (there, value) in inner.items():
             answers[number] = (await _fill_text(documents, there, value)).strip("\n")
     text = ""
-    for part in told:
+    for part in answer:
         words = part if isinstance(part, str) else answers.get(part, "")
         if not isinstance(part, str) and words:
             text = text.rstrip("\n") + "\n" if text else text
@@ -127,14 +127,14 @@ async def _fill_text(documents: PageDocuments, frame: FrameDocument, told: list[
 
 
 async def _fill_links(
-    documents: PageDocuments, frame: FrameDocument, told: list[Any]
+    documents: PageDocuments, frame: FrameDocument, answer: list[Any]
 ) -> list[dict[str, Any]]:
-    numbers = [part for part in told if not isinstance(part, dict)]
+    numbers = [part for part in answer if not isinstance(part, dict)]
     inner: dict[int, tuple[FrameDocument, Any]] = {}
     if numbers:
         inner = await documents.each(frame, numbers, "outlinks", *_LINK_LIMITS)
     entries: list[dict[str, Any]] = []
-    for part in told:
+    for part in answer:
         if isinstance(part, dict):
             entries.append({key: value for key, value in part.items() if key in _LINK_FIELDS})
         elif part in inner:
@@ -195,7 +195,7 @@ async def make_artifacts(
     icons: set[str],
     settings: VisitSettings,
     steps: VisitSteps,
-    found: ArtifactSet,
+    result: ArtifactSet,
 ) -> None:
     """Make the artifacts that the settings ask for; the failure of one does not affect the others.
 
@@ -203,53 +203,53 @@ async def make_artifacts(
     """
     requested = ""
     if settings.favicon and source.mime in _MARKUP and (source.status or 200) < 400:
-        requested = await _ask_for_icon(page, icons, steps, found)
+        requested = await _ask_for_icon(page, icons, steps, result)
     measured = await steps.make("measure", page.call("measure"))
     if measured is not None:
-        found.title = " ".join(measured["title"].split())
-        found.robots_meta = tuple((name, content) for name, content in measured["robots"])
+        result.title = " ".join(measured["title"].split())
+        result.robots_meta = tuple((name, content) for name, content in measured["robots"])
     with steps.step("facts"):
         raw = await steps.attempt(page.call("facts"), steps.share_s())
         if isinstance(raw, dict):
-            found.facts = read_facts(raw, url=source.url, headers=source.headers)
+            result.facts = read_facts(raw, url=source.url, headers=source.headers)
     view = None
     if settings.view or settings.thumbnail or settings.full_page:
         # A document that broke off before its body began is never drawn.
         limit_s = BROKEN_VIEW_S if page.broke_off else float("inf")
         view = await steps.make("view", capture_view(page, settings), limit_s=limit_s)
     if view is not None and settings.view:
-        found.keep_picture(ArtifactKind.VIEW, view)
+        result.keep_picture(ArtifactKind.VIEW, view)
     if not source.mime.startswith(("image/", "audio/", "video/")) or source.mime == "image/svg+xml":
-        await _gather_words(page, settings, steps, found)
+        await _gather_words(page, settings, steps, result)
     if settings.full_page:
-        await _gather_full_page(page, view, settings, steps, found)
+        await _gather_full_page(page, view, settings, steps, result)
     if settings.thumbnail and view is not None:
         with steps.step("thumbnail"):
             # Ten milliseconds or more, in which others' visits go on.
             small = await asyncio.to_thread(thumbnail, view)
-            found.keep_picture(ArtifactKind.THUMBNAIL, small)
+            result.keep_picture(ArtifactKind.THUMBNAIL, small)
     if settings.pdf:
         printed = await steps.make("pdf", print_pdf(page))
         if printed is not None:
-            found.keep(ArtifactKind.PDF, "application/pdf", printed)
+            result.keep(ArtifactKind.PDF, "application/pdf", printed)
     if requested:
         with steps.step("favicon"):
             loaded = page.call("favicon", "wait", requested)
             if await steps.attempt(loaded, steps.share_s(FAVICON_PATIENCE_S)):
-                found.favicon = requested
+                result.favicon = requested
                 if len(icons) < ICONS_KNOWN:
                     icons.add(requested)
 
 
 async def _ask_for_icon(
-    page: BrowserPage, icons: set[str], steps: VisitSteps, found: ArtifactSet
+    page: BrowserPage, icons: set[str], steps: VisitSteps, result: ArtifactSet
 ) -> str:
     """Request the page's icon and return its URL; empty when there is no load to wait for."""
     with steps.step("favicon"):
         limit_s = steps.share_s(FAVICON_PATIENCE_S)
         url: str = await steps.attempt(page.call("favicon", "choose", ""), limit_s) or ""
         if url in icons:
-            found.favicon = url
+            result.favicon = url
             return ""
         if url:
             await steps.attempt(page.call("favicon", "load", url), limit_s)
@@ -257,22 +257,22 @@ async def _ask_for_icon(
 
 
 async def _gather_words(
-    page: BrowserPage, settings: VisitSettings, steps: VisitSteps, found: ArtifactSet
+    page: BrowserPage, settings: VisitSettings, steps: VisitSteps, result: ArtifactSet
 ) -> None:
     documents = PageDocuments(page)
     if settings.dom:
         dom = await steps.make("dom", read_dom(page, documents))
         if dom is not None:
-            found.keep(ArtifactKind.DOM, "text/html; charset=utf-8", _utf8(dom.html))
+            result.keep(ArtifactKind.DOM, "text/html; charset=utf-8", _utf8(dom.html))
             if dom.truncated:
                 steps.fall_short("dom: cut")
     if settings.text:
         text = await steps.make("text", read_text(documents))
         if text is not None:
-            found.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
+            result.keep(ArtifactKind.TEXT, "text/plain; charset=utf-8", _utf8(text))
     links = await steps.make("outlinks", read_links(documents))
-    found.links = tuple((links or ())[:LINK_LIMIT])
-    found.outlinks = tuple(
+    result.links = tuple((links or ())[:LINK_LIMIT])
+    result.outlinks = tuple(
         dict.fromkeys(
             link.url
             for link in links or ()
@@ -280,9 +280,9 @@ async def _gather_words(
         )
     )
     if links is not None and len(links) > LINK_LIMIT:
-        found.notes.append(f"links: {LINK_LIMIT} of {len(links)} are listed with their position.")
+        result.notes.append(f"links: {LINK_LIMIT} of {len(links)} are listed with their position.")
     if documents.silent:
-        found.notes.append(f"frames: {documents.silent} did not answer and are left out.")
+        result.notes.append(f"frames: {documents.silent} did not answer and are left out.")
 
 
 async def _gather_full_page(
@@ -290,7 +290,7 @@ async def _gather_full_page(
     view: bytes | None,
     settings: VisitSettings,
     steps: VisitSteps,
-    found: ArtifactSet,
+    result: ArtifactSet,
 ) -> None:
     # Behaviours and late scripts move things: what counts is how high it is now.
     measured = await steps.make("measure", page.call("measure"))
@@ -300,15 +300,15 @@ async def _gather_full_page(
     if height <= settings.viewport_height:
         # The viewport shows all of it.
         if view is not None:
-            found.keep_picture(ArtifactKind.FULL_PAGE, view)
+            result.keep_picture(ArtifactKind.FULL_PAGE, view)
         return
     picture = capture_full_page(page, height, measured["scale"], settings)
     full = await steps.make("full_page", picture)
     if full is None:
         return
-    found.keep_picture(ArtifactKind.FULL_PAGE, full.data, cut_from=full.cut_from)
+    result.keep_picture(ArtifactKind.FULL_PAGE, full.data, cut_from=full.cut_from)
     if full.note:
-        found.notes.append(full.note)
+        result.notes.append(full.note)
 
 
 def _utf8(text: str) -> bytes:

@@ -186,12 +186,12 @@ class BrowserProcess:
 
     def renderers(self) -> set[psutil.Process]:
         """Return the renderer processes."""
-        found = set()
+        pids = set()
         for pid in session_processes(self.pid):
             with contextlib.suppress(OSError, psutil.Error):
                 if is_renderer(pid):
-                    found.add(psutil.Process(pid))
-        return found
+                    pids.add(psutil.Process(pid))
+        return pids
 
     async def close(self) -> None:
         """Kill every process of the browser and wait until each has ended."""

@@ -71,16 +71,16 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
         named = shutil.which(setting)
         if named is None:
             raise BrowserUnavailableError(f"The browser {setting!r} is not there. {INSTALL_HINT}")
-        found = _probe(Path(named))
-        if isinstance(found, str):
-            raise BrowserUnavailableError(f"The browser {setting!r} does not start: {found}.")
-        return found
+        executable = _probe(Path(named))
+        if isinstance(executable, str):
+            raise BrowserUnavailableError(f"The browser {setting!r} does not start: {executable}.")
+        return executable
     failures = []
     for path in _candidates(home or Path.home()):
-        found = _probe(path)
-        if not isinstance(found, str):
-            return found
-        failures.append(f"{path}: {found}")
+        executable = _probe(path)
+        if not isinstance(executable, str):
+            return executable
+        failures.append(f"{path}: {executable}")
     if failures:
         raise BrowserUnavailableError(
             f"A browser is installed, but does not start ({'; '.join(failures)})."
@@ -97,9 +97,9 @@ def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
     """
     for path in _candidates(home or Path.home()):
         if kind_of(path) is not BrowserKind.HEADLESS_SHELL:
-            found = _probe(path)
-            if not isinstance(found, str):
-                return found
+            executable = _probe(path)
+            if not isinstance(executable, str):
+                return executable
     raise BrowserUnavailableError(
         "No browser with windows was found. Install one with: apt-get install chromium, "
         "or name one in the profile as [browser] executable."
@@ -131,7 +131,7 @@ def _build(path: Path) -> tuple[int, ...]:
 
 def _probe(path: Path) -> BrowserExecutable | str:
     try:
-        told = subprocess.run(
+        run = subprocess.run(
             [path, "--version"],
             capture_output=True,
             check=False,
@@ -142,10 +142,10 @@ def _probe(path: Path) -> BrowserExecutable | str:
         return error.strerror or str(error)
     except subprocess.TimeoutExpired:
         return f"no answer to --version in {VERSION_TIMEOUT_S:.0f} s"
-    version = _VERSION.search(told.stdout.decode(errors="replace"))
-    if told.returncode != 0 or version is None:
-        said = told.stderr.decode(errors="replace").strip().partition("\n")[0]
-        return f"exit code {told.returncode}{': ' + said[:200] if said else ''}"
+    version = _VERSION.search(run.stdout.decode(errors="replace"))
+    if run.returncode != 0 or version is None:
+        output = run.stderr.decode(errors="replace").strip().partition("\n")[0]
+        return f"exit code {run.returncode}{': ' + output[:200] if output else ''}"
     return BrowserExecutable(path, kind_of(path), version.group(1))
 
 

@@ -73,7 +73,7 @@ def is_renderer(pid: int) -> bool:
 
 def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes: int) -> None:
     """Watch the browser until the worker is gone; on a clean exit the worker ends this process."""
-    heard: float | None = None
+    heartbeat: float | None = None
     looked = time.monotonic()
     while True:
         ready, _, _ = select.select([0], [], [], LOOK_S)
@@ -83,14 +83,14 @@ def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes:
                 kill_session(session)
                 rmtree(folder, ignore_errors=True)
                 return
-            heard = now
-        if heard is not None and now - looked > ASLEEP_S:
-            heard = now
+            heartbeat = now
+        if heartbeat is not None and now - looked > ASLEEP_S:
+            heartbeat = now
         looked = now
-        if heard is not None and now - heard > silence_limit_s:
-            _say(f"hung {now - heard:.0f}")
+        if heartbeat is not None and now - heartbeat > silence_limit_s:
+            _say(f"hung {now - heartbeat:.0f}")
             kill_session(session)
-            heard = None
+            heartbeat = None
         for pid in kill_oversized_renderers(session, memory_limit_bytes):
             _say(f"memory {pid}")
 

@@ -371,12 +371,12 @@ def lower_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     >>> lower_headers([("X-Robots-Tag", "noarchive")])
     {'x-robots-tag': 'noarchive'}
     """
-    kept: dict[str, str] = {}
+    lowered: dict[str, str] = {}
     for name, value in headers:
-        if len(kept) >= HEADERS_KEPT:
+        if len(lowered) >= HEADERS_KEPT:
             break
-        kept[name.lower()] = value[:URL_LIMIT_CHARS]
-    return kept
+        lowered[name.lower()] = value[:URL_LIMIT_CHARS]
+    return lowered
 
 
 def _ms(start: float | None, end: float | None) -> float | None:

@@ -169,8 +169,8 @@ class BrowserPage:
         for attempt in range(SCRIPT_ATTEMPTS):
             try:
                 context = await self.world()
-                found = await self.evaluate(f"{name}.js", source, values, context=context)
-                return found.get("value")
+                answer = await self.evaluate(f"{name}.js", source, values, context=context)
+                return answer.get("value")
             except CommandError:
                 if attempt == SCRIPT_ATTEMPTS - 1:
                     raise
@@ -418,7 +418,7 @@ class BrowserPage:
 def load_script(name: str) -> str:
     """Return the function in ``scripts/NAME.js``, with each ``include("OTHER")`` expanded."""
     source = files("render.scripts").joinpath(f"{name}.js").read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda found: f"({load_script(found[1])})", source)
+    return _INCLUDE.sub(lambda match: f"({load_script(match[1])})", source)
 
 
 async def open_page(

@@ -95,8 +95,8 @@ class FrameDocument:
             if root.get("shadowRootType") == wanted:
                 place = {"backendNodeId": root["backendNodeId"]}
                 place["executionContextId"] = await self._context()
-                found = await self._send("DOM.resolveNode", place)
-                reference: str = found["object"]["objectId"]
+                resolved = await self._send("DOM.resolveNode", place)
+                reference: str = resolved["object"]["objectId"]
                 return reference
         return ""
 
@@ -201,9 +201,9 @@ def main_frame(page: BrowserPage) -> PageFrame:
 
 async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
     """Return the frames except the main one, the first `FRAME_LIMIT`."""
-    found: list[PageFrame] = []
+    frames: list[PageFrame] = []
     for session in ("", *page.children.frames.values()):
-        if len(found) >= FRAME_LIMIT:
+        if len(frames) >= FRAME_LIMIT:
             break
         try:
             tree = (await page.send("Page.getFrameTree", session=session))["frameTree"]
@@ -214,8 +214,8 @@ async def child_frames(page: BrowserPage) -> tuple[PageFrame, ...]:
             node = todo.pop(0)
             todo += node.get("childFrames", ())
             if node["frame"]["id"] != page.target_id:
-                found.append(PageFrame(node["frame"]["id"], session))
-    return tuple(found[:FRAME_LIMIT])
+                frames.append(PageFrame(node["frame"]["id"], session))
+    return tuple(frames[:FRAME_LIMIT])
 
 
 async def run_in(
@@ -232,7 +232,7 @@ async def run_in(
     is_main = frame.id == page.target_id
     context = await (page.world() if is_main else page.isolated_world(*frame))
     values = [{"value": argument} for argument in arguments]
-    found = await page.evaluate(
+    answer = await page.evaluate(
         "behaviour", source, values, context=context, session=frame.session, gesture=gesture
     )
-    return found.get("value")
+    return answer.get("value")

@@ -237,10 +237,10 @@ class _SettleWait:
                 return
         self._rest.give_up("dom")
 
-    def _is_unfinished(self, told: dict[str, Any]) -> bool:
+    def _is_unfinished(self, answer: dict[str, Any]) -> bool:
         """Return whether the page has just shown a reason to wait for longer timers."""
         page = self._page
-        if self._unfinished or not told["unfinished"]:
+        if self._unfinished or not answer["unfinished"]:
             return False
         self._unfinished = True
         self._timers_left_s += max(0.0, UNFINISHED_PATIENCE_S - self._limits.patience_s)
@@ -329,5 +329,5 @@ class _SettleWait:
         return answer
 
 
-def _still_moving(told: dict[str, Any] | None) -> tuple[str, ...]:
-    return () if told is None or told["rested"] else (told["now"],)
+def _still_moving(answer: dict[str, Any] | None) -> tuple[str, ...]:
+    return () if answer is None or answer["rested"] else (answer["now"],)

@@ -88,18 +88,18 @@ def confine_to_hosts(
     hosts: Sequence[str],
 ) -> SiteSession:
     """Return the cookies (of ``Storage.getCookies``) and storage (by origin) of these host patterns."""
-    found: dict[tuple[str, str, str], Cookie] = {}
+    confined: dict[tuple[str, str, str], Cookie] = {}
     for cookie in cookies:
         for domain in _domains(str(cookie.get("domain", "")), hosts):
-            kept = {key: cookie[key] for key in _KEPT if key in cookie}
-            kept["domain"] = domain
+            narrowed = {key: cookie[key] for key in _KEPT if key in cookie}
+            narrowed["domain"] = domain
             if cookie.get("expires", -1) > 0:
-                kept["expires"] = cookie["expires"]
-            found.setdefault((kept["name"], domain, kept.get("path", "/")), kept)
+                narrowed["expires"] = cookie["expires"]
+            confined.setdefault((narrowed["name"], domain, narrowed.get("path", "/")), narrowed)
     own = {
         origin: dict(items) for origin, items in storage.items() if covers_host_of(hosts, origin)
     }
-    return SiteSession(tuple(found.values())[:COOKIES_LIMIT], own)
+    return SiteSession(tuple(confined.values())[:COOKIES_LIMIT], own)
 
 
 async def restore_session(session: SiteSession, context: BrowserContext, page: BrowserPage) -> None:
@@ -147,16 +147,16 @@ def _domains(domain: str, hosts: Sequence[str]) -> list[str]:
         bare = canonical_host(domain.removeprefix("."))
     except BadUrlError:
         return []
-    found = []
+    domains = []
     for pattern in hosts:
         wide = pattern.startswith("*.")
         named = canonical_host(pattern.removeprefix("*."))
         inside = bare == named or (wide and bare.endswith(f".{named}"))
         if inside:
-            found.append(f".{bare}" if below and wide else bare)
+            domains.append(f".{bare}" if below and wide else bare)
         elif below and named.endswith(f".{bare}"):
-            found.append(f".{named}" if wide else named)
-    return list(dict.fromkeys(found))
+            domains.append(f".{named}" if wide else named)
+    return list(dict.fromkeys(domains))
 
 
 LOOK_S = 1.0
@@ -227,8 +227,8 @@ class SignIn:
         self._connection.listen("", self._heard)
         async with asyncio.timeout(ANSWER_LIMIT_S):
             await send("Target.setDiscoverTargets", {"discover": True})
-            found = (await send("Target.getTargets"))["targetInfos"]
-            tabs = [each["targetId"] for each in found if each["type"] == "page"]
+            targets = (await send("Target.getTargets"))["targetInfos"]
+            tabs = [each["targetId"] for each in targets if each["type"] == "page"]
             if not tabs:
                 tabs = [(await send("Target.createTarget", {"url": "about:blank"}))["targetId"]]
             session = await self._attach(tabs[0])
@@ -247,19 +247,19 @@ class SignIn:
             if self._connection.closed.is_set():
                 self.over.set()
         await self.look()
-        found = {
+        cookies = {
             (each.get("name"), each.get("domain"), each.get("path")): each
             for look in self._looks
             for each in look
         }
-        self.cookies = tuple(found.values())
+        self.cookies = tuple(cookies.values())
 
     async def look(self) -> None:
         """Record current cookies and storage; unreadable parts keep their last value."""
         with suppress(BrowserUnavailableError, CommandError, TimeoutError):
             async with asyncio.timeout(ANSWER_LIMIT_S):
-                found = await self._connection.send("Storage.getCookies")
-                self.cookies = tuple(found["cookies"])
+                answer = await self._connection.send("Storage.getCookies")
+                self.cookies = tuple(answer["cookies"])
                 self._looks.append(self.cookies)
                 for tab in list(self._tabs):
                     await self._look_at(tab)
@@ -277,10 +277,10 @@ class SignIn:
             if urlsplit(origin).scheme not in ("http", "https"):
                 return
             where = {"storageId": {"securityOrigin": origin, "isLocalStorage": True}}
-            found = await self._connection.send("DOMStorage.getDOMStorageItems", where, session)
+            answer = await self._connection.send("DOMStorage.getDOMStorageItems", where, session)
         except CommandError:
             return  # the tab was closed, or went on, at this moment
-        items = {str(key): str(value) for key, value in found["entries"]}
+        items = {str(key): str(value) for key, value in answer["entries"]}
         size = sum(len(key) + len(value) for key, value in items.items())
         if size <= STORAGE_LIMIT_CHARS and len(self.storage) < ORIGINS_LIMIT:
             self.storage[origin.rstrip("/")] = items

@@ -40,7 +40,7 @@ _NAMES = {each.name for each in fields(PageTraits)}
 
 
 async def read_page_traits(
-    page: BrowserPage, mime: str, found: ArtifactSet, steps: VisitSteps
+    page: BrowserPage, mime: str, artifacts: ArtifactSet, steps: VisitSteps
 ) -> PageTraits | None:
     """Return the page's traits; None for a file, or when it does not answer in time.
 
@@ -49,17 +49,17 @@ async def read_page_traits(
     """
     if mime not in ("text/html", "application/xhtml+xml"):
         return None
-    text = next((a.data for a in found.artifacts if a.kind is ArtifactKind.TEXT), None)
+    text = next((a.data for a in artifacts.artifacts if a.kind is ArtifactKind.TEXT), None)
     call = page.call("traits", MARKS, list(NEEDLES), text is None)
     answer = await steps.attempt(call, steps.share_s(_LIMIT_S))
     if answer is None:
         return None
-    given = {name: value for name, value in answer.items() if name in _NAMES}
+    values = {name: value for name, value in answer.items() if name in _NAMES}
     for name in ("headings", "frames"):
-        given[name] = tuple(given[name])
+        values[name] = tuple(values[name])
     for name in ("marks", "needles"):
-        given[name] = frozenset(given[name])
-    traits = PageTraits(**given)
+        values[name] = frozenset(values[name])
+    traits = PageTraits(**values)
     if text is None:
         return traits
     # Of UTF-8 a character has at most four bytes.
@@ -297,11 +297,11 @@ class _VisitRun:
 
     def _document(self, page: BrowserPage) -> DocumentResponse | None:
         documents = page.log.documents
-        found = documents.get(self._loader(page))
-        if found is None and documents:
+        document = documents.get(self._loader(page))
+        if document is None and documents:
             # A page that a script wrote or that waits for its commit: the last response it had.
             return list(documents.values())[-1]
-        return found
+        return document
 
     def _document_error(self, page: BrowserPage) -> str:
         """Return the network error for which there is no document; else empty."""
@@ -314,7 +314,7 @@ class _VisitRun:
 
     def result(self) -> Visit:
         """Return the visit as far as it got."""
-        page, found = self.page, self._found
+        page, artifacts = self.page, self._found
         document = self._document(page) if page is not None else None
         shown = document or DocumentResponse(self._request.url, None, "", {})
         outcome, reason = self._verdict(page, document)
@@ -328,7 +328,7 @@ class _VisitRun:
                     status=document.status,
                     headers=document.headers,
                     mime=document.mime,
-                    title=found.title,
+                    title=artifacts.title,
                     requests=tuple(each.url for each in requests),
                     traits=self._traits,
                 )
@@ -342,21 +342,21 @@ class _VisitRun:
             status=shown.status,
             mime=shown.mime,
             headers=shown.headers,
-            title=found.title,
+            title=artifacts.title,
             redirects=self._redirects(page, shown.url) if page is not None else (),
             requests=requests,
-            artifacts=() if outcome is VisitOutcome.FAILED else tuple(found.artifacts),
-            outlinks=found.outlinks,
+            artifacts=() if outcome is VisitOutcome.FAILED else tuple(artifacts.artifacts),
+            outlinks=artifacts.outlinks,
             timings={name: round(spent, 4) for name, spent in self.steps.timings.items()},
             console=tuple(page.console) if page is not None else (),
             seconds=round(self.steps.spent_s, 4),
-            robots_meta=found.robots_meta,
+            robots_meta=artifacts.robots_meta,
             behaviours=self._done,
-            facts=found.facts,
-            links=found.links,
-            pictures=tuple(found.pictures),
-            favicon=found.favicon,
-            notes=tuple(found.notes),
+            facts=artifacts.facts,
+            links=artifacts.links,
+            pictures=tuple(artifacts.pictures),
+            favicon=artifacts.favicon,
+            notes=tuple(artifacts.notes),
             tried=dict(page.tried) if page is not None else None,
             settled={name: round(spent, 4) for name, spent in self._rest.held.items()},
             restless=tuple(self._rest.restless),

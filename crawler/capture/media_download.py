@@ -116,8 +116,8 @@ def player_of(seen: Visit, media: MediaSettings) -> MediaPlayer | None:
         or each.mime.lower() in _PLAYLIST_TYPES
     )
     # A frame of a known player says more than its playlist, which may be one of several qualities.
-    found = next(frames, None) or next(playlists, None)
-    return MediaPlayer(found.url, seen.final_url) if found is not None else None
+    source = next(frames, None) or next(playlists, None)
+    return MediaPlayer(source.url, seen.final_url) if source is not None else None
 
 
 async def fetch_media(
@@ -162,16 +162,16 @@ async def fetch_media(
             async with asyncio.timeout(media.limit_s):
                 assert process.stdout is not None
                 assert process.stderr is not None
-                said, complaint = await asyncio.gather(
+                output, complaint = await asyncio.gather(
                     _read(process.stdout, _OUTPUT_LIMIT_BYTES), _read(process.stderr, 64_000)
                 )
                 await process.wait()
             reason = "" if process.returncode == 0 else _reason(complaint)
         except TimeoutError:
-            said, reason = b"", f"deadline: {media.limit_s:g} s"
+            output, reason = b"", f"deadline: {media.limit_s:g} s"
         finally:
             await _end(process)
-    return _parse_output(said, reason, seconds=round(clock.monotonic() - began, 3))
+    return _parse_output(output, reason, seconds=round(clock.monotonic() - began, 3))
 
 
 def bootstrap(media: MediaSettings, proxy: VisitCredentials, *, module: str = MODULE) -> str:
@@ -206,10 +206,10 @@ def _command(
     ]
 
 
-def _environment(given: VisitCredentials, folder: Path, authority: Path) -> dict[str, str]:
+def _environment(login_data: VisitCredentials, folder: Path, authority: Path) -> dict[str, str]:
     # Not on the command line, where every user of the machine could read them.
-    login = f"{quote(given.username, safe='')}:{quote(given.password, safe='')}"
-    proxy = f"http://{login}@{given.host}:{given.port}"
+    login = f"{quote(login_data.username, safe='')}:{quote(login_data.password, safe='')}"
+    proxy = f"http://{login}@{login_data.host}:{login_data.port}"
     return {
         "HOME": str(folder),
         "TMPDIR": str(folder),
@@ -224,10 +224,10 @@ def _environment(given: VisitCredentials, folder: Path, authority: Path) -> dict
 
 
 async def _read(stream: asyncio.StreamReader, limit: int) -> bytes:
-    kept = bytearray()
+    content = bytearray()
     while data := await stream.read(65_536):
-        kept += data[: max(limit - len(kept), 0)]
-    return bytes(kept)
+        content += data[: max(limit - len(content), 0)]
+    return bytes(content)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -237,14 +237,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def _parse_output(said: bytes, reason: str, *, seconds: float) -> PlayerMedia:
+def _parse_output(output: bytes, reason: str, *, seconds: float) -> PlayerMedia:
     """Parse the JSON lines of yt-dlp, one per file; all of it is untrusted."""
-    found = [each for line in said.splitlines()[:_FILES] if (each := _object(line)) is not None]
-    if not found:
+    files = [each for line in output.splitlines()[:_FILES] if (each := _object(line)) is not None]
+    if not files:
         return PlayerMedia(reason=reason or "none: yt-dlp found no media", seconds=seconds)
-    first = found[0]
-    urls = dict.fromkeys(url for each in found for url in _urls(each))
-    duration, height = first.get("duration"), [each.get("height") for each in found]
+    first = files[0]
+    urls = dict.fromkeys(url for each in files for url in _urls(each))
+    duration, height = first.get("duration"), [each.get("height") for each in files]
     return PlayerMedia(
         urls=tuple(urls),
         extractor=_text(first.get("extractor")),
@@ -267,10 +267,10 @@ def _object(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _urls(said: dict[str, Any]) -> Iterable[str]:
+def _urls(file: dict[str, Any]) -> Iterable[str]:
     """Yield the media's URLs: the file, or the playlist of its segments."""
     for name in ("manifest_url", "url"):
-        value = said.get(name)
+        value = file.get(name)
         if isinstance(value, str) and re.match("https?://", value) and len(value) <= _URL_LIMIT:
             yield value
 

@@ -67,12 +67,12 @@ def wiki_of(page: str, wikis: Mapping[str, str]) -> str:
     >>> wiki_of("https://wiki.example/wiki/Main_Page", wikis)
     'handbook'
     """
-    found = []
+    matches = []
     for name, address in wikis.items():
         before, _, after = address.partition("$1")
         if before and page.startswith(before) and page.endswith(after):
-            found.append((len(before), len(after), name))
-    return max(found)[2] if found else ""
+            matches.append((len(before), len(after), name))
+    return max(matches)[2] if matches else ""
 
 
 def announce_wikis(frontier: Frontier, addresses: Mapping[str, str]) -> None:
@@ -170,13 +170,13 @@ async def capture(
             login=wanted.login_name,
             unverified_tls=wanted.login is not None and wanted.login.unverified_tls,
             stored=wanted.stored,
-        ) as kept,
+        ) as recording,
     ):
         settings = limit_settings(settings, wanted.stored)
-        seen = await _render(wanted, kept, supervisor, settings, clock)
+        seen = await _render(wanted, recording, supervisor, settings, clock)
         again, not_before = retry_decision(seen, now=clock.now(), first=wanted.first_attempt)
         if again and not wanted.last_attempt:
-            await kept.seal(grace_s=0.0)
+            await recording.seal(grace_s=0.0)
             page = build_page_info(wanted.page_id, seen, (), ())
             # Nothing was recorded, so missing resources are irrelevant.
             page = replace(page, outcome=seen.outcome, reason=seen.reason)
@@ -194,29 +194,31 @@ async def capture(
             player = player_of(seen, settings.media)
             if player is not None:
                 status = await proxy.status()
-                through = MediaRoute(kept.credentials, str(status["authority"]))
+                through = MediaRoute(recording.credentials, str(status["authority"]))
                 media = await fetch_media(player, through, settings.media, clock=clock)
-        page = await _finish_capture(kept, wanted.page_id, seen, settings, clock)
+        page = await _finish_capture(recording, wanted.page_id, seen, settings, clock)
         page = replace(page, login=wanted.login_name, media=media, stored=str(wanted.stored))
         await before_manifest(page)
         manifest = NewArtifact(
             artifact_uri(ArtifactKind.PAGEINFO, seen.url), "application/json", page.to_json()
         )
-        await kept.write([manifest], document=seen.final_url, date=seen.started_at)
+        await recording.write([manifest], document=seen.final_url, date=seen.started_at)
         return CaptureResult(page)
 
 
 async def _render(
     wanted: CaptureRequest,
-    kept: ProxyVisit,
+    recording: ProxyVisit,
     supervisor: ResourcePool,
     settings: Settings,
     clock: Clock,
 ) -> Visit:
     if wanted.plain is not None:
-        return await wanted.plain.visit(kept, wanted.url, settings.visit)
-    given = kept.credentials
-    endpoint = ProxyEndpoint(given.host, given.port, given.username, given.password)
+        return await wanted.plain.visit(recording, wanted.url, settings.visit)
+    credentials = recording.credentials
+    endpoint = ProxyEndpoint(
+        credentials.host, credentials.port, credentials.username, credentials.password
+    )
     async with supervisor.browser() as browser:
         return await visit(
             browser,
@@ -228,7 +230,7 @@ async def _render(
 
 
 async def _finish_capture(
-    kept: ProxyVisit, page_id: str, seen: Visit, settings: Settings, clock: Clock
+    recording: ProxyVisit, page_id: str, seen: Visit, settings: Settings, clock: Clock
 ) -> PageInfo:
     """Fetch gaps, write the artifacts and seal; return the manifest, not yet written."""
     written, began = [], clock.monotonic()
@@ -237,10 +239,10 @@ async def _finish_capture(
     checked = (
         CompletenessResult(grace_s=grace_s)
         if fails
-        else await check_completeness(kept, seen, settings)
+        else await check_completeness(recording, seen, settings)
     )
     if seen.artifacts:
-        written = await kept.write(
+        written = await recording.write(
             [
                 NewArtifact(artifact_uri(each.kind, seen.url), each.content_type, each.data)
                 for each in seen.artifacts
@@ -250,13 +252,15 @@ async def _finish_capture(
         )
     download = not seen.artifacts and seen.outcome is not VisitOutcome.SKIPPED
     spent_s = seen.seconds + clock.monotonic() - began
-    ledger = await kept.seal(
+    ledger = await recording.seal(
         grace_s=checked.grace_s,
         # A download continues after the browser has refused it.
         awaited=(*checked.awaited, seen.final_url) if download else checked.awaited,
         await_s=max(settings.visit.timeout_s - spent_s, 0.0),
     )
-    return build_page_info(page_id, seen, ledger, written, refused=kept.refused, gaps=checked.gaps)
+    return build_page_info(
+        page_id, seen, ledger, written, refused=recording.refused, gaps=checked.gaps
+    )
 
 
 def retry_decision(seen: Visit, *, now: datetime, first: bool) -> tuple[bool, datetime | None]:

@@ -48,11 +48,11 @@ class PlainVisits:
     fetcher: ProxyFetcher
     clock: Clock
 
-    async def visit(self, kept: ProxyVisit, url: str, settings: VisitSettings) -> Visit:
+    async def visit(self, recording: ProxyVisit, url: str, settings: VisitSettings) -> Visit:
         """Fetch the page within an open visit at the proxy; may raise ProxyUnavailableError."""
         started_at, began = self.clock.now(), self.clock.monotonic()
         document = await self.fetcher.within(
-            kept, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=settings.timeout_s
+            recording, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=settings.timeout_s
         )
         took = self.clock.monotonic() - began
         # The bare media type and the charset.
@@ -63,10 +63,10 @@ class PlainVisits:
             message.get_content_type() if content_type else "",
             message.get_content_charset(""),
         )
-        found = PlainPage()
+        page = PlainPage()
         if mime in _HTML and not document.error:
-            found = read_page(document.body, charset, document.final_url)
-            await self._fetch_parts(kept, found.parts, max(settings.timeout_s - took, 0.0))
+            page = read_page(document.body, charset, document.final_url)
+            await self._fetch_parts(recording, page.parts, max(settings.timeout_s - took, 0.0))
         seconds = self.clock.monotonic() - began
         outcome, reason = VisitOutcome.COMPLETE, document.error
         if document.error and not document.status:
@@ -82,26 +82,26 @@ class PlainVisits:
             status=document.status or None,
             mime=mime,
             headers=document.headers,
-            title=found.title,
+            title=page.title,
             redirects=(url,) if document.final_url not in ("", url) else (),
             requests=(),
             artifacts=(),
-            outlinks=tuple(found.links),
+            outlinks=tuple(page.links),
             timings={"document": round(took, 4), "parts": round(seconds - took, 4)},
             console=(),
             seconds=round(seconds, 4),
-            robots_meta=tuple(found.robots),
-            classification=classify_plain(url, document, mime, found),
+            robots_meta=tuple(page.robots),
+            classification=classify_plain(url, document, mime, page),
         )
 
-    async def _fetch_parts(self, kept: ProxyVisit, parts: list[str], left_s: float) -> None:
+    async def _fetch_parts(self, recording: ProxyVisit, parts: list[str], left_s: float) -> None:
         """Fetch the embedded resources; failures are in the proxy's ledger."""
         free = asyncio.Semaphore(PARALLEL_FETCHES)
 
         async def fetch(url: str) -> None:
             async with free:
                 await self.fetcher.within(
-                    kept, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=left_s
+                    recording, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=left_s
                 )
 
         try:
@@ -155,23 +155,25 @@ class _PlainPageParser(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Collect the URLs and directives of an element."""
-        given = {name: value or "" for name, value in attrs}
-        if tag == "base" and given.get("href"):
-            self._base = join_url(self._base, given["href"])
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "base" and attributes.get("href"):
+            self._base = join_url(self._base, attributes["href"])
         elif tag == "meta":
-            self._note_robots(given)
+            self._note_robots(attributes)
         elif tag in ("a", "area"):
-            self._note(self.links, given.get("href", ""))
+            self._note(self.links, attributes.get("href", ""))
         elif tag in ("img", "script", "source", "video", "audio", "embed", "input"):
-            self._note(self.parts, given.get("src", ""))
-            srcset = given.get("srcset", "")
+            self._note(self.parts, attributes.get("src", ""))
+            srcset = attributes.get("srcset", "")
             for candidate in srcset.split(","):
                 self._note(self.parts, candidate.split()[0] if candidate.split() else "")
-            self._note(self.parts, given.get("poster", ""))
-        elif tag == "link" and {"stylesheet", "icon"} & set(given.get("rel", "").lower().split()):
-            self._note(self.parts, given.get("href", ""))
+            self._note(self.parts, attributes.get("poster", ""))
+        elif tag == "link" and {"stylesheet", "icon"} & set(
+            attributes.get("rel", "").lower().split()
+        ):
+            self._note(self.parts, attributes.get("href", ""))
         elif tag in ("iframe", "frame"):
-            self._note(self.parts, given.get("src", ""))
+            self._note(self.parts, attributes.get("src", ""))
         self._in_title = tag == "title" and not self.title
 
     def handle_endtag(self, tag: str) -> None:
@@ -184,14 +186,14 @@ class _PlainPageParser(HTMLParser):
         if self._in_title:
             self.title.append(data[:1000])
 
-    def _note_robots(self, given: dict[str, str]) -> None:
+    def _note_robots(self, attributes: dict[str, str]) -> None:
         """Collect a robots meta element; only names and contents that concern archiving count."""
-        content = given.get("content", "")[:2000]
+        content = attributes.get("content", "")[:2000]
         if not _OF_ARCHIVING.search(content) or len(self.robots) >= ROBOTS_LIMIT:
             return
         for kind, prefix in (("name", ""), ("http-equiv", "http-equiv:")):
-            if given.get(kind):
-                self.robots.append((prefix + given[kind][:200].strip().lower(), content))
+            if attributes.get(kind):
+                self.robots.append((prefix + attributes[kind][:200].strip().lower(), content))
 
     def _note(self, where: list[str], address: str) -> None:
         if not address.strip() or len(where) > LINKS_LIMIT:
@@ -211,7 +213,7 @@ def join_url(base: str, address: str) -> str:
 
 
 def classify_plain(
-    url: str, document: FetchedFile, mime: str, found: PlainPage
+    url: str, document: FetchedFile, mime: str, page: PlainPage
 ) -> PageClassification:
     """Classify the page by its source."""
     if document.error and not document.status:
@@ -223,9 +225,9 @@ def classify_plain(
             status=document.status or None,
             headers=document.headers,
             mime=mime,
-            title=found.title,
-            requests=tuple(found.parts),
-            traits=found.traits,
+            title=page.title,
+            requests=tuple(page.parts),
+            traits=page.traits,
             is_rendered=False,
         )
     )

@@ -88,19 +88,21 @@ class ProxyFetcher:
             ProxyUnavailableError: the proxy cannot be reached.
             DiskFullError, LimitReachedError: the proxy may write or receive no more.
         """
-        async with self.visits(str(uuid.uuid4())) as kept:
-            fetched = await self.within(kept, url, limit_bytes=limit_bytes, timeout_s=timeout_s)
-            await kept.seal(grace_s=SEAL_GRACE_S)
+        async with self.visits(str(uuid.uuid4())) as recording:
+            fetched = await self.within(
+                recording, url, limit_bytes=limit_bytes, timeout_s=timeout_s
+            )
+            await recording.seal(grace_s=SEAL_GRACE_S)
             return fetched
 
     async def within(
-        self, kept: ProxyVisit, url: str, *, limit_bytes: int, timeout_s: float
+        self, recording: ProxyVisit, url: str, *, limit_bytes: int, timeout_s: float
     ) -> FetchedFile:
         """Fetch as `get` does, within an open visit that the caller seals."""
         agent = self.agent if isinstance(self.agent, str) else await self.agent()
         run = _FetchAttempt(url, limit_bytes, agent)
         try:
-            async with asyncio.timeout(timeout_s), self._through(kept) as proxy:
+            async with asyncio.timeout(timeout_s), self._through(recording) as proxy:
                 await run.follow(proxy)
         except TimeoutError:
             run.broke_off("timeout")
@@ -108,18 +110,18 @@ class ProxyFetcher:
             run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
         return run.result()
 
-    def _through(self, kept: ProxyVisit) -> httpcore.AsyncConnectionPool:
+    def _through(self, recording: ProxyVisit) -> httpcore.AsyncConnectionPool:
         if self._context is None:  # trust the proxy's authority alone
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             # The proxy answers for the host that CONNECT named: that it is our proxy is what counts.
             context.check_hostname = False
             context.load_verify_locations(cafile=str(self.ca))
             self._context = context
-        given = kept.credentials
-        host = f"[{given.host}]" if ":" in given.host else given.host
+        credentials = recording.credentials
+        host = f"[{credentials.host}]" if ":" in credentials.host else credentials.host
         return httpcore.AsyncHTTPProxy(
-            f"http://{host}:{given.port}",
-            proxy_auth=(given.username.encode(), given.password.encode()),
+            f"http://{host}:{credentials.port}",
+            proxy_auth=(credentials.username.encode(), credentials.password.encode()),
             ssl_context=self._context,
         )
 
@@ -238,9 +240,9 @@ def proxy_visits(
     async def opened(page_id: str) -> AsyncIterator[ProxyVisit]:
         async with (
             lender.proxy() as proxy,
-            proxy.visit(page_id, bucket=bucket, headers=headers) as kept,
+            proxy.visit(page_id, bucket=bucket, headers=headers) as recording,
         ):
-            yield kept
+            yield recording
 
     return opened
 

@@ -42,11 +42,11 @@ def attachment_name(value: str) -> str:
     >>> attachment_name("attachment; filename=x.txt; filename*=UTF-8''%e2%82%ac.txt")
     '€.txt'
     """
-    found: dict[str, str] = {}
-    for name, given in _PARAMETER.findall(";" + value[:_VALUE_LIMIT_CHARS].partition("\n")[0]):
-        found.setdefault(name.lower(), given.strip())
+    parameters: dict[str, str] = {}
+    for name, text_value in _PARAMETER.findall(";" + value[:_VALUE_LIMIT_CHARS].partition("\n")[0]):
+        parameters.setdefault(name.lower(), text_value.strip())
     # The extended one goes first (RFC 6266, 4.3).
-    text = _decoded(found.get("filename*", "")) or _plain(found.get("filename", ""))
+    text = _decoded(parameters.get("filename*", "")) or _plain(parameters.get("filename", ""))
     last = _UNSEEN.sub("", text).replace("\\", "/").rpartition("/")[2]
     return last.strip()[:NAME_LIMIT_CHARS]
 
@@ -113,7 +113,7 @@ class CompletenessResult:
 
 
 async def check_completeness(
-    kept: ProxyVisit, seen: Visit, settings: Settings
+    recording: ProxyVisit, seen: Visit, settings: Settings
 ) -> CompletenessResult:
     """Compare the visit with the ledger, wait for requests in flight, and fetch gaps again.
 
@@ -125,14 +125,14 @@ async def check_completeness(
     way = {seen.url.partition("#")[0], *seen.redirects}
     spared = frozenset(way | {seen.final_url} if seen.artifacts else way - {seen.final_url})
     left_s = max(limits.timeout_s - seen.seconds, 0.0)
-    so_far = await kept.ledger()
+    so_far = await recording.ledger()
     downloads = _downloads(seen, so_far)
     if so_far.in_flight:
         parts = (
             frozenset(each.url for each in seen.requests if each.resource_type in PARTS)
             & so_far.in_flight
         )
-        so_far = await kept.ledger(
+        so_far = await recording.ledger(
             grace_s=grace_s, awaited=sorted(parts), await_s=min(limits.refetch_s, left_s)
         )
         downloads &= so_far.in_flight
@@ -140,7 +140,7 @@ async def check_completeness(
     chosen = [gap for gap in gaps if gap.reason != UNFINISHED][: limits.refetch_requests]
     if chosen:
         kinds = {each.url: each.resource_type for each in seen.requests}
-        await kept.ledger(
+        await recording.ledger(
             again=[
                 RefetchRequest(
                     gap.url,
@@ -163,23 +163,23 @@ def find_gaps(
 
     Without `requests` all entries of the proxy's ledger are resources; `spared` URLs are never gaps.
     """
-    asked: dict[str, list[RequestLog]] = {}
+    requested: dict[str, list[RequestLog]] = {}
     for request in requests:
         if request.method == "GET" and request.url.startswith(("http://", "https://")):
-            asked.setdefault(request.url, []).append(request)
+            requested.setdefault(request.url, []).append(request)
     entries: dict[str, list[RequestLogEntry]] = {}
     for entry in so_far.entries:
         if entry.method == "GET":
             entries.setdefault(entry.url, []).append(entry)
     if not requests:
-        asked = {url: [RequestLog(url, resource_type="Image")] for url in entries}
+        requested = {url: [RequestLog(url, resource_type="Image")] for url in entries}
     never = set(spared)
-    found = []
-    for url, group in asked.items():
+    gaps = []
+    for url, group in requested.items():
         reason = "" if url in never else _gap_reason(url, group, entries, so_far.in_flight)
         if reason:
-            found.append(MissingResource(url, reason))
-    return found
+            gaps.append(MissingResource(url, reason))
+    return gaps
 
 
 def is_whole(entries: Iterable[RequestLogEntry]) -> bool:
@@ -284,7 +284,7 @@ def build_page_info(
             VisitOutcome.PARTIAL,
             f"missing: {len(missing)} of {len(resources)} resources",
         )
-    kept = [entry for entry in ledger if entry.filename]
+    written = [entry for entry in ledger if entry.filename]
     true = visit.mime if main is None else effective_type(main.identified, main.mime) or visit.mime
     name = attachment_name(visit.headers.get("content-disposition", ""))
     return PageInfo(
@@ -296,8 +296,8 @@ def build_page_info(
         reason=reason,
         status=visit.status if main is None else main.status,
         mime=visit.mime,
-        records=len(kept) + len(artifacts),
-        stored_bytes=sum(each.length for each in kept) + sum(each.length for each in artifacts),
+        records=len(written) + len(artifacts),
+        stored_bytes=sum(each.length for each in written) + sum(each.length for each in artifacts),
         seconds=round(visit.seconds, 3),
         resources=tuple(resources),
         artifacts=tuple(str(artifact.kind) for artifact in visit.artifacts),
@@ -336,11 +336,11 @@ def build_page_info(
 
 def main_entry(visit: Visit, ledger: Iterable[RequestLogEntry]) -> RequestLogEntry | None:
     """Return the ledger's last entry for the page's own document."""
-    found = None
+    main = None
     for entry in ledger:
         if entry.url == visit.final_url:
-            found = entry if found is None or entry.status == visit.status else found
-    return found
+            main = entry if main is None or entry.status == visit.status else main
+    return main
 
 
 def _completed_gaps(
@@ -389,8 +389,10 @@ def match_requests(
         if entries and not request.from_cache:
             last[request.url] = entries.popleft()
         resources.append(_resource(request, last.get(request.url), second.get(request.url)))
-    asked = {resource.url for resource in resources if resource.refetched}
-    resources += [_proxy_only_resource(entry) for url, entry in second.items() if url not in asked]
+    refetched = {resource.url for resource in resources if resource.refetched}
+    resources += [
+        _proxy_only_resource(entry) for url, entry in second.items() if url not in refetched
+    ]
     unseen = (entry for entries in open_entries.values() for entry in entries)
     resources += [_proxy_only_resource(entry) for entry in unseen]
     return resources

@@ -159,10 +159,10 @@ def unseal_login(data: bytes, key: LoginKey) -> Login:
         ) from error
     try:
         session = json.loads(plain.decode("utf-8", "surrogatepass"))
-        found = SiteSession(tuple(session["cookies"]), session["storage"])
+        restored = SiteSession(tuple(session["cookies"]), session["storage"])
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"The login {login.name} holds no session: {error!r}.") from error
-    return replace(login, session=found)
+    return replace(login, session=restored)
 
 
 def write_login(folder: Path, login: Login, key: LoginKey) -> Path:

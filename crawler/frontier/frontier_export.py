@@ -55,21 +55,21 @@ def select_items(
     with the number of items each batch was chosen from.
     """
     if selection.host is not None:
-        found = frontier.ls(state, limit=_HOST_ITEMS_LIMIT + 1, host=selection.host)
-        if len(found) <= _HOST_ITEMS_LIMIT:
-            scanned(len(found))
-            meant = [record for record in found if selection.means(record)]
+        listed = frontier.ls(state, limit=_HOST_ITEMS_LIMIT + 1, host=selection.host)
+        if len(listed) <= _HOST_ITEMS_LIMIT:
+            scanned(len(listed))
+            selected = [record for record in listed if selection.means(record)]
             yield from (
-                meant[at : at + _SELECT_BATCH] for at in range(0, len(meant), _SELECT_BATCH)
+                selected[at : at + _SELECT_BATCH] for at in range(0, len(selected), _SELECT_BATCH)
             )
             return
     cursor = ""
     while True:
         records, cursor = frontier.scan(state, cursor=cursor, limit=_SELECT_BATCH)
         scanned(len(records))
-        meant = [record for record in records if selection.means(record)]
-        if meant:
-            yield meant
+        selected = [record for record in records if selection.means(record)]
+        if selected:
+            yield selected
         if not cursor:
             return
 

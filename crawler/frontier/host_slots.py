@@ -326,8 +326,8 @@ def host_reports(
         f"SELECT {_REPORT}, {_COLUMNS} FROM hosts WHERE size > 0 ORDER BY size DESC LIMIT ?",
         (max(limit, _COMPARED),),
     )
-    found = [_report(row, now) for row in rows]
-    return sorted(found, key=lambda each: -each.waiting)[:limit]
+    reports = [_report(row, now) for row in rows]
+    return sorted(reports, key=lambda each: -each.waiting)[:limit]
 
 
 def _report(row: tuple[Any, ...], now: datetime) -> HostReport:

@@ -164,13 +164,13 @@ def find_record(db: sqlite3.Connection, identity: bytes) -> ItemRecord | None:
 
 def find_records(db: sqlite3.Connection, identities: Sequence[bytes]) -> dict[bytes, ItemRecord]:
     """Return the records of those of the URLs that were added."""
-    found: dict[bytes, ItemRecord] = {}
+    records: dict[bytes, ItemRecord] = {}
     for start in range(0, len(identities), _AT_ONCE):
         part = identities[start : start + _AT_ONCE]
         rows = db.execute(f"{_BY_SEEN_MANY} IN ({_marks(part)})", part).fetchall()
         logs = _logs(db, [row[1] for row in rows])
-        found |= {row[0]: _record(row[1:], logs.get(row[1], ())) for row in rows}
-    return found
+        records |= {row[0]: _record(row[1:], logs.get(row[1], ())) for row in rows}
+    return records
 
 
 def list_records(
@@ -216,10 +216,10 @@ def _scan_queued(
         raise InputError("This cursor is not one that a scan of queued items gave.")
     for place in _PARTS[_PARTS.index(part) :]:
         if place == "later":
-            found = _scanned(db, place, place, (), key or [_LOWEST] * 2, limit)
+            rows = _scanned(db, place, place, (), key or [_LOWEST] * 2, limit)
         else:
-            found = _scanned(db, "queue", place, (int(place),), key or [_LOWEST] * 4, limit)
-        records, following = found
+            rows = _scanned(db, "queue", place, (int(place),), key or [_LOWEST] * 4, limit)
+        records, following = rows
         if records:
             return records, following or ":".join(_PARTS[_PARTS.index(place) + 1 :][:1])
         key = []
@@ -257,14 +257,14 @@ def _queued(db: sqlite3.Connection, limit: int, host_id: int | None) -> list[int
     """Return the numbers of queued items without a not-before moment, by lane."""
     if host_id is None:
         return _numbers(db, _QUEUED.format(where="lane >= 0"), limit)
-    found: list[int] = []
+    seqs: list[int] = []
     last = epoch_of(last_seq(db))
     for lane in Lane:
         for epoch in range(last + 1):
-            if len(found) < limit:
+            if len(seqs) < limit:
                 query = _QUEUED.format(where="lane = ? AND epoch = ? AND host_id = ?")
-                found += _numbers(db, query, lane, epoch, host_id, limit - len(found))
-    return found
+                seqs += _numbers(db, query, lane, epoch, host_id, limit - len(seqs))
+    return seqs
 
 
 def _numbers(db: sqlite3.Connection, query: str, *values: int) -> list[int]:
@@ -278,12 +278,12 @@ def _by_seq(db: sqlite3.Connection, seq: int) -> ItemRecord:
 
 def _logs(db: sqlite3.Connection, numbers: Sequence[int]) -> dict[int, list[ClaimAttempt]]:
     """Return the items' attempts, oldest first."""
-    found: dict[int, list[ClaimAttempt]] = {}
+    logs: dict[int, list[ClaimAttempt]] = {}
     query = f"{_LOG} IN ({_marks(numbers)}) ORDER BY seq, number"
     for seq, ending, reason, worker, claimed_ms, ended_ms in db.execute(query, numbers):
         attempt = ClaimAttempt(ending, reason, worker, to_moment(claimed_ms), to_moment(ended_ms))
-        found.setdefault(seq, []).append(attempt)
-    return found
+        logs.setdefault(seq, []).append(attempt)
+    return logs
 
 
 def _marks(values: Sequence[object]) -> str:

@@ -77,13 +77,13 @@ class SlotAssigner:
 
     async def assign(self, items: Iterable[NewItem]) -> list[NewItem]:
         """Return the items, each with its slot key."""
-        found = list(items)
+        assigned = list(items)
         if not self._per_address:
-            return found
-        hosts = sorted({host_of(item.url) for item in found})
+            return assigned
+        hosts = sorted({host_of(item.url) for item in assigned})
         names = await asyncio.gather(*map(self._turn, hosts))
         turns = dict(zip(hosts, names, strict=True))
-        return [replace(item, host=turns[host_of(item.url)]) for item in found]
+        return [replace(item, host=turns[host_of(item.url)]) for item in assigned]
 
     async def _turn(self, host: str) -> str:
         async with self._free:

@@ -110,8 +110,8 @@ class RedisFrontier(Frontier):
         there_is_more = True
         while there_is_more and len(items) < limit:
             wanted = limit - len(items)
-            said = self._store.ask("claim", now_ms, worker, wanted, *every, most)
-            there_is_more, rows = unpack(said)
+            answer = self._store.ask("claim", now_ms, worker, wanted, *every, most)
+            there_is_more, rows = unpack(answer)
             items += [redis_store.unpack_item(row, self._salt) for row in rows]
         return items
 
@@ -252,10 +252,10 @@ class RedisFrontier(Frontier):
 
     def job_counts(self, job: str) -> JobCounts:
         """See `Frontier.job_counts`."""
-        said = self._store.ask("job", job)
-        if not said:
+        answer = self._store.ask("job", job)
+        if not answer:
             return JobCounts(0, 0, 0, 0, 0, 0, None)
-        queued, claimed, done, skipped, dead, stored, began = (int(each or 0) for each in said)
+        queued, claimed, done, skipped, dead, stored, began = (int(each or 0) for each in answer)
         began_at = to_moment(began) - self._clock.last
         return JobCounts(queued, claimed, done, skipped, dead, stored, began_at)
 
@@ -273,15 +273,15 @@ class RedisFrontier(Frontier):
         self, state: ItemState, *, limit: int = 100, host: str | None = None
     ) -> Sequence[ItemRecord]:
         """See `Frontier.ls`. For one host's ended items all items in that state are read."""
-        found: list[ItemRecord] = []
+        records: list[ItemRecord] = []
         place: int | None = None
-        while place != -1 and len(found) < limit:
-            wanted = min(limit - len(found), LIST_BATCH)
+        while place != -1 and len(records) < limit:
+            wanted = min(limit - len(records), LIST_BATCH)
             place, rows = unpack(
                 self._store.ask("ls", redis_store.CODES[state], wanted, host, place)
             )
-            found += map(self._record, rows)
-        return found
+            records += map(self._record, rows)
+        return records
 
     def scan(
         self, state: ItemState, *, cursor: str = "", limit: int = 1000
@@ -289,24 +289,24 @@ class RedisFrontier(Frontier):
         """See `Frontier.scan`."""
         shard, place = redis_store.parse_cursor(cursor)
         code, wanted = redis_store.CODES[state], max(min(limit, LIST_BATCH), 1)
-        said = self._store.ask("scan", code, shard, place, wanted)
-        reached, place_there, rows = unpack(said)
+        answer = self._store.ask("scan", code, shard, place, wanted)
+        reached, place_there, rows = unpack(answer)
         after = "" if reached > redis_store.LAST_SHARD else f"{reached}:{place_there.decode()}"
         return [self._record(row) for row in rows], after
 
     def find(self, url: str) -> ItemRecord | None:
         """See `Frontier.find`."""
-        said = self._store.ask("find", redis_store.identity_of(url))
-        return None if said is None else self._record(unpack(said))
+        row = self._store.ask("find", redis_store.identity_of(url))
+        return None if row is None else self._record(unpack(row))
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
         """See `Frontier.find_all`."""
-        found: list[ItemRecord | None] = []
+        records: list[ItemRecord | None] = []
         identities = [redis_store.identity_of(url) for url in urls]
         for start in range(0, len(identities), FIND_BATCH):
-            said = self._store.ask("find_all", identities[start : start + FIND_BATCH])
-            found += [self._record(row) if row else None for row in unpack(said)]
-        return found
+            answer = self._store.ask("find_all", identities[start : start + FIND_BATCH])
+            records += [self._record(row) if row else None for row in unpack(answer)]
+        return records
 
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         """See `Frontier.blocks`."""
@@ -353,14 +353,14 @@ class RedisFrontier(Frontier):
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         """See `Frontier.note`."""
         now_ms = unix_milliseconds(now + self._clock.offset(now))
-        kept = self._store.ask("notes", kind, key)
-        return None if kept is None else _note(kept, now_ms)
+        stored = self._store.ask("notes", kind, key)
+        return None if stored is None else _note(stored, now_ms)
 
     def notes(self, kind: str, *, now: datetime) -> dict[str, str]:
         """See `Frontier.notes`."""
         now_ms = unix_milliseconds(now + self._clock.offset(now))
-        kept = _pairs(iter(self._store.ask("notes", kind, None)))
-        values = ((to_text(key), _note(value, now_ms)) for key, value in kept)
+        stored = _pairs(iter(self._store.ask("notes", kind, None)))
+        values = ((to_text(key), _note(value, now_ms)) for key, value in stored)
         return dict(sorted((key, value) for key, value in values if value is not None))
 
     def erase_note(self, kind: str, key: str) -> None:
@@ -394,6 +394,6 @@ def _pairs(flat: Iterator[_Answer]) -> Iterator[tuple[_Answer, _Answer]]:
     return zip(flat, flat, strict=True)
 
 
-def _note(kept: bytes, now_ms: int) -> str | None:
-    until_ms, value = unpack(kept)
+def _note(note: bytes, now_ms: int) -> str | None:
+    until_ms, value = unpack(note)
     return to_text(value) if until_ms == 0 or until_ms > now_ms else None

@@ -122,10 +122,10 @@ class SqliteFrontier(Frontier):
             moves.tidy()
             while len(claimed) < limit:
                 token += 1
-                found = moves.first_ready(token)
-                if found is None:
+                ready = moves.first_ready(token)
+                if ready is None:
                     break
-                claimed.append(moves.take(found, token, worker))
+                claimed.append(moves.take(ready, token, worker))
             moves.changes.count("token", len(claimed))
         return claimed
 
@@ -343,9 +343,9 @@ class SqliteFrontier(Frontier):
                 "WHERE minute BETWEEN ? AND ?",
                 (first, last),
             )
-            found = {row[0]: row[1:] for row in rows}
+            counts = {row[0]: row[1:] for row in rows}
         return [
-            MinuteCounts(to_moment(minute * MINUTE_MS), *found.get(minute, (0, 0, 0, 0)))
+            MinuteCounts(to_moment(minute * MINUTE_MS), *counts.get(minute, (0, 0, 0, 0)))
             for minute in range(first, last + 1)
         ]
 
@@ -376,8 +376,8 @@ class SqliteFrontier(Frontier):
         """See `Frontier.find_all`."""
         identities = [item_rows.identity_of(url) for url in urls]
         with self._store.reading() as db:
-            found = item_rows.find_records(db, identities)
-        return [found.get(identity) for identity in identities]
+            records = item_rows.find_records(db, identities)
+        return [records.get(identity) for identity in identities]
 
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         """See `Frontier.blocks`."""

@@ -239,8 +239,8 @@ class Transitions:
             high_every=self._settings.high_every,
             standard_every=self._settings.standard_every,
         )
-        while (found := host_slots.first_ready(self.db, order, self.now_ms)) is not None:
-            host, slot = found
+        while (ready := host_slots.first_ready(self.db, order, self.now_ms)) is not None:
+            host, slot = ready
             latest_ms = self.now_ms + self._longest_back_off_ms
             if slot.down_ms > latest_ms + _MARGIN_MS:
                 slot = slot._replace(down_ms=latest_ms)
@@ -255,9 +255,9 @@ class Transitions:
             self.save(slot.revived(), slot)
         return None
 
-    def take(self, found: tuple[str, HostSlot, Lane], token: int, worker: str) -> FrontierItem:
+    def take(self, ready: tuple[str, HostSlot, Lane], token: int, worker: str) -> FrontierItem:
         """Claim the host's first item in that lane."""
-        host, slot, lane = found
+        host, slot, lane = ready
         place, seq = item_rows.first_in_queue(self.db, lane, slot.heads[lane], slot.id)
         item_rows.remove_from_queue(self.db, lane, slot.id, place, seq)
         self.save(slot.pulled(lane, epoch_of(seq, place)).taken(), slot)

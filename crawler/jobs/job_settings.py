@@ -100,13 +100,13 @@ def cancel_repair(frontier: Frontier, url: str) -> None:
 
 def read_repairs(frontier: Frontier) -> dict[str, RepairVisit]:
     """Read the ordered repairs by identity key; unreadable ones are logged and left out."""
-    found = {}
+    repairs = {}
     for key, text in frontier.orders(REPAIR_ORDER).items():
         try:
-            found[key] = parse_repair(text)
+            repairs[key] = parse_repair(text)
         except InputError as error:
             log.warning("repair.unreadable error=%s", error)
-    return found
+    return repairs
 
 
 @dataclass(eq=False, repr=False)
@@ -270,12 +270,12 @@ class JobSettings:
             )
         applied = settled.sheets.of(surt(url)) if settled.sheets else ()
         key = tuple(sheet.prefix for sheet in applied)
-        found = settled.by_sheets.get(key)
-        if found is None:
+        cached = settled.by_sheets.get(key)
+        if cached is None:
             settings = with_sheets(settled.base, applied)
             territory = settled.territory or SeedTerritory("any", ())
-            found = settled.by_sheets[key] = (settings, Scope(territory, settings.scope))
-        return found
+            cached = settled.by_sheets[key] = (settings, Scope(territory, settings.scope))
+        return cached
 
     def _look_if_it_answers(self) -> None:
         try:
@@ -312,13 +312,13 @@ class JobSettings:
 
 def live_sheets(frontier: Frontier) -> list[Sheet]:
     """Read the sheets that were set while the crawl runs; unreadable ones are logged and left out."""
-    found = []
+    sheets = []
     for prefix, text in frontier.orders(SHEET_ORDER).items():
         try:
-            found.append(parse_live_sheet(prefix, text))
+            sheets.append(parse_live_sheet(prefix, text))
         except ConfigError as error:
             log.warning("sheet.unreadable error=%s", error)
-    return found
+    return sheets
 
 
 def parse_live_sheet(prefix: str, text: str) -> Sheet:
@@ -334,11 +334,11 @@ def parse_live_sheet(prefix: str, text: str) -> Sheet:
 
 def _redirected_seeds(orders: dict[str, str]) -> dict[str, dict[str, str]]:
     """Return the targets of redirected seeds, by job and seed."""
-    found: dict[str, dict[str, str]] = {}
+    targets: dict[str, dict[str, str]] = {}
     for key, target in orders.items():
         job, _, seed = key.partition(" ")
         try:
-            found.setdefault(job, {})[seed] = fetch_key(target, allow_single_label=True)
+            targets.setdefault(job, {})[seed] = fetch_key(target, allow_single_label=True)
         except BadUrlError as error:
             log.warning("seed.unreadable error=%s", error)
-    return found
+    return targets

@@ -88,10 +88,10 @@ def read_list(name: str) -> ParsedUrlList:
     Raises InputError if the file cannot be read, or holds no line with content.
     """
     with ListFile(name) as file:
-        found = parse_lines(file.lines(), source=file.source)
-        if not found.urls and not found.problems:
+        parsed = parse_lines(file.lines(), source=file.source)
+        if not parsed.urls and not parsed.problems:
             raise file.empty()
-        return found
+        return parsed
 
 
 class ListFile:
@@ -249,10 +249,10 @@ class UrlBlocklists:
 
     def refusing(self, target: PatternTarget) -> BlocklistLine | None:
         """Return the most specific line that matches the URL; None when none does."""
-        found = self._table.find(target)
-        if not found:
+        match = self._table.find(target)
+        if not match:
             return None
-        line, source = divmod(found[0].value, len(self.sources))
+        line, source = divmod(match[0].value, len(self.sources))
         return BlocklistLine(self.sources[source], line)
 
 
@@ -317,15 +317,15 @@ class BlocklistCache:
 
     def _signature(self) -> list[tuple[int, int, int] | None]:
         """Return values that change when one of the files does."""
-        found: list[tuple[int, int, int] | None] = []
+        signature: list[tuple[int, int, int] | None] = []
         for path in self._paths:
             try:
                 stat = Path(path).stat()
             except OSError:
-                found.append(None)
+                signature.append(None)
             else:
-                found.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
-        return found
+                signature.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+        return signature
 
 
 def _patterns(path: str) -> Iterator[tuple[int, UrlPattern | ListLineProblem]]:

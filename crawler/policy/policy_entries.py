@@ -168,14 +168,14 @@ class PolicyEntries:
 
         Among equally specific ones the order of `kinds` decides.
         """
-        found: list[tuple[PatternRank, int, PolicyEntry]] = []
+        ranked: list[tuple[PatternRank, int, PolicyEntry]] = []
         for place, kind in enumerate(kinds):
             table = self._tables.get(kind)
             if table is not None:
                 matches = table.find(target)
-                found += [(m.rank, -place, m.value) for m in matches if m.value.holds(now)]
-        found.sort(key=lambda each: each[:2], reverse=True)
-        return [entry for _, _, entry in found]
+                ranked += [(m.rank, -place, m.value) for m in matches if m.value.holds(now)]
+        ranked.sort(key=lambda each: each[:2], reverse=True)
+        return [entry for _, _, entry in ranked]
 
     def deciding(self, target: PatternTarget, *, now: datetime) -> PolicyEntry | None:
         """Return the entry that decides whether the URL is archived; None when none does."""
@@ -188,10 +188,10 @@ class PolicyEntries:
 
     def settings(self, target: PatternTarget, *, now: datetime) -> dict[str, PolicyEntry]:
         """Return the most specific setting entry of each key that matches the URL."""
-        found: dict[str, PolicyEntry] = {}
+        entries: dict[str, PolicyEntry] = {}
         for entry in self.of(target, (PolicyKind.SETTING,), now=now):
-            found.setdefault(entry.key, entry)
-        return found
+            entries.setdefault(entry.key, entry)
+        return entries
 
 
 def read_entries(orders: Mapping[str, str], *, known: PolicyEntries | None = None) -> PolicyEntries:

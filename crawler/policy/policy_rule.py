@@ -67,18 +67,18 @@ class PolicyRule(VisitRule):
             ProxyUnavailableError, DiskFullError, LimitReachedError: a robots.txt cannot be fetched.
         """
         await self.refresh()
-        asked = False
+        was_asked = False
         async for opinion in self.judge.opinions(item, self.settings_for(item), now=now):
             if opinion.text == NOT_KNOWN:
                 raise InvariantError(
                     "robots.txt is to be obeyed, and nothing is there to fetch it."
                 )
-            asked = asked or opinion.verdict.asked
+            was_asked = was_asked or opinion.verdict.asked
             if opinion.closes_site:
                 await self._ban(item.url, item, SITE_CLOSED, now=now)
             if opinion.is_against:
                 return opinion.verdict
-        return await self._after_asking(item, now=now) if asked else ALLOW_VISIT
+        return await self._after_asking(item, now=now) if was_asked else ALLOW_VISIT
 
     async def _after_asking(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
         """Defer the page so that the host delay applies after its robots.txt; not when that would expire."""
@@ -228,10 +228,10 @@ class PolicyRule(VisitRule):
 def _failed_digests(note: str | None) -> list[str]:
     """Return the digests of failed URLs in a note; empty when it cannot be read."""
     try:
-        found = json.loads(note or "[]")
+        digests = json.loads(note or "[]")
     except (ValueError, RecursionError):
         return []
-    return [str(each) for each in found] if isinstance(found, list) else []
+    return [str(each) for each in digests] if isinstance(digests, list) else []
 
 
 def make_policy(  # noqa: PLR0913 dependencies

@@ -212,10 +212,10 @@ class _CompiledRule(NamedTuple):
         at = len(first)
         last = rest.pop()
         for part in rest:
-            found = path.find(part, at)
-            if found < 0:
+            position = path.find(part, at)
+            if position < 0:
                 return False
-            at = found + len(part)
+            at = position + len(part)
         if self.anchored:
             return len(path) - len(last) >= at and path.endswith(last)
         return path.find(last, at) >= 0
@@ -277,32 +277,32 @@ def forbidding_reason(
     `headers` are the values of X-Robots-Tag, possibly joined by newlines; `metas` are as
     `render.visit.Visit.robots_meta`; `agent` is our product token.
     """
-    meant = ANY_ROBOT | {agent.lower()}
+    agents = ANY_ROBOT | {agent.lower()}
     for value in headers:
         for line in value.split("\n")[:LINES_LIMIT]:
-            said = _forbidding(line, meant, now)
-            if said:
-                return f"noarchive: X-Robots-Tag says {said}"
+            reason = _forbidding(line, agents, now)
+            if reason:
+                return f"noarchive: X-Robots-Tag says {reason}"
     for name, content in metas:
         if name == META_HEADER:
-            said = _forbidding(content, meant, now)
-        elif name in meant - {"", "*"}:
-            said = _forbidding(content, None, now)
+            reason = _forbidding(content, agents, now)
+        elif name in agents - {"", "*"}:
+            reason = _forbidding(content, None, now)
         else:
             continue
-        if said:
+        if reason:
             where = f"http-equiv={ROBOTS_HEADER}" if name == META_HEADER else f"name={name}"
-            return f"noarchive: <meta {where}> says {said}"
+            return f"noarchive: <meta {where}> says {reason}"
     return ""
 
 
-def _forbidding(line: str, meant: frozenset[str] | set[str] | None, now: datetime) -> str:
+def _forbidding(line: str, agents: frozenset[str] | set[str] | None, now: datetime) -> str:
     """Return the directive of the line that forbids archiving; empty when none does.
 
-    `meant`: the product tokens that count, in lower case; None: the line names no robots.
+    `agents`: the product tokens that count, in lower case; None: the line names no robots.
     """
-    for agent, word, value in _directives(line, named=meant is not None):
-        if meant is not None and agent not in meant:
+    for agent, word, value in _directives(line, named=agents is not None):
+        if agents is not None and agent not in agents:
             continue
         if word in FORBIDDING:
             return word
@@ -322,13 +322,13 @@ def _directives(line: str, *, named: bool) -> Iterator[tuple[str, str, str]]:
     agent = ""
     for place, token in enumerate(tokens):
         word, value = token, ""
-        found = _NAMED.fullmatch(token)
-        if found is not None and named and found[1].lower() not in _WITH_VALUE:
-            agent, word = found[1].lower(), found[2]
-            found = _NAMED.fullmatch(word)
-        if found is not None and found[1].lower() in _WITH_VALUE:
-            word = found[1]
-            value = ",".join([found[2], *tokens[place + 1 : place + _DATE_TOKENS]])
+        match = _NAMED.fullmatch(token)
+        if match is not None and named and match[1].lower() not in _WITH_VALUE:
+            agent, word = match[1].lower(), match[2]
+            match = _NAMED.fullmatch(word)
+        if match is not None and match[1].lower() in _WITH_VALUE:
+            word = match[1]
+            value = ",".join([match[2], *tokens[place + 1 : place + _DATE_TOKENS]])
         # Some part directives by white space only.
         for each in [word] if value else word.split() or [""]:
             yield agent, each.strip().lower(), value

@@ -150,10 +150,10 @@ class _RobotsMemory:
 
     def get(self, origin: str) -> RobotsRecord | None:
         """Return the cached record of the origin."""
-        found = self._found.get(origin)
-        if found is not None:
+        cached = self._found.get(origin)
+        if cached is not None:
             self._found.move_to_end(origin)
-        return found
+        return cached
 
     def put(self, origin: str, known: RobotsRecord) -> None:
         """Store a record; evict the least recently used ones beyond the limit."""
@@ -194,13 +194,13 @@ class OriginRobots:
     ) -> RobotsRecord | None:
         """Return the cached record of the URL's origin, however old; None without one."""
         origin = origin_of(url)
-        found = self._memory.get(origin)
-        if found is None or found.next_at <= now:
+        record = self._memory.get(origin)
+        if record is None or record.next_at <= now:
             note = await self.ask(lambda: self.frontier.note(ROBOTS_NOTE, origin, now=now))
-            found = parse_robots_record(note) if note is not None else None
-            if found is not None:
-                self._memory.put(origin, found)
-        return found if found is not None and found.agent == policy.robots_agent else None
+            record = parse_robots_record(note) if note is not None else None
+            if record is not None:
+                self._memory.put(origin, record)
+        return record if record is not None and record.agent == policy.robots_agent else None
 
     async def of(
         self, url: str, policy: PolicySettings, *, host: str, now: datetime
@@ -215,10 +215,10 @@ class OriginRobots:
             NetworkAwayError: no host can be reached, so the network is down and not this host.
         """
         async with self._alone(origin_of(url)):
-            found = await self.known(url, policy, now=now)
-            if self.fetcher is None or (found is not None and now < found.next_at):
-                return found
-            return await self._fetch(self.fetcher, url, policy, found, host=host, now=now)
+            record = await self.known(url, policy, now=now)
+            if self.fetcher is None or (record is not None and now < record.next_at):
+                return record
+            return await self._fetch(self.fetcher, url, policy, record, host=host, now=now)
 
     async def _fetch(
         self,
@@ -236,7 +236,7 @@ class OriginRobots:
         )
         # Half a megabyte is not parsed while others wait for the event loop.
         answer = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent, now=now)
-        found = RobotsRecord(
+        record = RobotsRecord(
             answer.robots, policy.robots_agent, now + _lifetime(policy), read_at=now, why=answer.why
         )
         if answer.robots is None:
@@ -245,27 +245,27 @@ class OriginRobots:
             if answer.down and self.judge is not None:
                 target, failed = origin + ROBOTS_PATH, VisitOutcome.FAILED
                 await self.judge(PageInfo("", target, target, warc_date(now), failed, answer.why))
-            found = replace(
-                found,
+            record = replace(
+                record,
                 robots=old.robots if old is not None else None,
                 read_at=old.read_at if old is not None else None,
                 since=(old.since if old is not None else None) or now,
             )
-            if found.holds(now=now) is None:
+            if record.holds(now=now) is None:
                 reason = f"{NO_ROBOTS} {answer.why}"[:500]
                 blocked_until = await self.ask(
                     lambda: self.frontier.back_off(
                         host, reason, now=now, at_least=answer.not_before, down=answer.down
                     )
                 )
-                found = replace(found, next_at=max(blocked_until, now + SHORTEST_RETRY))
-        self._memory.put(origin, found)
-        until = max(found.next_at, now) + RECORD_LIFE
-        note = found.to_note()
+                record = replace(record, next_at=max(blocked_until, now + SHORTEST_RETRY))
+        self._memory.put(origin, record)
+        until = max(record.next_at, now) + RECORD_LIFE
+        note = record.to_note()
         await self.ask(
             lambda: self.frontier.put_note(ROBOTS_NOTE, origin, note, now=now, until=until)
         )
-        return replace(found, asked=True)
+        return replace(record, asked=True)
 
     @asynccontextmanager
     async def _alone(self, origin: str) -> AsyncIterator[None]:

@@ -74,21 +74,21 @@ class AnnouncedProxy:
     def parse(cls, name: str, text: str, secret: ClusterSecret) -> Self | None:
         """Parse the note; None when it is of another version, or its signature is invalid."""
         try:
-            said = json.loads(text)
-            signature = str(said.pop(_SIGNATURE))
-            if not secret.has_signed(_message(PROXY_SERVICE, name, said), signature):
+            content = json.loads(text)
+            signature = str(content.pop(_SIGNATURE))
+            if not secret.has_signed(_message(PROXY_SERVICE, name, content), signature):
                 return None
             return cls(
                 name=name,
-                control=split_host_port(said["address"]),
-                browsers=split_host_port(said["browsers"]),
-                spki=str(said["spki"]),
-                visits=int(said["visits"]),
-                free_bytes=int(said["free_bytes"]),
-                reserve_bytes=int(said["reserve_bytes"]),
-                authority=str(said["authority"]),
-                beat=int(said["beat"]),
-                started=str(said["started"]),
+                control=split_host_port(content["address"]),
+                browsers=split_host_port(content["browsers"]),
+                spki=str(content["spki"]),
+                visits=int(content["visits"]),
+                free_bytes=int(content["free_bytes"]),
+                reserve_bytes=int(content["reserve_bytes"]),
+                authority=str(content["authority"]),
+                beat=int(content["beat"]),
+                started=str(content["started"]),
             )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, WeboidError):
             return None
@@ -102,20 +102,20 @@ def living_proxies(
     Raises TransientError if the store does not answer.
     """
     ignored = set() if ignored is None else ignored
-    found = []
+    proxies = []
     for name, text in sorted(frontier.notes(PROXY_SERVICE, now=clock.now()).items()):
         proxy = AnnouncedProxy.parse(name, text, secret)
         if proxy is not None:
-            found.append(proxy)
+            proxies.append(proxy)
         elif name not in ignored and len(ignored) < _IGNORED_LIMIT:
             ignored.add(name)
             log.warning("registry.ignored name=%.200r reason=not signed with our secret", name)
-    return found
+    return proxies
 
 
-def _message(kind: str, name: str, said: dict[str, Any]) -> bytes:
+def _message(kind: str, name: str, content: dict[str, Any]) -> bytes:
     """Return the canonical bytes of a note that are signed."""
-    return json.dumps([kind, name, said], sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps([kind, name, content], sort_keys=True, separators=(",", ":")).encode()
 
 
 def lives_here(frontier: Frontier, kind: str, host: str, clock: Clock) -> bool:
@@ -175,14 +175,14 @@ class ServiceAnnouncer:
 
     def _say(self) -> None:
         self._beats += 1
-        said = {**self._describe(), "beat": self._beats}
+        content = {**self._describe(), "beat": self._beats}
         if self._secret is not None:
-            message = _message(self._kind, self._name, said)
-            said[_SIGNATURE] = self._secret.signature(message)
+            message = _message(self._kind, self._name, content)
+            content[_SIGNATURE] = self._secret.signature(message)
         now = self._clock.now()
         try:
             self._frontier.put_note(
-                self._kind, self._name, json.dumps(said), now=now, until=now + ANNOUNCEMENT_LIFE
+                self._kind, self._name, json.dumps(content), now=now, until=now + ANNOUNCEMENT_LIFE
             )
             self._silent = False
         except WeboidError as error:
@@ -338,10 +338,10 @@ def _key(proxy: AnnouncedProxy) -> str:
 
 def _resolved(proxies: list[AnnouncedProxy]) -> Mapping[str, str]:
     """Resolve the proxies' announced addresses for browsers; unknown names are left out."""
-    found = {}
+    addresses = {}
     for each in proxies:
         host, port = each.browsers
         with suppress(OSError):
             (*_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found[_key(each)] = join_host_port(str(address[0]), port)
-    return found
+            addresses[_key(each)] = join_host_port(str(address[0]), port)
+    return addresses

@@ -107,8 +107,8 @@ class ProxyProcess:
         Raises ProxyUnavailableError if it does not start.
         """
         self._control.unlink(missing_ok=True)
-        kept = ("PATH", "LANG", "TZ", "TMPDIR")
-        environment = {name: os.environ[name] for name in kept if name in os.environ}
+        passed_on = ("PATH", "LANG", "TZ", "TMPDIR")
+        environment = {name: os.environ[name] for name in passed_on if name in os.environ}
         environment["PYTHONPATH"] = _PACKAGES
         environment["HOME"] = os.environ.get("HOME", "/")
         arguments = ("--tally", str(self._tally), "--slot", str(self._slot))

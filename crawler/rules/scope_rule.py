@@ -161,39 +161,41 @@ class ScopeRule(VisitRule):
     ) -> None:
         """Add the links that belong to the crawl."""
         page = captured.page
-        kept = page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL) and not captured.again
+        is_archived = (
+            page.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL) and not captured.again
+        )
         nowhere = page.page_class in WITHOUT_OWN_LINKS
-        if not kept or nowhere or self.jobs.job(item.job) is None:
+        if not is_archived or nowhere or self.jobs.job(item.job) is None:
             return
         target = seed_target(item, page)
         if target:
             await self.patience.ask(lambda: self.jobs.move_seed(item.job, item.url, target))
-        found = await asyncio.to_thread(decide_links, self.jobs, item, page)
-        follow_up.links += found.items
-        if not found.decisions:
+        selection = await asyncio.to_thread(decide_links, self.jobs, item, page)
+        follow_up.links += selection.items
+        if not selection.decisions:
             return
         # Count the decisions, and log them by page.
         counts = self._counts.setdefault(item.job, Counter())
-        counts.update(decision.constant for _, decision in found.decisions)
+        counts.update(decision.constant for _, decision in selection.decisions)
         key, value = f"{item.job} {self.name}", json.dumps(counts, sort_keys=True)
         await self.patience.ask(
             lambda: self.frontier.put_note(LINK_COUNTS_NOTE, key, value, now=now)
         )
         if self.record is not None:
-            await asyncio.to_thread(self._keep, self.record, item, found, now)
+            await asyncio.to_thread(self._keep, self.record, item, selection, now)
 
     def _keep(
-        self, record: LinkLog, item: FrontierItem, found: LinkSelection, now: datetime
+        self, record: LinkLog, item: FrontierItem, selection: LinkSelection, now: datetime
     ) -> None:
-        page = summarize_links(item, found.decisions, now)
+        page = summarize_links(item, selection.decisions, now)
         record.write(page)
         if self.jobs.settings_for(item.url, item.job).scope.link_decisions:
-            record.write_decisions(page, found.decisions)
+            record.write_decisions(page, selection.decisions)
 
 
 def decide_links(jobs: JobSettings, item: FrontierItem, page: PageInfo) -> LinkSelection:
     """Decide on the links of a page of a crawl, each URL once, at most `LINKS_LIMIT`."""
-    found = LinkSelection()
+    selection = LinkSelection()
     target = _target(page)
     hops_off = item.hops_off
     if target and not jobs.scope_for(target, item.job).holds(target):
@@ -206,19 +208,19 @@ def decide_links(jobs: JobSettings, item: FrontierItem, page: PageInfo) -> LinkS
             identity = identity_key(url)
         except BadUrlError as error:
             refused = LinkDecision(followed=False, reason=f"url: {error.reason}")
-            found.decisions.append((text, refused))
+            selection.decisions.append((text, refused))
             continue
         if identity in seen:
             continue
         seen.add(identity)
         hops = item.hops + 1
         decision = jobs.scope_for(url, item.job).decide(url, hops=hops, hops_off=hops_off)
-        found.decisions.append((url, decision))
+        selection.decisions.append((url, decision))
         if decision.followed:
             off = decision.hops_off
             new = NewItem(url, lane=lane, hops=hops, via=item.url, job=item.job, hops_off=off)
-            found.items.append(new)
-    return found
+            selection.items.append(new)
+    return selection
 
 
 def seed_target(item: FrontierItem, page: PageInfo) -> str:
@@ -229,14 +231,14 @@ def seed_target(item: FrontierItem, page: PageInfo) -> str:
 
 def link_counts(frontier: Frontier, *, now: datetime) -> dict[str, dict[str, int]]:
     """Sum the decisions of all processes, by job and reason."""
-    found: dict[str, Counter[str]] = {}
+    by_job: dict[str, Counter[str]] = {}
     for key, value in frontier.notes(LINK_COUNTS_NOTE, now=now).items():
-        counts = found.setdefault(key.partition(" ")[0], Counter())
+        counts = by_job.setdefault(key.partition(" ")[0], Counter())
         try:
             counts.update({str(reason): int(count) for reason, count in json.loads(value).items()})
         except (ValueError, AttributeError, TypeError):
             continue  # another version's
-    return {job: dict(counts) for job, counts in found.items()}
+    return {job: dict(counts) for job, counts in by_job.items()}
 
 
 def _target(page: PageInfo) -> str:

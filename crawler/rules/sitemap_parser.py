@@ -71,18 +71,18 @@ class _SitemapStopError(Exception):
 
 def parse_sitemap(body: bytes) -> SitemapFile:
     """Parse a sitemap in any of the formats; never raises."""
-    found = SitemapFile()
+    sitemap = SitemapFile()
     try:
         pieces = _unpacked(body)
         first = next(pieces, b"")
-        reader = _reader(first, found)
+        reader = _reader(first, sitemap)
         reader.feed(first)
         for piece in pieces:
             reader.feed(piece)
         reader.end()
     except (_SitemapStopError, expat.ExpatError, zlib.error) as error:
-        found.problem = str(error)
-    return found
+        sitemap.problem = str(error)
+    return sitemap
 
 
 def sitemap_lines(robots: bytes) -> tuple[str, ...]:
@@ -127,21 +127,21 @@ def _unpacked(body: bytes) -> Iterator[bytes]:
         raise _SitemapStopError("its gzip data breaks off")
 
 
-def _reader(first: bytes, found: SitemapFile) -> "_XmlSitemapReader | _TextSitemapReader":
+def _reader(first: bytes, sitemap: SitemapFile) -> "_XmlSitemapReader | _TextSitemapReader":
     """Choose the reader by the file's first bytes."""
     start = first
     for bom in _BOMS:
         start = start.removeprefix(bom)
     if start.lstrip(b" \t\r\n\x00")[:1] == b"<":
-        return _XmlSitemapReader(found)
-    return _TextSitemapReader(found)
+        return _XmlSitemapReader(sitemap)
+    return _TextSitemapReader(sitemap)
 
 
 class _TextSitemapReader:
     """Reader of one URL per line."""
 
-    def __init__(self, found: SitemapFile) -> None:
-        self._found = found
+    def __init__(self, sitemap: SitemapFile) -> None:
+        self._found = sitemap
         self._decoder: codecs.IncrementalDecoder | None = None
         self._rest = ""
 
@@ -173,8 +173,8 @@ class _TextSitemapReader:
 class _XmlSitemapReader:
     """Reader of a sitemap, an index or a feed."""
 
-    def __init__(self, found: SitemapFile) -> None:
-        self._found = found
+    def __init__(self, sitemap: SitemapFile) -> None:
+        self._found = sitemap
         self._path: list[str] = []
         self._text: list[str] | None = None
         self._room = 0
@@ -239,16 +239,16 @@ class _XmlSitemapReader:
             self._page = self._date = ""
 
 
-def _add_page(found: SitemapFile, text: str, date: str) -> None:
-    if key := _accepted(found, text, len(found.pages), "URLs"):
-        found.pages.append(SitemapUrl(key, parse_moment(date) if date else None))
+def _add_page(sitemap: SitemapFile, text: str, date: str) -> None:
+    if key := _accepted(sitemap, text, len(sitemap.pages), "URLs"):
+        sitemap.pages.append(SitemapUrl(key, parse_moment(date) if date else None))
 
 
-def _accepted(found: SitemapFile, text: str, count: int, what: str) -> str:
+def _accepted(sitemap: SitemapFile, text: str, count: int, what: str) -> str:
     """Return the fetch key; empty, and counted as refused, when there is none."""
     key = _key(text)
     if not key:
-        found.refused += 1
+        sitemap.refused += 1
     elif count >= URLS_LIMIT:
         raise _SitemapStopError(f"it names more than {URLS_LIMIT} {what}")
     return key

@@ -138,13 +138,13 @@ def _of(site: str, path: str) -> str:
 
 def _new_urls(urls: Sequence[str], seen: set[str], *, host: str) -> list[str]:
     """Return the URLs of that host that are not in `seen`, and add them to it."""
-    found = []
+    new_urls = []
     for url in islice(urls, FILES_LIMIT):
         key = identity_key(url)
         if key not in seen and host_of(url) == host:
             seen.add(key)
-            found.append(url)
-    return found
+            new_urls.append(url)
+    return new_urls
 
 
 log = logging.getLogger(__name__)

@@ -153,13 +153,13 @@ def _page_back_offs(item: FrontierItem, captured: CaptureResult) -> list[HostBac
 
 def _hosts(page: PageInfo, *, without: set[str]) -> list[tuple[str, int]]:
     """Return the other hosts that received requests, each with its refusing status, or 0."""
-    found: dict[str, int] = {}
+    hosts: dict[str, int] = {}
     for resource in page.resources:
         host = _host(resource.url)
         if host and host not in without:
             refused = resource.status if resource.status in REFUSAL_STATUSES else 0
-            found[host] = found.get(host) or refused or 0
-    return list(found.items())
+            hosts[host] = hosts.get(host) or refused or 0
+    return list(hosts.items())
 
 
 def _host(url: str) -> str:

@@ -166,13 +166,13 @@ async def run_crawl_job(
 
     async def prepare(frontier: Frontier) -> AddResult:
         with closing(ManifestReader(Layout(run.root), run.settings)) as manifests:
-            given = await submit_job(
+            submission = await submit_job(
                 job, frontier, local=run.settings, clock=clock, manifest_of=manifests.of
             )
-        if given.unread:
-            log.warning("crawl.links_unread pages=%d: their WARCs are not here", given.unread)
-        again = replace(given.added, requeued=given.added.requeued + given.revived)
-        return replace(again, added=again.added + given.joined)
+        if submission.unread:
+            log.warning("crawl.links_unread pages=%d: their WARCs are not here", submission.unread)
+        again = replace(submission.added, requeued=submission.added.requeued + submission.revived)
+        return replace(again, added=again.added + submission.joined)
 
     return await perform_run(
         run, prepare, clock=clock, started=started, report=report, stopping=stopping
@@ -207,7 +207,7 @@ async def submit_job(
     note = frontier.note(APPLIED_JOB_NOTE, whole.name, now=clock.now())
     followed = None if note is None else parse_job(job.name, note)
     added = await _add_seeds(whole, followed, frontier, local, clock)
-    given = JobSubmission(
+    submission = JobSubmission(
         whole, known is None, known is not None and whole.to_json() != text, added
     )
     if known is not None and note != whole.to_json():
@@ -215,15 +215,15 @@ async def submit_job(
         jobs, name = JobSettings(frontier, local, clock=clock), whole.name
         dropped = await asyncio.to_thread(skip_excluded, jobs, frontier, name, clock.now())
         revived = await asyncio.to_thread(requeue_given_up, jobs, frontier, name, clock.now())
-        given = replace(given, dropped=dropped, revived=revived)
+        submission = replace(submission, dropped=dropped, revived=revived)
         if manifest_of is not None and (followed is None or _may_hold_more(followed, whole)):
             turns = make_slot_assigner(local)
             joined, unread = await redecide_links(
                 jobs, frontier, name, manifest_of=manifest_of, turns=turns, clock=clock
             )
-            given = replace(given, joined=joined, unread=unread)
+            submission = replace(submission, joined=joined, unread=unread)
     frontier.put_note(APPLIED_JOB_NOTE, whole.name, whole.to_json(), now=clock.now())
-    return given
+    return submission
 
 
 def _may_hold_more(before: Job, after: Job) -> bool:
@@ -292,12 +292,12 @@ async def _add_seeds(
 
 def describe_budgets(scope: ScopeSettings, size: Callable[[float], str]) -> list[str]:
     """Describe each budget that is set; `size` formats bytes."""
-    found = []
+    budgets = []
     for whose, pages, stored, seconds in (
         ("", scope.pages, scope.bytes, scope.seconds),
         (" of one host", scope.host_pages, scope.host_bytes, scope.host_seconds),
     ):
-        found += [f"{pages} pages{whose}"] if pages else []
-        found += [f"{size(stored)}{whose}"] if stored else []
-        found += [f"{format_duration(seconds)}{whose}"] if seconds else []
-    return found
+        budgets += [f"{pages} pages{whose}"] if pages else []
+        budgets += [f"{size(stored)}{whose}"] if stored else []
+        budgets += [f"{format_duration(seconds)}{whose}"] if seconds else []
+    return budgets

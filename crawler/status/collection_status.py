@@ -181,12 +181,12 @@ def estimate_remaining(
 
 def group_by_reason(records: Iterable[ItemRecord]) -> tuple[ReasonGroup, ...]:
     """Group the records by their reasons' common words, the largest group first."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    groups: dict[str, list[tuple[str, str]]] = {}
     for record in records:
         reason = record.outcome or "no reason given"
         common = reason.partition(":")[0].strip()[:60] or "no reason given"
-        found.setdefault(common, []).append((record.item.url, reason))
-    largest = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))
+        groups.setdefault(common, []).append((record.item.url, reason))
+    largest = sorted(groups.items(), key=lambda each: (-len(each[1]), each[0]))
     return tuple(
         ReasonGroup(reason, len(each), tuple(each[:EXAMPLES_SHOWN]))
         for reason, each in largest[:REASONS_SHOWN]
@@ -195,14 +195,14 @@ def group_by_reason(records: Iterable[ItemRecord]) -> tuple[ReasonGroup, ...]:
 
 def parse_members(notes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """Parse the announcements of proxies or workers; an unreadable one has no facts."""
-    found = {}
+    members = {}
     for name, text in sorted(notes.items())[:MEMBERS_SHOWN]:
         try:
             facts = json.loads(text)
         except (ValueError, RecursionError):
             facts = None
-        found[name] = facts if isinstance(facts, dict) else {}
-    return found
+        members[name] = facts if isinstance(facts, dict) else {}
+    return members
 
 
 def member_number(facts: Mapping[str, Any], key: str) -> float | None:
@@ -280,17 +280,17 @@ class CollectionStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the status to JSON values: the collection's on top, with the frontier's main counts."""
-        found: dict[str, Any] = {"at": self.at.isoformat()}
+        facts: dict[str, Any] = {"at": self.at.isoformat()}
         if self.holdings is not None:
-            found |= asdict(self.holdings)
-            found["bytes_per_page"] = self.holdings.bytes_per_page
+            facts |= asdict(self.holdings)
+            facts["bytes_per_page"] = self.holdings.bytes_per_page
         stats = self.frontier.stats if self.frontier is not None else None
         for name in ("queued", "claimed", "done", "skipped", "dead"):
-            found[name] = getattr(stats, name) if stats is not None else 0
-        found["dead_letters"] = self.frontier.dead_letters if self.frontier is not None else ()
-        found["frontier"] = self.frontier.to_dict() if self.frontier is not None else None
-        found["checks"] = json_value(asdict(self.checks)) if self.checks is not None else None
-        return found
+            facts[name] = getattr(stats, name) if stats is not None else 0
+        facts["dead_letters"] = self.frontier.dead_letters if self.frontier is not None else ()
+        facts["frontier"] = self.frontier.to_dict() if self.frontier is not None else None
+        facts["checks"] = json_value(asdict(self.checks)) if self.checks is not None else None
+        return facts
 
 
 def read_status(

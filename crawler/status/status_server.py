@@ -57,8 +57,8 @@ def exposition(status: CollectionStatus | None, *, version: str) -> bytes:
 class _MetricFamilies(Collector):
     """Prometheus collector of prepared metrics."""
 
-    def __init__(self, found: list[Metric]) -> None:
-        self._found = found
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._found = metrics
 
     def collect(self) -> Iterator[Metric]:
         """Return the metrics."""
@@ -119,9 +119,7 @@ def _checks(checks: CopyCheckSummary) -> Iterator[Metric]:
 
 def _by_minutes(rates: Mapping[int, Mapping[str, float]]) -> dict[tuple[str, ...], float]:
     return {
-        (name, str(minutes)): each
-        for minutes, found in rates.items()
-        for name, each in found.items()
+        (name, str(minutes)): each for minutes, rate in rates.items() for name, each in rate.items()
     }
 
 
@@ -185,8 +183,8 @@ def _gauges(name: str, text: str, values: _Values, *labels: str) -> Metric:
     family = GaugeMetricFamily(name, text, labels=labels)
     sums: dict[tuple[str, ...], float] = {}
     for label, number in values.items():
-        given = (label,) if isinstance(label, str) else label
-        key = tuple(value[:LABEL_LIMIT_CHARS] for value in given)
+        parts = (label,) if isinstance(label, str) else label
+        key = tuple(value[:LABEL_LIMIT_CHARS] for value in parts)
         sums[key] = sums.get(key, 0.0) + float(number)
     for key, total in sums.items():
         family.add_metric(key, total)
@@ -283,9 +281,11 @@ class _HostGuard:
 
         async def with_headers(message: "dict[str, object]") -> None:
             if message["type"] == "http.response.start":
-                given = message["headers"]
-                assert isinstance(given, list)
-                given += [(key.lower().encode(), value.encode()) for key, value in _HEADERS.items()]
+                headers = message["headers"]
+                assert isinstance(headers, list)
+                headers += [
+                    (key.lower().encode(), value.encode()) for key, value in _HEADERS.items()
+                ]
             await send(message)
 
         app = self._app if self._is_ours(Request(scope).headers.get("host", "")) else _REFUSAL

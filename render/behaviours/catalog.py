@@ -170,8 +170,8 @@ def load_button_words() -> dict[str, list[str]]:
 @cache
 def load_consent_rules() -> list[dict[str, Any]]:
     """Return the rules of the known consent platforms."""
-    found: list[dict[str, Any]] = tomllib.loads(_text("consent.toml"))["rule"]
-    return found
+    rules: list[dict[str, Any]] = tomllib.loads(_text("consent.toml"))["rule"]
+    return rules
 
 
 # Likely ids and classes of banners of unknown platforms.

@@ -393,7 +393,7 @@ async def refuse_consent(
     """
     main = main_frame(page)
     look, click = {**options, "click": False}, {**options, "click": True}
-    found = await _ask(page, main, source, look)
+    banner = await _ask(page, main, source, look)
     asking: list[tuple[PageFrame, str]] = []  # frames with a known banner, and the banner's name
 
     async def ask_frame(frame: PageFrame) -> None:
@@ -402,12 +402,12 @@ async def refuse_consent(
             if answer.found:
                 asking.append((frame, " ".join(answer.notes)))
 
-    if found.frames:
+    if banner.frames:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(BANNER_POLL_S):
                 await asyncio.gather(*(ask_frame(frame) for frame in await child_frames(page)))
-    if not found.found and not asking:
-        return found
+    if not banner.found and not asking:
+        return banner
     page.hold()
     notes: list[str] = []
     done = 0
@@ -435,7 +435,7 @@ async def refuse_consent(
     )
     return replace(
         answer,
-        found=max(1, found.found),
+        found=max(1, banner.found),
         done=done + answer.done,
         again=done + answer.done > 0,
         notes=(*notes, *answer.notes),
