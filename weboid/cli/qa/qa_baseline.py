@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from playback.access.levels import DEFAULT_LEVEL, Level
 from qa.baseline import (
     AFTER,
     BEFORE,
-    BaselineFolder,
     BaselineHeader,
     BaselineOptions,
     list_baselines,
@@ -30,7 +29,6 @@ from qa.baseline import (
 )
 from qa.checker import CheckOutcome
 from qa.page_changes import (
-    PlaybackRegression,
     RegressionKind,
     count_by_kind,
     regression_as_json,
@@ -91,14 +89,19 @@ def save(
     layout = read_collection(stores.root)
     baseline = open_baseline(layout.quality_baselines, name)
     if dry_run:
-        _list(_drawn(stores, sample, seed, level), output=output)
+        for page in _sample(stores, sample, seed, level):
+            plan = {"page_id": page.page_id, "url": page.url, "class": str(page.page_class)}
+            output.show(plan, f"{page.timestamp}  {clean(page.url)}")
         return ExitCode.OK
-    header = _begun(baseline, name)
-    if header is None:
-        pages = tuple(_drawn(stores, sample, seed, level))
-        header = BaselineHeader(
-            name, level, playback_fingerprint(), warc_date(_CLOCK.now()), seed, pages
-        )
+    engine = playback_fingerprint()
+    if any(each.name == name for each in list_baselines(layout.quality_baselines)):
+        header = baseline.header()
+        is_whole = len(baseline.checks(BEFORE)) >= len(header.pages)
+        if is_whole or header.engine != engine:
+            baseline.create(header)  # which is refused
+    else:
+        pages = tuple(_sample(stores, sample, seed, level))
+        header = BaselineHeader(name, level, engine, warc_date(_CLOCK.now()), seed, pages)
         baseline.create(header)
     left = max(len(header.pages) - len(baseline.checks(BEFORE)), 0)
     with progress_bar("looking", left, quiet=output.is_json) as step:
@@ -115,8 +118,8 @@ def save(
         "engine": header.engine,
         "folder": str(baseline.folder),
     }
-    found = ", ".join(f"{count} {word}" for word, count in _some(facts["verdicts"]))
-    output.show(facts, f"{name}: {len(verdicts)} of {len(header.pages)} pages kept ({found}).")
+    counts = ", ".join(f"{count} {word}" for word, count in _some(facts["verdicts"]))
+    output.show(facts, f"{name}: {len(verdicts)} of {len(header.pages)} pages kept ({counts}).")
     return ExitCode.OK if whole else ExitCode.STOPPED
 
 
@@ -144,8 +147,8 @@ def check(
     before = baseline.checks(BEFORE)
     pages = [page for page in header.pages if page.page_id in before]
     if dry_run:
-        told = {"pages": len(pages), "before": header.engine, "after": engine}
-        output.show(told, f"{len(pages)} pages, played back by {engine}.")
+        plan = {"pages": len(pages), "before": header.engine, "after": engine}
+        output.show(plan, f"{len(pages)} pages, played back by {engine}.")
         return ExitCode.OK
     baseline.begin_after(engine, again=again)
     left = max(len(pages) - len(baseline.checks(AFTER)), 0)
@@ -153,19 +156,27 @@ def check(
         options = _options(
             layout, stores.database_url, profile, header, jobs, lambda _checked: step(1)
         )
-        whole, looked = asyncio.run(record_after(options, baseline, pages))
-    found = sort_worst_first(looked)
+        whole, unsorted = asyncio.run(record_after(options, baseline, pages))
+    results = sort_worst_first(unsorted)
     baseline.report.write_text(
-        baseline_report_page(baseline, header, engine, found), encoding="utf-8", errors="replace"
+        baseline_report_page(baseline, header, engine, results), encoding="utf-8", errors="replace"
     )
-    _tell(found, baseline, header, engine, output=output)
+    for each in results:
+        line = f"{each.course:<9} {clean(each.after.url)}  ({clean(each.reason)})"
+        is_changed = each.course is not RegressionKind.UNCHANGED
+        output.show(regression_as_json(each), line if is_changed else ())
+    counts = {str(course): count for course, count in count_by_kind(results).items()}
+    summary = ", ".join(f"{count} {word}" for word, count in _some(counts))
+    facts = {
+        "counts": counts,
+        "before": header.engine,
+        "after": engine,
+        "report": str(baseline.report),
+    }
+    output.show(facts, f"{summary or 'nothing to compare'}. {baseline.report} shows them.")
     if not whole:
         return ExitCode.STOPPED
-    return (
-        ExitCode.SOME_FAILED
-        if any(each.course is RegressionKind.WORSE for each in found)
-        else ExitCode.OK
-    )
+    return ExitCode.SOME_FAILED if counts[RegressionKind.WORSE] else ExitCode.OK
 
 
 @cli_command("ls", command)
@@ -174,9 +185,9 @@ def ls(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None
     root = read_collection(collection).quality_baselines
     rows: list[dict[str, Any]] = []
     for header in list_baselines(root):
-        kept = len(open_baseline(root, header.name).checks(BEFORE))
+        stored = len(open_baseline(root, header.name).checks(BEFORE))
         facts = {"name": header.name, "saved_at": header.saved_at, "level": header.level}
-        rows.append({**facts, "pages": len(header.pages), "kept": kept, "engine": header.engine})
+        rows.append({**facts, "pages": len(header.pages), "kept": stored, "engine": header.engine})
     head = ("name", "saved", "level", "pages>", "engine")
     lines = [
         (row["name"], row["saved_at"], row["level"], f"{row['kept']}/{row['pages']}", row["engine"])
@@ -192,18 +203,7 @@ def rm(*, name: str = argument(), collection: Path = COLLECTION) -> None:
     click.echo(f"{name} is removed.")
 
 
-def _begun(baseline: BaselineFolder, name: str) -> BaselineHeader | None:
-    """Return the header of an unfinished baseline; None when there is none of that name."""
-    if not any(each.name == name for each in list_baselines(baseline.folder.parent)):
-        return None
-    header = baseline.header()
-    is_whole = len(baseline.checks(BEFORE)) >= len(header.pages)
-    if is_whole or header.engine != playback_fingerprint():
-        baseline.create(header)  # which is refused
-    return header
-
-
-def _drawn(stores: CollectionStores, sample: int, seed: int, level: str) -> list[SampleCandidate]:
+def _sample(stores: CollectionStores, sample: int, seed: int, level: str) -> list[SampleCandidate]:
     strata = StratifiedSample(sample, seed)
     wanted = CandidateFilter(level, "", again=True)
     with stores.index() as database, stores.registry() as store:
@@ -226,40 +226,11 @@ def _options(
     profile: str,
     header: BaselineHeader,
     jobs: int,
-    told: Callable[[CheckOutcome], None],
+    on_check: Callable[[CheckOutcome], None],
 ) -> BaselineOptions:
     browser = load_profile(profile).browser
-    return BaselineOptions(layout, database_url, browser, Level(header.level), jobs, _CLOCK, told)
-
-
-def _list(pages: Iterable[SampleCandidate], output: CommandOutput) -> None:
-    for page in pages:
-        facts = {"page_id": page.page_id, "url": page.url, "class": str(page.page_class)}
-        output.show(facts, f"{page.timestamp}  {clean(page.url)}")
-
-
-def _tell(
-    found: list[PlaybackRegression],
-    baseline: BaselineFolder,
-    header: BaselineHeader,
-    engine: str,
-    *,
-    output: CommandOutput,
-) -> None:
-    counts = {str(course): count for course, count in count_by_kind(found).items()}
-    for each in found:
-        line = f"{each.course:<9} {clean(each.after.url)}  ({clean(each.reason)})"
-        is_changed = each.course is not RegressionKind.UNCHANGED
-        output.show(regression_as_json(each), line if is_changed else ())
-    told = ", ".join(f"{count} {word}" for word, count in _some(counts)) or "nothing to compare"
-    output.show(
-        {
-            "counts": counts,
-            "before": header.engine,
-            "after": engine,
-            "report": str(baseline.report),
-        },
-        f"{told}. {baseline.report} shows them.",
+    return BaselineOptions(
+        layout, database_url, browser, Level(header.level), jobs, _CLOCK, on_check
     )
 
 

@@ -23,7 +23,7 @@ from crawler.collection import read_collection
 from crawler.profiles import load_profile
 from crawler.run.crawl_run import RunConfig, archive_urls
 from playback.web.page_store import CapturedPage
-from playback.web.text_diff import DiffKind, DiffRow, TextDifference, TextRun, compare_texts
+from playback.web.text_diff import DiffKind, TextDifference, TextRun, compare_texts
 from qa.page_changes import (
     PageChanges,
     PageDrift,
@@ -55,7 +55,7 @@ class ComparedCaptures:
 
     then: PageSnapshot  # the older
     now: PageSnapshot  # the newer
-    found: PageChanges
+    changes: PageChanges
     difference: TextDifference | None  # of the texts, by paragraphs; None when one is missing
 
 
@@ -101,42 +101,46 @@ def compare_command(
         load_profile(profile)
     )
     url = fetch_key(url)
-    with open_snapshots(layout, stores.database_url) as sights:
-        then = _older(sights, url, first)
-        now = sights.at(url, second) if second else sights.newest(url)
+    with open_snapshots(layout, stores.database_url) as snapshots:
+        then = (
+            snapshots.at(url, first)
+            if first
+            else snapshots.oldest_good(url) or snapshots.newest(url)
+        )
+        if then is None:
+            raise UnavailableError(f"There is no capture of {url}: `weboid archive` makes one.")
+        now = snapshots.at(url, second) if second else snapshots.newest(url)
         if live:
             _capture(url, stores.root, settings)
-            now = sights.latest(url)
+            now = snapshots.latest(url)
         if now is None or now.page_id == then.page_id:
             raise UnavailableError(
                 f"There is no other capture of {url} to compare that one with: --live makes one."
             )
         older, newer = sorted((then, now), key=lambda page: page.captured_at)
-        compared = compare_captures(sights, older, newer, heat=heat is not None or out is not None)
-    _write(compared, out, heat)
-    _tell(compared, output=output)
-    return ExitCode.SOME_FAILED if compared.found.drift is PageDrift.UNKNOWN else ExitCode.OK
+        compared = compare_captures(
+            snapshots, older, newer, heat=heat is not None or out is not None
+        )
+    if heat is not None:
+        picture = compared.changes.picture
+        if picture is None or picture.heat is None:
+            raise PermanentError("There is no heat map: a picture is missing or damaged.")
+        heat.write_bytes(picture.heat)
+    if out is not None:
+        out.write_text(comparison_page(compared), encoding="utf-8", errors="replace")
+    _print_changes(compared, output=output)
+    return ExitCode.SOME_FAILED if compared.changes.drift is PageDrift.UNKNOWN else ExitCode.OK
 
 
 def compare_captures(
-    sights: SnapshotReader, older: CapturedPage, newer: CapturedPage, *, heat: bool = False
+    snapshots: SnapshotReader, older: CapturedPage, newer: CapturedPage, *, heat: bool = False
 ) -> ComparedCaptures:
     """Return all differences between two captures."""
-    then, now = sights.pair(older, newer)
-    texts = then.text, now.text
+    then, now = snapshots.pair(older, newer)
     difference = None
-    if texts[0] is not None and texts[1] is not None:
-        difference = compare_texts(texts[0], texts[1])
+    if then.text is not None and now.text is not None:
+        difference = compare_texts(then.text, now.text)
     return ComparedCaptures(then, now, compare_snapshots(then, now, heat=heat), difference)
-
-
-def _older(sights: SnapshotReader, url: str, moment: str) -> CapturedPage:
-    if moment:
-        return sights.at(url, moment)
-    page = sights.oldest_good(url) or sights.newest(url)
-    if page is None:
-        raise UnavailableError(f"There is no capture of {url}: `weboid archive` makes one.")
-    return page
 
 
 def _capture(url: str, root: Path, settings: Settings) -> None:
@@ -152,25 +156,14 @@ def _capture(url: str, root: Path, settings: Settings) -> None:
         raise PermanentError(f"{url} was not captured: {why}.")
 
 
-def _write(compared: ComparedCaptures, out: Path | None, heat: Path | None) -> None:
-    picture = compared.found.picture
-    drawn = None if picture is None else picture.heat
-    if heat is not None:
-        if drawn is None:
-            raise PermanentError("There is no heat map: a picture is missing or damaged.")
-        heat.write_bytes(drawn)
-    if out is not None:
-        out.write_text(comparison_page(compared), encoding="utf-8", errors="replace")
-
-
 def comparison_page(compared: ComparedCaptures) -> str:
     """Render all changes as one HTML page."""
-    then, now, found = compared.then, compared.now, compared.found
-    heat = None if found.picture is None else found.picture.heat
+    then, now, changes = compared.then, compared.now, compared.changes
+    heat = None if changes.picture is None else changes.picture.heat
     return render_standalone(
         "changes.html",
-        drift=str(found.drift),
-        found=found,
+        drift=str(changes.drift),
+        found=changes,
         now=now,
         facts=_facts(then, now),
         difference=compared.difference,
@@ -183,23 +176,23 @@ def comparison_page(compared: ComparedCaptures) -> str:
 
 
 def _facts(then: PageSnapshot, now: PageSnapshot) -> list[tuple[str, str, str]]:
-    def row(sight: PageSnapshot) -> tuple[str, ...]:
+    def row(page: PageSnapshot) -> tuple[str, ...]:
         return (
-            f"{sight.captured_at:%Y-%m-%d %H:%M:%S} UTC",
-            sight.title,
-            "" if sight.status is None else str(sight.status),
-            sight.page_class or "not judged",
-            sight.final_url,
-            ", ".join(each for each in (sight.outcome, sight.reason) if each),
+            f"{page.captured_at:%Y-%m-%d %H:%M:%S} UTC",
+            page.title,
+            "" if page.status is None else str(page.status),
+            page.page_class or "not judged",
+            page.final_url,
+            ", ".join(each for each in (page.outcome, page.reason) if each),
         )
 
     names = ("Captured", "Title", "Status", "Class", "Final URL", "Visit")
     return list(zip(names, row(then), row(now), strict=True))
 
 
-def _tell(compared: ComparedCaptures, output: CommandOutput) -> None:
+def _print_changes(compared: ComparedCaptures, output: CommandOutput) -> None:
     if output.is_json:
-        facts = changes_as_json(compared.found, compared.then, compared.now)
+        facts = changes_as_json(compared.changes, compared.then, compared.now)
         difference = compared.difference
         if difference is not None:
             facts["paragraphs"] = {
@@ -207,28 +200,36 @@ def _tell(compared: ComparedCaptures, output: CommandOutput) -> None:
                 "removed": difference.removed,
                 "changed": difference.changed,
                 "is_cut": difference.is_cut,
-                "rows": [_row(row) for row in difference.rows if row.kind in _TOLD],
+                "rows": [
+                    {
+                        "kind": str(row.kind),
+                        "before": _plain(row.before),
+                        "after": _plain(row.after),
+                    }
+                    for row in difference.rows
+                    if row.kind in _DIFFERING
+                ],
             }
         click.echo(json.dumps(facts, ensure_ascii=False))
         return
-    found = compared.found
-    click.echo(f"{found.drift}: {clean(compared.now.url)}")
-    if found.reason:
-        click.echo(f"  {clean(found.reason)}")
+    changes = compared.changes
+    click.echo(f"{changes.drift}: {clean(compared.now.url)}")
+    if changes.reason:
+        click.echo(f"  {clean(changes.reason)}")
     for name, before, after in _facts(compared.then, compared.now):
         same = before == after
         click.echo(f"  {name:<10}{clean(before) if same else f'{clean(before)} -> {clean(after)}'}")
-    if found.picture is not None:
-        click.echo(f"  {'Picture':<10}{found.picture.score:.3f}")
-    if found.text is not None:
-        click.echo(f"  {'Text':<10}{found.text.score:.3f}")
-    for label, differing in (("Links", found.links), ("Parts", found.parts)):
-        _tell_urls(label, differing)
+    if changes.picture is not None:
+        click.echo(f"  {'Picture':<10}{changes.picture.score:.3f}")
+    if changes.text is not None:
+        click.echo(f"  {'Text':<10}{changes.text.score:.3f}")
+    for label, differing in (("Links", changes.links), ("Parts", changes.parts)):
+        _print_urls(label, differing)
     if compared.difference is not None:
-        _tell_rows(compared.difference)
+        _print_paragraphs(compared.difference)
 
 
-def _tell_urls(label: str, differing: UrlDifferences | None) -> None:
+def _print_urls(label: str, differing: UrlDifferences | None) -> None:
     if differing is None or not (differing.added_count or differing.removed_count):
         return
     click.echo(
@@ -240,7 +241,7 @@ def _tell_urls(label: str, differing: UrlDifferences | None) -> None:
             click.echo(f"    {sign} {clean(url)}")
 
 
-def _tell_rows(difference: TextDifference) -> None:
+def _print_paragraphs(difference: TextDifference) -> None:
     rows = [row for row in difference.rows if row.kind not in (DiffKind.SAME, DiffKind.FOLDED)]
     for row in rows[:_ROWS_SHOWN]:
         for sign, pieces in (("-", row.before), ("+", row.after)):
@@ -254,11 +255,7 @@ def _plain(pieces: tuple[TextRun, ...]) -> str:
     return "".join("…" if piece.is_gap else piece.text for piece in pieces)
 
 
-_TOLD = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
-
-
-def _row(row: DiffRow) -> dict[str, str]:
-    return {"kind": str(row.kind), "before": _plain(row.before), "after": _plain(row.after)}
+_DIFFERING = (DiffKind.CHANGED, DiffKind.ADDED, DiffKind.REMOVED)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -292,13 +289,13 @@ def drift_command(
     """
     layout = read_collection(stores.root)
     start = None if since is None else _CLOCK.now() - since
-    with open_snapshots(layout, stores.database_url) as sights:
-        urls: Iterable[str] = recaptured_urls(sights.database, start)
+    with open_snapshots(layout, stores.database_url) as snapshots:
+        urls: Iterable[str] = recaptured_urls(snapshots.database, start)
         if sample is not None:
             urls = sample_urls(urls, sample, seed)
-        found = _drifted(sights, urls, limit=limit, jobs=jobs, quiet=output.is_json)
+        drifted = _most_drifted(snapshots, urls, limit=limit, jobs=jobs, quiet=output.is_json)
     if output.is_json:
-        for each in found:
+        for each in drifted:
             click.echo(json.dumps(each.facts, ensure_ascii=False))
         return
     rows = [
@@ -306,9 +303,9 @@ def drift_command(
             each.facts["drift"],
             _share(each.facts["text"]),
             _share(each.facts["picture"]),
-            _told(each),
+            clean(each.url + (f"  ({each.facts['reason']})" if each.facts["reason"] else "")),
         )
-        for each in found
+        for each in drifted
     ]
     head = ("became", "text>", "picture>", "page")
     click.echo("\n".join(table(head, rows, columns=width())))
@@ -332,48 +329,43 @@ def sample_urls(urls: Iterable[str], count: int, seed: int) -> list[str]:
     return heapq.nsmallest(count, urls, key=chance)
 
 
-def _drifted(
-    sights: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int, quiet: bool
+def _most_drifted(
+    snapshots: SnapshotReader, urls: Iterable[str], *, limit: int, jobs: int, quiet: bool
 ) -> list[DriftedPage]:
     most: list[DriftedPage] = []
     with progress_bar("Comparing", None, quiet=quiet) as step, ThreadPoolExecutor(jobs) as threads:
-        for found in _done(threads, sights, urls, jobs):
+        for page in _compare_all(threads, snapshots, urls, jobs):
             step(1)
-            if found is None:
+            if page is None:
                 continue
             if len(most) < limit:
-                heapq.heappush(most, found)
+                heapq.heappush(most, page)
             else:
-                heapq.heappushpop(most, found)
+                heapq.heappushpop(most, page)
     return sorted(most, key=lambda each: (-each.distance, each.url))
 
 
-def _done(
-    threads: ThreadPoolExecutor, sights: SnapshotReader, urls: Iterable[str], jobs: int
+def _compare_all(
+    threads: ThreadPoolExecutor, snapshots: SnapshotReader, urls: Iterable[str], jobs: int
 ) -> Iterator[DriftedPage | None]:
     running: set[Future[DriftedPage | None]] = set()
     for url in urls:
-        running.add(threads.submit(_compare_with_first, sights, url))
+        running.add(threads.submit(_compare_with_first, snapshots, url))
         if len(running) > jobs:
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             yield from (each.result() for each in ended)
     yield from (each.result() for each in running)
 
 
-def _compare_with_first(sights: SnapshotReader, url: str) -> DriftedPage | None:
+def _compare_with_first(snapshots: SnapshotReader, url: str) -> DriftedPage | None:
     """Compare the page's newest capture with its first good one; None unless there are both."""
-    older, newer = sights.oldest_good(url), sights.newest(url)
+    older, newer = snapshots.oldest_good(url), snapshots.newest(url)
     if older is None or newer is None or older.captured_at >= newer.captured_at:
         return None
-    then, now = sights.pair(older, newer)
-    found = compare_snapshots(then, now)
-    return DriftedPage(found.distance, now.url, changes_as_json(found, then, now))
+    then, now = snapshots.pair(older, newer)
+    changes = compare_snapshots(then, now)
+    return DriftedPage(changes.distance, now.url, changes_as_json(changes, then, now))
 
 
 def _share(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
-
-
-def _told(drifted: DriftedPage) -> str:
-    reason = drifted.facts["reason"]
-    return clean(f"{drifted.url}  ({reason})" if reason else drifted.url)

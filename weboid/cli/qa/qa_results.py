@@ -62,16 +62,16 @@ _FILTER_OPTIONS: dict[str, Any] = {
 }
 
 
-def filter_from_options(given: dict[str, Any]) -> CheckFilter:
+def filter_from_options(values: dict[str, Any]) -> CheckFilter:
     """Return the filter that the options' values name."""
     named = {
-        "verdict": given["verdict"],
-        "host": given["host"],
-        "class": given["page_class"],
-        "fault": given["fault"],
-        "below": given["below"],
-        "level": given["level"],
-        "unreviewed": "1" if given["unreviewed"] else "",
+        "verdict": values["verdict"],
+        "host": values["host"],
+        "class": values["page_class"],
+        "fault": values["fault"],
+        "below": values["below"],
+        "level": values["level"],
+        "unreviewed": "1" if values["unreviewed"] else "",
     }
     return parse_check_filter({name: value or "" for name, value in named.items()})
 
@@ -84,7 +84,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 @cli_command("ls")
 def ls_command(
     *,
-    given: dict[str, Any] = option_dict(_FILTER_OPTIONS),
+    values: dict[str, Any] = option_dict(_FILTER_OPTIONS),
     limit: int = option("At most.", type=click.IntRange(1), default=100),
     as_csv: bool = option("CSV for spreadsheets.", "--csv"),
     stores: CollectionStores = STORES,
@@ -97,16 +97,22 @@ def ls_command(
     """
     if as_csv and output.is_json:
         raise InputError("Either --json or --csv.")
-    wanted = filter_from_options(given)
+    wanted = filter_from_options(values)
     with stores.registry() as store, store.snapshot() as reader:
         rows = islice(_rows(reader, wanted), limit)
         if output.is_json:
             for row in rows:
                 click.echo(json.dumps(check_fields(row)))
         elif as_csv:
-            _write_csv(rows)
+            writer: Any = None
+            for row in rows:
+                facts = check_fields(row)
+                if writer is None:
+                    writer = csv.DictWriter(sys.stdout, fieldnames=list(facts))
+                    writer.writeheader()
+                writer.writerow({name: _cell(value) for name, value in facts.items()})
         else:
-            _show(list(rows))
+            _print_table(list(rows))
 
 
 def _rows(reader: Reader, wanted: CheckFilter) -> Iterator[CheckedPage]:
@@ -114,16 +120,6 @@ def _rows(reader: Reader, wanted: CheckFilter) -> Iterator[CheckedPage]:
     while part := list_worst_first(reader, wanted, after, _AT_ONCE):
         yield from part
         after = part[-1].place
-
-
-def _write_csv(rows: Iterator[CheckedPage]) -> None:
-    writer: Any = None
-    for row in rows:
-        facts = check_fields(row)
-        if writer is None:
-            writer = csv.DictWriter(sys.stdout, fieldnames=list(facts))
-            writer.writeheader()
-        writer.writerow({name: _cell(value) for name, value in facts.items()})
 
 
 def _cell(value: object) -> str:
@@ -145,7 +141,7 @@ def _cell(value: object) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _show(rows: list[CheckedPage]) -> None:
+def _print_table(rows: list[CheckedPage]) -> None:
     if not rows:
         click.echo("No check of that sort; without any, `weboid qa` makes some.", err=True)
         return
@@ -193,7 +189,7 @@ def report_command(
     title: str = option("What stands above it.  [default: the folder's name]", default=""),
     origin: str = option("Of the pages of `weboid serve`, for links to copies.", default=""),
     language: str = option("The report's language.", default=SOURCE),
-    given: dict[str, Any] = option_dict(_FILTER_OPTIONS),
+    values: dict[str, Any] = option_dict(_FILTER_OPTIONS),
     stores: CollectionStores = STORES,
 ) -> None:
     """Write the results of checks into one HTML file, worst first.
@@ -202,11 +198,16 @@ def report_command(
     shown with a slider; marks made in it are imported with `weboid qa marks`. Taken-down pages are
     omitted.
     """
-    wanted = filter_from_options(given)
+    wanted = filter_from_options(values)
     page_language.set(PageLanguage(check_language(language)))
     layout = read_collection(stores.root)
     name = title or layout.root.absolute().name
-    report = CheckReport(name, _CLOCK.now(), _origin(origin), limit_pictures)
+    parts = urlsplit(origin)
+    if origin and (parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:])):
+        raise ConfigError(
+            f"--origin must be an origin like https://archive.example, not {origin!r}."
+        )
+    report = CheckReport(name, _CLOCK.now(), origin, limit_pictures)
     with open_report_source(stores) as opened, _replacing(out) as partial:
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             count = opened.writer.write(report, opened.results.every(wanted), file)
@@ -252,13 +253,6 @@ def _replacing(path: Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
-def _origin(text: str) -> str:
-    parts = urlsplit(text)
-    if text and (parts.scheme not in ("http", "https") or not parts.netloc or any(parts[2:])):
-        raise ConfigError(f"--origin must be an origin like https://archive.example, not {text!r}.")
-    return text
-
-
 _MOST_BYTES = 100_000_000
 _ACTS = {
     QaVerdict.GOOD: ReviewAction.GOOD,
@@ -293,20 +287,20 @@ def marks_command(
 ) -> int:
     """Import marks that were downloaded from a report.
 
-    Verdicts count from now on, as if they had been given at /quality; recaptures wait for `weboid
+    Verdicts count from now on, as if they had been values at /quality; recaptures wait for `weboid
     qa repair` or a running crawl. Exit code 1: some are of captures that are unknown here.
     """
-    said, marks = read_marks(file)
+    author, marks = read_marks(file)
     counts: Counter[str] = Counter()
     with stores.registry() as store:
         acts = ReviewActions(lambda: store, _CLOCK)
         for mark in marks:
             # Each is kept by itself: who stops here finds what was read so far.
             for act in mark.acts:
-                is_known = acts.do(act, mark.page_id, mark.level, by=by or said, note=mark.note)
+                is_known = acts.do(act, mark.page_id, mark.level, by=by or author, note=mark.note)
                 counts[str(act) if is_known else "unknown"] += 1
-    told = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-    click.echo(told or "No mark.")
+    summary = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    click.echo(summary or "No mark.")
     return ExitCode.SOME_FAILED if counts["unknown"] else ExitCode.OK
 
 
@@ -333,13 +327,13 @@ def _marks(listed: Any) -> Iterator[ReviewMark]:
             raise InputError(f"Mark {number} is none: {clean(str(error))[:200]}.") from error
 
 
-def _mark(given: Mapping[str, Any]) -> ReviewMark:
-    verdict = given.get("verdict")
-    found = None if verdict is None else QaVerdict(verdict)
-    if found is not None and found not in _ACTS:
-        raise ValueError(f"invalid verdict {verdict!r}")
-    page_id, level = given["page_id"], given["level"]
+def _mark(fields: Mapping[str, Any]) -> ReviewMark:
+    name = fields.get("verdict")
+    verdict = None if name is None else QaVerdict(name)
+    if verdict is not None and verdict not in _ACTS:
+        raise ValueError(f"invalid verdict {name!r}")
+    page_id, level = fields["page_id"], fields["level"]
     if not isinstance(page_id, str) or not isinstance(level, str):
         raise TypeError("page_id and level are texts")
-    note = given.get("note") or ""
-    return ReviewMark(page_id, level, found, given.get("recrawl") is True, str(note)[:500])
+    note = fields.get("note") or ""
+    return ReviewMark(page_id, level, verdict, fields.get("recrawl") is True, str(note)[:500])
