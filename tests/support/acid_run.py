@@ -23,7 +23,7 @@ from render.chromium import find_browser
 from render.visit import VisitRequest, visit
 from tests.support.commands import Ran, Weboid
 from tests.support.sites.acid_cell import SIZE, Cell, place
-from tests.weboid.cli.crawl.test_crawl_runs import index, records
+from tests.support.stored_records import index, records
 
 _COPY = re.compile(r"https?://[^\"\s]+/c/\d{14}/[^\"\s<]+")
 _READERS = 4

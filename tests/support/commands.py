@@ -92,6 +92,7 @@ class Weboid:
                     main(arguments)
                 except SystemExit as end:
                     code = end.code
+                sys.stdout.flush()
                 return Ran(int(code or 0), out.getvalue().decode(), err.getvalue().decode())
         finally:
             os.chdir(before)

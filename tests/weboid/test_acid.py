@@ -10,7 +10,7 @@ from tests.support.commands import Weboid, profile_for
 from tests.support.sites.acid import CELLS
 from tests.support.sites.acid_cell import Cell
 from tests.support.sites.web import TestWeb
-from tests.weboid.cli.crawl.test_crawl_runs import check
+from tests.support.stored_records import check
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback]
 GREEN = 0.9  # of a mark's pixels; a lossy picture's edges may differ

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.commands import Weboid
-from tests.weboid.cli.crawl.test_crawl_runs import RULES, check
+from tests.support.stored_records import RULES, check
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 MB = 1 << 20

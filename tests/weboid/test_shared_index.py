@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.commands import Weboid
 from tests.support.services.redis_server import RedisServer
-from tests.weboid.cli.crawl.test_crawl_runs import RULES
+from tests.support.stored_records import RULES
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
@@ -29,23 +29,23 @@ def test_every_command_reads_and_writes_the_index_that_it_is_told(
     assert "[proxy]\n" in profile
     dedup = f'[proxy]\ndedup_url = "{redis_server.url}"\n'
     weboid.profile.write_text(profile.replace("[proxy]\n", dedup))
-    told = ("--database", database_url)
+    options = ("--database", database_url)
     page = f"{RULES}/page/plain"
-    assert weboid.archive(page, *told).summary["outcomes"] == {"complete": 1}
-    assert weboid.archive(page, *told).summary["outcomes"] == {}
-    status = json.loads(weboid.run("status", "--json", *told).out)
+    assert weboid.archive(page, *options).summary["outcomes"] == {"complete": 1}
+    assert weboid.archive(page, *options).summary["outcomes"] == {}
+    status = json.loads(weboid.call("status", "--json", *options).out)
     assert status["outcomes"] == {"complete": 1}
     assert status["responses"] >= 1
-    verified = weboid.run("archive", "verify", *told)
+    verified = weboid.call("archive", "verify", *options)
     assert verified.code == 0, verified.out
-    rebuilt = weboid.run("index", "rebuild", "--profile", str(weboid.profile), *told)
+    rebuilt = weboid.call("index", "rebuild", "--profile", str(weboid.profile), *options)
     assert "captures of 1 pages" in rebuilt.out
-    assert weboid.run("archive", "verify", *told).code == 0
-    refused = weboid.run("status", "--database", "postgresql://127.0.0.1:1/none")
+    assert weboid.call("archive", "verify", *options).code == 0
+    refused = weboid.call("status", "--database", "postgresql://127.0.0.1:1/none")
     assert (refused.code, "Start PostgreSQL there" in refused.err) == (3, True)
 
     weboid.profile.write_text(f'{weboid.profile.read_text()}\n[index]\nurl = "{database_url}"\n')
-    found = json.loads(weboid.run("doctor", "--profile", str(weboid.profile), "--json").out)
-    assert {each["subject"]: each["health"] for each in found}["index"] == "good"
+    findings = json.loads(weboid.call("doctor", "--profile", str(weboid.profile), "--json").out)
+    assert {each["subject"]: each["health"] for each in findings}["index"] == "good"
 
     assert not (weboid.collection / "db" / "captures.sqlite").exists()

@@ -17,8 +17,8 @@ from crawler.capture.site_logins import Login, make_key_file, write_login
 from crawler.collection import open_collection
 from render.site_session import SiteSession
 from tests.support.commands import Weboid
+from tests.support.stored_records import check, index, records
 from tests.support.tls_origins import server_context, write_leaf
-from tests.weboid.cli.crawl.test_crawl_runs import check, index, records
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 SECRET = "s3cr3t-of-a-session"

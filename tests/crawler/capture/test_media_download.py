@@ -35,7 +35,7 @@ from render.visit import Visit
 from tests.support.commands import Weboid
 from tests.support.examples import examples
 from tests.support.sites import hosts
-from tests.weboid.cli.crawl.test_crawl_runs import check, index, records
+from tests.support.stored_records import check, index, records
 
 PLAYER = f"https://{hosts.ACID}/player/"
 PLAIN = f"http://{hosts.RULES}/page/plain"

@@ -17,12 +17,12 @@ PAGE = "/links/api/page?dbname=dewiki@WMF&curid=7"
 @pytest.fixture
 def own(tmp_path: Path) -> Weboid:
     """Commands on an empty collection."""
-    found = Weboid(tmp_path, tmp_path / "profile.toml")
-    layout = Layout(found.collection)
+    weboid = Weboid(tmp_path, tmp_path / "profile.toml")
+    layout = Layout(weboid.collection)
     layout.archive.mkdir(parents=True)
     layout.databases.mkdir()
     layout.marker.write_text(f"version = {COLLECTION_VERSION}\n")
-    return found
+    return weboid
 
 
 @pytest.mark.playback
@@ -37,7 +37,7 @@ def test_serve_shows_a_registry_that_is_begun_meanwhile(own: Weboid) -> None:
     internal = {"Authorization": f"Bearer {TOKEN}"}
     try:
         before = httpx.get(address + PAGE).status_code
-        added = own.run("links", "add-page", "dewiki", "Seite", "https://verlag.de/a", "--id", "7")
+        added = own.call("links", "add-page", "dewiki", "Seite", "https://verlag.de/a", "--id", "7")
         page = httpx.get(address + PAGE + "&scope=all").json()["pages"][0]
         home = httpx.get(address).text
         with httpx.Client(headers=internal) as client:
@@ -76,7 +76,7 @@ def test_copies_have_the_port_after_that_of_the_pages(own: Weboid) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("--behind", "proxy.example", "is no network"),
         ("--links-internal", "10.0.0.1/8", "is no network"),
@@ -84,10 +84,10 @@ def test_copies_have_the_port_after_that_of_the_pages(own: Weboid) -> None:
     ],
 )
 def test_what_is_no_rule_is_refused_before_anything_starts(
-    option: str, value: str, said: str, own: Weboid
+    option: str, value: str, message: str, own: Weboid
 ) -> None:
     """With what to write instead."""
-    ran = own.run("serve", "--port", "0", option, value)
+    ran = own.call("serve", "--port", "0", option, value)
 
     assert ran.code == 2
-    assert said in ran.err
+    assert message in ran.err

@@ -31,7 +31,7 @@ from tests.support.commands import WEBOID, Weboid
 from tests.support.proxy_fixtures import ProxyProcess
 from tests.support.proxy_fixtures import check as check_collection
 from tests.support.services.redis_server import RedisServer
-from tests.weboid.cli.crawl.test_crawl_runs import RULES, check, records
+from tests.support.stored_records import RULES, check, records
 from warc.recovery import interrupted
 from weboid.cli.crawl import cluster_processes
 from weboid.cli.crawl.cluster_processes import ProxyDescription, ProxyServiceOptions, _ProxyService

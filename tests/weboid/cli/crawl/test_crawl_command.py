@@ -12,15 +12,18 @@ from typing import Any
 
 import pytest
 
+from core.clock import SystemClock
 from core.config.database_urls import RedisUse, parse_redis_url
+from core.layout import Layout
 from core.page_manifest import parse_pageinfo
+from crawler.collection import make_collection
 from crawler.frontier.base import STOP_ORDER
 from crawler.frontier.redis_frontier import RedisFrontier
 from tests.support.commands import Ran, Weboid
 from tests.support.linked_site import Answer, LinkedSite, file, moved, page, weboid_for
 from tests.support.services.redis_server import RedisServer
 from tests.support.sites.web import TestWeb
-from tests.weboid.cli.crawl.test_crawl_runs import check, index, records
+from tests.support.stored_records import check, index, records
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
@@ -42,6 +45,8 @@ SITE = {
 SEED = "http://a.example/docs/"
 FOLDER = {"/docs/", "/docs/one", "/docs/two"}
 WHOLE_FOLDER = {path for key in SITE if (path := key.removeprefix("a.example")).startswith("/docs")}
+
+PLAIN_VISITS = {"rendered_share": 0.0}  # only seeds are rendered
 
 Start = Callable[..., tuple[Weboid, LinkedSite]]
 
@@ -73,29 +78,12 @@ def paths(ran: Ran, host: str = "a.example") -> set[str]:
     return {url.removeprefix(start) for url in ran.pages if url.startswith(f"{start}/")}
 
 
-def test_a_crawl_archives_the_folder_of_its_seed_and_nothing_else(start: Start) -> None:
-    """Scope prefix is the default; every page in it is visited exactly once."""
-    weboid, site = start(SITE)
-
-    ran = crawl(weboid, SEED)
-
-    assert ran.code == 0, ran.err
-    assert paths(ran) == WHOLE_FOLDER
-    assert len(ran.pages) == len(WHOLE_FOLDER)
-    assert {key for key in site.asked if key.startswith(("b.", "www."))} == set()
-    assert max(site.asked[f"a.example{path}"] for path in WHOLE_FOLDER) == 1
-    assert ran.summary["left"] == 0
-
-
 @pytest.mark.parametrize(
     ("options", "urls"),
     [
-        (("--scope", "page"), {SEED}),
-        (("--depth", "0"), {SEED}),
-        (("--depth", "1"), {f"http://a.example{path}" for path in FOLDER}),
         (
-            ("--scope", "host", "--depth", "1"),
-            {f"http://a.example{path}" for path in (*FOLDER, "/top")},
+            ("--scope", "host", "--depth", "1", "--include", r"b\.example/[xy]"),
+            {*(f"http://a.example{path}" for path in (*FOLDER, "/top")), "http://b.example/x"},
         ),
         (
             ("--scope", "page", "--extra-hops", "1"),
@@ -104,10 +92,6 @@ def test_a_crawl_archives_the_folder_of_its_seed_and_nothing_else(start: Start) 
                 "http://www.a.example/",
                 "http://b.example/x",
             },
-        ),
-        (
-            ("--scope", "page", "--include", r"b\.example/[xy]"),
-            {SEED, "http://b.example/x", "http://b.example/y"},
         ),
         (
             ("--scope", "domain", "--exclude", "docs/.|top"),
@@ -119,16 +103,18 @@ def test_scope_options_say_what_is_archived(
     start: Start, options: tuple[str, ...], urls: set[str]
 ) -> None:
     """Kinds, depth, extra hops, include and exclude, end to end."""
-    weboid, _ = start(SITE)
+    weboid, _ = start(SITE, visit=PLAIN_VISITS)
 
     ran = crawl(weboid, SEED, *options)
 
     assert set(ran.pages) == urls
 
 
-def test_the_same_command_does_nothing_twice_and_a_wider_budget_goes_on(start: Start) -> None:
-    """A budget of pages is kept exactly; a larger one finishes what it had left over."""
-    weboid, _site = start(SITE, politeness={"visits_per_host": 4})
+def test_a_crawl_archives_the_folder_of_its_seed_once_and_a_wider_budget_goes_on(
+    start: Start,
+) -> None:
+    """Scope prefix is the default; a budget of pages is kept, and a larger one finishes the rest."""
+    weboid, site = start(SITE, politeness={"visits_per_host": 4})
 
     first = crawl(weboid, SEED, "--pages", "3", "--workers", "4")
     again = crawl(weboid, SEED, "--pages", "3")
@@ -138,11 +124,15 @@ def test_the_same_command_does_nothing_twice_and_a_wider_budget_goes_on(start: S
     assert again.pages == {}
     assert paths(first) | paths(rest) == WHOLE_FOLDER
     assert not paths(first) & paths(rest)
+    assert len(first.pages) + len(rest.pages) == len(WHOLE_FOLDER)
+    assert {key for key in site.asked if key.startswith(("b.", "www."))} == set()
+    assert max(site.asked[f"a.example{path}"] for path in WHOLE_FOLDER) == 1
+    assert rest.summary["left"] == 0
 
 
 def test_a_host_gets_no_more_pages_than_its_budget(start: Start) -> None:
     """`--host-pages` holds for each host by itself."""
-    weboid, _ = start(SITE, politeness={"visits_per_host": 4})
+    weboid, _ = start(SITE, politeness={"visits_per_host": 4}, visit=PLAIN_VISITS)
 
     ran = crawl(weboid, SEED, "--scope", "any", "--host-pages", "2", "--workers", "4")
 
@@ -191,31 +181,15 @@ def test_sitemaps_are_read_and_what_is_in_scope_joins(start: Start) -> None:
     assert site.asked["a.example/index.xml"] == site.asked["a.example/s.xml.gz"] == 1
 
 
-def test_links_and_what_was_decided_on_them_are_recorded(start: Start) -> None:
-    """A line a page in reports/links-JOB.jsonl, by reason, with examples of what was left out."""
-    weboid, _ = start(SITE)
-
-    crawl(weboid, SEED, "--depth", "1", "--exclude", "skip", "--name", "mine")
-
-    text = (weboid.collection / "reports" / "links-mine.jsonl").read_text()
-    lines = {line["page"]: line for line in map(json.loads, text.splitlines())}
-    assert lines[SEED]["decided"] == {"prefix": 2, "outside": 3}
-    assert lines[SEED]["examples"]["outside"] == ["http://a.example/top", "http://www.a.example/"]
-    assert lines[f"{SEED}two"]["decided"] == {
-        "depth: more than 1 links": 1,
-        "exclude: skip": 1,
-    }
-
-
 def test_a_dry_run_says_what_would_be_crawled_and_does_nothing(start: Start) -> None:
     """Seeds with what they span, the scope in words, the budgets."""
     weboid, site = start(SITE)
 
-    told = weboid.run("crawl", SEED, "--dry-run", "--depth", "2", "--bytes", "5GB", "--time", "2h")
+    ran = weboid.call("crawl", SEED, "--dry-run", "--depth", "2", "--bytes", "5GB", "--time", "2h")
 
-    assert "a.example/docs/…" in told.out
-    assert "Pages in the folder of the seed, at most 2 links away." in told.out
-    assert "5.0 GB, 2 h" in told.out
+    assert "a.example/docs/…" in ran.out
+    assert "Pages in the folder of the seed, at most 2 links away." in ran.out
+    assert "5.0 GB, 2 h" in ran.out
     assert not weboid.collection.exists()
     assert not site.asked
 
@@ -228,7 +202,7 @@ def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(
     url = f"{redis_server.url}?frontier=stopped"
     with RedisFrontier(parse_redis_url(url, RedisUse.FRONTIER)) as frontier:
         frontier.give_order(STOP_ORDER, "", "")
-        ran = weboid.run("crawl", SEED, "--frontier", url)
+        ran = weboid.call("crawl", SEED, "--frontier", url)
         left = frontier.orders(STOP_ORDER)
 
     assert ran.code == 0, ran.err
@@ -250,7 +224,7 @@ def test_what_cannot_be_crawled_is_refused_with_a_sentence(
     weboid: Weboid, arguments: tuple[str, ...], words: str
 ) -> None:
     """Exit code 2, nothing made."""
-    ran = weboid.run("crawl", *arguments)
+    ran = weboid.call("crawl", *arguments)
 
     assert ran.code == 2
     assert words in ran.err
@@ -269,7 +243,7 @@ def test_a_list_that_was_archived_before_does_not_keep_a_crawl_from_its_seed(sta
 
 def test_only_seeds_are_rendered_when_the_share_is_zero(start: Start) -> None:
     """The other pages are fetched, kept and followed all the same, and nothing is asked for twice."""
-    weboid, site = start(SITE, visit={"rendered_share": 0.0})
+    weboid, site = start(SITE, visit=PLAIN_VISITS)
 
     ran = crawl(weboid, SEED)
     check(weboid.collection)
@@ -286,7 +260,7 @@ def test_only_seeds_are_rendered_when_the_share_is_zero(start: Start) -> None:
 
 def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(start: Start) -> None:
     """They are in the manifests: nothing is visited twice."""
-    weboid, site = start(SITE)
+    weboid, site = start(SITE, visit=PLAIN_VISITS)
 
     crawl(weboid, SEED, "--depth", "1")
     deeper = crawl(weboid, SEED, "--depth", "2")
@@ -299,22 +273,22 @@ def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(star
 
 def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
     """`weboid sheet set` on a collection; `list` shows it, `remove` takes it back."""
-    weboid, _ = start(SITE)
-    crawl(weboid, SEED, "--depth", "0")
+    weboid, _ = start(SITE, visit=PLAIN_VISITS)
+    make_collection(Layout(weboid.collection), SystemClock())
 
-    told = weboid.run("sheet", "set", "a.example/docs/deep", "scope.exclude=['.']")
-    listed = weboid.run("sheet", "list", "--json")
+    shown = weboid.call("sheet", "set", "a.example/docs/deep", "scope.exclude=['.']")
+    listed = weboid.call("sheet", "list", "--json")
     ran = crawl(weboid, SEED)
-    gone = weboid.run("sheet", "remove", "example,a,)/docs/deep")
+    gone = weboid.call("sheet", "remove", "example,a,)/docs/deep")
 
-    assert told.out == 'example,a,)/docs/deep\n  scope.exclude = ["."]\n'
+    assert shown.out == 'example,a,)/docs/deep\n  scope.exclude = ["."]\n'
     assert json.loads(listed.out) == {
         "prefix": "example,a,)/docs/deep",
         "scope": {"exclude": ["."]},
     }
-    assert paths(ran) == {"/docs/one", "/docs/two", "/docs/skip-me"}
+    assert paths(ran) == {"/docs/", "/docs/one", "/docs/two", "/docs/skip-me"}
     assert gone.code == 0
-    assert weboid.run("sheet", "list").out.startswith("No sheets")
+    assert weboid.call("sheet", "list").out.startswith("No sheets")
 
 
 @pytest.mark.parametrize(
@@ -328,13 +302,13 @@ def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
     ],
 )
 def test_a_sheet_that_cannot_be_is_refused_with_a_sentence(
-    start: Start, arguments: tuple[str, ...], words: str
+    weboid: Weboid, arguments: tuple[str, ...], words: str
 ) -> None:
     """Exit code 2."""
-    weboid, _ = start(SITE)
-    weboid.archive("http://a.example/docs/deeper")
+    make_collection(Layout(weboid.collection), SystemClock())
+    weboid.call("enqueue", "http://a.example/")
 
-    ran = weboid.run("sheet", *arguments)
+    ran = weboid.call("sheet", *arguments)
 
     assert ran.code == 2
     assert words in ran.err
@@ -344,7 +318,7 @@ def test_a_crawl_that_was_killed_goes_on_and_captures_every_page_once(start: Sta
     """Killed with all its children as soon as it has done a page, again and again, then left alone."""
     weboid, _ = start(SITE)
     arguments = ("crawl", "--json", "--profile", str(weboid.profile), SEED)
-    for _ in range(3):
+    for _ in range(2):
         process = weboid.start(*arguments)
         assert process.stdout is not None
         for line in process.stdout:
@@ -370,15 +344,14 @@ def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(
     weboid, site = start(SITE)
     shared = ("--frontier", f"{redis_server.url}?frontier=handed")
 
-    told = weboid.run("crawl", SEED, "--name", "mine", "--pages", "7", *shared)
-    again = crawl(weboid, SEED, "--name", "mine", "--pages", "7", *shared)
+    job = ("crawl", SEED, "--name", "mine", "--pages", "7", *shared)
+    first, again = weboid.call(*job), weboid.call(*job, "--json")
+    archived = weboid.call("archive", "http://b.example/x", *shared)
 
-    archived = weboid.run("archive", "http://b.example/x", *shared)
-
-    assert told.code == 0, told.err
+    assert first.code == 0, first.err
     assert archived.code == 0, archived.err
     assert "1 added; 2 to archive." in archived.out
-    assert "Left to the workers of the shared frontier (`weboid worker`): 1." in told.out
+    assert "Left to the workers of the shared frontier (`weboid worker`): 1." in first.out
     assert again.summary["duplicates"] == again.summary["left"] == 1
     assert not weboid.collection.exists()
     assert not site.asked
@@ -410,13 +383,28 @@ def test_a_continuous_crawl_visits_again_what_is_due_and_what_is_added(start: St
 
 
 def test_a_crawl_obeys_robots_unless_somebody_says_otherwise(start: Start) -> None:
-    """By default; told to ignore them, the same crawl visits what it had skipped."""
-    weboid, _ = start(
-        {**SITE, "a.example/robots.txt": file(b"User-agent: *\nDisallow: /docs/one\n")}
-    )
+    """With --robots ignore, the same crawl visits what it had skipped.
 
-    obeying = crawl(weboid, SEED, "--depth", "1")
-    ignoring = crawl(weboid, SEED, "--depth", "1", "--robots", "ignore")
+    Links are logged in reports/links-JOB.jsonl: a line a page, by reason, with examples of what was
+    left out.
+    """
+    weboid, _ = start(
+        {**SITE, "a.example/robots.txt": file(b"User-agent: *\nDisallow: /docs/one\n")},
+        visit=PLAIN_VISITS,
+    )
+    options = ("--depth", "1", "--exclude", "skip", "--name", "mine")
+
+    obeying = crawl(weboid, SEED, *options)
+    ignoring = crawl(weboid, SEED, *options, "--robots", "ignore")
+
+    text = (weboid.collection / "reports" / "links-mine.jsonl").read_text()
+    lines = {line["page"]: line for line in map(json.loads, text.splitlines())}
+    assert lines[SEED]["decided"] == {"prefix": 2, "outside": 3}
+    assert lines[SEED]["examples"]["outside"] == ["http://a.example/top", "http://www.a.example/"]
+    assert lines[f"{SEED}two"]["decided"] == {
+        "depth: more than 1 links": 1,
+        "exclude: skip": 1,
+    }
 
     assert paths(obeying) == FOLDER - {"/docs/one"}
     skipped = [each for each in obeying.events if each["event"] == "skipped"]

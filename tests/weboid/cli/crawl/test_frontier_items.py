@@ -5,8 +5,10 @@ import os
 import pty
 import re
 import signal
+import sqlite3
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,10 @@ from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import Frontier, FrontierItem, ItemState, NewItem
 from tests.support.commands import WEBOID, Ran, Weboid
 from tests.support.services.redis_server import RedisServer
-from tests.weboid.cli.crawl.test_crawl_runs import RULES
+from tests.support.stored_records import RULES
 from weboid.cli.crawl.frontier_items import requeue
 
-pytestmark = pytest.mark.slow  # each command is a process of its own
+pytestmark = pytest.mark.slow  # many commands, some of them processes of their own
 
 CLOCK = SystemClock()
 
@@ -39,7 +41,7 @@ async def frontier(weboid: Weboid) -> AsyncIterator[Frontier]:
         yield opened
 
 
-def told(ran: Ran) -> Any:
+def json_of(ran: Ran) -> Any:
     """The command's JSON."""
     assert ran.code in {0, 1}, ran.err
     return json.loads(ran.out)
@@ -64,28 +66,28 @@ def end_three(frontier: Frontier) -> None:
 def test_a_pause_is_told_and_holds_until_it_is_ended(weboid: Weboid, frontier: Frontier) -> None:
     """It is in the frontier, so a crawl that starts later keeps it."""
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
-    paused = told(weboid.run("pause", "--reason", "a talk", "--json"))
+    paused = json_of(weboid.call("pause", "--reason", "a talk", "--json"))
     nothing = claim_all(frontier)
-    told_plain = weboid.run("status").out
-    resumed = told(weboid.run("resume", "--json"))
+    status_text = weboid.call("status").out
+    resumed = json_of(weboid.call("resume", "--json"))
 
     assert (paused["paused"], resumed["paused"]) == ("a talk", None)
     assert nothing == []
-    assert "paused: a talk; `weboid resume` ends it" in told_plain
+    assert "paused: a talk; `weboid resume` ends it" in status_text
     assert len(claim_all(frontier)) == 1
-    assert "It was not paused." in weboid.run("resume").out
+    assert "It was not paused." in weboid.call("resume").out
 
 
 def test_stop_is_an_order_only_when_somebody_works(weboid: Weboid, frontier: Frontier) -> None:
     """Otherwise it would stop the next run, which nobody asked for."""
-    idle = weboid.run("stop")
+    idle = weboid.call("stop")
     idle_orders = frontier.orders("stop")
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
     claim_all(frontier)
-    gently = told(weboid.run("stop", "--json"))
-    at_once = told(weboid.run("stop", "--now", "--json"))
+    gently = json_of(weboid.call("stop", "--json"))
+    at_once = json_of(weboid.call("stop", "--now", "--json"))
     given = frontier.orders("stop")
-    taken_back = weboid.run("resume")
+    taken_back = weboid.call("resume")
 
     assert "nothing to stop" in idle.out
     assert idle_orders == {}
@@ -98,10 +100,10 @@ def test_stop_is_an_order_only_when_somebody_works(weboid: Weboid, frontier: Fro
 def test_enqueue_says_what_became_of_each_url(weboid: Weboid, frontier: Frontier) -> None:
     """New, known, queued again, no URL; and that nobody works."""
     end_three(frontier)
-    ran = weboid.run(
+    ran = weboid.call(
         "enqueue", "--list", "-", "--again", given="https://done.example/\nnew.example\nno url\n"
     )
-    again = told(weboid.run("enqueue", "http://new.example", "done.example:443", "--json"))
+    again = json_of(weboid.call("enqueue", "http://new.example", "done.example:443", "--json"))
 
     assert ran.code == 1
     assert "1 added, 1 queued again; 2 in the queue." in ran.out
@@ -113,10 +115,10 @@ def test_enqueue_says_what_became_of_each_url(weboid: Weboid, frontier: Frontier
 def test_enqueue_moves_to_a_lane_and_asks_for_age(weboid: Weboid, frontier: Frontier) -> None:
     """A page that is too young is left alone, and one that was visited does not come back by itself."""
     end_three(frontier)
-    young = told(weboid.run("enqueue", "done.example", "--older-than", "30d", "--json"))
-    weboid.run("enqueue", "https://z.example/", "https://z.example/2")
-    weboid.run("enqueue", "https://z.example/2", "https://done.example/", "--priority", "now")
-    both = weboid.run("enqueue", "a.example", "--again", "--older-than", "1d")
+    young = json_of(weboid.call("enqueue", "done.example", "--older-than", "30d", "--json"))
+    weboid.call("enqueue", "https://z.example/", "https://z.example/2")
+    weboid.call("enqueue", "https://z.example/2", "https://done.example/", "--priority", "now")
+    both = weboid.call("enqueue", "a.example", "--again", "--older-than", "1d")
 
     assert (young["requeued"], young["added"]) == (0, 1)  # http is not https
     assert next(item.url for item in claim_all(frontier)) == "https://z.example/2"
@@ -128,9 +130,9 @@ def test_enqueue_moves_to_a_lane_and_asks_for_age(weboid: Weboid, frontier: Fron
 
 def test_enqueue_into_a_job_needs_the_job(weboid: Weboid, frontier: Frontier) -> None:
     """Whose scope and budget would hold?"""
-    unknown = weboid.run("enqueue", "a.example", "--job", "news")
+    unknown = weboid.call("enqueue", "a.example", "--job", "news")
     frontier.give_order("job", "news", "{}")
-    known = told(weboid.run("enqueue", "a.example", "--job", "news", "--json"))
+    known = json_of(weboid.call("enqueue", "a.example", "--job", "news", "--json"))
     record = frontier.find("http://a.example/")
 
     assert unknown.code == 2
@@ -143,11 +145,11 @@ def test_enqueue_into_a_job_needs_the_job(weboid: Weboid, frontier: Frontier) ->
 def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier) -> None:
     """For a time, until a moment, or until it is resumed; its URL names it as well."""
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
-    blocked = told(weboid.run("pause-host", "A.example", "--for", "2h", "--json"))
-    longer = weboid.run("pause-host", "https://a.example/x", "--reason", "their wish")
-    shown = weboid.run("hosts", "--blocked")
+    blocked = json_of(weboid.call("pause-host", "A.example", "--for", "2h", "--json"))
+    longer = weboid.call("pause-host", "https://a.example/x", "--reason", "their wish")
+    shown = weboid.call("hosts", "--blocked")
     nothing = claim_all(frontier)
-    resumed = weboid.run("resume-host", "a.example")
+    resumed = weboid.call("resume-host", "a.example")
 
     until = datetime.fromisoformat(blocked["blocked_until"])
     assert timedelta(minutes=119) < until - CLOCK.now() <= timedelta(hours=2)
@@ -185,7 +187,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
     weboid: Weboid, frontier: Frontier, arguments: tuple[str, ...], reason: str
 ) -> None:
     """And changes nothing."""
-    ran = weboid.run(*arguments)
+    ran = weboid.call(*arguments)
 
     assert ran.code in {2, 3}
     assert reason in ran.err
@@ -200,7 +202,7 @@ def test_without_a_collection_there_is_nothing_to_command(
     weboid: Weboid, command: tuple[str, ...]
 ) -> None:
     """Nothing is made by looking."""
-    ran = weboid.run(*command, "--collection", "nowhere")
+    ran = weboid.call(*command, "--collection", "nowhere")
 
     assert ran.code == 3
     assert "no collection at nowhere" in ran.err
@@ -214,13 +216,10 @@ def test_a_frontier_of_another_version_is_named(weboid: Weboid, frontier: Fronti
     for leftover in path.parent.glob("frontier.sqlite*"):
         leftover.unlink()
     path.write_bytes(b"")
-    subprocess.run(
-        ["python3", "-c", f"import sqlite3; d = sqlite3.connect({str(path)!r});"
-         "d.execute('PRAGMA user_version = 99'); d.execute('CREATE TABLE x (y)'); d.commit()"],
-        check=True,
-    )  # fmt: skip
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("PRAGMA user_version = 99; CREATE TABLE x (y)")
     for command in (("status",), ("pause",), ("frontier", "ls")):
-        ran = weboid.run(*command)
+        ran = weboid.call(*command)
 
         assert ran.code == 5, ran.err
         assert "version" in ran.err
@@ -236,10 +235,10 @@ def test_items_are_listed_and_shown_with_all_that_is_known(
         [NewItem("https://mid.example/", hops=1, via="https://done.example/")], now=CLOCK.now()
     )
     frontier.add([found], now=CLOCK.now())
-    listed = weboid.run("frontier", "ls", "--state", "dead", "--reason", "TLS")
-    queued = weboid.run("frontier", "ls", "--match", "deep", "--json")
-    shown = weboid.run("frontier", "show", "deep.example/x")
-    facts = told(weboid.run("frontier", "show", "https://dns.example/", "--json"))
+    listed = weboid.call("frontier", "ls", "--state", "dead", "--reason", "TLS")
+    queued = weboid.call("frontier", "ls", "--match", "deep", "--json")
+    shown = weboid.call("frontier", "show", "deep.example/x")
+    facts = json_of(weboid.call("frontier", "show", "https://dns.example/", "--json"))
 
     assert "https://tls.example/" in listed.out
     assert "https://dns.example/" not in listed.out
@@ -255,10 +254,10 @@ def test_dead_letters_are_retried_by_reason(weboid: Weboid, frontier: Frontier) 
     """A dry run only counts; what is done is not retried by accident."""
     end_three(frontier)
     arguments = ("frontier", "retry", "--state", "dead", "--reason", "dns", "--json")
-    dry = told(weboid.run(*arguments, "--dry-run"))
+    dry = json_of(weboid.call(*arguments, "--dry-run"))
     before = frontier.stats(CLOCK.now()).dead
-    done = told(weboid.run(*arguments))
-    named = weboid.run("frontier", "retry", "https://tls.example/", "https://done.example/")
+    done = json_of(weboid.call(*arguments))
+    named = weboid.call("frontier", "retry", "https://tls.example/", "https://done.example/")
 
     assert (dry, before) == ({"queued_again": 1, "dry_run": True}, 2)
     assert done["queued_again"] == 1
@@ -287,12 +286,12 @@ def test_a_purge_asks_and_what_it_takes_comes_back(weboid: Weboid, frontier: Fro
     """Nothing leaves the books."""
     urls = [f"https://{host}.example/{number}" for host in "ab" for number in range(5)]
     frontier.add(map(NewItem, urls), now=CLOCK.now())
-    refused = weboid.run("frontier", "purge", "--host", "a.example")
-    dry = weboid.run("frontier", "purge", "--host", "a.example", "--dry-run")
+    refused = weboid.call("frontier", "purge", "--host", "a.example")
+    dry = weboid.call("frontier", "purge", "--host", "a.example", "--dry-run")
     before = frontier.stats(CLOCK.now()).queued
-    purged = weboid.run("frontier", "purge", "--match", r"a\.example/[0-3]", "--yes")
+    purged = weboid.call("frontier", "purge", "--match", r"a\.example/[0-3]", "--yes")
     after = frontier.stats(CLOCK.now())
-    back = weboid.run("frontier", "retry", "--state", "skipped")
+    back = weboid.call("frontier", "retry", "--state", "skipped")
 
     assert refused.code == 2
     assert "5 items would be skipped: use --yes" in refused.err
@@ -329,15 +328,15 @@ def test_what_is_exported_can_be_imported(weboid: Weboid, frontier: Frontier) ->
     """By a file or a pipe; the file is there only when it is whole."""
     end_three(frontier)
     frontier.add([NewItem("https://queued.example/")], now=CLOCK.now())
-    piped = weboid.run("frontier", "export", "-")
-    filed = weboid.run("frontier", "export", "books.jsonl", "--state", "dead", "--json")
+    piped = weboid.call("frontier", "export", "-")
+    filed = weboid.call("frontier", "export", "books.jsonl", "--state", "dead", "--json")
     lines = (weboid.folder / "books.jsonl").read_text().splitlines()
-    weboid.run("frontier", "purge", "https://queued.example/", "--yes")
-    taken = told(weboid.run("frontier", "import", "-", "--json", given=piped.out))
-    dead = weboid.run("frontier", "import", "books.jsonl", "--state", "dead")
+    weboid.call("frontier", "purge", "https://queued.example/", "--yes")
+    taken = json_of(weboid.call("frontier", "import", "-", "--json", given=piped.out))
+    dead = weboid.call("frontier", "import", "books.jsonl", "--state", "dead")
 
     assert len(piped.events) == 4
-    assert told(filed) == {"dead": 2}
+    assert json_of(filed) == {"dead": 2}
     assert len(lines) == 2
     assert [path.name for path in weboid.folder.glob("books*")] == ["books.jsonl"]
     assert (taken["added"], taken["duplicates"], taken["other_states"]) == (0, 1, 3)
@@ -349,9 +348,9 @@ def test_a_snapshot_can_be_looked_into(weboid: Weboid, frontier: Frontier) -> No
     end_three(frontier)
     log = Layout(weboid.collection).crawl_log
     log.write_text('{"outcome": "complete"}\n')
-    made = told(weboid.run("frontier", "snapshot", "copy", "--json"))
-    listed = weboid.run("frontier", "ls", "--state", "dead", "--collection", "copy")
-    shown = weboid.run("status", "--collection", "copy")
+    made = json_of(weboid.call("frontier", "snapshot", "copy", "--json"))
+    listed = weboid.call("frontier", "ls", "--state", "dead", "--collection", "copy")
+    shown = weboid.call("status", "--collection", "copy")
 
     assert Path(weboid.folder / made["log"]).read_text() == '{"outcome": "complete"}\n'
     assert not log.exists()
@@ -369,7 +368,7 @@ def test_reasons_from_the_web_move_no_cursor(weboid: Weboid, frontier: Frontier)
         ("frontier", "ls", "--state", "dead"),
         ("frontier", "show", item.url),
     ):
-        out = weboid.run(*command).out
+        out = weboid.call(*command).out
 
         assert "evil" in out
         assert not set(out) & set("\x1b\x07\u202e")
@@ -378,8 +377,8 @@ def test_reasons_from_the_web_move_no_cursor(weboid: Weboid, frontier: Frontier)
 def test_the_status_draws_the_last_hour(weboid: Weboid, frontier: Frontier) -> None:
     """Rate, picture, reasons, hosts; none of it wider than the terminal."""
     end_three(frontier)
-    out = weboid.run("status").out
-    facts = told(weboid.run("status", "--json"))["frontier"]
+    out = weboid.call("status").out
+    facts = json_of(weboid.call("status", "--json"))["frontier"]
 
     assert re.search(r"Last hour +·+█.? max 3", out) or re.search(r"Last hour +·+[▁-█]+", out)
     assert "Given up, latest" in out
@@ -445,20 +444,22 @@ def test_the_commands_work_on_a_frontier_that_machines_share(
     server = RedisServer(tmp_path / "redis")
     shared = ("--frontier", f"{server.url}?frontier=news")
     try:
-        added = told(weboid.run("enqueue", "https://a.example/", "b.example", "--json", *shared))
-        weboid.run("pause-host", "a.example", *shared)
-        paused = told(weboid.run("pause", "--wait", "--json", *shared))
-        stopped = told(weboid.run("stop", "--json", *shared))
-        status = told(weboid.run("status", "--json", *shared))
-        weboid.run("enqueue", "https://a.example/", "--priority", "now", *shared)
-        exported = weboid.run("frontier", "export", "-", *shared)
-        purged = weboid.run("frontier", "purge", "--host", "b.example", "--yes", *shared)
-        retried = weboid.run("frontier", "retry", "--state", "skipped", *shared)
-        misled = weboid.run("frontier", "snapshot", "copy", *shared)
-        snapshot = told(weboid.run("frontier", "snapshot", "--json", *shared))
+        added = json_of(
+            weboid.call("enqueue", "https://a.example/", "b.example", "--json", *shared)
+        )
+        weboid.call("pause-host", "a.example", *shared)
+        paused = json_of(weboid.call("pause", "--wait", "--json", *shared))
+        stopped = json_of(weboid.call("stop", "--json", *shared))
+        status = json_of(weboid.call("status", "--json", *shared))
+        weboid.call("enqueue", "https://a.example/", "--priority", "now", *shared)
+        exported = weboid.call("frontier", "export", "-", *shared)
+        purged = weboid.call("frontier", "purge", "--host", "b.example", "--yes", *shared)
+        retried = weboid.call("frontier", "retry", "--state", "skipped", *shared)
+        misled = weboid.call("frontier", "snapshot", "copy", *shared)
+        snapshot = json_of(weboid.call("frontier", "snapshot", "--json", *shared))
     finally:
         server.stop()
-    away = weboid.run("status", *shared)
+    away = weboid.call("status", *shared)
 
     assert added["added"] == 2
     assert (paused["claimed"], stopped["stopping"]) == (0, "gently")
@@ -487,7 +488,7 @@ def _next_page(process: "subprocess.Popen[str]") -> dict[str, Any]:
 @pytest.mark.proxy
 def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
     """Pause, enqueue, resume, stop: each takes effect in the run that goes on, and the next ends it."""
-    pages = [f"{RULES}/page/plain?{number}" for number in range(40)]
+    pages = [f"{RULES}/page/plain?{number}" for number in range(12)]
     urgent = f"{RULES}/page/plain?urgent"
     listed = weboid.folder / "list.txt"
     listed.write_text("\n".join(pages))
@@ -495,13 +496,13 @@ def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
     process = weboid.start(*command, "--workers", "1")
     try:
         seen = [_next_page(process)["url"]]
-        paused = told(weboid.run("pause", "--wait", "--json"))
-        added = told(weboid.run("enqueue", urgent, "--priority", "now", "--json"))
-        state = told(weboid.run("status", "--json"))
-        weboid.run("resume")
+        paused = json_of(weboid.call("pause", "--wait", "--json"))
+        added = json_of(weboid.call("enqueue", urgent, "--priority", "now", "--json"))
+        state = json_of(weboid.call("status", "--json"))
+        weboid.call("resume")
         while seen[-1] != urgent:
             seen.append(_next_page(process)["url"])
-        weboid.run("stop", "--wait")
+        weboid.call("stop", "--wait")
         out, _ = process.communicate(timeout=120)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
@@ -523,45 +524,47 @@ def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
     # when it was the other lanes' turn.
     assert seen.index(urgent) - state["done"] in (0, 1)
     assert process.returncode == 6
-    assert summary["left"] == 41 - len(seen) > 0
+    assert summary["left"] == 13 - len(seen) > 0
     assert again.code == 0
     assert sorted([*seen, *again.pages]) == sorted([*pages, urgent])
 
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_what_was_enqueued_is_archived_by_a_run_without_urls(weboid: Weboid) -> None:
+def test_what_was_enqueued_is_archived_by_a_run_without_urls(
+    weboid: Weboid, frontier: Frontier
+) -> None:
     """The list need not be given again."""
-    weboid.archive(f"{RULES}/page/plain")
-    weboid.run("enqueue", f"{RULES}/page/plain?later")
+    weboid.call("enqueue", f"{RULES}/page/plain?later")
     ran = weboid.archive()
     log = Layout(weboid.collection).crawl_log.read_text().splitlines()
 
     assert list(ran.pages) == [f"{RULES}/page/plain?later"]
-    assert [json.loads(line)["outcome"] for line in log] == ["complete", "complete"]
+    assert [json.loads(line)["outcome"] for line in log] == ["complete"]
+    assert frontier.stats(CLOCK.now()).done == 1
 
 
 @pytest.mark.browser
 @pytest.mark.proxy
-def test_a_host_that_is_paused_is_left_out_while_others_go_on(weboid: Weboid) -> None:
-    """Until it is resumed, which the run notices by itself."""
+def test_a_paused_host_is_visited_when_it_is_resumed(weboid: Weboid, frontier: Frontier) -> None:
+    """The run notices it by itself."""
     host = RULES.removeprefix("http://")
-    weboid.archive(f"{RULES}/page/plain")
-    told(weboid.run("pause-host", host, "--json"))
-    pages = [f"{RULES}/page/plain?{number}" for number in range(3)]
+    pages = [f"{RULES}/page/plain?{number}" for number in range(2)]
+    frontier.add(map(NewItem, pages), now=CLOCK.now())
+    json_of(weboid.call("pause-host", host, "--json"))
     process = weboid.start("archive", "--json", "--profile", str(weboid.profile), *pages)
     try:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["event"] == "started"
-        status = told(weboid.run("status", "--json"))
-        weboid.run("resume-host", host)
+        status = json_of(weboid.call("status", "--json"))
+        weboid.call("resume-host", host)
         out, _ = process.communicate(timeout=120)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         raise
 
-    assert (status["queued"], status["claimed"], status["done"]) == (3, 0, 1)
+    assert (status["queued"], status["claimed"], status["done"]) == (2, 0, 0)
     assert [each["host"] for each in status["frontier"]["blocked"]] == [host]
     assert process.returncode == 0
-    assert json.loads(out.splitlines()[-1])["outcomes"] == {"complete": 3}
+    assert json.loads(out.splitlines()[-1])["outcomes"] == {"complete": 2}

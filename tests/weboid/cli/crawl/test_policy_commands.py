@@ -58,7 +58,7 @@ def obeying(weboid_with: Callable[..., Weboid], site: Origin) -> Weboid:
 def policy(weboid: Weboid, *arguments: str, code: int = 0) -> Any:
     """What `weboid policy … --json` says."""
     profile = ("--profile", str(weboid.profile))
-    ran = weboid.run("policy", arguments[0], "--json", *profile, *arguments[1:])
+    ran = weboid.call("policy", arguments[0], "--json", *profile, *arguments[1:])
     assert ran.code == code, ran.err
     return [json.loads(line) for line in ran.out.splitlines()]
 
@@ -92,9 +92,9 @@ def test_pages_that_forbid_archiving_are_skipped_and_not_offered(
     assert offered(obeying, f"{SITE}/plain") == 5
     assert [offered(obeying, url) for url in urls[1:]] == [0, 0, 0]
     assert offered(obeying, f"{SITE}/i.png") == 0
-    verified = obeying.run("archive", "verify", "--json")
+    verified = obeying.call("archive", "verify", "--json")
     assert verified.code == 0, verified.out
-    assert obeying.run("index", "rebuild").code == 0
+    assert obeying.call("index", "rebuild").code == 0
     assert offered(obeying, f"{SITE}/plain") == 5
     assert [offered(obeying, url) for url in urls[1:]] == [0, 0, 0]
     with closing(sqlite3.connect(Layout(obeying.collection).captures_db)) as index:
@@ -151,7 +151,7 @@ def test_entries_are_added_listed_and_removed(obeying: Weboid) -> None:
     assert len(white["entries"]) == 2
     (matching,) = policy(obeying, "list", "--for", "http://www.spam.example/x")
     assert [each["id"] for each in matching["entries"]] == [first["id"]]
-    people = obeying.run("policy", "list").out
+    people = obeying.call("policy", "list").out
     assert "spam.example" in people
     assert "robots=ignore" in people
 
@@ -162,7 +162,7 @@ def test_entries_are_added_listed_and_removed(obeying: Weboid) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("add", "re:(?=x)", "--reason", "r"), "look-ahead"),
         (("add", "two words", "--reason", "r"), "no pattern"),
@@ -176,12 +176,12 @@ def test_entries_are_added_listed_and_removed(obeying: Weboid) -> None:
     ],
 )
 def test_what_cannot_be_followed_is_refused_with_the_next_step(
-    obeying: Weboid, arguments: tuple[str, ...], said: str
+    obeying: Weboid, arguments: tuple[str, ...], message: str
 ) -> None:
     """Exit code 2, a sentence, and nothing is kept."""
-    ran = obeying.run("policy", *arguments)
+    ran = obeying.call("policy", *arguments)
     assert ran.code == 2
-    assert said in ran.err
+    assert message in ran.err
     assert "Traceback" not in ran.err
 
 

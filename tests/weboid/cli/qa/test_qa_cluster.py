@@ -20,8 +20,8 @@ from tests.support.paged_site import answers_of
 from tests.support.services.redis_server import RedisServer
 from tests.support.services.registries import open_registry
 from tests.support.sites.web import TestWeb
+from tests.support.stored_records import check, records
 from tests.weboid.cli.crawl.test_cluster_processes import PORTS, SECRET, Started, frontier_at
-from tests.weboid.cli.crawl.test_crawl_runs import check, records
 
 pytestmark = [
     pytest.mark.browser,
