@@ -2,7 +2,6 @@
 
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from functools import partial
 
@@ -27,22 +26,6 @@ pytestmark = pytest.mark.playback
 
 
 SITE = "https://site.example"
-
-
-@pytest.fixture(scope="module")
-def clamd() -> Iterator[ClamdServer]:
-    """One daemon for all tests that do not harm it."""
-    server = ClamdServer()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def mortal() -> Iterator[ClamdServer]:
-    """A daemon that a test may harm."""
-    server = ClamdServer()
-    yield server
-    server.stop()
 
 
 def test_internal_error_over_one_payload_keeps_no_other_from_being_scanned(

@@ -41,6 +41,13 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def opened(house: Served) -> Iterator[Served]:
+    """The same archive, served with what was captured with a login."""
+    with serving(house.builder, show_logins=True) as served:
+        yield served
+
+
 def proof(
     served: Served, url: str, warm: HeldValidators | None = None, *, before: bool = False
 ) -> AuditReport:
@@ -62,12 +69,13 @@ def members_page(builder: CollectionBuilder, url: str, word: str, **changes: obj
     return whole_page(builder, url, word, "teal", login="club", **changes)
 
 
-def test_no_route_shows_what_was_captured_with_a_login(house: Served, site: str) -> None:
+def test_no_route_shows_what_was_captured_with_a_login(
+    house: Served, opened: Served, site: str
+) -> None:
     """Not to who holds ETags and addresses of a time when it was shown either."""
     url = f"{site}/members/page"
     members_page(house.builder, url, "bandicoot")
-    with serving(house.builder, show_logins=True) as opened:
-        shown = proof(opened, url, before=True)
+    shown = proof(opened, url, before=True)
     routes = {each.probe.route for each in shown.leaks}
     assert {"/", "/api/pages", "/c/…/…", "/c/…im_/…", "/c/…id_/…"} <= routes
 
@@ -105,7 +113,7 @@ def test_a_public_capture_is_shown_beside_those_of_a_login(house: Served, site: 
     """Also when those are newer and many; the bot is offered it, too."""
     url = f"{site}/page"
     whole_page(house.builder, url, "public", "red")
-    for day in range(1, 30):
+    for day in range(1, 12):
         members_page(house.builder, url, f"inner{day}", at=NOW + timedelta(days=day))
 
     assert house.get(f"/latest/{url}")["Location"] == f"/page/{TS}/{url}"
@@ -161,16 +169,14 @@ def test_what_a_login_and_the_public_both_saw_is_public(house: Served, site: str
     assert fetch(house.replay, f"/c/{moment}im_/{inner}").body == png("pink")
 
 
-def test_an_operator_shows_them(tmp_path_factory: pytest.TempPathFactory, site: str) -> None:
+def test_an_operator_shows_them(opened: Served, site: str) -> None:
     """Readers are then told that the page was seen by somebody who was logged in."""
-    builder = CollectionBuilder(tmp_path_factory.mktemp("shown") / "collection")
-    with contextlib.closing(builder), serving(builder, show_logins=True) as served:
-        url = f"{site}/members"
-        members_page(builder, url, "bilby", screen=PageScreen(1280, 800, language="en"))
+    url = f"{site}/members"
+    members_page(opened.builder, url, "bilby", screen=PageScreen(1280, 800, language="en"))
 
-        page = served.get(f"/page/{TS}/{url}")
-        assert page.status == 200
-        assert "language en, logged in" in page.text
-        assert "club" not in page.text
-        assert "bilby" in fetch(served.replay, f"/c/{TS}/{url}").text
-        assert url in served.get(f"/timemap/link/{url}").text
+    page = opened.get(f"/page/{TS}/{url}")
+    assert page.status == 200
+    assert "language en, logged in" in page.text
+    assert "club" not in page.text
+    assert "bilby" in fetch(opened.replay, f"/c/{TS}/{url}").text
+    assert url in opened.get(f"/timemap/link/{url}").text

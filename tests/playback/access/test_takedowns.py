@@ -239,7 +239,7 @@ _ALL_URLS = [
 ]
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(_takedowns(), st.sampled_from(("", "urn:view:", "urn:other:")), st.sampled_from(_DIGESTS))
 def test_the_answer_is_that_of_a_look_at_every_one(
     takedowns: list[Takedown], urn: str, digest: str
@@ -263,8 +263,7 @@ def test_the_answer_is_that_of_a_look_at_every_one(
     assert (len(held), held.on(subjects[0], NOW), held.state_of_digests) == (0, None, "")
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_take_downs_cost_a_question_nothing() -> None:
+def test_ten_thousand_take_downs_cost_a_question_nothing() -> None:
     """The number of calls stays that of a handful."""
     subject = TakedownSubject("https://deep.a.example/p/q/r?x=1", _TIMES[0], f"sha256:{HEX}")
 
@@ -282,10 +281,10 @@ def test_a_hundred_thousand_take_downs_cost_a_question_nothing() -> None:
         ]  # fmt: skip
 
     few, many = TakedownSet(kinds(0)), TakedownSet(kinds(0))
-    for number in range(1, 20_000):
+    for number in range(1, 2_000):
         for each in kinds(number):
             many.put(each)
-    assert len(many) == 100_000
+    assert len(many) == 10_000
     for takedowns in (few, many):
         assert takedowns.on(subject, NOW) is None
     assert _calls(many, subject) == _calls(few, subject)

@@ -126,8 +126,8 @@ def test_conditions_decide_whether_a_range_is_sent(archived: Archived, site: str
 
 @pytest.mark.timeout(60)
 def test_a_large_film_is_never_all_in_memory(collection: CollectionBuilder) -> None:
-    """60 MB leave in blocks; meanwhile others are answered; of its end only the end is sent."""
-    site, size = "https://film.example", 60_000_000
+    """40 MB leave in blocks; meanwhile others are answered; of its end only the end is sent."""
+    site, size = "https://film.example", 40_000_000
     head = b"\0\0\0\x18ftypisom"
     body = head + os.urandom(1_000_000) + bytes(size - len(head) - 1_000_004) + b"tail"
     collection.response(f"{site}/film", body, mime="video/mp4")

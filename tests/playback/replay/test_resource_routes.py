@@ -387,13 +387,17 @@ def test_a_bomb_costs_its_limit_and_no_more(archived: Archived, site: str, codin
 def test_a_page_that_takes_too_long_holds_up_nobody(
     collection: CollectionBuilder,
 ) -> None:
-    """Open formatting elements are opened again in each paragraph; a maker is ended and replaced.
+    """Open formatting elements reopen in each paragraph, a drawing has filters; makers are replaced.
 
     Who asks again is told at once.
     """
     site = "https://deep.example"
     formatting = b"".join(b"<b class=c%d>" % place for place in range(60))
     collection.response(f"{site}/deep", formatting + b"<p>x" * 2_000_000)
+    turbulence = '<filter id="f"><feTurbulence numOctaves="9999999" baseFrequency=".9"/></filter>'
+    drawing = f'{turbulence}<rect width="4000" height="4000" filter="url(#f)"/>'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="4000" height="4000">{drawing}</svg>'
+    collection.response(f"{site}/slow.svg", svg.encode(), mime="image/svg+xml")
     collection.response(f"{site}/good", b"<p>good</p>")
     collection.response(f"{site}/i", png(), mime="image/png")
     with running_replay(collection.layout.root, FRONT, "--deadline-s", "1") as replay:
@@ -414,6 +418,9 @@ def test_a_page_that_takes_too_long_holds_up_nobody(
         assert slow == [404, 404]
         makers = set(_children(replay.process.pid))
         assert replay.get(f"/c/{TS}/{site}/deep").status == 404
+        assert replay.get(f"/c/{TS}im_/{site}/slow.svg").status == 404
+        makers = set(_children(replay.process.pid))
+        assert replay.get(f"/c/{TS}im_/{site}/slow.svg").status == 404
         assert set(_children(replay.process.pid)) == makers  # no maker was ended over it
         assert "<p>good</p>" in replay.get(f"/c/{TS}/{site}/good").text
 

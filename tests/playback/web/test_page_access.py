@@ -1,20 +1,18 @@
 """The front for everyone: assistive technology, keyboards, small screens, paper; and no imitation."""
 
 import re
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-import pytest_asyncio
 
 from core import page_manifest
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from core.timestamps import timestamp14
-from tests.support.browser_screen import Screen, open_screen
+from tests.support.browser_screen import Screen
 from tests.support.playback_fixtures import NOW, CollectionBuilder, Served, png, serving
 
-pytestmark = [pytest.mark.playback, pytest.mark.browser]
+pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 SITE = "https://access.example"
 TS, LATER = timestamp14(NOW), timestamp14(NOW + timedelta(days=40))
@@ -34,13 +32,20 @@ PAGES = {
     "never": f"/page/{SITE}/never",
     "error": "/no-such-address",
 }
-
-
-@pytest_asyncio.fixture
-async def screen() -> AsyncIterator[Screen]:
-    """A window."""
-    async with open_screen() as it:
-        yield it
+# Each sort of page in one width and light; those with most on them in both.
+SEEN = {
+    (1200, False): ("home", "search", "page", "both", "text", "changes", "cite", "never"),
+    (390, True): (
+        "nothing",
+        "page",
+        "screenshot",
+        "calendar",
+        "phone captures",
+        "changes",
+        "challenge",
+        "error",
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -79,29 +84,17 @@ def reading(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untype
         builder.close()
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("size", [(1200, 900), (390, 844)], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    ("size", "dark"),
+    [((1200, 900), False), ((390, 844), True)],
+    ids=["desktop-light", "phone-dark"],
+)
 async def test_axe_finds_nothing_serious(
     size: tuple[int, int], dark: bool, reading: Served, screen: Screen
 ) -> None:
     """Names, contrast, landmarks and order of every sort of page, in both languages."""
     found = {}
-    # What differs by light alone, or by width alone, is seen on a few of them.
-    some = (
-        "home",
-        "page",
-        "both",
-        "calendar",
-        "phone captures",
-        "changes",
-        "cite",
-        "challenge",
-        "never",
-    )
-    names = {(1200, False): tuple(PAGES), (390, True): some}.get(
-        (size[0], dark), ("page", "changes")
-    )
-    for name in names:
+    for name in SEEN[size[0], dark]:
         address = PAGES[name]
         await screen.open(reading.front + ("/de" if dark else "") + address, size=size, dark=dark)
         found[name] = await screen.findings()

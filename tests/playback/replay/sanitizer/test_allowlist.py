@@ -136,7 +136,7 @@ _SOUP = st.lists(
 
 
 @each_level
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_SOUP)
 @example("<a href=x><table><a href=x>")
 @example("<a><p><a><table><tr><td><a><p><table><a><p>")

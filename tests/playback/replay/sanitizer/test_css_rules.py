@@ -208,7 +208,7 @@ _CSS = st.lists(
 ).map("".join)  # fmt: skip
 
 
-@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_CSS)
 def test_whatever_comes_in_only_our_addresses_come_out(in_replay: Call, css: str) -> None:
     """Escapes, broken strings and blocks alike; a second filtering changes nothing."""

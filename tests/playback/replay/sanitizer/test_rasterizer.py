@@ -174,23 +174,3 @@ def test_an_svg_of_a_page_is_served_as_png(archived: Archived, site: str, packed
     assert reply["Content-Type"] == "image/png"
     with Image.open(io.BytesIO(reply.body)) as image:
         assert image.convert("RGB").getpixel((4, 4)) == (0, 255, 0)
-
-
-def test_a_drawing_made_to_be_slow_ends_and_replay_goes_on(archived: Archived, site: str) -> None:
-    """Its maker is ended in seconds and replaced; asked again it costs nothing (P-21)."""
-    turbulence = '<filter id="f"><feTurbulence numOctaves="9999999" baseFrequency=".9"/></filter>'
-    slow = SVG.format(
-        'width="4000" height="4000"',
-        f'{turbulence}<rect width="4000" height="4000" filter="url(#f)"/>',
-    )
-    archived.builder.response(f"{site}/slow.svg", slow.encode(), mime="image/svg+xml")
-    archived.builder.response(
-        f"{site}/good.svg", SVG.format("", GREEN).encode(), mime="image/svg+xml"
-    )
-
-    statuses = [
-        archived.replay.get(f"/c/{NOW:%Y%m%d%H%M%S}im_/{site}/{name}").status
-        for name in ("slow.svg", "slow.svg", "good.svg")
-    ]
-
-    assert statuses == [404, 404, 200]

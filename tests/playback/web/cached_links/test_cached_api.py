@@ -3,7 +3,7 @@
 import html
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from core.clock import SystemClock
 from core.config.settings import Settings
@@ -24,7 +23,7 @@ from links.states import LinkState
 from playback.web.cached_links import cached_api
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
 from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry
-from tests.support.browser_screen import Screen, open_screen
+from tests.support.browser_screen import Screen
 from tests.support.playback_fixtures import CollectionBuilder, Served, serving
 from tests.support.registry_shelf import DEAD, FINE, Shelf
 from tests.support.services.registries import open_registry
@@ -32,7 +31,12 @@ from tests.support.sites.mediawiki import ADMIN, Wiki, running_wiki
 from tests.support.sites.versions import MACHINES, OTHERS, Version
 from weboid.app.reader_queue_status import ReaderQueueStatus
 
-pytestmark = [pytest.mark.playback, pytest.mark.browser, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.playback,
+    pytest.mark.browser,
+    pytest.mark.slow,
+    pytest.mark.asyncio(loop_scope="session"),
+]
 
 SCRIPT = Path(cached_api.__file__).with_name("gadget.js")
 MANY = ReaderRates(TokenRate(1e6, 1e6), TokenRate(1e6, 1e6), TokenRate(1e6, 1e6))
@@ -49,6 +53,8 @@ A copy: [https://web.archive.org/web/2020/{DEAD} archived], [[Main Page]].
 """
 # Where the script would wait for seconds it waits for a moment.
 HURRIED = "{ const real = setTimeout; window.setTimeout = (then, ms, ...more) => real(then, ms >= 5000 ? 50 : ms, ...more); }"
+# The same for every wait but that for an answer.
+AT_ONCE = HURRIED.replace("ms >= 5000", "ms >= 1000 && ms !== 3000")
 LINKS = """JSON.stringify(Array.from(document.querySelectorAll('ROOT'), link => ({
     href: link.getAttribute('href'), classes: link.className, data: {...link.dataset},
     mark: link.nextElementSibling?.matches('.weboid-cached') ? link.nextElementSibling.outerHTML : '',
@@ -77,13 +83,6 @@ class Archive:
             f"{name}={value}" for name, value in {"wiki": "dewiki@WMF", **said}.items()
         )
         return f"mw.loader.load( '{self.served.front}/links/gadget.js?{query}' );"
-
-
-@pytest_asyncio.fixture
-async def screen() -> AsyncIterator[Screen]:
-    """A window."""
-    async with open_screen() as it:
-        yield it
 
 
 @pytest.fixture(scope="module")
@@ -256,10 +255,10 @@ async def test_what_was_queued_gets_its_copy_without_a_reload(
 async def test_a_page_asks_again_a_few_times_only(wiki: Wiki, screen: Screen) -> None:
     """However long something stays queued."""
     write(wiki, "Nie", f"[{HELD} held]")
-    await screen.send("Page.addScriptToEvaluateOnNewDocument", source=HURRIED)
+    await screen.send("Page.addScriptToEvaluateOnNewDocument", source=AT_ONCE)
     await screen.open(f"{wiki.base}/wiki/Nie")
     await until(screen, f"{ASKED} === 6")
-    await screen.value("new Promise(done => setTimeout(done, 300))")
+    await screen.value("new Promise(done => setTimeout(done, 200))")
 
     assert await screen.value(ASKED) == 6
 
