@@ -6,17 +6,21 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import insert, update
 
+from core.errors import ConfigError
 from core.layout import COLLECTION_VERSION, Layout
 from core.page_classes import PageClass
 from core.page_manifest import VisitOutcome
 from core.timestamps import timestamp14
+from links.archives.archive_client import ArchiveClient
 from links.check_history import day_of_date
 from links.registry.archive_backlog import due_links
 from links.registry.citations import CitationRow, put_citations
@@ -27,6 +31,7 @@ from links.registry.wikis import change_wiki, ensure_wiki, parse_wiki
 from links.states import LinkState
 from tests.support.playback_fixtures import NOW, CollectionBuilder
 from tests.support.services.registries import open_registry
+from weboid.app import copy_sources
 from weboid.cli.main import main
 from weboid.cli.support.commands import ExitCode
 
@@ -94,6 +99,7 @@ def links(
         ensure_urls(rows, [A, B], day=3_000)
         rows.execute(update(urls).values(state=int(LinkState.DEAD)))
     store.close()
+    monkeypatch.setattr(copy_sources, "ArchiveClient", partial(ArchiveClient, gap_s=0.0))
 
     def run(*arguments: str) -> tuple[int, str, str]:
         command = ["weboid", "links", *arguments]
@@ -102,9 +108,9 @@ def links(
         monkeypatch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as ended:
             main()
-        told = capsys.readouterr()
+        answer = capsys.readouterr()
         assert isinstance(ended.value.code, int)
-        return ended.value.code, told.out, told.err
+        return ended.value.code, answer.out, answer.err
 
     return run
 
@@ -120,7 +126,7 @@ def profile(tmp_path: Path, archive: int) -> str:
     return str(file)
 
 
-def _told(ran: tuple[int, str, str]) -> list[Any]:
+def _objects(ran: tuple[int, str, str]) -> list[Any]:
     code, out, err = ran
     assert code == ExitCode.OK, err
     return [json.loads(line) for line in out.splitlines()]
@@ -153,9 +159,9 @@ def test_the_version_is_of_the_day_on_which_the_link_was_cited(
     """B06: the earliest access date that a page tells; the version of the other day is kept, too."""
     cited_on(2026, 2015, None)
 
-    found = _told(links("copies", "--find", "--profile", profile, "--json"))
+    searches = _objects(links("copies", "--find", "--profile", profile, "--json"))
 
-    assert "/20130115102033/" in found[0]["best"]["address"]
+    assert "/20130115102033/" in searches[0]["best"]["address"]
 
 
 def test_without_a_date_the_day_counts_on_which_a_page_was_seen_with_the_link(
@@ -164,32 +170,34 @@ def test_without_a_date_the_day_counts_on_which_a_page_was_seen_with_the_link(
     """That was long after the newest version."""
     cited_on(None)
 
-    found = _told(links("copies", "--find", "--profile", profile, "--json"))
+    searches = _objects(links("copies", "--find", "--profile", profile, "--json"))
 
-    assert "/20250115102033/" in found[0]["best"]["address"]
+    assert "/20250115102033/" in searches[0]["best"]["address"]
 
 
 def test_our_own_crawler_archives_a_living_link_that_no_archive_has(
-    links: Links, profile: str, tmp_path: Path
+    links: Links, profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B12: it is wanted for the page that has it, as if it had just been found there."""
+    unreachable = Mock(side_effect=ConfigError("The wiki has no address."))
+    monkeypatch.setattr(copy_sources, "open_wiki_api", unreachable)
     store = open_registry(Layout(tmp_path))
     with store.writing() as rows:
         wiki = change_wiki(
             rows, ensure_wiki(rows, parse_wiki("w@WMF"), day=1), url="https://w.example/api.php"
         )
-        found = ensure_urls(rows, [B], day=3_000)
-        rows.execute(update(urls).where(urls.c.id == found[B]).values(state=int(LinkState.ALIVE)))
+        ids = ensure_urls(rows, [B], day=3_000)
+        rows.execute(update(urls).where(urls.c.id == ids[B]).values(state=int(LinkState.ALIVE)))
         page = number_of(wiki.id, 7)
-        rows.execute(insert(refs), [{"page": page, "url_id": found[B], "first_day": 9_000}])
+        rows.execute(insert(refs), [{"page": page, "url_id": ids[B], "first_day": 9_000}])
 
-    sought = _told(links("copies", B, "--find", "--profile", profile, "--json"))
+    search = _objects(links("copies", B, "--find", "--profile", profile, "--json"))
 
-    assert sought[0]["is_wanted"]
+    assert search[0]["is_wanted"]
     with store.reading() as rows:
         waiting = due_links(rows, wiki.id, now=datetime.now(UTC), limit=5)
     store.close()
-    assert [(row.page, row.url_id) for row in waiting] == [(page, found[B])]
+    assert [(row.page, row.url_id) for row in waiting] == [(page, ids[B])]
 
 
 @pytest.mark.parametrize("command", [("copies", "--find"), ("passes",)])
@@ -208,13 +216,13 @@ def test_copies_are_found_for_links_without(
 ) -> None:
     """All dead links that have none: one has a copy, the other is unfixable and asked no more."""
     cited_on(2014)
-    found = _told(links("copies", "--find", "--profile", profile, "--json"))
+    searches = _objects(links("copies", "--find", "--profile", profile, "--json"))
 
-    assert [(each["url"], each["outcome"]) for each in found] == [(A, "found"), (B, "unfixable")]
+    assert [(each["url"], each["outcome"]) for each in searches] == [(A, "found"), (B, "unfixable")]
     address = f"http://archive.example:{archive}/20130115102033/{A}"
-    assert found[0]["best"] == {"archive": f"archive.example:{archive}", "address": address}
-    assert _told(links("copies", "--find", "--dry-run", "--profile", profile, "--json")) == []
-    (shown,) = _told(links("copies", B, "--json"))
+    assert searches[0]["best"] == {"archive": f"archive.example:{archive}", "address": address}
+    assert _objects(links("copies", "--find", "--dry-run", "--profile", profile, "--json")) == []
+    (shown,) = _objects(links("copies", B, "--json"))
     assert (shown["copies"], shown["asked"]["outcome"]) == ([], "unfixable")
 
 
@@ -226,13 +234,13 @@ def test_a_capture_of_an_error_ends_no_search(
     with closing(CollectionBuilder(tmp_path, is_there=True)) as builder:
         builder.page(A, "<p>Not found</p>", status=404, page_class=PageClass.HTTP_ERROR)
         builder.page(B, None, outcome=VisitOutcome.FAILED, status=None)
-    found = _told(links("copies", "--find", "--profile", profile, "--json"))
+    searches = _objects(links("copies", "--find", "--profile", profile, "--json"))
 
     kept = f"http://archive.example:{archive}/20130115102033/{A}"
-    assert [each["best"] and each["best"]["address"] for each in found] == [kept, None]
-    assert [each["outcome"] for each in found] == ["found", "unfixable"]
+    assert [each["best"] and each["best"]["address"] for each in searches] == [kept, None]
+    assert [each["outcome"] for each in searches] == ["found", "unfixable"]
     for url in (A, B):
-        (shown,) = _told(links("copies", url, "--json"))
+        (shown,) = _objects(links("copies", url, "--json"))
         assert shown["own"] is None
 
 
@@ -242,10 +250,10 @@ def test_our_own_capture_is_among_the_copies(links: Links, tmp_path: Path) -> No
         builder.page(A, "<p>A page</p>")
     path = f"/page/{timestamp14(NOW)}/{A}"
 
-    (shown,) = _told(links("copies", A, "--front", "https://archive.example", "--json"))
+    (shown,) = _objects(links("copies", A, "--front", "https://archive.example", "--json"))
     assert shown["own"]["address"] == f"https://archive.example{path}"
     assert path in links("copies", A)[1]
-    (known,) = _told(links("show", A, "--collection", str(tmp_path), "--json"))
+    (known,) = _objects(links("show", A, "--collection", str(tmp_path), "--json"))
     assert [copy["address"] for copy in known["copies"]] == [path]
     assert f"weboid: {path}" in links("show", A, "--collection", str(tmp_path))[1]
 
@@ -273,7 +281,7 @@ def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
     """By an administrator, who is whoever has the command line."""
     assert links("copies", A, "--choose", "wayback", W)[0] == ExitCode.OK
     assert links("copies", A, "--lock")[0] == ExitCode.OK
-    (shown,) = _told(links("copies", A, "--json"))
+    (shown,) = _objects(links("copies", A, "--json"))
     (copy,) = shown["copies"]
     assert (copy["archive"], copy["address"], copy["is_locked"]) == ("wayback", W, True)
     assert copy["chosen_by"]
@@ -309,14 +317,16 @@ def test_mistakes_are_told_with_the_next_step(
 def test_copies_are_looked_at(links: Links, profile: str, tmp_path: Path) -> None:
     """Those that are due: listed first, then looked at, then not due any more."""
     links("copies", "--find", "--profile", profile)
-    assert _told(links("copies", "--verify", "--dry-run", "--profile", profile, "--json")) == []
+    assert _objects(links("copies", "--verify", "--dry-run", "--profile", profile, "--json")) == []
     store = open_registry(Layout(tmp_path))
     with store.writing() as rows:
         rows.execute(update(copies).values(due_day=1))
     store.close()
 
-    assert len(_told(links("copies", "--verify", "--dry-run", "--profile", profile, "--json"))) == 1
-    (looked,) = _told(links("copies", "--verify", "--profile", profile, "--json"))
+    assert (
+        len(_objects(links("copies", "--verify", "--dry-run", "--profile", profile, "--json"))) == 1
+    )
+    (looked,) = _objects(links("copies", "--verify", "--profile", profile, "--json"))
     assert (looked["url"], looked["outcome"], looked["sight"]) == (A, "good", "good")
     assert links("copies", "--verify", "--profile", profile)[1] == "0 copies looked at.\n"
 
@@ -332,8 +342,8 @@ def test_an_address_is_recognised(links: Links) -> None:
     code, out, _ = links("recognise", W, "https://example.org/", "--json", "--of", B)
 
     assert code == ExitCode.SOME_FAILED
-    told = [json.loads(line) for line in out.splitlines()]
-    assert [(each["service"], each["belongs"]) for each in told] == [
+    answer = [json.loads(line) for line in out.splitlines()]
+    assert [(each["service"], each["belongs"]) for each in answer] == [
         ("wayback", False),
         (None, None),
     ]
@@ -343,7 +353,9 @@ def test_an_address_is_asked_for(links: Links, profile: str, archive: int) -> No
     """With --ask the archive has its say, too."""
     address = f"http://archive.example:{archive}/20130115102033/{A}"
 
-    (told,) = _told(links("recognise", address, "--ask", "--of", A, "--profile", profile, "--json"))
+    (answer,) = _objects(
+        links("recognise", address, "--ask", "--of", A, "--profile", profile, "--json")
+    )
 
-    assert told["seen"]["sight"] == "good"
-    assert told["is_known"] is False
+    assert answer["seen"]["sight"] == "good"
+    assert answer["is_known"] is False
