@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import ConfigError
+from tests.support.examples import examples
 from wiki.settings import BotSettings, FeedSettings, WikiSettings, replace_settings, to_json
 
 NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=9)
@@ -28,7 +29,7 @@ FEEDS = st.builds(
 
 
 @given(FEEDS, st.dictionaries(st.sampled_from(["servers", "is_private", "show"]), st.integers()))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=examples(30))
 def test_settings_are_read_as_they_were_written(feed: FeedSettings, others: dict[str, Any]) -> None:
     """Only what differs from the default is written; other keys of the registry stay."""
     said = WikiSettings(feed, BotSettings(enabled=True), {"language": "de"})

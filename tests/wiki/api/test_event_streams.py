@@ -12,6 +12,7 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.sites.mediawiki import running_wiki
 from tests.support.wiki_writer import Writer
 from tests.wiki.api.conftest import Pauses
@@ -220,7 +221,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*RECENT, *LINKS, "log_params"]), JSON, max_size=4))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=examples(30))
 def test_any_event_tells_something_or_nothing(odd: dict[str, Any]) -> None:
     """Nothing in it raises."""
     for document in ({**RECENT, **odd}, {**LINKS, **odd}, odd):

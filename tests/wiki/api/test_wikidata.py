@@ -33,7 +33,7 @@ def items() -> Iterator[Repository]:
 
 
 @given(st.lists(st.tuples(PROPERTIES, VALUES, RANKS, KINDS), max_size=8))
-@settings(deadline=None, max_examples=examples(60))
+@settings(deadline=None, max_examples=examples(30))
 def test_an_item_says_what_its_statements_say_that_hold(
     said: list[tuple[str, Any, str, str]],
 ) -> None:

@@ -352,11 +352,11 @@ def test_marks_are_brought_up_to_date() -> None:
     assert len(re.findall(rb"weboid-cached", later)) == 1
 
 
-def test_a_page_of_twenty_megabytes_is_marked() -> None:
+def test_a_page_of_megabytes_is_marked() -> None:
     """Time and memory are linear in its length."""
-    data = (b"<p>some text <b>and</b> more of it</p>" * 50 + LINK) * 10_000
+    data = (b"<p>some text <b>and</b> more of it</p>" * 50 + LINK) * 1_500
 
-    assert len(data) > 18_000_000
+    assert len(data) > 2_700_000
     assert remove_marks(mark(data)) == data
 
 

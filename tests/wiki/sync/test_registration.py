@@ -24,6 +24,7 @@ from links.registry.wikis import (
 )
 from links.rules.link_class import OwnHosts, classify_link
 from tests.links.conftest import SharedRegistry
+from tests.support.examples import examples
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.registries import open_registry
 from wiki.api.models import SiteFacts, WikiNamespace
@@ -212,7 +213,7 @@ def test_a_namespace_that_the_wiki_does_not_have_is_told(word: str) -> None:
 @given(
     st.from_regex(r"[a-z0-9-]{1,20}(\.[a-z0-9-]{1,20}){0,4}|\[[0-9a-f:]{2,30}\]", fullmatch=True)
 )
-@settings(deadline=None)
+@settings(deadline=None, max_examples=examples(30))
 def test_any_host_has_a_farm_and_is_its_own(host: str) -> None:
     """Whatever it is called: the farm's name is one, and its expression is found in that host alone."""
     name = farm_for(host, [])

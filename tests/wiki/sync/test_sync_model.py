@@ -227,7 +227,7 @@ def test_the_registry_ends_as_the_wiki_is() -> None:
         try:
             run_state_machine_as_test(
                 Feeding,
-                settings=settings(max_examples=examples(25), stateful_step_count=20, deadline=None),
+                settings=settings(max_examples=examples(10), stateful_step_count=20, deadline=None),
             )
         finally:
             store.close()

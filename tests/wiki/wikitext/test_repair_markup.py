@@ -5,10 +5,11 @@ from urllib.parse import unquote
 
 import mwparserfromhell
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mwparserfromhell.nodes import HTMLEntity, Text
 
+from tests.support.examples import examples
 from wiki.wikitext.repair_markup import (
     TITLE_LENGTH,
     escape_plain,
@@ -61,7 +62,8 @@ def test_what_is_written_is_text_and_nothing_else(text: str) -> None:
     )
 
 
-@given(st.text(min_size=TITLE_LENGTH, max_size=4 * TITLE_LENGTH))
+@settings(deadline=None, max_examples=examples(30))
+@given(st.text(min_size=TITLE_LENGTH, max_size=2 * TITLE_LENGTH))
 def test_a_long_title_ends(text: str) -> None:
     """At `TITLE_LENGTH` characters as they are shown."""
     assert len(html.unescape(escape_value(text))) <= TITLE_LENGTH
