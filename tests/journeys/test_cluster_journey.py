@@ -15,7 +15,7 @@ from tests.support.services.redis_server import RedisServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
 
-HOSTS, PAGES = 4, 28
+HOSTS, PAGES = 4, 20
 PROXY = (
     "weboid proxy --collection collection --secret-file secret --profile profile.toml"
     " --listen 127.0.0.1:0 --control 127.0.0.1:0 --json"

@@ -1,4 +1,4 @@
-"""A crawl of sites that nobody here wrote: MediaWiki and Debian's manuals, to depth two."""
+"""A crawl of sites that nobody here wrote: MediaWiki and Debian's manuals."""
 
 import re
 from collections import Counter
@@ -11,7 +11,7 @@ from core.urls import fetch_key, identity_key
 from tests.support.commands import Weboid, profile_for
 from tests.support.sites import hosts
 from tests.support.sites.web import TestWeb
-from tests.weboid.cli.crawl.test_crawl_runs import check, records
+from tests.support.stored_records import check, records
 
 pytestmark = [
     pytest.mark.real,
@@ -20,14 +20,15 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),
 ]
-DEPTH = 2
 WIKI = (f"http://{hosts.WIKI}/wiki/Main_Page", r"/wiki/(Special|Talk|Help|MediaWiki):|[?&]")
 MANUAL = (f"https://{hosts.DOCS}/maintainers/index.en.html", r"/images/")
 
 
-@pytest.mark.parametrize(("seed", "exclude"), [WIKI, MANUAL], ids=["mediawiki", "manual"])
+@pytest.mark.parametrize(
+    ("seed", "exclude", "depth"), [(*WIKI, 1), (*MANUAL, 2)], ids=["mediawiki", "manual"]
+)
 def test_every_page_in_scope_is_captured_exactly_once(
-    real_web: TestWeb, tmp_path: Path, seed: str, exclude: str
+    real_web: TestWeb, tmp_path: Path, seed: str, exclude: str, depth: int
 ) -> None:
     """What belongs to the crawl is found anew from the links in the manifests alone."""
     visit = {"full_page": False, "thumbnail": False}
@@ -35,7 +36,7 @@ def test_every_page_in_scope_is_captured_exactly_once(
         tmp_path,
         profile_for(real_web, tmp_path / "profile.toml", visit=visit, behaviours={"run": []}),
     )
-    options = ("--depth", str(DEPTH), "--exclude", exclude, "--robots", "ignore")
+    options = ("--depth", str(depth), "--exclude", exclude, "--robots", "ignore")
 
     ran = weboid.run(
         "crawl", "--json", "--profile", str(weboid.profile), seed, *options, "--workers", "4"
@@ -49,17 +50,17 @@ def test_every_page_in_scope_is_captured_exactly_once(
     ]
     times = Counter(identity_key(page.url) for page in manifests)
     assert set(times.values()) == {1}
-    assert set(times) == in_scope(seed, exclude, {identity_key(p.url): p for p in manifests})
+    assert set(times) == in_scope(seed, exclude, depth, {identity_key(p.url): p for p in manifests})
     assert len(times) >= 10
     check(weboid.collection)
 
 
-def in_scope(seed: str, exclude: str, pages: dict[str, PageInfo]) -> set[str]:
-    """The pages within `DEPTH` links of the seed, by a walk of our own over their links."""
+def in_scope(seed: str, exclude: str, depth: int, pages: dict[str, PageInfo]) -> set[str]:
+    """The pages within `depth` links of the seed, by a walk of our own over their links."""
     folder = re.sub(r"^https?:", "", seed).rpartition("/")[0] + "/"
     found = {identity_key(fetch_key(seed))}
     edge = set(found)
-    for _ in range(DEPTH):
+    for _ in range(depth):
         links = {
             identity_key(fetch_key(link))
             for page in edge & pages.keys()

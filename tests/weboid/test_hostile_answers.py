@@ -7,20 +7,32 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.commands import Weboid
+from core.config.settings import VisitSettings
+from tests.support.commands import Ran, Weboid, profile_for
 from tests.support.sites import hosts
-from tests.weboid.cli.crawl.test_crawl_runs import check, index, records
+from tests.support.sites.web import TestWeb
+from tests.support.stored_records import RULES, check, index, records
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
 
-RULES = f"http://{hosts.RULES}"
+UNDECODABLE = ("/broken/chunk-size", "/broken/gzip")
+HOSTILE = ("/status/407", *UNDECODABLE, "/surrogates")
 
 
-def test_a_sites_407_is_kept_and_fails_its_own_page_only(weboid: Weboid) -> None:
-    """It is in the archive as it came; no browser takes it from a site, so there is no page."""
-    url = f"{RULES}/status/407"
-    ran = weboid.archive(url, f"{RULES}/page/plain")
+@pytest.fixture(scope="module")
+def archived(web: TestWeb, tmp_path_factory: pytest.TempPathFactory) -> tuple[Weboid, Ran]:
+    """All of them, archived in one run with a good page."""
+    folder = tmp_path_factory.mktemp("hostile")
+    weboid = Weboid(folder, profile_for(web, folder / "profile.toml"))
+    ran = weboid.archive(f"{RULES}/page/plain", *(f"{RULES}{path}" for path in HOSTILE))
     check(weboid.collection)
+    return weboid, ran
+
+
+def test_a_sites_407_is_kept_and_fails_its_own_page_only(archived: tuple[Weboid, Ran]) -> None:
+    """It is in the archive as it came; no browser takes it from a site, so there is no page."""
+    weboid, ran = archived
+    url = f"{RULES}/status/407"
     page = ran.pages[url]
     query = f"SELECT status FROM captures WHERE url = '{url}'"
 
@@ -28,6 +40,24 @@ def test_a_sites_407_is_kept_and_fails_its_own_page_only(weboid: Weboid) -> None
     assert index(weboid.collection, query) == [(407,)]
     assert ran.pages[f"{RULES}/page/plain"]["outcome"] == "complete"
     assert not [payload for *_, payload in records(weboid.collection) if b"Weboid-Proxy" in payload]
+
+
+def test_a_body_that_no_browser_can_decode_costs_seconds(archived: tuple[Weboid, Ran]) -> None:
+    """Nothing is drawn of a document without a body, so no picture is waited for till the deadline."""
+    pages = [archived[1].pages[f"{RULES}{path}"] for path in UNDECODABLE]
+
+    assert [page["outcome"] for page in pages] == ["partial", "partial"]
+    assert max(page["seconds"] for page in pages) < VisitSettings().timeout_s / 2
+
+
+def test_half_a_surrogate_pair_in_a_pages_words_costs_nothing_else(
+    archived: tuple[Weboid, Ran],
+) -> None:
+    """UTF-8 has no form for it: something else is written in its place, and the page is kept."""
+    page = archived[1].pages[f"{RULES}/surrogates"]
+
+    assert page["outcome"] == "complete", (page, archived[1].err)
+    assert (page["title"][0], page["title"][-1]) == ("a", "b")
 
 
 def test_a_retry_after_beyond_all_calendars_delays_its_own_host_only(weboid: Weboid) -> None:
@@ -51,23 +81,3 @@ def test_a_retry_after_beyond_all_calendars_delays_its_own_host_only(weboid: Web
     assert (pages, retried) == ({other: "complete"}, [(url, "status 503")])
     assert len(waited) == 1
     assert f"UTC: {hosts.RULES} is left alone (Retry-After, status 503)" in waited[0]
-
-
-def test_a_body_that_no_browser_can_decode_costs_seconds(weboid: Weboid) -> None:
-    """Nothing is drawn of a document without a body, so no picture is waited for till the deadline."""
-    urls = [f"{RULES}/broken/{how}" for how in ("chunk-size", "gzip")]
-    ran = weboid.archive(*urls)
-    check(weboid.collection)
-
-    assert {url: ran.pages[url]["outcome"] for url in urls} == dict.fromkeys(urls, "partial")
-    assert max(ran.pages[url]["seconds"] for url in urls) < 15
-
-
-def test_half_a_surrogate_pair_in_a_pages_words_costs_nothing_else(weboid: Weboid) -> None:
-    """UTF-8 has no form for it: something else is written in its place, and the page is kept."""
-    url = f"{RULES}/surrogates"
-    ran = weboid.archive(url)
-    page = ran.pages[url]
-
-    assert page["outcome"] == "complete", (page, ran.err)
-    assert (page["title"][0], page["title"][-1]) == ("a", "b")

@@ -88,15 +88,15 @@ def test_foreign_warcs_are_left_to_the_import(whole: Layout, weboid: Weboid) -> 
 def test_status_tells_that_the_index_was_lost(lost: Layout, weboid: Weboid) -> None:
     """For people with the command that restores it, and in --json."""
     assert "INCOMPLETE: 2 of 2 WARCs are not in it; `weboid index rebuild`" in (
-        weboid.run("status", "--collection", str(lost.root)).out
+        weboid.call("status", "--collection", str(lost.root)).out
     )
-    ran = weboid.run("status", "--json", "--collection", str(lost.root))
+    ran = weboid.call("status", "--json", "--collection", str(lost.root))
     assert '"unindexed": 2' in ran.out
 
 
 def test_serve_refuses_a_lost_index(lost: Layout, weboid: Weboid) -> None:
     """An archive that seems to be empty is worse than none."""
-    ran = weboid.run("serve", "--port", "0", "--collection", str(lost.root))
+    ran = weboid.call("serve", "--port", "0", "--collection", str(lost.root))
 
     assert ran.code != 0
     assert "missing, empty or unreadable" in ran.err
@@ -152,11 +152,15 @@ def test_a_read_only_collection_is_shown_and_served(
 ) -> None:
     """A backup on a medium where nothing can be written. Needs root, for the mount."""
     layout = copied(whole, weboid.collection)
-    frontier = weboid.run("enqueue", "http://later.example/", "--collection", str(layout.root))
+    frontier = weboid.call("enqueue", "http://later.example/", "--collection", str(layout.root))
     assert frontier.code == 0, frontier.err
     mount = f"mount --bind {layout.root} {layout.root} && mount -o remount,ro,bind {layout.root}"
     status = subprocess.run(
-        ["unshare", "-m", "sh", "-c", f"{mount} && {WEBOID} status --collection {layout.root}"],
+        [
+            *("unshare", "-m", "sh", "-c"),
+            f"{mount} && {WEBOID} archive verify {layout.root}"
+            f" && {WEBOID} status --collection {layout.root}",
+        ],
         capture_output=True,
         text=True,
         check=False,

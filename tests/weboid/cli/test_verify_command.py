@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.commands import Weboid, profile_for
 from tests.support.sites.web import TestWeb
-from tests.weboid.cli.crawl.test_crawl_runs import RULES
+from tests.support.stored_records import RULES
 from warc.index.schema import SCHEMA_VERSION
 
 pytestmark = [pytest.mark.browser, pytest.mark.proxy]
@@ -52,20 +52,20 @@ def interrupt(weboid: Weboid, garbage: bytes) -> Path:
 
 def test_what_was_archived_is_sound_until_a_bit_is_flipped(weboid: Weboid) -> None:
     """0 and a sentence; 1, and the fault with its place and what to do, for people and machines."""
-    sound = weboid.run("archive", "verify", str(weboid.collection))
+    sound = weboid.call("archive", "verify", str(weboid.collection))
     path = captures(weboid)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    told = weboid.run("archive", "verify")
-    found = weboid.run("archive", "verify", "--json", "--collection", str(weboid.collection))
-    quick = weboid.run("archive", "verify", "--quick")
-    verdict = json.loads(found.out)
+    text = weboid.call("archive", "verify")
+    faulty = weboid.call("archive", "verify", "--json", "--collection", str(weboid.collection))
+    quick = weboid.call("archive", "verify", "--quick")
+    verdict = json.loads(faulty.out)
 
-    assert (sound.code, told.code, found.code, quick.code) == (0, 1, 1, 0)
+    assert (sound.code, text.code, faulty.code, quick.code) == (0, 1, 1, 0)
     assert "no fault" in sound.out
-    assert path.name in told.out
-    assert "Restore the file from a copy" in told.out
+    assert path.name in text.out
+    assert "Restore the file from a copy" in text.out
     assert {each["kind"] for each in verdict["faults"]} == {"checksum", "gzip"}
     assert {each["file"] for each in verdict["faults"]} == {path.name}
 
@@ -74,35 +74,32 @@ def test_archive_takes_urls_and_options_as_before(weboid: Weboid) -> None:
     """Only the first word `verify` is a command; everything else is archived."""
     listed = weboid.folder / "urls.txt"
     listed.write_text(f"{URL}\n")
-    assert "1 URLs would be archived" in weboid.run("archive", "--dry-run", URL).out
-    assert "2 URLs" in weboid.run("archive", "--list", "urls.txt", f"{URL}?2", "--dry-run").out
-    assert weboid.run("archive", "--collection", "elsewhere").code == 2
-    assert weboid.run("archive", "--nonsense").code == 2
-    assert "[URL]..." in weboid.run("archive", "--help").out
-    assert "verify" in weboid.run("archive", "--help").out
-    assert "SHA256SUMS" in weboid.run("archive", "verify", "--help").out
-    assert weboid.run("archive", "verify", "nowhere").code == 3
+    assert "1 URLs would be archived" in weboid.call("archive", "--dry-run", URL).out
+    assert "2 URLs" in weboid.call("archive", "--list", "urls.txt", f"{URL}?2", "--dry-run").out
+    assert weboid.call("archive", "--collection", "elsewhere").code == 2
+    assert weboid.call("archive", "--nonsense").code == 2
+    assert "[URL]..." in weboid.call("archive", "--help").out
+    assert "verify" in weboid.call("archive", "--help").out
+    assert "SHA256SUMS" in weboid.call("archive", "verify", "--help").out
+    assert weboid.call("archive", "verify", "nowhere").code == 3
 
 
-@pytest.mark.parametrize("more", [(), (f"{URL}?more",)], ids=["nothing-to-do", "something-to-do"])
-def test_archive_notes_what_it_did_to_interrupted_files(
-    weboid: Weboid, more: tuple[str, ...]
-) -> None:
-    """A JSON event and a line in reports/, also when there is nothing to archive."""
+def test_archive_notes_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
+    """A JSON event and a line in reports/."""
     path = interrupt(weboid, b"garbage")
-    verified = weboid.run("archive", "verify")
-    ran = weboid.archive(URL, *more)
+    verified = weboid.call("archive", "verify")
+    ran = weboid.archive(URL, f"{URL}?more")
     (event,) = (each for each in ran.events if each["event"] == "recovered")
     report = (weboid.collection / "reports" / "recovered.jsonl").read_text()
 
     assert f"{path.name}: It was interrupted" in verified.out
     assert (ran.code, event["filename"], event["cut"], event["fate"]) == (0, path.name, 7, "closed")
     assert json.loads(report)["text"] == event["text"]
-    assert weboid.run("archive", "verify").code == 0
+    assert weboid.call("archive", "verify").code == 0
 
 
 def test_archive_says_what_it_did_to_interrupted_files(weboid: Weboid) -> None:
-    """In a sentence."""
+    """In a sentence, also when there is nothing to archive."""
     path = interrupt(weboid, b"garbage")
     ran = weboid.run("archive", "--profile", str(weboid.profile), URL)
 
@@ -128,14 +125,14 @@ def test_an_index_of_another_version_asks_for_a_rebuild(
     """Archiving refuses it with a sentence and its exit code; the rebuild goes on."""
     with closing(sqlite3.connect(weboid.collection / "db" / "captures.sqlite")) as database:
         database.execute(f"PRAGMA user_version = {SCHEMA_VERSION - 1}")
-    ran = weboid.run(*command, "--profile", str(weboid.profile))
+    ran = weboid.call(*command, "--profile", str(weboid.profile))
 
     if command[0] == "archive":
         assert ran.code == 5
         assert "weboid index rebuild" in ran.err
     else:
         assert ran.code == 0
-        assert weboid.run("archive", "verify").code == 0
+        assert weboid.call("archive", "verify").code == 0
 
 
 def test_a_rebuild_passes_over_what_is_damaged(weboid: Weboid) -> None:
@@ -144,7 +141,7 @@ def test_a_rebuild_passes_over_what_is_damaged(weboid: Weboid) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    ran = weboid.run("index", "rebuild")
+    ran = weboid.call("index", "rebuild")
 
     assert ran.code == 0
     assert f"{path.name} is damaged at" in ran.err
