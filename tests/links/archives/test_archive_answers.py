@@ -18,6 +18,7 @@ from links.archives.archive_answers import (
     read_link_timemap,
     timestamp_of,
 )
+from tests.support.examples import examples
 
 READERS = [read_link_timemap, read_json_timemap, read_availability, read_cdx]
 _KEYS = st.sampled_from(
@@ -42,7 +43,7 @@ _LINES = st.text('<>;,="rel memento datetime 20150102030405 {}[]:\n', max_size=1
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.one_of(st.text(max_size=200), _LINES, _JSON.map(json.dumps)))
 def test_any_answer_is_read_or_refused(reader: Callable[[str], Any], text: str) -> None:
     """Nothing else is raised, and each copy that is read has a moment of 14 digits."""

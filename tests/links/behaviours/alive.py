@@ -95,7 +95,7 @@ HEAD_LIES = (
             520,
         )
     ),
-    one("head-hangs", OK, head(Deed.HANG), timeout_s=4, facts={"head_fails": True}),
+    one("head-hangs", OK, head(Deed.HANG), timeout_s=2.4, facts={"head_fails": True}),
     one("head-is-reset", OK, head(Deed.RESET), facts={"head_fails": True}),
     one("head-closes-without-a-word", OK, head(), facts={"head_fails": True}),
     one("head-gets-a-body-too", OK, rawly(reply())),
@@ -165,7 +165,7 @@ FRAMING = (
     one("chunks-without-an-end", OK, rawly(CHUNKED + _chunks(PAGE)), get_only=True),
     one("chunks-announced-and-not-sent", OK, rawly(CHUNKED + PAGE), get_only=True),
     one(
-        "body-then-silence", OK, rawly(reply(length=99_999), Deed.KEEP), timeout_s=2, get_only=True
+        "body-then-silence", OK, rawly(reply(length=99_999), Deed.KEEP), timeout_s=1, get_only=True
     ),
     one("kept-alive-then-silence", OK, rawly(reply(), Deed.KEEP)),
     one("body-without-end", OK, rawly(reply(length=None), PAGE * 50, Deed.ENDLESS), get_only=True),
@@ -175,7 +175,7 @@ FRAMING = (
         rawly(reply(body=b"<p>", length=None), b"a" * 65_536, Deed.ENDLESS),
         get_only=True,
     ),
-    one("body-drips", OK, rawly(reply(length=99_999), b"x", Deed.DRIP), timeout_s=2, get_only=True),
+    one("body-drips", OK, rawly(reply(length=99_999), b"x", Deed.DRIP), timeout_s=1, get_only=True),
     one("head-drips-in-time", OK, rawly(*(bytes([byte]) for byte in reply()))),
     one("reset-after-the-head", OK, rawly(reply(length=99_999), Deed.RESET), facts={"http": 200}),
     one("reset-within-the-body", OK, rawly(reply(body=PAGE * 20, length=999_999), Deed.RESET)),

@@ -33,7 +33,7 @@ GONE = (
     one("gone-404-in-json", CheckVerdict.GONE, always(reply(404, JSON, mime="application/json"))),
     one("gone-404-although-head-is-fine-without-length", CheckVerdict.GONE, head(reply(length=None), get=reply(404))),
     one("gone-404-and-then-reset", CheckVerdict.GONE, rawly(reply(404, ERROR, length=9_999), Deed.RESET)),
-    one("gone-404-and-then-silence", CheckVerdict.GONE, rawly(reply(404, ERROR, length=9_999), Deed.HANG), timeout_s=2, get_only=True),
+    one("gone-404-and-then-silence", CheckVerdict.GONE, rawly(reply(404, ERROR, length=9_999), Deed.HANG), timeout_s=1, get_only=True),
     one("gone-404-of-lf-lines", CheckVerdict.GONE, rawly(reply(404).replace(b"\r\n", b"\n"))),
     one("gone-404-with-retry-after", CheckVerdict.GONE, always(reply(404, Retry_After="60"))),
     one("gone-after-a-redirect", CheckVerdict.GONE, paths({CITED: moved("/new", 301)})),

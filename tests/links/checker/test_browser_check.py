@@ -1,7 +1,7 @@
 """Whether a page still says what its copy says."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.page_classes import PageClass
@@ -16,6 +16,7 @@ from links.checker.browser_check import (
     page_likeness,
     result_of_visit,
 )
+from tests.support.examples import examples
 
 ARTICLE = (
     "The lighthouse on the northern cape was built in 1871 after three ships had been lost in one "
@@ -167,6 +168,7 @@ def test_one_word_is_no_usurper() -> None:
     assert page_likeness(face(ARTICLE), face("He won the jackpot")).usurper == ()
 
 
+@settings(max_examples=examples(30), deadline=None)
 @given(st.text(max_size=400), st.text(max_size=400), st.text(max_size=30), st.text(max_size=30))
 def test_any_texts_can_be_compared(one: str, other: str, title: str, name: str) -> None:
     """And a page is always like itself."""

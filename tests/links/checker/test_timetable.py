@@ -459,5 +459,5 @@ class TimetableModel(RuleBasedStateMachine):
 
 TestTimetableModel = TimetableModel.TestCase
 TestTimetableModel.settings = settings(
-    max_examples=examples(150), stateful_step_count=40, deadline=None
+    max_examples=examples(60), stateful_step_count=40, deadline=None
 )

@@ -114,12 +114,12 @@ def test_a_list_of_domains_that_is_none_is_refused(content: str) -> None:
 
 @pytest.mark.slow
 def test_a_long_list_names_its_lines() -> None:
-    """Ten thousand lines in several sets: each is found by its own number."""
-    content = "\n".join(f"\\bspam-{number}\\.org" for number in range(10_000))
+    """Thousands of lines in several sets: each is found by its own number."""
+    content = "\n".join(f"\\bspam-{number}\\.org" for number in range(4_100))
     lists = SpamLists([SpamList("long", SpamListKind.BLACKLIST, content)])
 
-    assert lists.size == 10_000
-    for number in (0, 1_999, 2_000, 9_999):
+    assert lists.size == 4_100
+    for number in (0, 1_999, 2_000, 4_099):
         assert hit(lists, f"http://spam-{number}.org/") == f"wiki: long, line {number + 1}"
 
 
@@ -152,7 +152,7 @@ SIGNS = ("", "", "?", "+", "*", "{2}", "|", "(", ")", "(?:", "(?i)", r"\b", "^",
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(
         st.lists(
