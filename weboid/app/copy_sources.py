@@ -195,7 +195,7 @@ class CitationDays:
         return citation_days(written, added.values(), now)
 
     async def _from_histories(self, uses: Sequence[CitingPageUse]) -> Mapping[LinkRef, int]:
-        found = {}
+        days = {}
         for use in uses:
             wiki = self._wikis.get(use.link.page >> PAGE_BITS)
             if wiki is None or not wiki.url:
@@ -208,5 +208,5 @@ class CitationDays:
             except (WeboidError, ConfigError):
                 continue  # first seen is the next best
             if cited is not None:
-                found[use.link] = cited.day
-        return found
+                days[use.link] = cited.day
+        return days

@@ -77,15 +77,15 @@ def baseline_report_page(
     baseline: BaselineFolder,
     header: BaselineHeader,
     engine: str,
-    found: Sequence[PlaybackRegression],
+    regressions: Sequence[PlaybackRegression],
 ) -> str:
-    """Render the baseline report; `found` has the result of each page, worst first."""
-    differing = [each for each in found if each.course is not RegressionKind.UNCHANGED]
+    """Render the baseline report; `regressions` has the result of each page, worst first."""
+    differing = [each for each in regressions if each.course is not RegressionKind.UNCHANGED]
     return render_standalone(
         "baseline.html",
         header=header,
         engine=engine,
-        counts={str(course): count for course, count in count_by_kind(found).items()},
+        counts={str(course): count for course, count in count_by_kind(regressions).items()},
         pictured=[_pictured(baseline, each) for each in differing[:_MOST_PICTURED]],
         listed=differing[_MOST_PICTURED:_MOST_LISTED],
         left=max(0, len(differing) - _MOST_LISTED),
@@ -93,13 +93,16 @@ def baseline_report_page(
 
 
 def _pictured(
-    baseline: BaselineFolder, found: PlaybackRegression
+    baseline: BaselineFolder, regression: PlaybackRegression
 ) -> tuple[PlaybackRegression, list[tuple[str, str]]]:
-    before, after = baseline.shown(BEFORE, found.before), baseline.shown(AFTER, found.after)
+    before, after = (
+        baseline.shown(BEFORE, regression.before),
+        baseline.shown(AFTER, regression.after),
+    )
     drawn = compare_playback(before, after, heat=True).picture
     pictures = (
         ("Before", before.picture),
         ("After", after.picture),
         ("Where they differ", None if drawn is None else drawn.heat),
     )
-    return found, [(name, picture_data_url(data)) for name, data in pictures]
+    return regression, [(name, picture_data_url(data)) for name, data in pictures]

@@ -214,9 +214,9 @@ def _groups(groups: Sequence[ReasonGroup], columns: int | None) -> list[str]:
     )
 
 
-def _members(found: Mapping[str, Mapping[str, Any]], columns: int | None) -> list[str]:
+def _members(members: Mapping[str, Mapping[str, Any]], columns: int | None) -> list[str]:
     rows = []
-    for name, facts in list(found.items())[:SHOWN]:
+    for name, facts in list(members.items())[:SHOWN]:
         address, visits = facts.get("address"), member_number(facts, "visits")
         free, reserve = member_number(facts, "free_bytes"), member_number(facts, "reserve_bytes")
         low = " LOW" if free is not None and reserve is not None and free < reserve else ""

@@ -32,11 +32,12 @@ from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import LevelActor, target_of
 from playback.web.rate_limits import SharedBuckets
+from tests.support.commands import Weboid
 from tests.support.proxy_fixtures import records
 from tests.support.services.ports import free_port
 from tests.support.services.postgres import PostgresServer, programs
 from tests.support.services.redis_server import RedisServer, wait_until
-from weboid.cli.support.child_commands import ChildCommandOptions, watch_children
+from weboid.cli.support.child_commands import WEBOID, ChildCommandOptions, watch_children
 
 ROOT = Path(__file__).resolve().parents[4]
 URL = "http://h00.example/page/0"
@@ -423,12 +424,18 @@ def answers(address: str) -> bool:
 @pytest.mark.browser
 @pytest.mark.proxy
 @pytest.mark.slow
-def test_what_the_watcher_runs_now_and_then_works_with_its_secrets(parts: Parts) -> None:
+def test_what_the_watcher_runs_now_and_then_works_with_its_secrets(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each command of its parts ends well, with the dedup index named and its password not given."""
     environment = {
         **parts.environment(WEBOID_FRONTIER="frontier", WEBOID_DATABASE=WRITE),
         "WEBOID_DEDUP": "redis://127.0.0.1:1/0",
     }
+    for name in {*os.environ} - {*environment}:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     home = ChildCommandOptions(
         parts.cluster.collection,
         "default",
@@ -437,9 +444,8 @@ def test_what_the_watcher_runs_now_and_then_works_with_its_secrets(parts: Parts)
         without=frozenset({"check", "confirm"}),
     )
     commands = [part.command for part in watch_children(home, LinksSettings()) if part.every_s]
-    watch = (sys.executable, "-m", "weboid", "wiki", "watch", "--once")
-    for command in [(*watch, f"--collection={home.collection}"), *commands]:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=120
-        )
-        assert done.returncode == 0, (command, done.stdout, done.stderr)
+    watch = ("wiki", "watch", "--once", f"--collection={home.collection}")
+    weboid = Weboid(parts.cluster.folder, Path("none"))
+    for words in [watch, *(command[len(WEBOID) :] for command in commands)]:
+        ran = weboid.call(*words)
+        assert ran.code == 0, (words, ran.out, ran.err)
