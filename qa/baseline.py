@@ -351,7 +351,7 @@ async def _view_pages(
                         jobs=options.jobs,
                         clock=options.clock,
                         keep=lambda checked, turn=turn: keep(turn, checked),  # type: ignore[misc]
-                        told=lambda checked, _: options.on_check(checked),
+                        on_check=lambda checked, _: options.on_check(checked),
                         stopping=stop.event,
                     )
         return not stop.event.is_set()

@@ -55,7 +55,7 @@ async def record_checks(store: RegistryStore, lend: LendProxy, *, bucket: str) -
         for row in todo:
             # One record, on disk when this returns.
             page_id = str(uuid.uuid4())
-            check = row.said
+            check = row.effective_check
             artifact = NewArtifact(
                 artifact_uri(ArtifactKind.PAGEINFO, check.url),
                 "application/json",

@@ -141,7 +141,7 @@ async def check_pages(  # noqa: PLR0913 independent options
     jobs: int,
     clock: Clock,
     keep: Callable[[CheckOutcome], None],
-    told: Callable[[CheckOutcome, CheckRunTally], None] = lambda _checked, _tally: None,
+    on_check: Callable[[CheckOutcome, CheckRunTally], None] = lambda _checked, _tally: None,
     tally: CheckRunTally | None = None,
     stopping: asyncio.Event | None = None,
 ) -> CheckRunTally:
@@ -181,7 +181,7 @@ async def check_pages(  # noqa: PLR0913 independent options
             now = clock.monotonic()
             done.seconds, last = done.seconds + now - last, now
             done.verdicts[checked.check.verdict] += 1
-            told(checked, done)
+            on_check(checked, done)
 
     try:
         async with asyncio.TaskGroup() as group:

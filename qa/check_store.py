@@ -6,7 +6,7 @@ effective verdict is the person's, else the machine's.
 
 Each change is recorded in a WARC, too, from which the captures index gets it: a row is returned by
 `list_unrecorded` until `mark_recorded`, and again after each change. The record holds the effective
-verdict (`CheckedPage.said`) and the time of the last change.
+verdict (`CheckedPage.effective_check`) and the time of the last change.
 
 A repair is wanted when a check or a person finds a capture broken. It begins when the page is
 queued in the frontier, and ends when the new capture was checked, or there is none. A page that is

@@ -150,7 +150,7 @@ class CheckedPage(NamedTuple):
         return CheckKey(self.check.page_id, self.check.level, unix_milliseconds(self.changed_at))
 
     @property
-    def said(self) -> PlaybackCheck:
+    def effective_check(self) -> PlaybackCheck:
         """Return the check to record in a WARC: the effective verdict, as of the last change."""
         check = self.check
         if self.changed_at is not None:
@@ -248,9 +248,9 @@ def row_values(row: CheckedPage) -> dict[str, Any]:
     }
 
 
-def parse_row(found: Sequence[Any]) -> CheckedPage:
+def parse_row(values: Sequence[Any]) -> CheckedPage:
     """Parse a row, its columns in the order of the table."""
-    row = dict(zip(COLUMN_NAMES, found, strict=True))
+    row = dict(zip(COLUMN_NAMES, values, strict=True))
     same = ("page_id", "level", "url", "engine", "picture", "text", "resources", "reason")
     check = PlaybackCheck(
         **{name: row[name] for name in (*same, "seconds", "better", "parts_seen", "parts_shown")},
@@ -335,13 +335,13 @@ def _listing(*lead: Any, backward: bool) -> SqlStatement:
 
 
 @cache
-def counting(*asked: str) -> SqlStatement:
+def counting(*filters: str) -> SqlStatement:
     """Return the statement that counts rows of one verdict, up to the limit.
 
     It contains only the filters in use, in the order of `COUNTED`: over a million rows, conditions
     without effect take longest.
     """
-    is_of = (COUNTED[name] for name in asked)
+    is_of = (COUNTED[name] for name in filters)
     some: Select[Any] = select(literal_column("1")).where(
         quality.c.standing == one("standing"), *is_of
     )

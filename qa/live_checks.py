@@ -347,35 +347,35 @@ class LiveChecks:
         self._asked.clear()
         return settled.done() and settled.result()
 
-    async def _work(self, looks: LiveChecker) -> None:
+    async def _work(self, checker: LiveChecker) -> None:
         try:
-            async with looks:
+            async with checker:
                 while True:
-                    await self._turn(looks)
+                    await self._turn(checker)
         except Exception:
             # A bug here must not stop the crawl, which continues without checks.
             log.exception("quality.ended")
 
-    async def _turn(self, looks: LiveChecker) -> None:
+    async def _turn(self, checker: LiveChecker) -> None:
         settled = self._settled
-        if settled is not None and looks.troubles >= FAILURE_LIMIT:
+        if settled is not None and checker.troubles >= FAILURE_LIMIT:
             self._backlog.clear()
             settled.set_result(False)
             self._settled = None
         elif len(self._backlog):
             page = self._backlog.take()
-            if not await looks.attempt(lambda: looks.look(page), hurry=self._asked):
+            if not await checker.attempt(lambda: checker.look(page), hurry=self._asked):
                 self._tries[page.page_id] += 1
                 if self._tries[page.page_id] < FAILURE_LIMIT:
                     self._backlog.add(page)
         elif settled is not None:
-            if await looks.attempt(looks.see_to_repairs, hurry=self._asked):
-                settled.set_result(looks.has_begun)
+            if await checker.attempt(checker.see_to_repairs, hurry=self._asked):
+                settled.set_result(checker.has_begun)
                 self._settled = None
         else:
             self._news.clear()
             try:
                 await asyncio.wait_for(self._news.wait(), ROUND_S)
             except TimeoutError:
-                do = looks.see_to_repairs if looks.context.endless else looks.write
-                await looks.attempt(do, hurry=self._asked)
+                do = checker.see_to_repairs if checker.context.endless else checker.write
+                await checker.attempt(do, hurry=self._asked)

@@ -184,10 +184,10 @@ class CollectionReplay:
 
     def original(self, url: str) -> str | None:
         """Return the archived URL of a playback address; None when it has none."""
-        found = _COPY.fullmatch(url)
-        if found is None or len(found[1]) > LONGEST_URL:
+        match = _COPY.fullmatch(url)
+        if match is None or len(match[1]) > LONGEST_URL:
             return None
-        return unescape_url(found[1])
+        return unescape_url(match[1])
 
     def refusal(self, address: str, kind: str) -> tuple[int | None, str]:
         """Return the status and reason with which playback refuses a part; None: no answer."""

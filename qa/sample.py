@@ -90,8 +90,10 @@ class SampledPage:
 
 def weigh_candidate(page: SampleCandidate) -> SampledPage:
     """Return the page with its suspicion weight and reasons."""
-    found = list(_suspicions(page))
-    return SampledPage(page, 1.0 + sum(each for each, _ in found), tuple(why for _, why in found))
+    suspicions = list(_suspicions(page))
+    return SampledPage(
+        page, 1.0 + sum(each for each, _ in suspicions), tuple(why for _, why in suspicions)
+    )
 
 
 def _suspicions(page: SampleCandidate) -> Iterator[tuple[float, str]]:
@@ -240,7 +242,11 @@ def visits_without_manifest(database: IndexDatabase) -> list[UnlistedVisit]:
         range_values(_DOCUMENTS),
     )
     artifacts = ((row["page_id"], parse_artifact_uri(row["url"])) for row in rows)
-    return [UnlistedVisit(page_id, found[1]) for page_id, found in artifacts if found is not None]
+    return [
+        UnlistedVisit(page_id, artifact[1])
+        for page_id, artifact in artifacts
+        if artifact is not None
+    ]
 
 
 def is_visit_pending(frontier: Frontier, visit: UnlistedVisit) -> bool:

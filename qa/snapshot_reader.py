@@ -24,7 +24,7 @@ _CLOCK = SystemClock()
 _LOOKED_AT = 50  # captures of a URL, from either end, for a good or conclusive one
 _NOTHING_SAID = {CheckVerdict.FAILING, CheckVerdict.UNDECIDED}
 _PICTURES = (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW)
-_KEPT = {"response", "revisit"}
+_STORED = {"response", "revisit"}
 
 
 class SnapshotReader:
@@ -87,19 +87,19 @@ class SnapshotReader:
         """Read both captures with text, links, parts, and pictures of the same kind."""
         kinds = [kind for kind in _PICTURES if kind in then.artifacts and kind in now.artifacts]
         kind = kinds[0] if kinds else None
-        return self._sight(then, kind), self._sight(now, kind)
+        return self._snapshot(then, kind), self._snapshot(now, kind)
 
-    def _sight(self, page: CapturedPage, kind: ArtifactKind | None) -> PageSnapshot:
+    def _snapshot(self, page: CapturedPage, kind: ArtifactKind | None) -> PageSnapshot:
         info = self.records.manifest(page)
-        kept = None
+        parts = None
         if info is not None:
-            kept = frozenset(each.url for each in info.resources if each.kept in _KEPT)
+            parts = frozenset(each.url for each in info.resources if each.kept in _STORED)
         return replace(
             _without_artifacts(page),
             text=self.records.text(page),
             picture=None if kind is None else self.records.picture(page, kind),
             outlinks=None if info is None else frozenset(info.outlinks),
-            parts=kept,
+            parts=parts,
         )
 
 

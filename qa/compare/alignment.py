@@ -45,9 +45,9 @@ def find_offsets(seen: Grey, shown: Grey, bounds: list[int]) -> list[int]:
     votes: dict[int, int] = {}
     anchored = 0
     for strip in np.flatnonzero(apart.any(0)).tolist():
-        found = _votes(one[:, strip], other[:, strip], apart[:, strip])
-        anchored += sum(found.values())
-        for offset, count in found.items():
+        of_strip = _votes(one[:, strip], other[:, strip], apart[:, strip])
+        anchored += sum(of_strip.values())
+        for offset, count in of_strip.items():
             votes[offset] = votes.get(offset, 0) + count
     best = sorted(votes, key=lambda offset: (-votes[offset], abs(offset), offset))
     likely = [0, *(offset for offset in best if offset != 0)]
@@ -76,9 +76,9 @@ def _votes(one: Hashes, other: Hashes, voting: Flags) -> dict[int, int]:
     first, where_first = first[voting[where_first]], where_first[voting[where_first]]
     second, where_second = _unique(other)
     _, left, right = np.intersect1d(first, second, assume_unique=True, return_indices=True)
-    found, counts = np.unique(where_second[right] - where_first[left], return_counts=True)
+    offsets, counts = np.unique(where_second[right] - where_first[left], return_counts=True)
     order = np.argsort(-counts, kind="stable")[:_MOST_OF_A_STRIP]
-    return {int(found[at]): int(counts[at]) for at in order if counts[at] >= _FEW_VOTES}
+    return {int(offsets[at]): int(counts[at]) for at in order if counts[at] >= _FEW_VOTES}
 
 
 def _unique(hashes: Hashes) -> tuple[Hashes, NDArray[np.intp]]:
@@ -97,12 +97,12 @@ def _peaks(seen: Grey, shown: Grey) -> list[int]:
     spectrum = np.conj(np.fft.rfft(one, length, axis=0)) * np.fft.rfft(other, length, axis=0)
     spectrum /= np.maximum(np.abs(spectrum), 1e-3)
     strength = np.fft.irfft(spectrum.sum(1), length)
-    found = []
+    offsets = []
     for _ in range(_PEAKS):
         at = int(np.argmax(strength))
-        found.append(at if at < len(other) else at - length)
+        offsets.append(at if at < len(other) else at - length)
         strength[max(at - 2, 0) : at + 3] = -np.inf
-    return [offset for offset in found if -len(one) < offset < len(other)]
+    return [offset for offset in offsets if -len(one) < offset < len(other)]
 
 
 def _brightness_steps(grey: Grey) -> Floats:
@@ -110,8 +110,8 @@ def _brightness_steps(grey: Grey) -> Floats:
     width = max(8, grey.shape[1] // _CORRELATED_COLUMNS)
     cut = grey[:, : grey.shape[1] // width * width]
     means = cut.reshape(len(grey), -1, width).mean(2, dtype=np.float32)
-    found: Floats = np.diff(means, axis=0, prepend=means[:1])
-    return found
+    steps: Floats = np.diff(means, axis=0, prepend=means[:1])
+    return steps
 
 
 _BAND_PX = 8
@@ -165,17 +165,17 @@ def _costs(seen: Grey, shown: Grey, offset: int, parts: list[int], band: int) ->
     if end > top:
         apart[top:end] = _apart(seen[top:end], shown[top + offset : end + offset])
     by_band = apart.reshape(bands, band, -1).sum(1, dtype=np.uint16).astype(np.float32)
-    found = np.add.reduceat(by_band, parts, axis=1)
+    misfits = np.add.reduceat(by_band, parts, axis=1)
     columns = np.diff([*parts, seen.shape[1]])
     # A strip is mostly ground: what fits badly fits badly where something is drawn.
-    found /= (columns * (band * _FAR * _FULL)).astype(np.float32)
-    costs: Floats = np.minimum(found, 1, out=found) + np.float32(_AWAY if offset else 0)
+    misfits /= (columns * (band * _FAR * _FULL)).astype(np.float32)
+    costs: Floats = np.minimum(misfits, 1, out=misfits) + np.float32(_AWAY if offset else 0)
     return costs
 
 
 def _apart(one: Grey, other: Grey) -> Grey:
-    found: Grey = np.minimum(np.maximum(one, other) - np.minimum(one, other), np.uint8(_FAR))
-    return found
+    apart: Grey = np.minimum(np.maximum(one, other) - np.minimum(one, other), np.uint8(_FAR))
+    return apart
 
 
 def _cheapest(costs: Floats) -> NDArray[np.intp]:
@@ -226,8 +226,8 @@ def _row_costs(
     apart = _apart(seen[rows, columns], shown[np.clip(there, 0, len(shown) - 1), columns])
     costs = apart.sum(1, dtype=np.int64)
     worst = _FAR * (columns.stop - columns.start)
-    found: NDArray[np.int64] = np.where(known, costs, worst)
-    return found
+    row_costs: NDArray[np.int64] = np.where(known, costs, worst)
+    return row_costs
 
 
 STRIP_TILES = 10
@@ -262,8 +262,8 @@ def align_rows(seen: TiledPicture, shown: TiledPicture) -> RowAlignment:
         rows = np.tile(np.arange(seen.height, dtype=np.int32), (len(edges) - 1, 1))
         rows[:, shown.height :] = -1
     else:
-        found = find_moves(one, other, likely, edges[:-1])
-        rows = np.stack([_claim_rows(*strip, shown.height) for strip in zip(*found, strict=True)])
+        moves = find_moves(one, other, likely, edges[:-1])
+        rows = np.stack([_claim_rows(*strip, shown.height) for strip in zip(*moves, strict=True)])
     return _fill_gaps(rows, shown.height, tuple(edges))
 
 
@@ -277,7 +277,7 @@ def _claim_rows(moves: Places, fits: Floats, height: int) -> Places:
     owner = np.full(height, -1, np.int32)
     owner[rows[order]] = order
     rows[(rows >= 0) & (owner[rows] != own)] = -1
-    # The rows without those that would change the order: what is kept is the most that can be.
+    # The rows without those that would change the order: as many remain as can.
     parts = _runs(rows)
     if len(parts) > _MOST_PARTS:
         return rows
@@ -290,13 +290,13 @@ def _claim_rows(moves: Places, fits: Floats, height: int) -> Places:
         best = int(fits.argmax())
         if fits[best]:
             most[at], before[at] = most[at] + fits[best], best
-    kept = np.full_like(rows, -1)
+    ordered = np.full_like(rows, -1)
     at = int(most.argmax()) if parts else -1
     while at >= 0:
         first, end, _ = parts[at]
-        kept[first:end] = rows[first:end]
+        ordered[first:end] = rows[first:end]
         at = int(before[at])
-    return kept
+    return ordered
 
 
 def _fill_gaps(rows: Places, height: int, edges: tuple[int, ...]) -> RowAlignment:

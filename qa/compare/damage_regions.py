@@ -185,8 +185,8 @@ def label_connected(flags: Flags) -> NDArray[np.intp]:
                 break
             root = shorter
     _, compact = np.unique(root, return_inverse=True)
-    found: NDArray[np.intp] = compact[run][:, :-1]
-    return found
+    labels: NDArray[np.intp] = compact[run][:, :-1]
+    return labels
 
 
 MOST_WIDTH_PX = 1_280

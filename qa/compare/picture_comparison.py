@@ -117,7 +117,7 @@ def compare_pictures(
     damage = classify_tiles(tiles, one, other)
     beside = find_shifted(one.rows.grey, greys, damage)
     damage = classify_tiles(tiles, one, other, beside)
-    found = find_regions(damage, tiles)
+    regions = find_regions(damage, tiles)
     put_in = added_weight(other, alignment)
     blank, seen_blank = _blanks(tiles, other)
     weight_seen = float(damage.weight_seen.sum())
@@ -133,22 +133,22 @@ def compare_pictures(
         lost=round(damage.share(LOST), 4),
         changed=round(damage.share(CHANGED, DIMMED), 4),
         added=round((float(added.sum()) + put_in) / shown_whole if shown_whole else 0.0, 4),
-        covered=round(float(damage.weight_seen[found.covered].sum()) / max(weight_seen, 1.0), 4),
+        covered=round(float(damage.weight_seen[regions.covered].sum()) / max(weight_seen, 1.0), 4),
         recoloured=round(damage.within(find_recoloured(tiles, damage)), 4),
         rewritten=round(rewritten_share(one.rows.grey, tiles, damage), 4),
         moved=round(alignment.moved, 4),
-        largest=round(found.largest, 4),
+        largest=round(regions.largest, 4),
         blank=blank,
         seen_blank=seen_blank,
         size_seen=(pixels[0].shape[1], pixels[0].shape[0]),
         size_shown=(pixels[1].shape[1], pixels[1].shape[0]),
-        regions=found.boxes,
+        regions=regions.boxes,
     )
     judgement = judge_copy(found_so_far)
     comparison = replace(found_so_far, verdict=judgement.verdict, faults=judgement.faults)
     if not (heat(comparison) if callable(heat) else heat):
         return comparison
-    return replace(comparison, heat=draw_heat_map(one, greys, damage, found.boxes, alignment))
+    return replace(comparison, heat=draw_heat_map(one, greys, damage, regions.boxes, alignment))
 
 
 def compare_if_readable(
@@ -188,28 +188,28 @@ _MUCH = 0.3
 _SOME = 0.005
 
 
-def describe_differences(found: PictureComparison) -> str:
+def describe_differences(comparison: PictureComparison) -> str:
     """Describe the differences, the worst first."""
-    if found.seen_blank and found.score > 1 - _SOME:
+    if comparison.seen_blank and comparison.score > 1 - _SOME:
         return "Both pictures are blank."
-    if found.seen_blank:
+    if comparison.seen_blank:
         return "The first picture is blank, and the second is another one."
-    if found.blank:
+    if comparison.blank:
         return "The second picture is blank: next to nothing of the page is drawn."
     parts = []
-    if found.covered > _SOME:
-        parts.append((2.0, f"something lies over {found.covered:.0%} of what was drawn"))
-    other = "something else is drawn in place of" if found.changed > _MUCH else "changed is"
+    if comparison.covered > _SOME:
+        parts.append((2.0, f"something lies over {comparison.covered:.0%} of what was drawn"))
+    other = "something else is drawn in place of" if comparison.changed > _MUCH else "changed is"
     for weight, share, words in (
-        (1.0, found.lost, "{} of what was drawn is missing"),
-        (1.0, found.changed, f"{other} {{}} of what was drawn"),
-        (0.5, found.added, "{} of what is shown was added"),
-        (0.01, found.moved, "{} of the rows stand elsewhere"),
+        (1.0, comparison.lost, "{} of what was drawn is missing"),
+        (1.0, comparison.changed, f"{other} {{}} of what was drawn"),
+        (0.5, comparison.added, "{} of what is shown was added"),
+        (0.01, comparison.moved, "{} of the rows stand elsewhere"),
     ):
         if share > _SOME:
             percentage = f"{share:.0%}" if share >= 0.01 else f"{share:.1%}"
             parts.append((weight * share, words.format(percentage)))
     if not parts:
-        return "Nothing differs." if found.score == 1 else "Hardly anything differs."
-    told = "; ".join(text for _, text in sorted(parts, key=lambda each: -each[0]))
-    return f"{told[0].upper()}{told[1:]}."
+        return "Nothing differs." if comparison.score == 1 else "Hardly anything differs."
+    description = "; ".join(text for _, text in sorted(parts, key=lambda each: -each[0]))
+    return f"{description[0].upper()}{description[1:]}."

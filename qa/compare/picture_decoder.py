@@ -44,10 +44,10 @@ def decode_8bit_png(data: bytes) -> NDArray[np.uint8] | None:
         at += 12 + int.from_bytes(data[at : at + 4], "big")
     width, height = struct.unpack(">II", data[16:24])
     try:
-        found: NDArray[np.uint8] = kornia_io.decode_image_png_u8(data, (height, width), mode)
+        pixels: NDArray[np.uint8] = kornia_io.decode_image_png_u8(data, (height, width), mode)
     except Exception:  # noqa: BLE001 # the reader has no class of its own for what it cannot read
         return None
-    return found
+    return pixels
 
 
 FORMATS = ("PNG", "JPEG", "WEBP")

@@ -29,7 +29,7 @@ RESOURCE_KINDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "full": frozenset({"Stylesheet", "Image", "Script"}),
     }
 )
-_KEPT = frozenset({"response", "revisit"})
+_STORED = frozenset({"response", "revisit"})
 _WEIGHTS = {"Document": 8.0, "Stylesheet": 4.0, "Script": 2.0, "Media": 2.0, "Image": 1.0}
 _OF_OTHERS = 0.5
 # A tracking pixel or a bullet: a picture that came with its head in so few bytes. However many there
@@ -73,14 +73,14 @@ class PartRequest:
 
 def part_at_capture(resource: PageResource) -> PartRequest:
     """Convert a resource of a page's manifest; one that was not stored counts as failed."""
-    kept = resource.kept in _KEPT
+    is_stored = resource.kept in _STORED
     is_transform = resource.resource_type == "Stylesheet" and "xml" in resource.mime
     return PartRequest(
         resource.url,
         # XSLT makes a page once; what it made is what is shown.
         "XSLT" if is_transform else resource.resource_type,
         resource.status,
-        "" if kept else resource.reason or resource.kept,
+        "" if is_stored else resource.reason or resource.kept,
         resource.wire_bytes,
         resource.initiator,
     )
@@ -125,7 +125,7 @@ def compare_resources(
     needed = {key: _weight(part) for key, part in had.items() if part.came and key in requested}
     reasons = {key: reason for key in needed if (reason := _reason(requested[key]))}
     certain = frozenset(reasons)
-    for key, part in _unasked(had, requested, RESOURCE_KINDS.get(level, frozenset())):
+    for key, part in _unrequested(had, requested, RESOURCE_KINDS.get(level, frozenset())):
         needed[key] = _OF_UNASKED * _weight(part)
         reasons[key] = "unasked"
     tiny = [key for key in needed if _is_tiny(had[key])]
@@ -166,15 +166,15 @@ def _is_tiny(part: PartRequest) -> bool:
 
 def _by_url(parts: Iterable[PartRequest]) -> dict[str, PartRequest]:
     """Map the parts by normalized URL; of repeated requests the best is used."""
-    found: dict[str, PartRequest] = {}
+    by_url: dict[str, PartRequest] = {}
     for part in parts:
         try:
             key = identity_key(part.url)
         except BadUrlError:
             key = part.url
-        if key not in found or (part.came and not found[key].came):
-            found[key] = part
-    return found
+        if key not in by_url or (part.came and not by_url[key].came):
+            by_url[key] = part
+    return by_url
 
 
 def _weight(part: PartRequest) -> float:
@@ -195,8 +195,8 @@ def _reason(part: PartRequest) -> str:
     return f"failed: {part.failed}" if part.failed else "unanswered"
 
 
-def _unasked(
-    had: Mapping[str, PartRequest], asked: Mapping[str, PartRequest], kinds: Iterable[str]
+def _unrequested(
+    had: Mapping[str, PartRequest], requested: Mapping[str, PartRequest], kinds: Iterable[str]
 ) -> Iterable[tuple[str, PartRequest]]:
     """Yield parts named by the page's markup, of kinds that the copy requests few of."""
     for kind in kinds:
@@ -205,7 +205,7 @@ def _unasked(
             for key, part in had.items()
             if part.kind == kind and part.initiator == "parser" and part.came
         }
-        missed = {key: part for key, part in named.items() if key not in asked}
+        missed = {key: part for key, part in named.items() if key not in requested}
         if named and 1 - len(missed) / len(named) < _FEW:
             yield from missed.items()
 

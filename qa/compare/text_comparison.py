@@ -63,9 +63,9 @@ def compare_texts(seen: str, shown: str) -> TextComparison:
     common += first.weight_of(first.pairs & second.pairs)
     shared = words.total()
     more = 1 - common / second.weight if second.weight else 0.0
-    found = _with_rests(seen, shown, common / first.weight if first.weight else 1.0)
+    share = _with_rests(seen, shown, common / first.weight if first.weight else 1.0)
     return TextComparison(
-        score=round(found * (1 - _ADDED_COST * more), 4),
+        score=round(share * (1 - _ADDED_COST * more), 4),
         kept=round(_with_rests(seen, shown, shared / first.count if first.count else 1.0), 4),
         added=round(1 - shared / second.count if second.count else 0.0, 4),
         words_seen=first.count,

@@ -96,8 +96,8 @@ def classify_tiles(
     likeness = _likeness(tiles, drawn)
     if beside is not None:
         # Where brightness matches in place, only the colour differs, which is not searched for.
-        found = np.where(beside > tiles.alike + _BETTER, beside, -1)
-        likeness = np.maximum(likeness, _ramp(found, _UNLIKE_BESIDE, _LIKE_BESIDE))
+        better = np.where(beside > tiles.alike + _BETTER, beside, -1)
+        likeness = np.maximum(likeness, _ramp(better, _UNLIKE_BESIDE, _LIKE_BESIDE))
     # The same content at less contrast, as behind an overlay.
     paler = tiles.spread_shown < _DIMMED_SPREAD * tiles.spread_seen
     dimmed = drawn[0] & (tiles.follows > _DIMMED_FOLLOWS) & paler & (tiles.missed > 0.2)
@@ -117,8 +117,8 @@ def classify_tiles(
 
 
 def _ramp(alike: Floats, unlike: float = _UNLIKE, like: float = _LIKE) -> Floats:
-    found: Floats = np.clip((alike - unlike) / (like - unlike), 0, 1)
-    return found
+    ramp: Floats = np.clip((alike - unlike) / (like - unlike), 0, 1)
+    return ramp
 
 
 def _likeness(tiles: TileMetrics, drawn: tuple[Flags, Flags]) -> Floats:
@@ -126,9 +126,11 @@ def _likeness(tiles: TileMetrics, drawn: tuple[Flags, Flags]) -> Floats:
     apart = np.abs(tiles.colour_seen - tiles.colour_shown).max(-1)
     few = 1 - np.clip((tiles.missed - _FEW_MISSED) / (_MANY_MISSED - _FEW_MISSED), 0, 1)
     flat = 1 - np.clip((apart - _FLAT_NEAR) / (_FLAT_FAR - _FLAT_NEAR), 0, 1)
-    found = np.where(both, np.maximum(_ramp(tiles.alike), tiles.missed <= _FEW_MISSED), few * flat)
-    found = np.where(~drawn[0] & ~drawn[1], flat, found)
-    coloured: Floats = (found * (1 - 0.7 * tiles.hued)).astype(np.float32)
+    likeness = np.where(
+        both, np.maximum(_ramp(tiles.alike), tiles.missed <= _FEW_MISSED), few * flat
+    )
+    likeness = np.where(~drawn[0] & ~drawn[1], flat, likeness)
+    coloured: Floats = (likeness * (1 - 0.7 * tiles.hued)).astype(np.float32)
     return coloured
 
 
@@ -136,8 +138,8 @@ def _off_ground(colours: Floats, ground: tuple[int, int, int]) -> Flags:
     """Return which colours, YCbCr, differ from the background, RGB."""
     own = np.array(Image.new("RGB", (1, 1), ground).convert("YCbCr").getpixel((0, 0)), np.float32)
     apart = np.abs(colours - own)
-    found: Flags = apart.max(-1) > _NEAR_GROUND
-    return found
+    is_off: Flags = apart.max(-1) > _NEAR_GROUND
+    return is_off
 
 
 def added_weight(shown: TiledPicture, alignment: RowAlignment) -> float:
@@ -164,8 +166,8 @@ def weights_of(rows: PictureRows, ground: tuple[int, int, int]) -> Floats:
 
 
 def _weights(drawn: Flags, off: Flags) -> Floats:
-    found: Floats = np.where(drawn, 1, np.where(off, FILLED_WEIGHT, 0)).astype(np.float32)
-    return found
+    weights: Floats = np.where(drawn, 1, np.where(off, FILLED_WEIGHT, 0)).astype(np.float32)
+    return weights
 
 
 # Correlation of brightness, either way round; tiles that have nothing in common hardly ever reach it.
@@ -178,8 +180,8 @@ _FEWEST, _MOST = 0.35, 0.93  # of a tile's pixels: the ground that letters leave
 def find_recoloured(tiles: TileMetrics, damage: TileDamage) -> Flags:
     """Return the changed tiles that have the same lines in other colours."""
     drawn = (tiles.range_seen >= DRAWN) & (tiles.range_shown >= DRAWN)
-    found: Flags = drawn & (damage.kinds == CHANGED) & (np.abs(tiles.follows) >= _FOLLOWS)
-    return found
+    recoloured: Flags = drawn & (damage.kinds == CHANGED) & (np.abs(tiles.follows) >= _FOLLOWS)
+    return recoloured
 
 
 def rewritten_share(seen: Grey, tiles: TileMetrics, damage: TileDamage) -> float:
@@ -194,7 +196,7 @@ def rewritten_share(seen: Grey, tiles: TileMetrics, damage: TileDamage) -> float
 
 def _written(grey: Grey, sharp: Flags) -> Flags:
     """Return the sharp tiles with text: much of their area is the darkest or brightest colour."""
-    found = np.zeros_like(sharp)
+    written = np.zeros_like(sharp)
     for first, end in chunks(len(sharp)):
         rows, columns = np.nonzero(sharp[first:end])
         part = grey[first * TILE_PX : end * TILE_PX]
@@ -204,8 +206,8 @@ def _written(grey: Grey, sharp: Flags) -> Flags:
         bright = flat >= flat.max(1, keepdims=True) - _ONE_COLOUR
         dark = flat <= flat.min(1, keepdims=True) + _ONE_COLOUR
         share = np.maximum(bright.mean(1), dark.mean(1))
-        found[rows + first, columns] = (share >= _FEWEST) & (share <= _MOST)
-    return found
+        written[rows + first, columns] = (share >= _FEWEST) & (share <= _MOST)
+    return written
 
 
 SIDEWAYS_PX = 8
@@ -266,9 +268,9 @@ def _search(seen: Grey, shown: Shown, wanted: Flags, added: Flags, best: Floats)
         for flags, sources in ((~added, (one, other)), (added, (other, one))):
             rows, columns = np.nonzero(part & flags[first:end])
             if len(rows):
-                found = _best(*sources, rows * TILE_PX, columns * TILE_PX)
+                scores = _best(*sources, rows * TILE_PX, columns * TILE_PX)
                 at = (rows + first, columns)
-                best[at] = found
+                best[at] = scores
 
 
 def _framed(grey: Grey) -> Grey:
@@ -305,11 +307,11 @@ def _best(one: Grey, other: Grey, tops: _Positions, lefts: _Positions) -> Floats
 
 def _smeared(grey: Grey) -> Grey:
     """Average each row with those below it, so that a few rows represent all."""
-    found = np.zeros((len(grey) - _EVERY + 1, grey.shape[1]), np.uint16)
+    means = np.zeros((len(grey) - _EVERY + 1, grey.shape[1]), np.uint16)
     for step in range(_EVERY):
-        found += grey[step : step + len(found)]
-    found //= _EVERY
-    return found.astype(np.uint8)
+        means += grey[step : step + len(means)]
+    means //= _EVERY
+    return means.astype(np.uint8)
 
 
 def _windows(grey: Grey, height: int, width: int) -> Grey:
@@ -345,5 +347,5 @@ def _least(own: Grey, others: list[Grey]) -> _Positions:
         even, odd = words & _EVEN_BYTES, (words >> np.uint64(8)) & _EVEN_BYTES
         sums[:, ::2] = np.add.reduce(even, (0, 1)).view(np.uint16).reshape(-1, _WORD // 2)
         sums[:, 1::2] = np.add.reduce(odd, (0, 1)).view(np.uint16).reshape(-1, _WORD // 2)
-    found: _Positions = apart.argmin(0)
-    return found
+    nearest: _Positions = apart.argmin(0)
+    return nearest

@@ -57,9 +57,9 @@ def measure_tiles(seen: PictureRows, shown: Callable[[int, int], PictureRows]) -
     for first, end in chunks(rows):
         one = seen.part(first * TILE_PX, end * TILE_PX)
         other = shown(first * TILE_PX, end * TILE_PX)
-        found = _equal_metrics(one) if one.equals(other) else _compared_metrics(one, other)
+        part = _equal_metrics(one) if one.equals(other) else _compared_metrics(one, other)
         for each in fields(TileMetrics):
-            getattr(made, each.name)[first:end] = getattr(found, each.name)
+            getattr(made, each.name)[first:end] = getattr(part, each.name)
     return made
 
 
@@ -135,14 +135,14 @@ def _around(grey: Grey, most: np.ufunc) -> Grey:
     tall = grey.copy()
     most(tall[1:], grey[:-1], out=tall[1:])
     most(tall[:-1], grey[1:], out=tall[:-1])
-    found = tall.copy()
+    result = tall.copy()
     # As one line it takes half the time; a row's ends have no neighbours in other rows.
-    line, beside = found.reshape(-1), tall.reshape(-1)
+    line, beside = result.reshape(-1), tall.reshape(-1)
     most(line[1:], beside[:-1], out=line[1:])
     most(line[:-1], beside[1:], out=line[:-1])
     for end, inner in ((0, 1), (-1, -2)):
-        most(tall[:, end], tall[:, inner], out=found[:, end])
-    return found
+        most(tall[:, end], tall[:, inner], out=result[:, end])
+    return result
 
 
 def _index(
@@ -163,9 +163,9 @@ def _index(
 def _means(values: Floats) -> Floats:
     height, width = values.shape
     by_rows = values.reshape(-1, TILE_PX, width).sum(1)
-    found: Floats = by_rows.reshape(height // TILE_PX, -1, TILE_PX).sum(-1, dtype=np.float32)
-    found /= TILE_PX * TILE_PX
-    return found
+    means: Floats = by_rows.reshape(height // TILE_PX, -1, TILE_PX).sum(-1, dtype=np.float32)
+    means /= TILE_PX * TILE_PX
+    return means
 
 
 def _range(grey: Grey) -> Floats:
@@ -173,8 +173,8 @@ def _range(grey: Grey) -> Floats:
     tall = grey.reshape(-1, TILE_PX, width)
     shape = (height // TILE_PX, -1, TILE_PX)
     high, low = tall.max(1).reshape(shape).max(-1), tall.min(1).reshape(shape).min(-1)
-    found: Floats = (high - low).astype(np.float32)
-    return found
+    ranges: Floats = (high - low).astype(np.float32)
+    return ranges
 
 
 def _blocks(rows: PictureRows) -> Pixels:
@@ -184,6 +184,6 @@ def _blocks(rows: PictureRows) -> Pixels:
 def _colours(blocks: Pixels) -> Floats:
     rows, columns = blocks.shape[0] // 4, blocks.shape[1] // 4
     by_rows = blocks.reshape(rows, 4, -1).sum(1, dtype=np.uint16).reshape(rows, columns, 4, 3)
-    found: Floats = by_rows.sum(2, dtype=np.uint16).astype(np.float32)
-    found /= 16
-    return found
+    colours: Floats = by_rows.sum(2, dtype=np.uint16).astype(np.float32)
+    colours /= 16
+    return colours

@@ -68,24 +68,24 @@ _LOST = {
 }
 
 
-def verdict(found: QaVerdict) -> str:
+def verdict(value: QaVerdict) -> str:
     """Return the label of a verdict."""
-    return translate(VERDICTS[found])
+    return translate(VERDICTS[value])
 
 
-def fault(found: PlaybackFault) -> str:
+def fault(value: PlaybackFault) -> str:
     """Return the label of a fault."""
-    return translate(FAULTS[found])
+    return translate(FAULTS[value])
 
 
-def level(found: str) -> str:
+def level(value: str) -> str:
     """Return the label of a level; an unknown one unchanged."""
-    return translate(LEVELS[found]) if found in LEVELS else found
+    return translate(LEVELS[value]) if value in LEVELS else value
 
 
-def repair(found: RepairState) -> str:
+def repair(value: RepairState) -> str:
     """Return the label of a repair state; empty when none was wanted."""
-    return translate(REPAIRS[found]) if found in REPAIRS else ""
+    return translate(REPAIRS[value]) if value in REPAIRS else ""
 
 
 def choices() -> dict[str, Any]:

@@ -96,13 +96,13 @@ class QualityPages:
         pictures: CheckPictureFolder,
         acts: ReviewActions,
         gate: ReviewGate,
-        means: WebContext,
+        context: WebContext,
     ) -> None:
         self._results = results
         self._pictures = pictures
         self._acts = acts
         self._gate = gate
-        self._means = means
+        self._context = context
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -121,36 +121,36 @@ class QualityPages:
     def listed(self, request: Request) -> Response:
         """Serve the list."""
 
-        def told() -> Response:
-            question = parse_check_query(request.query_params)
+        def respond() -> Response:
+            query = parse_check_query(request.query_params)
             self._gate.count(request)
-            found = self._results.listed(question)
+            part = self._results.listed(query)
             is_reviewer = self._gate.name_of(request) is not None
-            totals = self._results.totals(question.wanted, by_reviewer=is_reviewer)
-            further = {"after": str(found.after)} if found.after is not None else {}
+            totals = self._results.totals(query.wanted, by_reviewer=is_reviewer)
+            further = {"after": str(part.after)} if part.after is not None else {}
             return self._list(
-                question,
-                results=found.results,
+                query,
+                results=part.results,
                 totals=totals,
-                most_counted=MOST_COUNTED_OF_SOME if question.filters else MOST_COUNTED,
-                is_first=question.after is None,
-                more=self._address(question.filters, further) if further else "",
+                most_counted=MOST_COUNTED_OF_SOME if query.filters else MOST_COUNTED,
+                is_first=query.after is None,
+                more=self._address(query.filters, further) if further else "",
             )
 
-        return self._told(told)
+        return self._answer(respond)
 
     def one(self, request: Request) -> Response:
         """Serve one check."""
-        return self._told(lambda: self._one(request, request.query_params))
+        return self._answer(lambda: self._one(request, request.query_params))
 
     async def act(self, request: Request) -> Response:
         """Handle a reviewer's form."""
         try:
-            check_sender(request, self._means.origin)
+            check_sender(request, self._context.origin)
         except HTTPException:
             return self._refused(403, translate(OTHER_SITE))
         letter = await read_form_post(request)
-        return await run_in_threadpool(self._told, lambda: self._done(request, letter))
+        return await run_in_threadpool(self._answer, lambda: self._done(request, letter))
 
     def sign_in(self, request: Request) -> Response:
         """Request the token from a browser; redirect a reviewer to the list."""
@@ -163,9 +163,11 @@ class QualityPages:
         """Serve a picture of a visible check."""
         names = request.path_params
 
-        def told() -> Response:
+        def respond() -> Response:
             result, _ = self._results.one(names["page_id"], names["level"])
-            if names["kind"] not in PICTURES or not self._means.offers.shows_pictures(result.page):
+            if names["kind"] not in PICTURES or not self._context.offers.shows_pictures(
+                result.page
+            ):
                 raise HTTPException(404)
             make = self._pictures.small if "/small/" in request.url.path else self._pictures.whole
             body = make(names["page_id"], names["level"], names["kind"])
@@ -175,31 +177,31 @@ class QualityPages:
                 return Response(status_code=304, headers=headers)
             return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
-        return self._told(told)
+        return self._answer(respond)
 
     def results(self, request: Request) -> Response:
         """Serve a part of the list, the worst first; ``next`` is the URL of the following part."""
 
-        def told() -> Response:
+        def respond() -> Response:
             self._gate.count(request)
-            question = parse_check_query(request.query_params)
-            found = self._results.listed(question)
-            further = {"after": str(found.after)} if found.after is not None else {}
+            query = parse_check_query(request.query_params)
+            part = self._results.listed(query)
+            further = {"after": str(part.after)} if part.after is not None else {}
             limit = {"limit": request.query_params.get("limit", "")}
-            following = path_with_query(RESULTS_PATH, question.filters, limit, further)
+            following = path_with_query(RESULTS_PATH, query.filters, limit, further)
             answer = {
-                "results": [check_as_json(each) for each in found.results],
+                "results": [check_as_json(each) for each in part.results],
                 "after": further.get("after"),
                 "next": following if further else None,
             }
             return JSONResponse(answer, headers=_NO_STORE)
 
-        return answer_or_problem(told)
+        return answer_or_problem(respond)
 
     def summary(self, request: Request) -> Response:
         """Serve the counts by verdict; null where they are shown to reviewers only."""
 
-        def told() -> Response:
+        def respond() -> Response:
             self._gate.count(request)
             wanted = parse_check_filter(request.query_params)
             is_reviewer = self._gate.name_of(request) is not None
@@ -207,21 +209,21 @@ class QualityPages:
             counted = None if totals is None else {verdict_name(k): n for k, n in totals.items()}
             return JSONResponse({"totals": counted}, headers=_NO_STORE)
 
-        return answer_or_problem(told)
+        return answer_or_problem(respond)
 
     def _one(
-        self, request: Request, given: Mapping[str, str], code: int = 200, error: str = ""
+        self, request: Request, parameters: Mapping[str, str], code: int = 200, error: str = ""
     ) -> Response:
         names = request.path_params
-        wanted = parse_check_filter(given)
+        wanted = parse_check_filter(parameters)
         self._gate.count(request)
         result, others = self._results.one(names["page_id"], names["level"])
         # Its position before the review: the reviewer continues from there.
-        place = parse_start(given.get("at", "")) or result.row.place
+        place = parse_start(parameters.get("at", "")) or result.row.place
         before, behind = self._results.neighbours(wanted, place)
         filters = filter_values(wanted)
         name = self._gate.name_of(request)
-        done = given.get("done", "")
+        done = parameters.get("done", "")
         return self._render(
             "quality/one.html",
             code,
@@ -298,33 +300,33 @@ class QualityPages:
         Thumbnails of lists show the archive's own first.
         """
         check, page = result.row.check, result.page
-        if not self._means.offers.shows_pictures(page):
+        if not self._context.offers.shows_pictures(page):
             return {}
         address = self._result_address(result.row) + ("/small" if is_small else "")
         kinds = self._pictures.kinds(check.page_id, check.level)
-        found = {kind: f"{address}/{kind}" for kind in kinds}
+        sources = {kind: f"{address}/{kind}" for kind in kinds}
         own = page.thumbnail if is_small else page.picture
-        if own and (is_small or "seen" not in found):
+        if own and (is_small or "seen" not in sources):
             image = memento_path(Memento(page.timestamp, MementoModifier.IMAGE, own))
-            found["seen"] = self._means.replay_origin + image
-        return found
+            sources["seen"] = self._context.replay_origin + image
+        return sources
 
-    def _list(self, question: CheckQuery | None, code: int = 200, **values: Any) -> Response:
+    def _list(self, query: CheckQuery | None, code: int = 200, **values: Any) -> Response:
         nothing: dict[str, Any] = {
             "results": (), "totals": None, "most_counted": 0, "is_first": True, "more": "", "error": "",
         }  # fmt: skip
         return self._render(
             "quality/list.html",
             code,
-            filters=question.filters if question is not None else {},
+            filters=query.filters if query is not None else {},
             small=partial(self._sources, is_small=True),
             back=self._address({}),
             **{**check_labels.choices(), **nothing, **values},
         )
 
-    def _told(self, tell: Callable[[], Response]) -> Response:
+    def _answer(self, respond: Callable[[], Response]) -> Response:
         try:
-            return tell()
+            return respond()
         except InputError as error:
             return self._list(None, 400, error=translate(str(error)))
         except BusyError as error:
@@ -347,10 +349,10 @@ class QualityPages:
         headers: Mapping[str, str] | None = None,
         **values: Any,
     ) -> Response:
-        return self._means.render(
+        return self._context.render(
             template,
             code,
-            {**scripted_headers(self._means.replay_origin), **(headers or {})},
+            {**scripted_headers(self._context.replay_origin), **(headers or {})},
             words=check_labels,
             verdict_name=verdict_name,
             result_address=self._result_address,

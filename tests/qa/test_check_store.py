@@ -119,7 +119,7 @@ def test_a_check_comes_back_as_it_was_kept(store: RegistryStore) -> None:
     assert found.verdict is QaVerdict.BROKEN
     assert found.review is QaVerdict.UNCHECKED
     assert found.repair is RepairState.WANTED
-    assert found.said == FULL.check
+    assert found.effective_check == FULL.check
 
 
 def test_what_the_web_says_is_cut_and_cleaned(store: RegistryStore) -> None:
@@ -186,11 +186,11 @@ def test_a_persons_word_counts_and_outlives_new_checks(store: RegistryStore) -> 
     assert (row.reviewed_by, row.reviewed_at, row.note) == ("Ada", at(1), "why")
     assert row.repair is RepairState.NONE
     said = replace(row.check, verdict=QaVerdict.GOOD, judge=VerdictSource.PERSON, note="why")
-    assert row.said == said
+    assert row.effective_check == said
     assert judge(store, QaVerdict.UNCHECKED, minute=3)
     row = only(store)
-    assert (row.verdict, row.said.judge) == (QaVerdict.BROKEN, VerdictSource.MACHINE)
-    assert row.said.checked_at == warc_date(at(3))
+    assert (row.verdict, row.effective_check.judge) == (QaVerdict.BROKEN, VerdictSource.MACHINE)
+    assert row.effective_check.checked_at == warc_date(at(3))
     assert row.repair is RepairState.WANTED
 
 
@@ -223,7 +223,11 @@ def test_each_change_is_to_be_recorded_once(store: RegistryStore) -> None:
 
     assert ids(first) == ["p1", "p2"]
     # However wrong the clock of whoever says it: of two records the newer counts.
-    assert first[0].said.checked_at < changed.said.checked_at < again.said.checked_at
+    assert (
+        first[0].effective_check.checked_at
+        < changed.effective_check.checked_at
+        < again.effective_check.checked_at
+    )
 
 
 def test_what_is_to_be_recorded_comes_in_pages(store: RegistryStore) -> None:
@@ -309,7 +313,7 @@ def test_a_better_capture_is_named_and_recorded(store: RegistryStore) -> None:
         (row,) = list_unrecorded(connection, 10)
 
     assert (row.repair, row.repair_page_id) == (RepairState.DONE_BETTER, "new")
-    assert row.said == replace(row.check, better="new", checked_at=warc_date(at(2)))
+    assert row.effective_check == replace(row.check, better="new", checked_at=warc_date(at(2)))
     keep(store, checked(minute=3, engine="e2", verdict=QaVerdict.BROKEN, score=0.1))
     assert only(store).check.better == "new"
 

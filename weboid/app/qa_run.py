@@ -105,7 +105,7 @@ class QaProgress:
             if len(self._worst) > _WORST:
                 heapq.heappop(self._worst)
 
-    def say(self, sentence: str) -> None:
+    def notify(self, sentence: str) -> None:
         """Print a notice for people; JSON output has it in the summary."""
         if not self._as_json:
             self._progress.console.print(
@@ -286,7 +286,7 @@ class QaRun:
         """Check the chosen pages, write records, capture broken pages again, and print the summary."""
         with (
             QaProgress(as_json=as_json, total=self._total()) as show,
-            StopSignals(lambda: show.say("Stopping: what is begun is finished.")) as stop,
+            StopSignals(lambda: show.notify("Stopping: what is begun is finished.")) as stop,
         ):
             self._unlisted = self._visits_without_manifest()
             tally = await self._check(show, stop)
@@ -306,9 +306,9 @@ class QaRun:
                 written = await self._write_records(show)
                 error = written.error
         for line in (*self._left_out(), *repaired.lines):
-            show.say(line)
+            show.notify(line)
         if not (tally.done or self._options.urls or is_stopped or repaired.lines):
-            show.say(_NOTHING_TO_CHECK[self._options.wanted.again])
+            show.notify(_NOTHING_TO_CHECK[self._options.wanted.again])
         is_stopped = is_stopped or repaired.stopped
         show.ended(
             tally,
@@ -422,7 +422,7 @@ class QaRun:
                         jobs=self._repair.workers,
                         clock=_CLOCK,
                         keep=self._store_check,
-                        told=show.checked,
+                        on_check=show.checked,
                         tally=tally,
                         stopping=stop.event,
                     )
@@ -439,5 +439,5 @@ class QaRun:
         repair = self._repair
         written = await write_checks(repair.layout, repair.settings, self._store, repair.secret)
         if written.left and written.error is None:
-            show.say(written.text)
+            show.notify(written.text)
         return written
