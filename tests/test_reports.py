@@ -34,35 +34,33 @@ def test_next():
 """
 
 
-def run(folder: Path, source: str) -> str:
-    """What pytest says of a file in CI, which cuts nothing."""
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The output of pytest for both files in CI, which cuts nothing."""
+    folder = tmp_path_factory.mktemp("reports")
     (folder / "pytest.ini").write_text(
         "[pytest]\nfilterwarnings = error\ntimeout = 60\n"
         "asyncio_default_fixture_loop_scope = function\n"
     )
-    (folder / "test_it.py").write_text(source)
-    told = subprocess.run(
+    (folder / "test_pictures.py").write_text(PICTURES)
+    (folder / "test_lines.py").write_text(NO_LINES)
+    return subprocess.run(
         [sys.executable, "-m", "pytest", "-v", "-p", "tests.support.reports", "-p", "no:randomly", "-n1",
-         "-p", "no:cacheprovider", str(folder / "test_it.py")],
+         "-p", "no:cacheprovider", str(folder)],
         cwd=folder, env={**os.environ, "CI": "true", "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
         capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return told.stdout
+    ).stdout  # fmt: skip
 
 
-def test_two_pictures_are_told_apart_by_where_they_differ(tmp_path: Path) -> None:
+def test_two_pictures_are_told_apart_by_where_they_differ(output: str) -> None:
     """Their whole difference has a hundred thousand lines, and takes minutes to find."""
-    said = run(tmp_path, PICTURES)
-
-    assert "At index 500000 diff" in said
-    assert "Timeout" not in said
-    assert "1 failed" in said
+    assert "At index 500000 diff" in output
+    assert "from pytest-timeout" not in output
+    assert "FAILED test_pictures.py::test_pictures" in output
 
 
-def test_an_error_at_a_place_without_a_line_is_a_failure_like_any_other(tmp_path: Path) -> None:
+def test_an_error_at_a_place_without_a_line_is_a_failure_like_any_other(output: str) -> None:
     """The tests behind it are run."""
-    said = run(tmp_path, NO_LINES)
-
-    assert "TimeoutError: no line" in said
-    assert "INTERNALERROR" not in said
-    assert "1 failed, 1 passed" in said
+    assert "TimeoutError: no line" in output
+    assert "INTERNALERROR" not in output
+    assert "2 failed, 1 passed" in output

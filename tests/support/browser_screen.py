@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import axe_core_python  # type: ignore[import-untyped]
+import pytest_asyncio
 
 from core.clock import SystemClock
 from core.config.settings import BrowserSettings
@@ -132,3 +133,17 @@ async def open_window(browser: Browser) -> AsyncIterator[Screen]:
         for session in sessions:
             browser.connection.post("Runtime.runIfWaitingForDebugger", session_id=session)
         yield screen
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def windows() -> AsyncIterator[Browser]:
+    """A browser for the windows of all tests of the session's loop."""
+    async with await launch_browser() as it:
+        yield it
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def screen(windows: Browser) -> AsyncIterator[Screen]:
+    """A window."""
+    async with open_window(windows) as it:
+        yield it

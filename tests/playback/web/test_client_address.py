@@ -1,6 +1,7 @@
 """Who may ask how often, and how a reader's address is found (W23)."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
@@ -19,7 +20,10 @@ from playback.web.rate_limits import (
     TokenRate,
     read_token,
 )
+from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry
+from tests.support.playback_fixtures import CollectionBuilder, serving
 from tests.support.registry_shelf import DEAD, Front, Given, Shelf, open_front
+from tests.support.services.registries import open_registry
 
 RATES = ReaderRates(TokenRate(1, 3), TokenRate(2, 5), TokenRate(100, 1_000))
 TOKEN = "t" * 40
@@ -288,3 +292,31 @@ def test_a_token_is_read_and_not_shown(tmp_path: Path) -> None:
 
     assert read_token(path) == TOKEN
     assert TOKEN not in repr(RateLimitPolicy(token=TOKEN))
+
+
+@pytest.mark.playback
+@pytest.mark.slow
+def test_the_running_server_believes_no_header_of_a_stranger(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Not even on loopback, where the server's own library would (W23)."""
+    builder = CollectionBuilder(tmp_path_factory.mktemp("throttled") / "collection")
+    open_registry(builder.layout).close()
+    slow = ReaderRates(TokenRate(0.001, 3), TokenRate(0.001, 3), TokenRate(1, 100))
+    with (
+        closing(builder),
+        closing(LazyRegistrySource(builder.layout)) as source,
+        serving(builder, links=LinkRegistry(source, RateLimitPolicy(rates=slow))) as served,
+    ):
+        codes = [
+            served.get(
+                "/links/api/page?dbname=dewiki&curid=1",
+                headers={
+                    "X-Forwarded-For": f"203.0.{number}.1",
+                    "Forwarded": f"for=10.0.{number}.1",
+                },
+            ).status
+            for number in range(5)
+        ]
+
+    assert codes == [404, 404, 404, 429, 429]

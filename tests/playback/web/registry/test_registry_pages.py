@@ -141,32 +141,6 @@ async def test_no_page_of_it_runs_what_stands_in_a_url(reading: Served, screen: 
     assert await screen.value("document.scripts.length") == 0
 
 
-def test_the_running_server_believes_no_header_of_a_stranger(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    """Not even on loopback, where the server's own library would (W23)."""
-    builder = CollectionBuilder(tmp_path_factory.mktemp("throttled") / "collection")
-    open_registry(builder.layout).close()
-    slow = ReaderRates(TokenRate(0.001, 3), TokenRate(0.001, 3), TokenRate(1, 100))
-    with (
-        closing(builder),
-        closing(LazyRegistrySource(builder.layout)) as source,
-        serving(builder, links=LinkRegistry(source, RateLimitPolicy(rates=slow))) as served,
-    ):
-        codes = [
-            served.get(
-                "/links/api/page?dbname=dewiki&curid=1",
-                headers={
-                    "X-Forwarded-For": f"203.0.{number}.1",
-                    "Forwarded": f"for=10.0.{number}.1",
-                },
-            ).status
-            for number in range(5)
-        ]
-
-    assert codes == [404, 404, 404, 429, 429]
-
-
 async def test_the_documented_gadget_brings_links_into_the_normal_form(screen: Screen) -> None:
     """Whatever a browser makes of a link, it matches what the registry calls it (W67)."""
     text = (Path(__file__).parents[4] / "docs" / "reference" / "registry-api.md").read_text()
