@@ -277,7 +277,7 @@ class Browser:
         await asyncio.gather(*self._disposing)
 
     async def _greet(self) -> None:
-        self.connection.listen("", self._heard)
+        self.connection.listen("", self._handle_event)
         try:
             async with asyncio.timeout(self._settings.start_timeout_s):
                 answer = await self.connection.send("Browser.getVersion")
@@ -307,7 +307,7 @@ class Browser:
                 # No limit here: an answer that never comes is the guardian's to judge.
                 await self.connection.send("Browser.getVersion")
                 self._asked = None
-                self._guardian.well()
+                self._guardian.beat()
                 self._end_leftovers()
                 await asyncio.sleep(PING_S)
 
@@ -351,7 +351,7 @@ class Browser:
         finally:
             self._contexts.pop(context.id, None)
 
-    def _heard(self, method: str, params: dict[str, Any]) -> None:
+    def _handle_event(self, method: str, params: dict[str, Any]) -> None:
         if method == "Target.attachedToTarget":
             info = params["targetInfo"]
             context = self._contexts.get(info.get("browserContextId", ""))
@@ -389,7 +389,7 @@ class ProxyLogin:
             self._intercepting = False
             self._post("Fetch.disable", {})
 
-    def asked(self, params: dict[str, Any]) -> None:
+    def authenticate(self, params: dict[str, Any]) -> None:
         """Handle an authentication request: the proxy gets the credentials once, a site never."""
         answer: dict[str, Any] = {"response": "CancelAuth"}
         if params["authChallenge"].get("source") == "Proxy" and self._endpoint is not None:

@@ -314,8 +314,8 @@ class BrowserGuardian:
             memory_limit_bytes: a renderer with more private memory is killed.
         """
         arguments = (session, folder, silence_limit_s, memory_limit_bytes)
-        child_stdin, self._tells = os.pipe()
-        self._hears, child_stdout = os.pipe()
+        child_stdin, self._heartbeat_fd = os.pipe()
+        self._reports_fd, child_stdout = os.pipe()
         try:
             self._popen = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(PROGRAM), *map(str, arguments)],
@@ -326,8 +326,8 @@ class BrowserGuardian:
                 env={},
             )
         except OSError as error:
-            os.close(self._tells)
-            os.close(self._hears)
+            os.close(self._heartbeat_fd)
+            os.close(self._reports_fd)
             raise BrowserUnavailableError(
                 f"The browser's guardian does not start: {error}."
             ) from error
@@ -337,39 +337,39 @@ class BrowserGuardian:
         self.pid = self._popen.pid
         self.ended_for = ""
         self.ended_pages = 0
-        os.set_blocking(self._tells, False)
-        os.set_blocking(self._hears, False)
-        asyncio.get_running_loop().add_reader(self._hears, self._heard)
+        os.set_blocking(self._heartbeat_fd, False)
+        os.set_blocking(self._reports_fd, False)
+        asyncio.get_running_loop().add_reader(self._reports_fd, self._read_reports)
 
     def __repr__(self) -> str:
         return f"<Guardian [{self.pid}] {self.ended_for}>"
 
-    def well(self) -> None:
+    def beat(self) -> None:
         """Send a heartbeat: the browser answered."""
         # Full: the guardian is behind, so one more byte is redundant. Closed: it has ended.
         with contextlib.suppress(OSError):
-            os.write(self._tells, b".")
+            os.write(self._heartbeat_fd, b".")
 
     async def close(self) -> None:
         """Stop the guardian without ending the browser. Idempotent."""
-        if self._tells < 0:
+        if self._heartbeat_fd < 0:
             return
-        self._heard()
-        asyncio.get_running_loop().remove_reader(self._hears)
+        self._read_reports()
+        asyncio.get_running_loop().remove_reader(self._reports_fd)
         # Killed first: it takes a closed pipe for the death of this process.
         self._popen.kill()
-        os.close(self._tells)
-        os.close(self._hears)
-        self._tells = -1
+        os.close(self._heartbeat_fd)
+        os.close(self._reports_fd)
+        self._heartbeat_fd = -1
         await asyncio.shield(asyncio.to_thread(self._popen.wait))
 
-    def _heard(self) -> None:
+    def _read_reports(self) -> None:
         try:
-            data = os.read(self._hears, 4096)
+            data = os.read(self._reports_fd, 4096)
         except BlockingIOError:
             return
         if not data:
-            asyncio.get_running_loop().remove_reader(self._hears)
+            asyncio.get_running_loop().remove_reader(self._reports_fd)
         for line in data.decode().splitlines():
             what, _, detail = line.partition(" ")
             if what == "memory":

@@ -29,7 +29,7 @@ class PageTimers:
         self._clock = clock
         self._due: dict[tuple[str, int, bool], float] = {}
 
-    def told(self, params: dict[str, Any], session: str) -> bool:
+    def handle_binding(self, params: dict[str, Any], session: str) -> bool:
         """Handle a binding call from a document of the session; return whether it was valid."""
         payload: str = params["payload"]
         wait_ms = payload.removeprefix("+")
@@ -74,7 +74,7 @@ class ChildTargets:
         log: NetworkLog,
         tried: Counter[str],
         *,
-        timer_told: Callable[[dict[str, Any], str], None],
+        on_timer: Callable[[dict[str, Any], str], None],
         clock: Clock,
     ) -> None:
         """Create an empty collection; `tried` counts attempts that no visit allows."""
@@ -82,7 +82,7 @@ class ChildTargets:
         self._options = options
         self._log = log
         self._tried = tried
-        self._timer_told = timer_told
+        self._on_timer = on_timer
         self._clock = clock
         self._kinds: dict[str, str] = {}
         self._cut_off = False
@@ -153,17 +153,17 @@ class ChildTargets:
         post("Page.addScriptToEvaluateOnNewDocument", {"source": self.guard}, session)
 
     def _listener(self, session: str) -> EventHandler:
-        def heard(method: str, params: dict[str, Any]) -> None:
+        def handle(method: str, params: dict[str, Any]) -> None:
             if method == "Target.attachedToTarget":
                 self.attached(params)
             elif method == "Target.detachedFromTarget":
                 self.gone(params["sessionId"])
             elif method == "Runtime.bindingCalled":
-                self._timer_told(params, session)
+                self._on_timer(params, session)
             elif method == "Page.javascriptDialogOpening":
                 self._tried[str(params.get("type"))] += 1
                 self._connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
             else:
-                self._log.heard(method, params, owner=session, now=self._clock.monotonic())
+                self._log.handle_event(method, params, owner=session, now=self._clock.monotonic())
 
-        return heard
+        return handle

@@ -88,18 +88,18 @@ def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes:
             heartbeat = now
         looked = now
         if heartbeat is not None and now - heartbeat > silence_limit_s:
-            _say(f"hung {now - heartbeat:.0f}")
+            _report(f"hung {now - heartbeat:.0f}")
             kill_session(session)
             heartbeat = None
         for pid in kill_oversized_renderers(session, memory_limit_bytes):
-            _say(f"memory {pid}")
+            _report(f"memory {pid}")
 
 
 def _is_zombie(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] == b"Z"
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     # The pipe holds thousands of lines; without a reader they can be dropped.
     with contextlib.suppress(OSError):
         os.write(1, f"{line}\n".encode())

@@ -209,7 +209,7 @@ class NetworkLog:
             "Page.downloadWillBegin": self._download_began,
         }
 
-    def heard(self, method: str, params: dict[str, Any], *, owner: str, now: float) -> None:
+    def handle_event(self, method: str, params: dict[str, Any], *, owner: str, now: float) -> None:
         """Record one event of the session `owner`; unknown events are ignored."""
         handler = self._handlers.get(method)
         if handler is not None:

@@ -103,7 +103,7 @@ class BrowserPage:
             options,
             self.log,
             self.tried,
-            timer_told=self._timer_told,
+            on_timer=self._timer_set,
             clock=clock,
         )
         self.login = ProxyLogin(proxy, self.post)
@@ -120,10 +120,10 @@ class BrowserPage:
             "Target.detachedFromTarget": lambda params: self.children.gone(params["sessionId"]),
             "Inspector.targetCrashed": lambda _: self.end("crashed"),
             "Fetch.requestPaused": self._request_paused,
-            "Fetch.authRequired": self.login.asked,
+            "Fetch.authRequired": self.login.authenticate,
             "Runtime.exceptionThrown": self._exception,
             "Runtime.consoleAPICalled": self._console_called,
-            "Runtime.bindingCalled": self._timer_told,
+            "Runtime.bindingCalled": self._timer_set,
         }
 
     def __repr__(self) -> str:
@@ -268,7 +268,7 @@ class BrowserPage:
     async def start(self, guard: str) -> None:
         """Configure the paused tab and let it run."""
         self.children.guard = guard
-        self._connection.listen(self._session, self._heard)
+        self._connection.listen(self._session, self._handle_event)
         self.post("Page.enable")
         self.post("Page.setInterceptFileChooserDialog", {"enabled": True})
         self.post("Inspector.enable")
@@ -327,12 +327,12 @@ class BrowserPage:
         context: int = made["executionContextId"]
         return context
 
-    def _heard(self, method: str, params: dict[str, Any]) -> None:
+    def _handle_event(self, method: str, params: dict[str, Any]) -> None:
         handler = self._handlers.get(method)
         if handler is not None:
             handler(params)
         else:
-            self.log.heard(method, params, owner=self._session, now=self._clock.monotonic())
+            self.log.handle_event(method, params, owner=self._session, now=self._clock.monotonic())
 
     def _log_changed(self) -> None:
         if self.log.overflowed and not self._cut_off:
@@ -381,10 +381,10 @@ class BrowserPage:
     def _download(self, params: dict[str, Any]) -> None:
         self.tried["download"] += 1
         now = self._clock.monotonic()
-        self.log.heard("Page.downloadWillBegin", params, owner=self._session, now=now)
+        self.log.handle_event("Page.downloadWillBegin", params, owner=self._session, now=now)
 
-    def _timer_told(self, params: dict[str, Any], session: str = "") -> None:
-        if self.timers.told(params, session):
+    def _timer_set(self, params: dict[str, Any], session: str = "") -> None:
+        if self.timers.handle_binding(params, session):
             self.changed.set()
 
     def _request_paused(self, params: dict[str, Any]) -> None:

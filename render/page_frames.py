@@ -48,7 +48,7 @@ class FrameDocument:
         if not self._stands_open:
             self._stands_open = True
             await self._open_roots()
-        return await self._say(name, *arguments)
+        return await self._run(name, *arguments)
 
     async def inner(self, number: int) -> "FrameDocument | None":
         """Return the frame of the element with that number; None when there is none."""
@@ -56,7 +56,7 @@ class FrameDocument:
             self._inner[number] = await self._find(number)
         return self._inner[number]
 
-    async def _say(self, name: str, *arguments: object) -> Any:
+    async def _run(self, name: str, *arguments: object) -> Any:
         if self.depth == 0:
             return await self._page.call(name, *arguments)
         values = [{"value": argument} for argument in arguments]
@@ -66,7 +66,7 @@ class FrameDocument:
         """Make closed declarative shadow roots accessible to scripts; failures are ignored."""
         try:
             for _ in range(_ROUNDS):
-                if not await self._say("hosts", HOST_LIMIT) or not await self._open_some():
+                if not await self._run("hosts", HOST_LIMIT) or not await self._open_some():
                     return
         except CommandError:
             return
@@ -162,7 +162,7 @@ class PageDocuments:
         self._left -= len(requested)
         self._silent |= {(id(frame), number) for number in rest}
         result = await asyncio.gather(
-            *(self._ask(frame, number, name, arguments) for number in requested)
+            *(self._call_in(frame, number, name, arguments) for number in requested)
         )
         return {
             number: answer
@@ -170,7 +170,7 @@ class PageDocuments:
             if answer is not None
         }
 
-    async def _ask(
+    async def _call_in(
         self, frame: FrameDocument, number: int, name: str, arguments: tuple[object, ...]
     ) -> tuple[FrameDocument, Any] | None:
         if (id(frame), number) in self._silent:

@@ -220,7 +220,7 @@ class _SettleWait:
             if self._disturbed():
                 return
             seen = self._signs()
-            answer = await self._ask(final=bool(name))
+            answer = await self._query(final=bool(name))
             if self._rest.hung:
                 return
             if name:
@@ -294,7 +294,7 @@ class _SettleWait:
             return "timers", due
         return "", now
 
-    async def _ask(self, *, final: bool) -> dict[str, Any] | None:
+    async def _query(self, *, final: bool) -> dict[str, Any] | None:
         """Return the answer of ``rest.js``; None when the page navigated meanwhile.
 
         The page is queried even when time is up, to detect a hung page.

@@ -224,7 +224,7 @@ class SignIn:
     async def start(self) -> None:
         """Open the URL in the existing tab or a new one."""
         send = self._connection.send
-        self._connection.listen("", self._heard)
+        self._connection.listen("", self._handle_event)
         async with asyncio.timeout(ANSWER_LIMIT_S):
             await send("Target.setDiscoverTargets", {"discover": True})
             targets = (await send("Target.getTargets"))["targetInfos"]
@@ -262,14 +262,14 @@ class SignIn:
                 self.cookies = tuple(answer["cookies"])
                 self._looks.append(self.cookies)
                 for tab in list(self._tabs):
-                    await self._look_at(tab)
+                    await self._read_storage(tab)
 
     async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Send a command to the first tab; used by tests in place of a person."""
         session = await self._attach(next(iter(self._tabs)))
         return await self._connection.send(method, params, session)
 
-    async def _look_at(self, tab: str) -> None:
+    async def _read_storage(self, tab: str) -> None:
         try:
             session = await self._attach(tab)
             tree = await self._connection.send("Page.getFrameTree", None, session)
@@ -292,7 +292,7 @@ class SignIn:
             self._tabs[tab] = attached["sessionId"]
         return self._tabs[tab]
 
-    def _heard(self, method: str, params: dict[str, Any]) -> None:
+    def _handle_event(self, method: str, params: dict[str, Any]) -> None:
         if method == "Target.targetCreated" and params["targetInfo"]["type"] == "page":
             self._tabs.setdefault(params["targetInfo"]["targetId"], "")
         elif method == "Target.targetDestroyed" and params["targetId"] in self._tabs:

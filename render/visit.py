@@ -214,7 +214,7 @@ class _VisitRun:
         self._started_at = clock.now()
         self._icons = browser.icons
         self._arrival: NavigationResult | None = None
-        self._found = ArtifactSet()
+        self._artifacts = ArtifactSet()
         self._done: tuple[BehaviourResult, ...] = ()
         self._rest = SettleResult()
         self._traits: PageTraits | None = None
@@ -254,9 +254,9 @@ class _VisitRun:
         if page.unreachable or self._document_error(page):
             return
         source = self._document(page) or DocumentResponse(self._request.url, None, "text/html", {})
-        await make_artifacts(page, source, self._icons, self._settings, self.steps, self._found)
+        await make_artifacts(page, source, self._icons, self._settings, self.steps, self._artifacts)
         with self.steps.step("classify"):
-            self._traits = await read_page_traits(page, source.mime, self._found, self.steps)
+            self._traits = await read_page_traits(page, source.mime, self._artifacts, self.steps)
 
     async def _come_to_rest(self, page: BrowserPage) -> None:
         """Settle, run behaviours, and settle again; stop a failing page and keep it as it is."""
@@ -314,7 +314,7 @@ class _VisitRun:
 
     def result(self) -> Visit:
         """Return the visit as far as it got."""
-        page, artifacts = self.page, self._found
+        page, artifacts = self.page, self._artifacts
         document = self._document(page) if page is not None else None
         shown = document or DocumentResponse(self._request.url, None, "", {})
         outcome, reason = self._verdict(page, document)
@@ -377,7 +377,7 @@ class _VisitRun:
         if not self.steps.shortfall:
             return VisitOutcome.COMPLETE, ""
         crashed = page is not None and page.gone in ("crashed", "closed")
-        if document is None or (crashed and not self._found.artifacts):
+        if document is None or (crashed and not self._artifacts.artifacts):
             return VisitOutcome.FAILED, self.steps.shortfall
         return VisitOutcome.PARTIAL, self.steps.shortfall
 

@@ -142,7 +142,7 @@ class _FetchAttempt:
     async def follow(self, proxy: httpcore.AsyncConnectionPool) -> None:
         """Send the request and follow redirects."""
         for left in range(REDIRECTS, -1, -1):
-            location = await self._ask(proxy)
+            location = await self._send(proxy)
             if location is None:
                 return
             try:
@@ -158,7 +158,7 @@ class _FetchAttempt:
             if left == 0:
                 self._error = f"redirects: more than {REDIRECTS}"
 
-    async def _ask(self, proxy: httpcore.AsyncConnectionPool) -> str | None:
+    async def _send(self, proxy: httpcore.AsyncConnectionPool) -> str | None:
         """Send one request; return the redirect's target, None without a redirect."""
         self._status, self._headers = 0, {}
         self._body.clear()
@@ -252,7 +252,7 @@ def user_agent_lookup(
 ) -> Callable[[], Awaitable[str]]:
     """Return a function that finds the User-Agent of the browser's pages."""
 
-    async def found() -> str:
+    async def lookup() -> str:
         if settings.user_agent:
             return visit_user_agent(settings, browser_said="", version="")
         async with lender.browser() as browser:
@@ -260,7 +260,7 @@ def user_agent_lookup(
                 settings, browser_said=browser.user_agent, version=browser.version
             )
 
-    return found
+    return lookup
 
 
 def _request(url: str, agent: str) -> httpcore.Request:

@@ -30,7 +30,7 @@ class ItemSelection:
         """Return True when it selects every item."""
         return self == ItemSelection()
 
-    def means(self, record: ItemRecord) -> bool:
+    def matches(self, record: ItemRecord) -> bool:
         """Return True when the item is selected."""
         item = record.item
         if self.host is not None and item.host != self.host:
@@ -58,7 +58,7 @@ def select_items(
         listed = frontier.ls(state, limit=_HOST_ITEMS_LIMIT + 1, host=selection.host)
         if len(listed) <= _HOST_ITEMS_LIMIT:
             scanned(len(listed))
-            selected = [record for record in listed if selection.means(record)]
+            selected = [record for record in listed if selection.matches(record)]
             yield from (
                 selected[at : at + _SELECT_BATCH] for at in range(0, len(selected), _SELECT_BATCH)
             )
@@ -67,7 +67,7 @@ def select_items(
     while True:
         records, cursor = frontier.scan(state, cursor=cursor, limit=_SELECT_BATCH)
         scanned(len(records))
-        selected = [record for record in records if selection.means(record)]
+        selected = [record for record in records if selection.matches(record)]
         if selected:
             yield selected
         if not cursor:

@@ -34,7 +34,7 @@ from crawler.frontier.base import (
 )
 from crawler.frontier.politeness import host_retry_at, longest_back_off, retry_at
 from crawler.frontier.sqlite_database import MINUTE_MS, MINUTES_KEPT, FrontierDatabase
-from crawler.frontier.transitions import Offer, Transitions, rest_limit_ms
+from crawler.frontier.transitions import FrontierTransaction, IncomingItem, rest_limit_ms
 
 # What one note tidies up at most: more than it adds, so that no more than a few lie about.
 _NOTES_TIDIED = 8
@@ -62,7 +62,7 @@ class SqliteFrontier(Frontier):
         self._politeness = politeness or PolitenessSettings()
         self._settings = settings or FrontierSettings()
         self._transitions = partial(
-            Transitions,
+            FrontierTransaction,
             politeness=self._politeness,
             settings=self._settings,
             new_id=new_id,
@@ -75,7 +75,7 @@ class SqliteFrontier(Frontier):
         self._store.close()
 
     @contextmanager
-    def _moving(self, now: datetime, *, durable: bool = False) -> Iterator[Transitions]:
+    def _moving(self, now: datetime, *, durable: bool = False) -> Iterator[FrontierTransaction]:
         """Open a transaction whose counts are written at its end."""
         with self._store.transaction(durable=durable) as db:
             moves = self._transitions(db, now)
@@ -87,16 +87,16 @@ class SqliteFrontier(Frontier):
     ) -> AddResult:
         """See `Frontier.add`. One commit, on disk before it returns."""
         offered = 0
-        wanted: dict[bytes, Offer] = {}
+        wanted: dict[bytes, IncomingItem] = {}
         for item in items:
             offered += 1
             identity = item_rows.identity_of(item.url)
-            offer = Offer(offered, identity, item, item.host or host_of(item.url))
+            offer = IncomingItem(offered, identity, item, item.host or host_of(item.url))
             wanted.setdefault(identity, offer)
         if not offered:
             return AddResult()
-        fresh: list[Offer] = []
-        known: list[Offer] = []
+        fresh: list[IncomingItem] = []
+        known: list[IncomingItem] = []
         with self._moving(now, durable=True) as moves:
             last = item_rows.last_seq(moves.db)
             # In the order of the filter's keys, so that neighbours share a page.

@@ -38,7 +38,7 @@ _PLACE_BITS = 31
 _MARGIN_MS = CLOCK_MARGIN // _MILLISECOND
 
 
-class Offer(NamedTuple):
+class IncomingItem(NamedTuple):
     """URL to queue: its number, hashed identity key and slot key, and the memo of an earlier visit."""
 
     seq: int
@@ -77,8 +77,8 @@ def rest_limit_ms(politeness: PolitenessSettings) -> int:
     return (longest_rest(politeness) + CLOCK_SLACK) // _MILLISECOND
 
 
-class Transitions:
-    """Transitions within one transaction; `changes` counts them.
+class FrontierTransaction:
+    """FrontierTransaction within one transaction; `changes` counts them.
 
     Each keeps the slots consistent with the queues. Randomness comes from `new_id` and `rng`.
     """
@@ -121,7 +121,7 @@ class Transitions:
 
     # Adding
 
-    def again(self, known: Iterable[Offer], age: timedelta) -> list[Offer]:
+    def again(self, known: Iterable[IncomingItem], age: timedelta) -> list[IncomingItem]:
         """Return offers for known URLs that ended at least `age` ago; open ones move to a higher lane.
 
         One that ended in the future did so before the clock was put back, so it is old enough.
@@ -158,7 +158,7 @@ class Transitions:
         self.changes.count("due", -gone)
         return gone == 1
 
-    def enqueue(self, offers: list[Offer]) -> None:
+    def enqueue(self, offers: list[IncomingItem]) -> None:
         """Write the offers' items and queue them, and create jobs and slots of new hosts."""
         hosts: dict[str, int] = {}
         for (host, lane), count in Counter((each.host, each.item.lane) for each in offers).items():
@@ -437,6 +437,6 @@ class Transitions:
             self._supersede(identity, old, seq)
             self.changes.moved(job_id, ItemState.DONE, None)
             again = NewItem(url, Lane.HIGH, hops, via, job, hops_off)
-            offers.append(Offer(seq, identity, again, host, memo))
+            offers.append(IncomingItem(seq, identity, again, host, memo))
         if offers:
             self.enqueue(offers)

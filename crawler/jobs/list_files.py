@@ -164,7 +164,7 @@ def _decoded(line: bytes) -> str:
 class GivenUrls:
     """URLs of a command line and of a list file, as a stream that may be read several times.
 
-    A context manager. Duplicates are left to the frontier. `told` is called with a sentence for each line
+    A context manager. Duplicates are left to the frontier. `report` is called with a sentence for each line
     that is no URL, at the first reading; `good` and `bad` count URLs and such lines of the latest one.
 
     Raises InputError if the list cannot be read, or, when `needed`, there are neither URLs nor a list.
@@ -175,14 +175,14 @@ class GivenUrls:
         urls: Sequence[str],
         list_file: str | None,
         *,
-        told: Callable[[str], None],
+        report: Callable[[str], None],
         needed: bool = True,
     ) -> None:
         if needed and list_file is None and not urls:
             raise InputError("Say what to archive: URLs, or --list FILE.")
         self._given = parse_lines(urls, source="the command line")
         self._file = ListFile(list_file) if list_file is not None else None
-        self._told = told
+        self._report = report
         self.good = self.bad = 0
 
     def __enter__(self) -> "GivenUrls":
@@ -200,8 +200,8 @@ class GivenUrls:
                 yield each
             else:
                 self.bad += 1
-                self._told(str(each))
-        self._told = lambda _text: None
+                self._report(str(each))
+        self._report = lambda _text: None
 
     def require_some(self) -> None:
         """Raise InputError when the latest reading yielded no URL."""

@@ -266,17 +266,17 @@ class PolicyEntryCache:
     ask: Ask
     _version: int = field(default=-1, init=False)
     _orders: dict[str, str] | None = field(default=None, init=False)
-    _look_at: float = field(default=float("-inf"), init=False)
+    _next_read_at: float = field(default=float("-inf"), init=False)
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     entries: PolicyEntries = field(default_factory=PolicyEntries, init=False)
 
     async def refresh(self) -> None:
         """Read the entries when they may have changed; a change is seen within a second."""
-        if self.clock.monotonic() < self._look_at:
+        if self.clock.monotonic() < self._next_read_at:
             return
         async with self._reading:
             began = self.clock.monotonic()
-            if began < self._look_at:
+            if began < self._next_read_at:
                 return
             now = self.clock.now()
             stats = await self.ask(lambda: self.frontier.stats(now))
@@ -294,7 +294,7 @@ class PolicyEntryCache:
                         await self.ask(partial(self.frontier.take_back, POLICY_ORDER, key))
                 self._version = stats.version
             ended = self.clock.monotonic()
-            self._look_at = ended + max(ENTRIES_POLL_S, (ended - began) * READING_SHARE)
+            self._next_read_at = ended + max(ENTRIES_POLL_S, (ended - began) * READING_SHARE)
 
     async def _read(self, orders: dict[str, str]) -> None:
         if len(orders) > IN_A_THREAD:
@@ -323,4 +323,4 @@ class PolicyEntryCache:
             return
         value = entry.to_json()
         await self.ask(lambda: self.frontier.give_order(POLICY_ORDER, entry.id, value))
-        self._look_at = float("-inf")
+        self._next_read_at = float("-inf")

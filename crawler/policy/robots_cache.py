@@ -145,23 +145,23 @@ class _RobotsMemory:
     """In-process cache of the latest answers, limited by `REMEMBERED_CHARS`."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[str, RobotsRecord] = OrderedDict()
+        self._records: OrderedDict[str, RobotsRecord] = OrderedDict()
         self._chars = 0
 
     def get(self, origin: str) -> RobotsRecord | None:
         """Return the cached record of the origin."""
-        cached = self._found.get(origin)
+        cached = self._records.get(origin)
         if cached is not None:
-            self._found.move_to_end(origin)
+            self._records.move_to_end(origin)
         return cached
 
     def put(self, origin: str, known: RobotsRecord) -> None:
         """Store a record; evict the least recently used ones beyond the limit."""
-        old = self._found.pop(origin, None)
+        old = self._records.pop(origin, None)
         self._chars += _weight(known) - (_weight(old) if old is not None else 0)
-        self._found[origin] = known
-        while self._chars > REMEMBERED_CHARS and len(self._found) > 1:
-            _, gone = self._found.popitem(last=False)
+        self._records[origin] = known
+        while self._chars > REMEMBERED_CHARS and len(self._records) > 1:
+            _, gone = self._records.popitem(last=False)
             self._chars -= _weight(gone)
 
 

@@ -154,7 +154,7 @@ class ServiceAnnouncer:
         self._beats = 0
         self._silent = False
         self._over = threading.Event()
-        self._say()
+        self._announce()
         self._thread = threading.Thread(target=self._run, name="announcer", daemon=True)
         self._thread.start()
 
@@ -171,9 +171,9 @@ class ServiceAnnouncer:
 
     def _run(self) -> None:
         while not self._over.wait(ANNOUNCEMENT_INTERVAL_S):
-            self._say()
+            self._announce()
 
-    def _say(self) -> None:
+    def _announce(self) -> None:
         self._beats += 1
         content = {**self._describe(), "beat": self._beats}
         if self._secret is not None:
@@ -208,17 +208,17 @@ class RemoteProxyPool:
     rng: Random
     authority: Path  # where the certificate of the proxies' authority is written
     report: Callable[[WaitStarted | WaitEnded], None]
-    _found: dict[str, AnnouncedProxy] = field(default_factory=dict, init=False)
+    _proxies: dict[str, AnnouncedProxy] = field(default_factory=dict, init=False)
     _ignored: set[str] = field(default_factory=set, init=False)
     _hosts: dict[str, str] = field(default_factory=dict, init=False)
     _visits: Counter[str] = field(default_factory=Counter, init=False)
     # Our own visits when a note was read.
     _before: dict[str, int] = field(default_factory=dict, init=False)
     # Until when, and how often in a row.
-    _shunned: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
+    _avoided: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
     _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _missing_since: float | None = field(default=None, init=False)
-    _looking: asyncio.Task[None] | None = field(default=None, init=False)
+    _polling: asyncio.Task[None] | None = field(default=None, init=False)
 
     @property
     def lent(self) -> int:
@@ -229,20 +229,20 @@ class RemoteProxyPool:
         """Start polling, and wait for the first proxy; ProxyUnavailableError when stopped before."""
         with suppress(WeboidError):  # the task polls again
             await self._refresh()
-        self._looking = asyncio.create_task(self._look())
+        self._polling = asyncio.create_task(self._poll())
         await self._choose()
 
     async def stop(self) -> None:
         """Stop polling."""
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._polling is not None:
+            self._polling.cancel()
             with suppress(asyncio.CancelledError):
-                await self._looking
+                await self._polling
 
     @property
     def needs(self) -> ProxyAccess:
         """Return the proxies' common authority, and their addresses for browsers."""
-        spkis = {each.spki for each in self._found.values()}
+        spkis = {each.spki for each in self._proxies.values()}
         return ProxyAccess(",".join(sorted(spkis)), dict(self._hosts))
 
     @asynccontextmanager
@@ -254,13 +254,13 @@ class RemoteProxyPool:
         try:
             yield ProxyClient(chosen.control, self.secret)
         except ProxyUnavailableError as error:
-            _, times = self._shunned.get(name, (0.0, 0))
+            _, times = self._avoided.get(name, (0.0, 0))
             pause_s = min(AVOID_S * 2**times, AVOID_LIMIT_S)
-            self._shunned[name] = self.clock.monotonic() + pause_s, times + 1
+            self._avoided[name] = self.clock.monotonic() + pause_s, times + 1
             log.warning("proxy.lost name=%s reason=%s", name, error)
             raise
         else:
-            self._shunned.pop(name, None)
+            self._avoided.pop(name, None)
         finally:
             self._visits[name] -= 1
 
@@ -269,10 +269,10 @@ class RemoteProxyPool:
             now = self.clock.monotonic()
             able = [
                 each
-                for name, each in self._found.items()
-                if each.has_room and (name not in self._shunned or self._shunned[name][0] <= now)
+                for name, each in self._proxies.items()
+                if each.has_room and (name not in self._avoided or self._avoided[name][0] <= now)
             ]
-            self._tell(able=bool(able))
+            self._report_availability(able=bool(able))
             if able:
                 least = min(map(self._load, able))
                 return self.rng.choice([each for each in able if self._load(each) == least])
@@ -286,7 +286,7 @@ class RemoteProxyPool:
         name = proxy.name
         return proxy.visits + self._visits[name] - self._before.get(name, 0)
 
-    def _tell(self, *, able: bool) -> None:
+    def _report_availability(self, *, able: bool) -> None:
         if able:
             if self._missing_since is not None:
                 away_s = self.clock.monotonic() - self._missing_since
@@ -296,15 +296,15 @@ class RemoteProxyPool:
         if self._missing_since is not None:
             return
         self._missing_since = self.clock.monotonic()
-        if not self._found:
+        if not self._proxies:
             text = "No proxy has announced itself: start one with `weboid proxy`."
-        elif any(each.has_room for each in self._found.values()):
+        elif any(each.has_room for each in self._proxies.values()):
             text = "No proxy can be reached; the last error is in the log."
         else:
             text = "Every proxy is out of space: free some where its collection lies."
         self.report(WaitStarted("proxy", text))
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         while True:
             try:
                 await self._refresh()
@@ -318,14 +318,14 @@ class RemoteProxyPool:
         )
         hosts = await asyncio.to_thread(_resolved, proxies)
         for each in proxies:
-            known = self._found.get(each.name)
+            known = self._proxies.get(each.name)
             if known is None or (known.started, known.beat) != (each.started, each.beat):
                 self._before[each.name] = self._visits[each.name]
             if known is not None and known.started != each.started:
-                self._shunned.pop(each.name, None)  # it was restarted
-        if proxies and proxies[0].spki not in {each.spki for each in self._found.values()}:
+                self._avoided.pop(each.name, None)  # it was restarted
+        if proxies and proxies[0].spki not in {each.spki for each in self._proxies.values()}:
             await asyncio.to_thread(self.authority.write_text, proxies[0].authority)
-        self._found = {each.name: each for each in proxies if _key(each) in hosts}
+        self._proxies = {each.name: each for each in proxies if _key(each) in hosts}
         # A visit that is about to borrow a browser may be at a proxy that has just gone.
         self._hosts = {**(self._hosts if self.lent else {}), **hosts}
         self._changed.set()

@@ -141,7 +141,7 @@ class _TextSitemapReader:
     """Reader of one URL per line."""
 
     def __init__(self, sitemap: SitemapFile) -> None:
-        self._found = sitemap
+        self._sitemap = sitemap
         self._decoder: codecs.IncrementalDecoder | None = None
         self._rest = ""
 
@@ -158,15 +158,15 @@ class _TextSitemapReader:
     def end(self) -> None:
         """Parse the rest."""
         self._take(self._rest)
-        if not self._found.pages:
+        if not self._sitemap.pages:
             raise _SitemapStopError("it is no sitemap")
 
     def _take(self, line: str) -> None:
         text = line.strip().removeprefix("\ufeff")
         if not text:
             return
-        _add_page(self._found, text, "")
-        if self._found.refused > 100 > len(self._found.pages):
+        _add_page(self._sitemap, text, "")
+        if self._sitemap.refused > 100 > len(self._sitemap.pages):
             raise _SitemapStopError("it is no sitemap")
 
 
@@ -174,7 +174,7 @@ class _XmlSitemapReader:
     """Reader of a sitemap, an index or a feed."""
 
     def __init__(self, sitemap: SitemapFile) -> None:
-        self._found = sitemap
+        self._sitemap = sitemap
         self._path: list[str] = []
         self._text: list[str] | None = None
         self._room = 0
@@ -231,11 +231,11 @@ class _XmlSitemapReader:
                 case "date":
                     self._date = text
                 case _:
-                    below = self._found.sitemaps
-                    if key := _accepted(self._found, text, len(below), "sitemaps"):
+                    below = self._sitemap.sitemaps
+                    if key := _accepted(self._sitemap, text, len(below), "sitemaps"):
                         below.append(key)
         elif place in _ENTRIES:
-            _add_page(self._found, self._page, self._date)
+            _add_page(self._sitemap, self._page, self._date)
             self._page = self._date = ""
 
 

@@ -185,18 +185,18 @@ async def perform_run(
                                 record.item, now=clock.now(), reason="the worker is gone"
                             )
                     await begin(frontier)
-                    telling = asyncio.create_task(_tell(frontier, clock, report))
+                    reporting = asyncio.create_task(_report_status(frontier, clock, report))
                     try:
                         await _work(run, collection, frontier, clock, note, stop)
                     finally:
-                        telling.cancel()
+                        reporting.cancel()
                         account.left = frontier.unfinished(clock.now())
         account.stopped = stop.event.is_set()
     account.seconds = clock.monotonic() - begun
     return account
 
 
-async def _tell(frontier: Frontier, clock: Clock, report: Callable[[Event], None]) -> None:
+async def _report_status(frontier: Frontier, clock: Clock, report: Callable[[Event], None]) -> None:
     """Report the frontier's counts, and the host it waits for, until cancelled."""
     waiting, since, pause_s = "", 0.0, STATUS_INTERVAL_S
     backoff = ExponentialBackoff(2 * STATUS_INTERVAL_S, BACKOFF_MAX_S)
@@ -261,7 +261,7 @@ async def _work(
     )
     if not (run.endless or run.eager) and not frontier.unfinished(clock.now()):
         if interrupted(layout) or warcs_without_sum(layout):
-            await asyncio.to_thread(_put_in_order, collection, settings, clock, note)
+            await asyncio.to_thread(_recover, collection, settings, clock, note)
         return
     # An index of another version is refused before anything is started.
     with closing(open_index(layout, settings.index)) as index:
@@ -298,7 +298,7 @@ async def _work(
                 raise first_error(group) from group
 
 
-def _put_in_order(
+def _recover(
     collection: Collection, settings: Settings, clock: Clock, note: Callable[[Event], None]
 ) -> None:
     """Recover interrupted WARCs as a proxy does at its start, when there is nothing to archive."""

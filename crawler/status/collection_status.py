@@ -365,17 +365,17 @@ class _ThrottledValue(Generic[_T]):
     def __init__(self, clock: Clock, read: Callable[[], _T]) -> None:
         self._clock = clock
         self._read = read
-        self._found: tuple[_T] | None = None
+        self._value: tuple[_T] | None = None
         self._until = float("-inf")
 
     def read(self) -> _T:
         """Return the cached value, read again when it is time."""
         began = self._clock.monotonic()
-        if self._found is None or began >= self._until:
-            self._found = (self._read(),)
+        if self._value is None or began >= self._until:
+            self._value = (self._read(),)
             ended = self._clock.monotonic()
             self._until = ended + COUNTING_SHARE * (ended - began)
-        return self._found[0]
+        return self._value[0]
 
 
 def read_holdings(layout: Layout, settings: Settings) -> CollectionHoldings:

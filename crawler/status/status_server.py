@@ -58,11 +58,11 @@ class _MetricFamilies(Collector):
     """Prometheus collector of prepared metrics."""
 
     def __init__(self, metrics: list[Metric]) -> None:
-        self._found = metrics
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
         """Return the metrics."""
-        yield from self._found
+        yield from self._metrics
 
 
 def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metric]:

@@ -221,7 +221,7 @@ class NetworkMonitor:
         elif self._answered:
             async with self._looking:
                 if self.clock.monotonic() - self._seen_at > BELIEVED_S:
-                    await self._look()
+                    await self._probe()
                 is_there = self._there
             if not is_there:
                 raise NetworkAwayError(f"The network cannot be reached: {page.reason}")
@@ -235,7 +235,7 @@ class NetworkMonitor:
                 return
             since = self.clock.monotonic()
             self.report(WaitStarted("network", NETWORK_AWAY))
-            while not stopping.is_set() and not await self._look():
+            while not stopping.is_set() and not await self._probe():
                 await wait_for_any(stopping, timeout_s=NETWORK_POLL_S)
             if not self._is_away():
                 self.report(WaitEnded("network", self.clock.monotonic() - since))
@@ -243,7 +243,7 @@ class NetworkMonitor:
     def _is_away(self) -> bool:
         return not self._there
 
-    async def _look(self) -> bool:
+    async def _probe(self) -> bool:
         self._there = False
         for host, port in reversed(self._answered.items()):
             if await self.reach(host, port):

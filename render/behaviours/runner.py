@@ -265,7 +265,7 @@ async def _run(
     if behaviour.name == "scroll":
         answer = await scroll(page, source, options)
     else:
-        answer = await _ask(page, main_frame(page), source, options, gesture=gesture)
+        answer = await _run_script(page, main_frame(page), source, options, gesture=gesture)
     if not (behaviour.framed and answer.frames):
         return answer
     frames = await child_frames(page) if view is None else view.frames_for(behaviour.name)
@@ -275,7 +275,7 @@ async def _run(
 
     async def one(frame: PageFrame) -> None:
         with contextlib.suppress(CommandError):
-            answers.append(await _ask(page, frame, source, inner, gesture=gesture))
+            answers.append(await _run_script(page, frame, source, inner, gesture=gesture))
 
     # Frames that fail or time out are left out of the result.
     with contextlib.suppress(TimeoutError):
@@ -284,7 +284,7 @@ async def _run(
     return answer.with_others(answers)
 
 
-async def _ask(
+async def _run_script(
     page: BrowserPage,
     frame: PageFrame,
     source: str,
@@ -320,7 +320,7 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
     """Scroll to the end, further as long as the page grows, and back to the top."""
     frame, loop = main_frame(page), asyncio.get_running_loop()
     end = loop.time() + options["limitMs"] / 1000
-    answer = last = await _ask(page, frame, source, options)
+    answer = last = await _run_script(page, frame, source, options)
     if not answer.number("steps"):
         return answer
     rounds = 0
@@ -330,10 +330,10 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
             break
         rounds += 1
         inner = {**options, "from": last.number("at"), "limitMs": (end - loop.time()) * 1000}
-        last = await _ask(page, frame, source, inner)
+        last = await _run_script(page, frame, source, inner)
         answer = answer.with_others([last])
     left_ms = max(0.0, end - loop.time()) * 1000
-    back = await _ask(page, frame, source, {**options, "back": True, "limitMs": left_ms})
+    back = await _run_script(page, frame, source, {**options, "back": True, "limitMs": left_ms})
     notes = (f"grew {rounds} times",) if rounds else ()
     return replace(answer.with_others([back]), notes=notes)
 
@@ -360,7 +360,7 @@ async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> Beha
     async def move(x: float, y: float) -> None:
         await page.send("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
 
-    answer = await _ask(page, main_frame(page), source, options)
+    answer = await _run_script(page, main_frame(page), source, options)
     points = (answer.more or {}).get("points")
     done = 0
     for point in points if isinstance(points, list) else ():
@@ -393,12 +393,12 @@ async def refuse_consent(
     """
     main = main_frame(page)
     look, click = {**options, "click": False}, {**options, "click": True}
-    banner = await _ask(page, main, source, look)
+    banner = await _run_script(page, main, source, look)
     asking: list[tuple[PageFrame, str]] = []  # frames with a known banner, and the banner's name
 
     async def ask_frame(frame: PageFrame) -> None:
         with contextlib.suppress(CommandError):
-            answer = await _ask(page, frame, source, {**look, "framed": True})
+            answer = await _run_script(page, frame, source, {**look, "framed": True})
             if answer.found:
                 asking.append((frame, " ".join(answer.notes)))
 
@@ -413,7 +413,7 @@ async def refuse_consent(
     done = 0
     for frame, name in asking[:2]:
         try:
-            answer = await _ask(page, frame, source, {**click, "framed": True})
+            answer = await _run_script(page, frame, source, {**click, "framed": True})
         except CommandError:
             # The page removed the frame after the click, before the result arrived.
             notes.append(f"{name}: answered")
@@ -425,10 +425,10 @@ async def refuse_consent(
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GONE_S):
                 while True:
-                    if not (await _ask(page, main, source, look)).found:
+                    if not (await _run_script(page, main, source, look)).found:
                         break
                     await asyncio.sleep(BANNER_POLL_S / 10)
-    answer = await _ask(page, main, source, click)
+    answer = await _run_script(page, main, source, click)
     # A rule for each selector: an invalid one does not affect the others.
     hidden = "".join(
         f"{each} {{ display: none !important }}\n" for each in answer.stays if "{" not in each

@@ -33,7 +33,7 @@ class Story:
 
     def tell(self, method: str, owner: str = "tab", now: float = 0.0, **params: Any) -> None:
         """One event."""
-        self.log.heard(f"Network.{method}", params, owner=owner, now=now)
+        self.log.handle_event(f"Network.{method}", params, owner=owner, now=now)
 
     def ask(self, request: str, url: str, kind: str = "Image", **more: Any) -> None:
         """A request is sent."""
@@ -107,7 +107,7 @@ def test_a_failure_keeps_its_reason() -> None:
         ({"errorText": "net::ERR_FAILED"}, {"errorText": "x", "blockedReason": "csp"}, {})
     ):
         story.ask(str(number), "http://a/")
-        story.log.heard(
+        story.log.handle_event(
             "Network.loadingFailed", {"requestId": str(number), **told}, owner="tab", now=0.0
         )
 

@@ -111,7 +111,7 @@ def archive_command(
     is_there = stay or Layout(collection).frontier_db.exists()
     goes_on = not urls and list_file is None and is_there
     with GivenUrls(
-        urls, list_file, told=lambda text: click.echo(text, err=True), needed=not goes_on
+        urls, list_file, report=lambda text: click.echo(text, err=True), needed=not goes_on
     ) as url_list:
         count = sum(1 for _ in url_list)  # report every error before anything is created
         if not goes_on:

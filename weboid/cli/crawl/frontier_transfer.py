@@ -68,7 +68,7 @@ def enqueue_command(
     turns = make_slot_assigner(where.settings)
     with ExitStack() as stack:
         url_list = stack.enter_context(
-            GivenUrls(urls, list_file, told=lambda text: click.echo(text, err=True))
+            GivenUrls(urls, list_file, report=lambda text: click.echo(text, err=True))
         )
         frontier = stack.enter_context(where.frontier(make=True))
         jobs = list(frontier.orders(JOB_ORDER)) if job else []
