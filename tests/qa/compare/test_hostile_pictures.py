@@ -143,7 +143,7 @@ def test_a_picture_that_claims_too_much_is_refused_unread(size: tuple[int, int])
 
 def test_rows_beyond_the_claimed_size_are_not_unpacked() -> None:
     """A small picture may hold a bomb."""
-    bomb = zlib.compress(bytes(300_000_000), 9)
+    bomb = zlib.compress(bytes(60_000_000), 9)
     header = struct.pack(">II", 10, 10) + b"\x08\x02\0\0\0"
     data = (
         b"\x89PNG\r\n\x1a\n"
@@ -176,7 +176,7 @@ def test_any_bytes_are_a_picture_or_refused(data: bytes) -> None:
 
 
 @given(st.integers(0, len(PNG) - 1), st.integers(0, 255), st.sampled_from(["PNG", "JPEG", "WEBP"]))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 def test_a_damaged_picture_is_read_or_refused(at: int, value: int, kind: str) -> None:
     """One byte changed, anywhere, of files of three formats and of a browser's."""
     whole = page(2, 64, 200)
@@ -193,9 +193,9 @@ def test_a_damaged_picture_is_read_or_refused(at: int, value: int, kind: str) ->
 def test_hostile_rows_take_no_longer() -> None:
     """All rows equal, all different, or repeated without end: there is an answer, and it is right."""
     random = np.random.default_rng(1)
-    stripes = np.tile(np.array([[0], [255]], np.uint8), (3000, 1280))[..., None].repeat(3, 2)
-    noise = random.integers(0, 256, (6000, 640, 3), dtype=np.uint8)
-    for picture in (stripes, np.full((6000, 640, 3), 7, np.uint8), noise):
+    stripes = np.tile(np.array([[0], [255]], np.uint8), (1500, 1280))[..., None].repeat(3, 2)
+    noise = random.integers(0, 256, (3000, 640, 3), dtype=np.uint8)
+    for picture in (stripes, np.full((3000, 640, 3), 7, np.uint8), noise):
         assert compare_pictures(packed(picture), packed(picture[37:])).score > 0.9
     assert compare_pictures(packed(noise), packed(noise[::-1])).score < 0.3
 
