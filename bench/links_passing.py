@@ -34,9 +34,8 @@ from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.checker.result_writer import LeaseHolder
 from links.feedback.marks import LiveMarks
-from links.registry.database import RegistryStore, open_registry_store
+from links.registry.database import RegistryStore, RegistryThread, open_registry_store
 from links.registry.schema import urls
-from links.registry.thread import RegistryThread
 from links.registry.urls import ensure_urls
 
 HOSTS, QUICK_HOSTS = 2_000, 500

@@ -17,15 +17,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 from urllib.parse import urlencode
 
 from core.errors import BadUrlError, ConfigError
 from core.timestamps import timestamp14
 from core.urls import authority_of, fetch_key
 from links.archives.archive_answers import (
-    NOT_THERE,
-    REDIRECTS,
     AnswerFilter,
     ArchiveAdapter,
     ArchiveMemento,
@@ -44,6 +42,8 @@ from links.archives.archive_answers import (
     timestamp_of,
 )
 from links.archives.archive_client import (
+    NOT_THERE,
+    REDIRECTS,
     ArchiveClient,
     ArchiveRequest,
     ArchiveResponse,
@@ -331,6 +331,11 @@ KNOWN_ADAPTERS: Final[Mapping[str, AdapterFactory]] = MappingProxyType(
 def adapters_of(names: Sequence[str], asker: ArchiveClient) -> list[ArchiveAdapter]:
     """Build the adapters that the setting names, in its order; ConfigError for an unknown name."""
     return [_adapter(" ".join(name.split()), asker) for name in names]
+
+
+def check_archive_names(names: Sequence[str]) -> None:
+    """Raise ConfigError for a name in `[links] archives` that is none."""
+    adapters_of(names, cast("ArchiveClient", None))  # adapters ask nothing before they are used
 
 
 def _adapter(name: str, asker: ArchiveClient) -> ArchiveAdapter:

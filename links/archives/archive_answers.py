@@ -264,10 +264,6 @@ def _status(text: str) -> int | None:
     return int(text) if len(text) == 3 and text.isascii() and text.isdigit() else None
 
 
-NOT_THERE: Final = frozenset((404, 410))
-REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
-
-
 @dataclass(frozen=True, slots=True)
 class ArchiveMemento:
     """Copy in an archive."""

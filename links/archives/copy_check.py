@@ -17,8 +17,6 @@ from classify.page_excerpt import parse_page_excerpt, says_not_found, says_parke
 from core.errors import BadUrlError
 from core.urls import authority_of, fetch_key
 from links.archives.archive_answers import (
-    NOT_THERE,
-    REDIRECTS,
     expect_status,
     malformed_answer_error,
     parse_answer,
@@ -28,6 +26,8 @@ from links.archives.archive_answers import (
     timestamp_of,
 )
 from links.archives.archive_client import (
+    NOT_THERE,
+    REDIRECTS,
     ArchiveClient,
     ArchiveFailure,
     ArchiveRequest,

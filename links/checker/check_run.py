@@ -34,8 +34,8 @@ from links.checker.result_writer import LeaseHolder, ResultBatch, ResultWriter
 from links.checker.timetable import CheckTurn, Timetable, TurnAction
 from links.checker.timetable_feed import CheckCandidate, Table, TimetableFeed, wants_sibling
 from links.feedback.marks import LiveMarks
+from links.registry.database import RegistryThread
 from links.registry.quirks import hosts_that_limit
-from links.registry.thread import RegistryThread
 from links.states import LinkState
 
 

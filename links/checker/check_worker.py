@@ -37,9 +37,8 @@ from links.feedback.replacements import (
     replacements_to_test,
 )
 from links.feedback.reporter_limits import forget_acts
-from links.registry.database import RegistryStore
+from links.registry.database import RegistryStore, RegistryThread
 from links.registry.retention import PurgeSummary, purge
-from links.registry.thread import RegistryThread
 from links.states import preset_of
 from links.url_parts import bucket_of
 from net.address_policy import Address

@@ -15,8 +15,8 @@ from links.checker.due_urls import DueUrl
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import LinkProber
 from links.checker.result_store import UrlCheckResult
+from links.registry.database import RegistryThread
 from links.registry.schema import hosts, urls
-from links.registry.thread import RegistryThread
 from links.states import LinkState
 from links.url_parts import SCHEMES, UrlParts
 

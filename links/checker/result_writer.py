@@ -29,7 +29,7 @@ from links.checker.result_store import (
     postpone_urls,
     record_results,
 )
-from links.registry.thread import RegistryThread
+from links.registry.database import RegistryThread
 
 _LOG = logging.getLogger(__name__)
 LEASE_S = 90

@@ -24,8 +24,8 @@ from links.checker.result_store import SETTLED, set_marked_state
 from links.checker.timetable import AddOutcome, Deciding, Timetable
 from links.feedback.marks import LiveMarks
 from links.registry.citations import links_tagged_dead
+from links.registry.database import RegistryThread
 from links.registry.quirks import HostQuirk, quirks_of
-from links.registry.thread import RegistryThread
 from links.states import LinkState, may_infer
 
 _SOFT = "soft 404"  # how the notes of such findings begin

@@ -1,4 +1,4 @@
-"""Database of the link registry: opening, transactions, schema upgrade, table copy.
+"""Database of the link registry: opening, transactions, schema upgrade, table copy, access from event loops.
 
     with store.reading() as rows:      # one snapshot
     with store.writing() as rows:      # all of it, or nothing
@@ -6,14 +6,23 @@
 An older or empty database is upgraded in one transaction, so that concurrent openers both find a
 complete schema; a newer one is not touched. Thread-safe; on SQLite writers are serialized. A database
 that is unreachable, locked or overloaded raises TransientError.
+
+`RegistryThread` gives an event loop one thread, in which reads and writes run in the order in which
+they were submitted. During an outage they wait, and run when the database is back.
 """
 
+import asyncio
+import logging
+import math
 import sqlite3
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     Connection,
@@ -137,7 +146,7 @@ class RegistryStore:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a connection that reads one snapshot; TransientError when the database does not answer."""
-        with self._mapped(), self._reader.begin() as connection:
+        with self.transient_outages(), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
@@ -146,7 +155,7 @@ class RegistryStore:
 
         After a TransientError nothing was committed.
         """
-        with self._mapped(), self.engine.connect() as plain:
+        with self.transient_outages(), self.engine.connect() as plain:
             connection = plain.execution_options(**{_WRITES: True})
             with connection.begin():
                 yield connection
@@ -154,18 +163,24 @@ class RegistryStore:
     @contextmanager
     def snapshot(self) -> Iterator[DatabaseSnapshot]:
         """Open a snapshot for `SqlStatement.rows` only, at a tenth of the cost of `reading`."""
-        with self._mapped():
-            held = self._held()
-            driver: Any = held.connection.driver_connection
+        with self.transient_outages():
+            connection = self._held()
+            driver: Any = connection.connection.driver_connection
             try:
                 if not self.is_shared:
                     driver.execute("BEGIN")  # PostgreSQL's driver begins by itself
                 yield DatabaseSnapshot(driver, self.engine.dialect)
                 driver.rollback()
             except BaseException as error:
-                self._end_badly(held, error)
+                if isinstance(error, WeboidError):  # the caller's: the connection is fine
+                    driver.rollback()
+                    self._keep(connection)
+                else:
+                    connection.invalidate()
+                    connection.close()
+                    self._let_go()  # the other idle connections are no better
                 raise
-            self._keep(held)
+            self._keep(connection)
 
     def close(self) -> None:
         """Close the database."""
@@ -190,31 +205,21 @@ class RegistryStore:
         else:
             held.close()
 
-    def _end_badly(self, held: Connection, error: BaseException) -> None:
-        """Keep the connection after a caller's error; else close all connections."""
-        driver: Any = held.connection.driver_connection
-        if isinstance(error, WeboidError):
-            driver.rollback()
-            self._keep(held)
-            return
-        held.invalidate()
-        held.close()
-        self._let_go()  # those that wait beside it are no better
-
     def _let_go(self) -> None:
         while self._idle:
             with suppress(IndexError):  # another thread may be quicker
                 self._idle.pop().close()
 
     @contextmanager
-    def _mapped(self) -> Iterator[None]:
+    def transient_outages(self) -> Iterator[None]:
+        """Convert the errors of an unavailable database into TransientError."""
         try:
             yield
         except Exception as error:
             if self._is_gone(error):
-                said = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
+                reason = " ".join(str(getattr(error, "orig", None) or error).split()).rstrip(".")
                 raise TransientError(
-                    f"The link registry at {self.where} does not answer: {said}."
+                    f"The link registry at {self.where} does not answer: {reason}."
                 ) from error
             raise
 
@@ -241,7 +246,7 @@ def open_registry_store(layout: Layout, url: str = "") -> RegistryStore:
     store, is_ready = _opened(layout, address)
     try:
         if not is_ready:
-            with store._mapped():  # noqa: SLF001
+            with store.transient_outages():
                 if address is not None:
                     create_schema(store.engine, address.index)
             with store.writing() as connection:
@@ -346,3 +351,83 @@ def copy_rows(source: Connection, target: Connection) -> None:
         target.execute(delete(table))
         for part in reading.execute(select(table)).mappings().partitions():
             target.execute(insert(table), [dict(row) for row in part])
+
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+FIRST_DELAY_S = 0.2
+LONGEST_DELAY_S = 10.0
+
+
+@dataclass(eq=False)
+class RegistryThread:
+    """Thread for the reads and writes of one checker. Must be closed; it does not own the store."""
+
+    store: RegistryStore
+    _: KW_ONLY
+    monotonic: Callable[[], float]
+    patience_s: float = math.inf  # maximum wait for an unavailable database
+    first_delay_s: float = FIRST_DELAY_S
+    away_since: float | None = field(default=None, init=False)  # monotonic; None: it answers
+
+    def __post_init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="links-desk")
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` on a reading connection; retry until it answers, or raise TransientError at last."""
+        return await self._patiently(partial(self._read, work))
+
+    async def read_aside(self, work: Callable[[Connection], T]) -> T:
+        """Run `read` in a separate thread, so that long reads do not delay a lease's renewal."""
+        return await self._patiently(partial(self._read, work), aside=True)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` on a writing connection; retry until its changes are committed.
+
+        It may be repeated after a commit whose confirmation was lost, so `work` must be idempotent.
+        """
+        return await self._patiently(partial(self._write, work))
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """Run `work`, which opens its own connections, with the same retries."""
+        return await self._patiently(work)
+
+    async def try_write(self, work: Callable[[Connection], T]) -> T:
+        """Run `write` without retries; TransientError when the database does not answer."""
+        return await self._in_thread(partial(self._write, work))
+
+    def close(self) -> None:
+        """Stop the thread after its current work."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        with self.store.reading() as rows:
+            return work(rows)
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        with self.store.writing() as rows:
+            return work(rows)
+
+    async def _patiently(self, ask: Callable[[], T], *, aside: bool = False) -> T:
+        delay = self.first_delay_s
+        while True:
+            try:
+                done = await (asyncio.to_thread(ask) if aside else self._in_thread(ask))
+            except TransientError as error:
+                now = self.monotonic()
+                if self.away_since is None:
+                    self.away_since = now
+                    _LOG.warning("%s The checker waits for it.", error)
+                if now - self.away_since > self.patience_s:
+                    raise
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, LONGEST_DELAY_S)
+            else:
+                if self.away_since is not None:
+                    _LOG.warning("The link registry answers again.")
+                    self.away_since = None
+                return done
+
+    async def _in_thread(self, ask: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, ask)

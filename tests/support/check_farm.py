@@ -23,8 +23,7 @@ from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules
 from links.checker.result_writer import LeaseHolder
 from links.feedback.marks import LiveMarks
-from links.registry.database import RegistryStore
-from links.registry.thread import RegistryThread
+from links.registry.database import RegistryStore, RegistryThread
 from links.states import DEFAULT, CheckPreset, LinkState
 
 PAGE = (
