@@ -16,13 +16,14 @@ from weboid.cli.support.commands import ExitCode
 PAGE = page(1, 500)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pictures: a page, the same under a banner, and another."""
-    (tmp_path / "seen.png").write_bytes(packed(PAGE))
-    (tmp_path / "banner.webp").write_bytes(packed(banner(PAGE), "WEBP", quality=90))
-    (tmp_path / "other.jpg").write_bytes(packed(page(2, 500), "JPEG", quality=90))
-    return tmp_path
+    made = tmp_path_factory.mktemp("pictures")
+    (made / "seen.png").write_bytes(packed(PAGE))
+    (made / "banner.webp").write_bytes(packed(banner(PAGE), "WEBP", quality=90))
+    (made / "other.jpg").write_bytes(packed(page(2, 500), "JPEG", quality=90))
+    return made
 
 
 def run(*arguments: object) -> Result:
@@ -51,12 +52,12 @@ def test_unlike_pictures_end_with_1(folder: Path) -> None:
 def test_figures_are_there_as_json(folder: Path) -> None:
     """Every figure of the function, and the sentence."""
     done = run(folder / "seen.png", folder / "seen.png", "--json")
-    found = json.loads(done.output)
+    figures = json.loads(done.output)
 
     assert done.return_value == ExitCode.OK
-    assert (found["score"], found["verdict"], found["size_seen"]) == (1, "good", [1280, 500])
-    assert found["sentence"] == "Nothing differs."
-    assert "heat" not in found
+    assert (figures["score"], figures["verdict"], figures["size_seen"]) == (1, "good", [1280, 500])
+    assert figures["sentence"] == "Nothing differs."
+    assert "heat" not in figures
 
 
 def test_a_heat_map_is_written_where_it_is_asked_for(folder: Path) -> None:

@@ -390,6 +390,7 @@ for number in range(200):
 """
 
 
+@pytest.mark.slow
 def test_processes_share_a_log_line_by_line(layout: Layout) -> None:
     """Two writers who rotate it at its size, and somebody else who does: each line is there once."""
     root = Path(__file__).resolve().parents[4]
