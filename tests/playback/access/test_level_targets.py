@@ -19,11 +19,11 @@ from tests.support.playback_fixtures import (
     Archived,
     Browser,
     CollectionBuilder,
+    FullSite,
     Leaks,
     Served,
     png,
     running_replay,
-    serving,
 )
 
 pytestmark = pytest.mark.playback
@@ -416,21 +416,19 @@ def test_a_file_has_no_levels_and_is_shown_with_images_only(
     assert (copy in after, "kept, but not shown" in after) == (False, True)
 
 
-def test_everything_is_offered_where_it_is_served_and_allowed(
-    collection: CollectionBuilder, site: str
-) -> None:
+def test_everything_is_offered_where_it_is_served_and_allowed(full: FullSite, site: str) -> None:
     """And only there; by its ordinary address such a page is shown with images."""
+    site, served = site.replace(".example", ".test"), full.served  # not below the domain that may
     for path in ("/app", "/other"):
-        collection.page(f"{site}{path}", RICH.format(site=site))
-    decide(collection, Level.FULL, link=f"{site}/app", wiki="handbook")
+        full.builder.page(f"{site}{path}", RICH.format(site=site))
+    decide(full.builder, Level.FULL, link=f"{site}/app", wiki="handbook")
 
-    with serving(collection, full="local") as served:
-        page = served.get(f"/w/handbook/page/{TS}/{site}/app").text
-        offered = {
-            address: [label for label, _, _ in choices(served.get(address).text)]
-            for address in (f"/page/{TS}/{site}/app", f"/w/handbook/page/{TS}/{site}/other")
-        }
-        everything = served.get(choices(page)[-1][1])
+    page = served.get(f"/w/handbook/page/{TS}/{site}/app").text
+    offered = {
+        address: [label for label, _, _ in choices(served.get(address).text)]
+        for address in (f"/page/{TS}/{site}/app", f"/w/handbook/page/{TS}/{site}/other")
+    }
+    everything = served.get(choices(page)[-1][1])
 
     assert choices(page)[-1] == (
         "Everything (scripts)", f"/w/handbook/full/{TS}/{site}/app", False

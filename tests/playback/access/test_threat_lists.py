@@ -32,6 +32,7 @@ from playback.access.threat_lists import (
     url_hashes,
     write_prefixes,
 )
+from tests.support.examples import examples
 from weboid.cli.main import weboid
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -175,7 +176,7 @@ def test_hashes_are_sha256() -> None:
 _prefixes = st.lists(st.binary(min_size=4, max_size=32), min_size=1, max_size=60)
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(_prefixes, st.lists(st.binary(min_size=32, max_size=32), max_size=10), st.data())
 def test_a_file_finds_what_begins_with_an_entry_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory,
@@ -194,7 +195,7 @@ def test_a_file_finds_what_begins_with_an_entry_and_nothing_else(
         assert file.find(full) == expected
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(_prefixes)
 def test_hexadecimal_and_binary_say_the_same(prefixes: list[bytes]) -> None:
     """Comments, empty lines and letter case do not matter."""
@@ -334,6 +335,7 @@ def test_lists_whose_files_have_changed_are_read_again(tmp_path: Path) -> None:
     assert json.loads(run(root, "show", "--json").output)["lists"][0]["entries"] == 2
 
 
+@pytest.mark.slow
 def test_lists_are_read_again_and_again_until_it_is_stopped(tmp_path: Path) -> None:
     """As the service of docker-compose.yml does, which SIGTERM ends."""
     file, root = tmp_path / "hosts.txt", tmp_path / "c"

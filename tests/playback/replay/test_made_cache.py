@@ -20,6 +20,7 @@ from playback.replay.made_cache import (
     clear_cache,
     sweep_cache,
 )
+from tests.support.examples import examples
 
 NAME, OTHER = "a" * 64, "b" * 64
 NOW = 1_800_000_000.0
@@ -53,7 +54,11 @@ def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
         assert mode == (0o700 if path.is_dir() else 0o600)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=examples(30),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
 @given(st.data())
 def test_a_damaged_file_is_as_if_it_were_not_there(tmp_path: Path, data: st.DataObject) -> None:
     """Cut short or changed anywhere, it is deleted and made again."""
