@@ -172,10 +172,16 @@ def create_app(
     headers = security_headers(replay_origin)
     headers["X-Robots-Tag"] = around.openness.robots_tag
     errors = _ErrorPages(means, headers)
+
+    def health(_request: Request) -> Response:
+        """Return 200 while the captures index can be read, else 503."""
+        database.rows("SELECT page_id FROM pages LIMIT 1", {})
+        return PlainTextResponse("ok\n", headers={"Cache-Control": "no-store"})
+
     return Starlette(
         routes=[
             Route("/", costly(lists.home, when=is_search), name="home"),
-            Route("/healthz", _health(database)),
+            Route("/healthz", health),
             Route("/api/pages", costly(lists.api)),
             Route(ABOUT_PATH, about_crawler(around.crawler, means.render)),
             *(
@@ -207,16 +213,6 @@ def create_app(
             Exception: errors.server_error,
         },
     )
-
-
-def _health(database: IndexDatabase) -> Callable[[Request], Response]:
-    """Return the health check: 200 while the captures index can be read, else 503."""
-
-    def health(_request: Request) -> Response:
-        database.rows("SELECT page_id FROM pages LIMIT 1", {})
-        return PlainTextResponse("ok\n", headers={"Cache-Control": "no-store"})
-
-    return health
 
 
 class _ErrorPages:

@@ -262,7 +262,9 @@ class PageSearch:
         every = []
         for place, word in enumerate(words.split(maxsplit=_MOST_WORDS - 1)[:_MOST_WORDS]):
             names = []
-            for number, spelling in enumerate(_spellings(word)):
+            # Databases fold the case of ASCII letters only.
+            cases = (word, word.lower(), word.upper(), word.capitalize())
+            for number, spelling in enumerate([word] if word.isascii() else dict.fromkeys(cases)):
                 names.append(f"word_{place}_{number}")
                 values[names[-1]] = f"%{escape_like(spelling)}%"
             like = f"{self._database.contains} :{{}} ESCAPE '\\'"
@@ -327,10 +329,3 @@ def _key(url: str) -> str | None:
         return replay_key(url)
     except BadUrlError:
         return None
-
-
-def _spellings(word: str) -> list[str]:
-    """Return letter-case variants of the word: databases fold ASCII letters only."""
-    if word.isascii():
-        return [word]
-    return list(dict.fromkeys((word, word.lower(), word.upper(), word.capitalize())))

@@ -123,7 +123,10 @@ class SharedBuckets:
     def _run(self, buckets: Sequence[Bucket], cost: float, *, wanted: float) -> int | None:
         if self._away_until is not None and self._monotonic() < self._away_until:
             return None
-        keys = [self._tag + _digest(name) for name, _, _ in buckets]
+        keys = [
+            self._tag + hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+            for name, _, _ in buckets
+        ]
         rates = [number for _, per_s, burst in buckets for number in (per_s, burst)]
         try:
             wait = int(self._script(keys, [cost, wanted, *rates]))
@@ -141,10 +144,6 @@ class SharedBuckets:
             self._away_until = None
             _LOG.warning("throttle.shared redis=%s", self._shown)
         return wait
-
-
-def _digest(name: str) -> str:
-    return hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
 
 
 MOST_BUCKETS = 20_000

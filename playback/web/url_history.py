@@ -24,7 +24,7 @@ from playback.web.page_request import (
 )
 from playback.web.page_store import CapturedPage, CaptureMoment, TimeSpan
 from playback.web.reader_page import no_copy, queue_status_of
-from playback.web.text_diff import TextDifference, compare_texts
+from playback.web.text_diff import compare_texts
 
 _LAST_YEAR = 9999
 
@@ -99,16 +99,14 @@ class CaptureCalendar:
         months = []
         for number in range(1, 13):
             laid_out = tuple(
-                tuple(self._day(year, number, each) for each in week)
+                tuple(self._day(year, number, each) if each else None for each in week)
                 for week in weeks.monthdayscalendar(year, number)
             )
             captures = sum(day.captures for week in laid_out for day in week if day)
             months.append(CalendarMonth(year, number, laid_out, captures))
         return tuple(months)
 
-    def _day(self, year: int, month: int, number: int) -> CalendarDay | None:
-        if not number:
-            return None
+    def _day(self, year: int, month: int, number: int) -> CalendarDay:
         name = f"{year:04}{month:02}{number:02}"
         return CalendarDay(
             date(year, month, number),
@@ -191,6 +189,11 @@ class HistoryPages:
         captures = partial(store.captures, wanted.url, facets=facets)
         pages = captures(span=span, limit=CAPTURES_SHOWN + 1)
         year = int(wanted.period[:4]) if wanted.period else calendar.years()[-1].number
+        live_url = wanted.url if is_web_url(wanted.url) else None
+        if live_url is not None and self._means.cautions.of_url(live_url):
+            live_url = localized_path(
+                f"/live/{escape_url(live_url)}"
+            )  # the warning before a listed URL
         return self._means.render(
             "url.html",
             url=wanted.url,
@@ -207,17 +210,10 @@ class HistoryPages:
             choices=facet_choices(moments, facets),
             first=next(iter(captures(limit=1, oldest_first=True)), None),
             newest=next(iter(captures(limit=1)), None),
-            live_url=self._live(wanted.url),
+            live_url=live_url,
             spellings=store.spellings(wanted.url, limit=_MOST_SPELLINGS),
             standing=queue_status_of(self._means, wanted.url),
         )
-
-    def _live(self, url: str) -> str | None:
-        """Return the target of the link to the live page: a warning page when the URL is listed."""
-        if not is_web_url(url):
-            return None
-        listed = self._means.cautions.of_url(url)
-        return localized_path(f"/live/{escape_url(url)}") if listed else url
 
     def changes(self, request: Request) -> Response:
         """Return the differences between two captures, the older one first."""
@@ -229,22 +225,22 @@ class HistoryPages:
         older, newer = sorted((first, second), key=lambda page: page.captured_at)
         if wanted != (older.timestamp, newer.timestamp, newer.url):
             return RedirectResponse(changes_path(older, newer), 302)
+        is_same = _is_same(older, newer)
+        difference = compare_texts("", "") if is_same else None
+        if not is_same:
+            before, after = map(self._means.records.text, (older, newer))
+            if before is not None and after is not None:
+                # It may take a second of a core; `load_limits` lets one reader compare at a time.
+                difference = compare_texts(before, after)
         return self._means.render(
             "changes.html",
             older=older,
             newer=newer,
             url=url,
-            difference=self._difference(older, newer),
+            difference=difference,
             links=self._links(older, newer),
-            is_same=_is_same(older, newer),
+            is_same=is_same,
         )
-
-    def _difference(self, older: CapturedPage, newer: CapturedPage) -> TextDifference | None:
-        if _is_same(older, newer):
-            return compare_texts("", "")
-        before, after = map(self._means.records.text, (older, newer))
-        # It may take a second of a core; `load_limit` lets one reader compare at a time.
-        return None if before is None or after is None else compare_texts(before, after)
 
     def _links(self, older: CapturedPage, newer: CapturedPage) -> LinkChanges | None:
         if older.withheld or newer.withheld:

@@ -102,23 +102,23 @@ class CachedLinks:
 
     async def answer(self, request: Request) -> Response:
         """Return the answer, or the error as a problem document."""
-        response = await self._answered(request)
+        if request.method == "OPTIONS":
+            response = Response(status_code=204, headers=_PREFLIGHT)
+        else:
+            try:
+                self._door.count(request)
+                body = await read_body(request, _TYPES, MOST_BYTES, patience_s=_PATIENCE_S)
+                answer = partial(self._answer_links, request, body)
+                response = await run_in_threadpool(answer_or_problem, answer)
+            except BusyError as error:
+                wait = {"Retry-After": str(error.seconds)}
+                response = problem(429, translate(TOO_OFTEN), wait)
+            except HTTPException as error:
+                response = problem(error.status_code, error.detail)
         response.headers.update({**CORS_HEADERS, "Cache-Control": "no-store"})
         return response
 
-    async def _answered(self, request: Request) -> Response:
-        if request.method == "OPTIONS":
-            return Response(status_code=204, headers=_PREFLIGHT)
-        try:
-            self._door.count(request)
-            body = await read_body(request, _TYPES, MOST_BYTES, patience_s=_PATIENCE_S)
-        except BusyError as error:
-            return problem(429, translate(TOO_OFTEN), {"Retry-After": str(error.seconds)})
-        except HTTPException as error:
-            return problem(error.status_code, error.detail)
-        return await run_in_threadpool(answer_or_problem, partial(self._told, request, body))
-
-    def _told(self, request: Request, body: bytes) -> Response:
+    def _answer_links(self, request: Request, body: bytes) -> Response:
         front = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
         question = parse_cached(body, own=(front, self._means.replay_origin))
         # One was counted when the question came in.

@@ -65,10 +65,14 @@ def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
         raise InputError(noop("Ask for 1000 URLs at a time at most."))
     page_id = _page_id_of(given.get("page_id"))
     wiki, language = _text(given, "wiki"), _text(given, "lang")
+    if language and not _CODE.fullmatch(language):
+        raise InputError(noop("A language is named like de or de-AT."))
+    # Codes such as ``simple`` and ``zh-classical`` have no translation.
+    base = re.split("[-_]", language.lower(), maxsplit=1)[0]
     return CachedQuestion(
         parse_wiki(wiki) if wiki else None,
         tuple(asked_url(each, own) for each in urls),
-        _language_of(language),
+        base if base in languages() else "",
         page_id,
     )
 
@@ -90,8 +94,10 @@ def asked_url(text: str, own: tuple[str, ...] = ()) -> AskedUrl:
         return AskedUrl(text)
     if is_copy(spelled.fetch, own):
         return AskedUrl(text, is_copy=True)
-    fragment = "" if "#" in spelled.fetch else _fragment_of(stripped)
-    return AskedUrl(text, spelled, fragment)
+    fragment = "" if "#" in spelled.fetch else stripped.partition("#")[2]
+    if not fragment or len(fragment) > _LONGEST_FRAGMENT:
+        return AskedUrl(text, spelled)
+    return AskedUrl(text, spelled, "#" + quote(fragment, safe=_FRAGMENT_SAFE, errors="replace"))
 
 
 def is_copy(url: str, own: tuple[str, ...] = ()) -> bool:
@@ -137,14 +143,6 @@ def _text(given: dict[str, Any], name: str) -> str:
     return value
 
 
-def _language_of(code: str) -> str:
-    """Return the language; empty for one without a translation, such as ``simple`` or ``zh-classical``."""
-    if code and not _CODE.fullmatch(code):
-        raise InputError(noop("A language is named like de or de-AT."))
-    base = re.split("[-_]", code.lower(), maxsplit=1)[0]
-    return base if base in languages() else ""
-
-
 def _page_id_of(value: object) -> int:
     """Return the page number; 0 without one, e.g. for a page not saved yet."""
     if isinstance(value, float) and value.is_integer():
@@ -154,11 +152,3 @@ def _page_id_of(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST_PAGE_ID:
         raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
     return value
-
-
-def _fragment_of(url: str) -> str:
-    """Return the fragment, escaped for any address; empty when it is too long."""
-    fragment = url.partition("#")[2]
-    if not fragment or len(fragment) > _LONGEST_FRAGMENT:
-        return ""
-    return "#" + quote(fragment, safe=_FRAGMENT_SAFE, errors="replace")

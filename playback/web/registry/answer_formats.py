@@ -27,7 +27,6 @@ from playback.web.registry.link_messages import (
 from playback.web.registry.registry_lists import FoundLinks, WikiQuestion
 from playback.web.registry.registry_values import (
     LinkRecord,
-    PageAnswer,
     PageReference,
     RegistryAnswer,
     WikiListKind,
@@ -65,24 +64,25 @@ def data_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) ->
         "wiki": str(answer.wiki),
         "scope": answer.scope.value,
         "as_of": date_of(answer.day).isoformat(),
-        "pages": [_page(each, answer.day, origin, fields) for each in answer.pages],
-    }
-
-
-def _page(page: PageAnswer, today: int, origin: str, fields: Fields) -> Data:
-    return {
-        "page_id": page.page_id,
-        "title": page.title,
-        "namespace": page.namespace,
-        "address": page.address or None,
-        "is_observed": page.is_observed,
-        "request": page.request.value if page.request else None,
-        "note": request_words(page.request) or None,
-        "revision": page.revision,
-        "is_current": page.is_current,
-        "links_read": _time(page.listed_day, today),
-        "links_total": page.total,
-        "links": [select_fields(_link(each, today, origin), fields) for each in page.links],
+        "pages": [
+            {
+                "page_id": page.page_id,
+                "title": page.title,
+                "namespace": page.namespace,
+                "address": page.address or None,
+                "is_observed": page.is_observed,
+                "request": page.request.value if page.request else None,
+                "note": request_words(page.request) or None,
+                "revision": page.revision,
+                "is_current": page.is_current,
+                "links_read": _time(page.listed_day, answer.day),
+                "links_total": page.total,
+                "links": [
+                    select_fields(_link(each, answer.day, origin), fields) for each in page.links
+                ],
+            }
+            for page in answer.pages
+        ],
     }
 
 
@@ -202,12 +202,12 @@ def as_xml(root: str, data: Mapping[str, Any]) -> bytes:
 
 def as_javascript(problems: Sequence[Data], origin: str) -> bytes:
     """Encode the result of `problems_of` as JavaScript for a gadget (W67)."""
-    told = {
+    values = {
         "version": version("weboid"),
         "source": f"{origin}{SOURCE_PATH}",
         "problems": json.dumps(problems, allow_nan=False).translate(_JS_ESCAPES),
     }
-    return _SCRIPT.format_map(told).encode("ascii", "replace")
+    return _SCRIPT.format_map(values).encode("ascii", "replace")
 
 
 def problems_of(answer: RegistryAnswer, origin: str, fields: Fields = ALL_FIELDS) -> list[Data]:
