@@ -25,7 +25,9 @@ _COMMANDS = {
     "enqueue": "weboid.cli.crawl.frontier_transfer:enqueue_command",
     "frontier": "weboid.cli.crawl.frontier_items:frontier_group",
     "hosts": "weboid.cli.crawl.crawl_control:hosts",
+    "config": "weboid.cli.init:config_group",
     "index": "weboid.cli.maintenance:index_group",
+    "init": "weboid.cli.init",
     "level": "weboid.cli.level",
     "links": "weboid.cli.main:links_group",
     "login": "weboid.cli.setup:login_group",
@@ -127,7 +129,7 @@ _WIKI_COMMANDS: dict[str, str] = {
     "read": "weboid.cli.wiki.wikitext_files:read_command",
     "repair": "weboid.cli.wiki.wikitext_files:repair_command",
     "sweep": "weboid.cli.wiki.wiki_sweep",
-    "trial": "weboid.cli.wiki.wiki_trial",
+    "trial": "weboid.cli.wiki.wiki_overview:trial_command",
     "watch": "weboid.cli.wiki.wiki_watch",
 }
 

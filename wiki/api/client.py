@@ -25,15 +25,17 @@ from core.clock import Clock, SystemClock
 from core.errors import BadUrlError, ConfigError
 from core.urls import fetch_key, host_of
 from wiki.api.credentials import WikiCredentials, check_login, split_basic
-from wiki.api.errors import (
+from wiki.api.models import (
     LoggedOutError,
     ReadOnlyError,
     ThrottledError,
     WikiAwayError,
     WikiMovedError,
     WikiRefusedError,
+    continuation,
+    object_field,
+    token_field,
 )
-from wiki.api.models import continuation, object_field, token_field
 from wiki.api.transport import (
     DIRECT,
     REDIRECTS,

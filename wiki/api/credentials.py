@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from core.errors import ConfigError
-from wiki.api.errors import LoggedOutError, ThrottledError
+from wiki.api.models import LoggedOutError, ThrottledError
 
 SECRET_LIMIT_BYTES: Final = 16_384
 LOGIN_THROTTLE_S: Final = 300.0  # the seconds of MediaWiki's $wgPasswordAttemptThrottle

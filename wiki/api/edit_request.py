@@ -19,9 +19,17 @@ from typing import Final
 
 from core.errors import PermanentError, TransientError, UnavailableError
 from wiki.api.client import WikiApi
-from wiki.api.errors import PermissionDeniedError, WikiAwayError, WikiRefusedError
-from wiki.api.models import bool_field, count_field, object_field, query_result, text_field
-from wiki.api.revisions import EditablePage
+from wiki.api.models import (
+    PermissionDeniedError,
+    WikiAwayError,
+    WikiRefusedError,
+    bool_field,
+    count_field,
+    object_field,
+    query_result,
+    text_field,
+)
+from wiki.api.page_query import EditablePage
 
 _MESSAGE_LIMIT: Final = 1_000
 

@@ -1,4 +1,6 @@
-"""Typed values of the MediaWiki API: site, pages, revisions, changes, JSON fields.
+"""Typed values of the MediaWiki API: site, pages, revisions, changes, JSON fields; its errors.
+
+Errors are grouped by the caller's next step.
 
 Both format versions are read: in version 1 texts are under ``*``, and a flag that is set is an empty
 string.
@@ -11,9 +13,56 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from core.errors import InputError, TransientError
 from core.web_dates import parse_web_date
 from links.registry.wikis import InterwikiMap
-from wiki.api.errors import WikiAwayError
+
+
+class WikiAwayError(TransientError):
+    """No usable answer from the wiki: retry later."""
+
+    def __init__(self, text: str, *, retry_s: float = 0.0, is_unsent: bool = False) -> None:
+        super().__init__(text)
+        self.retry_s = retry_s  # requested pause (Retry-After); 0: none given
+        self.is_unsent = is_unsent  # nothing can have been executed
+
+
+class ReadOnlyError(WikiAwayError):
+    """Wiki in read-only mode at the moment."""
+
+
+class ThrottledError(WikiAwayError):
+    """Rate limit reached, or database lag above maxlag."""
+
+
+class LoggedOutError(InputError):
+    """Missing or failed login where the wiki requires one."""
+
+
+class PermissionDeniedError(InputError):
+    """Action denied to the account: block, protection, missing right, abuse filter, captcha."""
+
+    def __init__(self, text: str, *, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class WikiRefusedError(InputError):
+    """Request refused by the API for another reason."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(f"The wiki says {code}: {text}")
+        self.code = code
+
+
+class WikiMovedError(InputError):
+    """Redirect of the wiki to another address; secrets are not sent there without confirmation."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"The wiki has moved to {address}; run `weboid wiki add {address}` if that is meant."
+        )
+        self.address = address
 
 
 @dataclass(frozen=True, slots=True)

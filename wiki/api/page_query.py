@@ -1,21 +1,24 @@
-"""Queries for current pages: links, categories, templates, text, and missing names.
+"""Queries for pages: links, categories, templates, missing names; texts, revisions, history.
 
-    pages = await read_pages(api, page_ids=[7, 9], with_text=True)   # in that order, one each
-
-Continued answers are merged: a result is complete, or an error is raised. Redirects are not followed:
-a redirect is a page of its own, with its few links.
+A history may have a hundred thousand revisions of megabytes each and is never read completely.
+`first_revision_with` samples `REVISIONS_AT_ONCE` evenly spaced revisions at a time, and continues
+between the last without the URL and the first with it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import html
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from core.errors import BodyTooLargeError
-from wiki.api.client import ParamValue, WikiApi
+from wiki.api.client import ApiAnswer, ParamValue, WikiApi
 from wiki.api.models import (
     PAGES_AT_ONCE,
+    Revision,
     SiteFacts,
     WikiPage,
+    WikiRefusedError,
     bool_field,
     count_field,
     json_rows,
@@ -204,3 +207,254 @@ async def unknown_names(api: WikiApi, facts: SiteFacts, feed: FeedSettings) -> l
             and not count_field(object_field(row, "categoryinfo"), "size")
         )
     return unknown
+
+
+HISTORY_LIMIT: Final = 500  # revisions after an edit that are looked at
+COMMENT_LIMIT: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class EditablePage:
+    """Page as read right before an edit."""
+
+    page_id: int
+    title: str
+    namespace: int
+    rev_id: int  # the newest revision; 0 for a missing page
+    made: str  # timestamp of that revision, as the wiki writes it
+    read_at: str  # timestamp of the answer, as the wiki writes it
+    text: str
+    model: str = "wikitext"
+    is_redirect: bool = False
+    talk_title: str = ""
+
+    @property
+    def is_missing(self) -> bool:
+        """Return True for a missing page."""
+        return not self.rev_id
+
+
+@dataclass(frozen=True, slots=True)
+class PageHead:
+    """Newest revision and title of a page; `rev_id` 0: it is missing."""
+
+    page_id: int
+    rev_id: int
+    title: str = ""
+    namespace: int = 0
+    is_redirect: bool = False
+
+
+async def read_now(api: WikiApi, page_id: int) -> EditablePage:
+    """Read the page's current text and revision."""
+    answer, page = await _one_page(
+        api,
+        pageids=page_id,
+        prop="info|revisions",
+        inprop="associatedpage",
+        rvprop="ids|timestamp|content|contentmodel",
+        rvslots="main",
+        curtimestamp=True,
+    )
+    revision = next(iter(json_rows(page, "revisions")), {})
+    slot = object_field(object_field(revision, "slots"), "main")
+    text = revision_content(revision)
+    is_there = text is not None and not (bool_field(page, "missing") or bool_field(page, "invalid"))
+    return EditablePage(
+        page_id,
+        text_field(page, "title"),
+        count_field(page, "ns"),
+        count_field(revision, "revid") if is_there else 0,
+        text_field(revision, "timestamp"),
+        text_field(answer, "curtimestamp"),
+        text or "",
+        text_field(slot or revision, "contentmodel") or "wikitext",
+        bool_field(page, "redirect"),
+        text_field(page, "associatedpage"),
+    )
+
+
+async def read_text(api: WikiApi, title: str) -> str | None:
+    """Return the text of a page by title; None when missing."""
+    _, page = await _one_page(api, titles=title, prop="revisions", rvprop="content", rvslots="main")
+    return revision_content(next(iter(json_rows(page, "revisions")), {}))
+
+
+async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]:
+    """Return those of the titles, as given, that have a page, if only a redirect."""
+    existing: set[str] = set()
+    for batch in split_batches(dict.fromkeys(titles)):
+        query = query_result(await api.get(action="query", titles=batch, prop="info"))
+        names = normalized_titles(query)
+        pages = json_rows(query, "pages")
+        there = {text_field(page, "title") for page in pages if count_field(page, "pageid")}
+        existing.update(title for title in batch if names.get(title, title) in there)
+    return frozenset(existing)
+
+
+async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, PageHead]:
+    """Return the newest revision of each page, including missing ones."""
+    heads: dict[int, PageHead] = {}
+    for batch in split_batches(dict.fromkeys(page_ids)):
+        answer = await api.get(action="query", pageids=batch, prop="info")
+        for page in json_rows(query_result(answer), "pages"):
+            number = count_field(page, "pageid")
+            heads[number] = PageHead(
+                number,
+                0 if bool_field(page, "missing") else count_field(page, "lastrevid"),
+                text_field(page, "title"),
+                count_field(page, "ns"),
+                bool_field(page, "redirect"),
+            )
+    return heads
+
+
+async def history_after(
+    api: WikiApi, page_id: int, rev_id: int, *, limit: int = HISTORY_LIMIT
+) -> tuple[Revision, ...]:
+    """Return the revision and its successors, oldest first, without texts; () if deleted or replaced."""
+    revisions: list[Revision] = []
+    with suppress(WikiRefusedError):
+        async for answer in api.query(
+            pageids=page_id,
+            prop="revisions",
+            rvprop=_PROPS,
+            rvstartid=rev_id,
+            rvdir="newer",
+            rvlimit=min(limit, HISTORY_LIMIT),
+        ):
+            revisions += map(parse_revision, _revisions_in(answer))
+            if len(revisions) >= limit:
+                break
+    return tuple(revisions[:limit])
+
+
+async def earlier_digests(
+    api: WikiApi, page_id: int, rev_id: int, *, limit: int = PAGES_AT_ONCE
+) -> frozenset[str]:
+    """Return the SHA-1 of the revision's text and of earlier ones; hidden revisions are left out."""
+    try:
+        answer = await api.get(
+            action="query",
+            pageids=page_id,
+            prop="revisions",
+            rvprop="ids|sha1",
+            rvstartid=rev_id,
+            rvdir="older",
+            rvlimit=limit,
+        )
+    except WikiRefusedError:
+        return frozenset()
+    return frozenset(filter(None, (text_field(row, "sha1") for row in _revisions_in(answer))))
+
+
+async def read_revision_text(api: WikiApi, rev_id: int) -> str | None:
+    """Return the text of a revision; None when hidden or deleted."""
+    return (await read_texts(api, [rev_id])).get(rev_id)
+
+
+async def _one_page(api: WikiApi, **params: ParamValue) -> tuple[ApiAnswer, Mapping[str, Any]]:
+    """Return the answer about one page, and the page's object."""
+    answer = await api.get(action="query", **params)
+    return answer, next(iter(json_rows(query_result(answer), "pages")), {})
+
+
+def _revisions_in(answer: ApiAnswer) -> Iterator[Mapping[str, Any]]:
+    for page in json_rows(query_result(answer), "pages"):
+        yield from json_rows(page, "revisions")
+
+
+REVISIONS_AT_ONCE: Final = 15
+REVISIONS_LIMIT: Final = 5_000  # that `first_revision_with` looks back
+REQUESTS_LIMIT: Final = 25  # of one look
+_PROPS: Final = "ids|timestamp|user|comment|sha1|tags"
+
+
+async def read_revisions(api: WikiApi, page_id: int) -> AsyncIterator[Revision]:
+    """Yield the page's newest revisions (`REVISIONS_LIMIT`); none for a missing page."""
+    left = REVISIONS_LIMIT
+    async for answer in api.query(prop="revisions", pageids=page_id, rvprop=_PROPS, rvlimit="max"):
+        for row in _revisions_in(answer):
+            yield parse_revision(row)
+            left -= 1
+            if not left:
+                return
+
+
+def parse_revision(row: Mapping[str, Any]) -> Revision:
+    """Parse a revision; hidden fields are empty. Raises WikiAwayError: its timestamp is missing."""
+    tags = row.get("tags")
+    return Revision(
+        rev_id=count_field(row, "revid"),
+        parent_id=count_field(row, "parentid"),
+        moment=parse_moment(row.get("timestamp")),
+        user=text_field(row, "user"),
+        comment=text_field(row, "comment")[:COMMENT_LIMIT],
+        sha1=text_field(row, "sha1"),
+        tags=tuple(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else (),
+    )
+
+
+async def read_texts(api: WikiApi, rev_ids: Sequence[int]) -> dict[int, str]:
+    """Return the wikitext of revisions by number, without hidden and deleted ones."""
+    texts: dict[int, str] = {}
+    if not rev_ids:
+        return texts
+    async for answer in api.query(
+        prop="revisions", revids=list(rev_ids), rvprop="ids|content", rvslots="main"
+    ):
+        for row in _revisions_in(answer):
+            text = revision_content(row)
+            if text is not None:
+                texts[count_field(row, "revid")] = text
+    return texts
+
+
+async def first_revision_with(api: WikiApi, page_id: int, url: str) -> Revision | None:
+    """Find the revision that added a URL to the page in its current run (B06).
+
+    A URL that was removed and added again counts from its return, as far as the sampled revisions show
+    it. In a history longer than `REVISIONS_LIMIT` the result is at the latest the oldest of these. None
+    when the newest text does not contain the URL: it comes from a template.
+    """
+    known = [each async for each in read_revisions(api, page_id)]
+    if not known:
+        return None
+    newest = await read_texts(api, [known[0].rev_id])
+    if not has_url(newest.get(known[0].rev_id, ""), url):
+        return None
+    # Of the revisions with the URL the oldest is at `with_it`; `without` is older (or none is).
+    with_it, without = 0, len(known)
+    for _ in range(REQUESTS_LIMIT):
+        between = spread_evenly(with_it, without)
+        if not between:
+            break
+        texts = await read_texts(api, [known[each].rev_id for each in between])
+        for each in between:
+            if has_url(texts.get(known[each].rev_id, ""), url):
+                with_it = each
+            else:
+                without = each
+                break
+    return known[with_it]
+
+
+def spread_evenly(low: int, high: int, most: int = REVISIONS_AT_ONCE) -> list[int]:
+    """Return at most `most` evenly spaced integers strictly between the two; empty without any.
+
+    >>> spread_evenly(0, 3), spread_evenly(0, 100, 4), spread_evenly(4, 5)
+    ([1, 2], [20, 40, 60, 80], [])
+    """
+    room = high - low - 1
+    if room <= most:
+        return list(range(low + 1, high))
+    return [low + (high - low) * step // (most + 1) for step in range(1, most + 1)]
+
+
+def has_url(text: str, url: str) -> bool:
+    """Return True if the wikitext contains the URL in one of its usual spellings."""
+    bare = url.partition("#")[0].removesuffix("/")
+    rest = bare.partition(":")[2] or bare  # http became https in many places at once
+    return any(
+        form in text for form in {rest, html.escape(rest, quote=False), rest.replace("|", "{{!}}")}
+    )

@@ -17,10 +17,13 @@ from core.hosts import registrable
 from core.urls import fetch_key, host_of
 from links.registry.wikis import InterwikiMap, read_interwikis
 from wiki.api.client import WikiApi
-from wiki.api.errors import LoggedOutError, WikiAwayError, WikiMovedError, WikiRefusedError
 from wiki.api.models import (
+    LoggedOutError,
     SiteFacts,
+    WikiAwayError,
+    WikiMovedError,
     WikiNamespace,
+    WikiRefusedError,
     bool_field,
     count_field,
     json_rows,

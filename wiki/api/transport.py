@@ -27,7 +27,7 @@ from core.storable_text import parse_json
 from core.urls import fetch_key, host_of
 from core.web_dates import parse_http_date, parse_retry_after
 from net.address_policy import is_public
-from wiki.api.errors import (
+from wiki.api.models import (
     LoggedOutError,
     PermissionDeniedError,
     ReadOnlyError,

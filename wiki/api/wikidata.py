@@ -19,8 +19,9 @@ from core.errors import BodyTooLargeError, ConfigError
 from core.hosts import BAD_PORTS
 from core.urls import host_of
 from wiki.api.client import WikiApi
-from wiki.api.errors import WikiAwayError, WikiRefusedError
 from wiki.api.models import (
+    WikiAwayError,
+    WikiRefusedError,
     bool_field,
     count_field,
     json_rows,

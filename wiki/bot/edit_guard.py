@@ -13,7 +13,7 @@ from typing import Final
 
 from wiki.api.client import ApiTiming, WikiApi
 from wiki.api.edit_request import BotAccount, EditingStoppedError, read_bot_account
-from wiki.api.revisions import read_text
+from wiki.api.page_query import read_text
 from wiki.settings import BotSettings
 
 OPT_OUTS: Final = frozenset({"all", "deadlink", "deadlinks", "archive", "iabot", "weboid"})

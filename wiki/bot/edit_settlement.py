@@ -30,7 +30,7 @@ from links.registry.database import RegistryStore
 from links.registry.urls import urls_by_id
 from wiki.api.client import WikiApi
 from wiki.api.models import Revision
-from wiki.api.revisions import history_after
+from wiki.api.page_query import history_after
 
 SETTLED_S: Final = 600  # no request to a wiki lasts longer
 

@@ -42,7 +42,7 @@ from links.registry.database import RegistryStore
 from links.registry.lookups import url_facts
 from wiki.api.client import WikiApi
 from wiki.api.models import Revision
-from wiki.api.revisions import (
+from wiki.api.page_query import (
     PageHead,
     earlier_digests,
     history_after,

@@ -37,8 +37,8 @@ from wiki.api.edit_request import (
     SaveOptions,
     save_edit,
 )
-from wiki.api.errors import ReadOnlyError, ThrottledError, WikiAwayError, WikiRefusedError
-from wiki.api.revisions import EditablePage, first_revision_with, read_now, read_revision_text
+from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, WikiRefusedError
+from wiki.api.page_query import EditablePage, first_revision_with, read_now, read_revision_text
 from wiki.bot.edit_guard import EditGuard, edit_objection
 from wiki.bot.remedies import (
     CopyChecker,

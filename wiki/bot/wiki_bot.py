@@ -44,9 +44,8 @@ from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, wiki_of
 from wiki.api.client import ApiTiming, WikiApi
 from wiki.api.edit_request import BotAccount, EditingStoppedError, SaveOptions, add_section
-from wiki.api.errors import ReadOnlyError, ThrottledError, WikiAwayError
-from wiki.api.models import split_batches
-from wiki.api.revisions import PageHead, read_heads, read_now, read_text
+from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, split_batches
+from wiki.api.page_query import PageHead, read_heads, read_now, read_text
 from wiki.bot.edit_guard import EditGuard
 from wiki.bot.edit_settlement import recover_edits
 from wiki.bot.edit_watch import EditWatch, check_edit, check_edits

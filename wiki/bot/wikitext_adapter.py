@@ -17,7 +17,7 @@ from typing import Any, Final
 from core.errors import BadUrlError, InvariantError
 from core.urls import fetch_key, identity_key
 from wiki.api.client import WikiApi
-from wiki.api.revisions import existing_titles
+from wiki.api.page_query import existing_titles
 from wiki.api.site_info import read_site_facts
 from wiki.bot.edit_guard import is_busy, may_edit, may_message
 from wiki.settings import BotSettings

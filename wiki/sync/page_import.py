@@ -66,7 +66,7 @@ from links.rules.link_class import (
 from links.rules.wiki_rules import RuleBook
 from wiki.api.client import WikiApi
 from wiki.api.models import WikiPage, split_batches
-from wiki.api.revisions import first_revision_with
+from wiki.api.page_query import first_revision_with
 from wiki.sync.page_criteria import ExclusionReason, PageCriteria
 from wiki.sync.wiki_source import WikiSource
 from wiki.wikitext.citation_model import Citation

@@ -33,9 +33,8 @@ from wiki.api.models import (
     query_result,
     text_field,
 )
-from wiki.api.page_query import missing_titles, read_pages
+from wiki.api.page_query import missing_titles, read_pages, read_text
 from wiki.api.recent_changes import ChangeBatch, changes_since
-from wiki.api.revisions import read_text
 from wiki.api.site_info import read_site_facts
 from wiki.api.wikidata import WikibaseRepository
 
@@ -58,7 +57,7 @@ class ListingPart:
 
 
 class WikiSource(Protocol):
-    """Interface to a wiki. All methods may raise the errors of `wiki.api.errors`."""
+    """Interface to a wiki. All methods may raise the errors of `wiki.api.models`."""
 
     async def facts(self) -> SiteFacts:
         """Fetch the wiki's current site information."""

@@ -26,8 +26,8 @@ from links.registry.database import RegistryStore
 from links.registry.sync_state import FeedHeldError, feeds_of, put_cursor, put_trouble
 from links.registry.wikis import Wiki, WikiName, all_wikis, wiki_of
 from wiki.api.client import ApiTiming
-from wiki.api.errors import WikiAwayError
-from wiki.api.event_streams import listen_to_stream
+from wiki.api.models import WikiAwayError
+from wiki.api.recent_changes import listen_to_stream
 from wiki.api.transport import ApiTransport
 from wiki.sync.feed_context import CHANGES, SWEEP, SyncServices
 from wiki.sync.sweep import SweepCursor, begin_sweep

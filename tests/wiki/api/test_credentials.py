@@ -12,7 +12,7 @@ from wiki.api.credentials import (
     read_secret,
     split_basic,
 )
-from wiki.api.errors import LoggedOutError, ThrottledError
+from wiki.api.models import LoggedOutError, ThrottledError
 from wiki.api.transport import ApiRequest
 
 TOKEN = "eyJ0eXAiOiJKV1QiLCJhbGciOiJ.eyJhdWQiOiI2ZjZkNjE2ZTQ1.c2lnbmF0dXJlLXNpZ25hdHVyZQ"

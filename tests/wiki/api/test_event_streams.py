@@ -17,8 +17,8 @@ from tests.support.sites.mediawiki import running_wiki
 from tests.support.wiki_writer import Writer
 from tests.wiki.api.conftest import Pauses
 from wiki.api.client import ApiTiming
-from wiki.api.errors import WikiAwayError, WikiRefusedError
-from wiki.api.event_streams import (
+from wiki.api.models import WikiAwayError, WikiRefusedError
+from wiki.api.recent_changes import (
     EVENT_CHARS,
     EventReader,
     StreamNotice,

@@ -12,8 +12,7 @@ from tests.support.sites.mediawiki import ADMIN, Wiki
 from tests.support.wiki_front import Answer, Asked, Front
 from tests.support.wiki_writer import Writer
 from tests.wiki.api.conftest import ApiAt
-from wiki.api.errors import WikiAwayError, WikiRefusedError
-from wiki.api.models import ChangeKind
+from wiki.api.models import ChangeKind, WikiAwayError, WikiRefusedError
 from wiki.api.recent_changes import OVERLAP, ChangeBatch, ChangesCursor, changes_since, parse_change
 
 NOW = datetime(2026, 11, 21, 20, 0, tzinfo=UTC)

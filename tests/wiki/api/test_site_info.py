@@ -14,7 +14,7 @@ from tests.support.wiki_writer import BOT_SECRET, make_bot
 from tests.wiki.api.conftest import ApiAt
 from wiki.api.client import WikiApi
 from wiki.api.credentials import WikiCredentials
-from wiki.api.errors import LoggedOutError, WikiAwayError, WikiRefusedError
+from wiki.api.models import LoggedOutError, WikiAwayError, WikiRefusedError
 from wiki.api.site_info import api_candidates, declared_api, find_api, read_site_facts, version_of
 
 slow = pytest.mark.slow

@@ -12,7 +12,7 @@ from tests.support.examples import examples
 from tests.support.wiki_front import Answer
 from tests.wiki.api.conftest import ApiAt, Pauses
 from tests.wiki.repository import Repository, claims, repository, statement
-from wiki.api.errors import ThrottledError, WikiAwayError, WikiRefusedError
+from wiki.api.models import ThrottledError, WikiAwayError, WikiRefusedError
 from wiki.api.wikidata import parse_claims, read_statements, repository_address, unknown_entities
 
 PROPERTIES = st.sampled_from(["P31", "P279", "P856"])

@@ -15,7 +15,7 @@ from links.registry.bot_edits import EditState
 from links.states import LinkState
 from tests.support.bot_shop import Shop
 from tests.support.sites.cache import ROOT
-from wiki.api.errors import ThrottledError, WikiAwayError
+from wiki.api.models import ThrottledError, WikiAwayError
 from wiki.bot.edit_settlement import SETTLED_S
 from wiki.bot.page_edit import PageEditStatus
 from wiki.bot.wiki_bot import LEASE_S

@@ -15,7 +15,7 @@ from links.registry.sync_state import feeds_of
 from links.registry.wikis import Wiki, WikiName, change_wiki, ensure_wiki, parse_wiki
 from tests.wiki.sync.conftest import Keeping, opened
 from tests.wiki.sync.model import ModelWiki
-from wiki.api.errors import LoggedOutError, ReadOnlyError, ThrottledError
+from wiki.api.models import LoggedOutError, ReadOnlyError, ThrottledError
 from wiki.sync import wiki_watcher
 from wiki.sync.feed_context import SyncServices
 from wiki.sync.wiki_feed import FeedRound, WikiFeed

@@ -20,7 +20,7 @@ from tests.wiki.sync.conftest import Fed, opened
 from weboid.cli.main import main
 from weboid.cli.support.commands import ExitCode
 from wiki.api.client import WikiApi
-from wiki.api.errors import WikiAwayError
+from wiki.api.models import WikiAwayError
 from wiki.api.transport import ServerRoute
 from wiki.api.wikidata import WikibaseRepository
 

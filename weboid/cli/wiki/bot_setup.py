@@ -24,7 +24,7 @@ from weboid.cli.support.command_target import TARGET, CommandTarget
 from weboid.cli.support.commands import argument, cli_command, option, option_dict
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from wiki.api.edit_request import BotAccount, clear_messages, read_bot_account
-from wiki.api.revisions import read_text
+from wiki.api.page_query import read_text
 from wiki.bot.edit_guard import allows_run
 from wiki.bot.remedies import LOST_STATES
 from wiki.settings import TALK_MODES, BotSettings, WikiSettings, replace_settings

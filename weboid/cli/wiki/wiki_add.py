@@ -34,8 +34,7 @@ from weboid.cli.support.run_options import STORED_LEVELS
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
 from wiki.api.client import WikiApi
 from wiki.api.credentials import WikiCredentials, split_basic
-from wiki.api.errors import WikiAwayError, WikiMovedError
-from wiki.api.models import SiteFacts
+from wiki.api.models import SiteFacts, WikiAwayError, WikiMovedError
 from wiki.api.page_query import unknown_names
 from wiki.api.site_info import OLDEST_VERSION, find_api, read_site_facts
 from wiki.api.transport import is_same_server

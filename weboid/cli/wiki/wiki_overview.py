@@ -1,26 +1,34 @@
-"""`weboid wiki ls` and `check`: watched wikis with link counts and sync state, and their set-up."""
+"""`weboid wiki ls`, `check` and `trial`: watched wikis, their set-up, and a forecast of their links."""
 
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
 from sqlalchemy import Connection
 
-from core.clock import SystemClock
+from core.clock import CLOCK_OFFSET, SystemClock
 from core.config.settings import Settings
 from core.errors import ConfigError
 from core.layout import Layout
 from core.timestamps import format_duration, warc_date
+from links.checker.check_leases import release_all_leases
+from links.registry.database import open_registry_store
 from links.registry.farm_queries import count_links, count_pages, links_of
 from links.registry.link_search import STATES
 from links.registry.sync_state import LEASE, FeedCursor, feeds_of
-from links.registry.wikis import Wiki, all_wikis
+from links.registry.wikis import Wiki, all_wikis, change_wiki
 from playback.access.control import AccessControl
+from playback.access.decision_store import copy_decisions
 from playback.web.cached_links.cached_answer import AnswerOrigins, CopyState, answer_link
 from playback.web.cached_links.cached_lookup import LinkEvidenceReader
 from playback.web.cached_links.cached_request import CachedQuestion, asked_url
@@ -28,7 +36,10 @@ from playback.web.copy_lookup import CopyLookup
 from playback.web.page_store import PageStore
 from playback.web.registry.registry_service import LazyRegistrySource
 from playback.web.registry.registry_values import Group
+from warc.index.database import INDEX_URL
+from weboid.app.collection_snapshot import make_trial_copy
 from weboid.app.reader_queue_status import ReaderQueueStatus
+from weboid.app.registry_trial import LinkForecast, RegistryTrial
 from weboid.app.setup_check import SetupHealth
 from weboid.app.text_table import clean, table, width
 from weboid.app.wiki_clients import settings_of_wiki
@@ -40,7 +51,8 @@ from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import FRONTIER, OUTPUT, CommandOutput, with_frontier
 from weboid.cli.support.stores import STORES, CollectionStores
 from weboid.cli.wiki.bot_setup import choose_wiki
-from wiki.settings import WikiSettings
+from weboid.cli.wiki.wiki_watch import lease_holder_name
+from wiki.settings import WikiSettings, replace_settings
 from wiki.sync.feed_context import CHANGES, SWEEP
 from wiki.sync.sweep import SweepCursor, late_warning
 
@@ -52,6 +64,7 @@ _HEAD: Final = (
 )
 _SHOWN: Final = (CHANGES, SWEEP)  # to people; the others are workings of the feeder
 _CLOCK = SystemClock()
+_SHARED = frozenset({INDEX_URL, "WEBOID_FRONTIER", "WEBOID_DEDUP"})  # stores that are no copies
 
 
 @dataclass(frozen=True)
@@ -100,18 +113,19 @@ def list_command(
     if not lines:
         click.echo("No wiki is known: `weboid wiki add URL` adds one, by any address of it.")
         return
-    rows = [
-        (
+    rows = []
+    for line in lines:
+        counts = line.counts
+        more = "+" if counts.looked_at >= JUDGED_MOST else ""  # not all links were counted
+        bot = "?" if line.settings is None else "on" if line.settings.bot.enabled else "off"
+        row = (
             str(line.wiki.name),
-            _many(line.pages),
-            _many(line.links),
-            *(_of_first(line.counts, each) for each in ("queued", "dead", "bare")),
-            _bot(line),
-            _feeds(line, now),
+            *(_many(line.pages), _many(line.links)),
+            *(f"{count:,}{more}" for count in (counts.queued, counts.dead, counts.bare)),
+            *(bot, _feeds(line, now)),
             line.wiki.url or "no API is known: weboid wiki add URL --name …",
         )
-        for line in lines
-    ]
+        rows.append(row)
     for text in table(_HEAD, rows, columns=width()):
         click.echo(text)
     for line in lines:
@@ -156,18 +170,6 @@ def _counts(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None) -
         sum(each.is_dead for each in answers),
         sum(each.answer not in (CopyState.COPY, CopyState.QUEUED) for each in answers),
     )
-
-
-def _of_first(counts: WikiLinkCounts, name: str) -> str:
-    """Return a count; with a plus where not all links were counted."""
-    more = "+" if counts.looked_at >= JUDGED_MOST else ""
-    return f"{getattr(counts, name):,}{more}"
-
-
-def _bot(line: WikiOverview) -> str:
-    if line.settings is None:
-        return "?"
-    return "on" if line.settings.bot.enabled else "off"
 
 
 def _line(
@@ -273,3 +275,82 @@ def check_command(
     return (
         ExitCode.SOME_FAILED if any(f.health is SetupHealth.BAD for f in findings) else ExitCode.OK
     )
+
+
+@cli_command("trial")
+def trial_command(
+    *,
+    name: str = argument("[WIKI]", required=False, default=""),
+    days: int = option("Days to simulate.", type=click.IntRange(1, 400), default=40),
+    gone: tuple[str, ...] = option(
+        "Simulate that this host no longer answers; may be given several times.", metavar="HOST"
+    ),
+    limit: int = option("So many links.", type=click.IntRange(1, 10_000), default=200),
+    keep: Path | None = option(
+        "Keep the copy there, for `weboid --clock-offset 40d … --collection DIR`.",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+    ),
+    bot: bool = option(
+        "Show what the bot would write then.", "--bot/--no-bot", default=True, show_default=False
+    ),
+    where: CommandTarget = TARGET,
+    output: CommandOutput = OUTPUT,
+) -> int:
+    """Simulate the coming weeks of a wiki's links, and show the bot's edits at the end.
+
+    Every link is checked once, now; each later check that is due, and each browser confirmation, is
+    assumed to have the same result. --gone simulates the loss of a host. All happens on a copy of the
+    registry: neither the real one nor the wiki is changed.
+    """
+    with ExitStack() as stack:
+        root = keep or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "trial"
+        url = where.settings.index.url
+        copy = make_trial_copy(where.layout, root, url)
+        if url:
+            with where.stores.decisions() as decisions:
+                copy_decisions(decisions, copy.decisions_db)
+        store = stack.enter_context(closing(open_registry_store(copy, "")))
+        wiki = choose_wiki(store, name)
+        settings = settings_of_wiki(wiki)
+        front = settings.bot.front or read_note(where.layout).front
+        off = {"enabled": False, "account": "", "password_file": "", "front": front}
+        settings = replace(settings, bot=replace_settings(settings.bot, "bot", **off))
+        with store.writing() as rows:
+            change_wiki(rows, wiki, settings=settings.merged_into(wiki.settings))
+            release_all_leases(rows)  # the checkers of a running watch
+        wiki = choose_wiki(store, str(wiki.name))
+        trial = RegistryTrial(store, wiki, where.settings, lease_holder_name(), limit)
+        forecasts = trial.run(days, {host.lower() for host in gone})
+        document = {"wiki": str(wiki.name), "links": [vars(each) for each in forecasts]}
+        output.show(document, _lines(forecasts, days))
+        if bot and not output.is_json and any(each.events for each in forecasts):
+            click.echo(f"\nThe bot, {days} days from now:")
+            return _run_bot(root, wiki, days, where.profile)
+    return ExitCode.OK
+
+
+def _lines(forecasts: Sequence[LinkForecast], days: int) -> list[str]:
+    lines = []
+    same = 0
+    for each in forecasts:
+        if not each.events:
+            same += 1
+            continue
+        lines.append(clean(each.url))
+        for event in each.events:
+            why = f" ({event['evidence']})" if event["evidence"] else ""
+            after = f" after {event['failed']} failed checks" if event["failed"] else ""
+            lines.append(clean(f"  {event['day']}  {event['state']}{after}{why}"))
+    lines.append(f"{same} of {len(forecasts)} links stay as they are for {days} days.")
+    return lines
+
+
+def _run_bot(root: Path, wiki: Wiki, days: int, profile: str) -> int:
+    line = [sys.executable, "-m", "weboid", "wiki", "bot", "run", str(wiki.name), "--dry-run"]
+    options = [f"--collection={root}", f"--profile={profile}"]
+    env = {name: value for name, value in os.environ.items() if name not in _SHARED}
+    ran = subprocess.run([*line, *options], env={**env, CLOCK_OFFSET: f"{days}d"}, check=False)
+    # A bot without a front or archives refuses with the reason, as it would on that day.
+    refused = (ExitCode.OK, ExitCode.SOME_FAILED, ExitCode.INPUT)
+    return ExitCode.OK if ran.returncode in refused else ExitCode.SOME_FAILED

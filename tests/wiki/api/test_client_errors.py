@@ -1,4 +1,4 @@
-"""Tests of `wiki.api.errors`."""
+"""Tests of `wiki.api.models`."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from tests.support.wiki_front import Answer, Asked, Front
 from tests.support.wiki_writer import BOT_SECRET, Writer, make_bot
 from tests.wiki.api.conftest import ApiAt, Pauses
 from wiki.api.credentials import WikiCredentials
-from wiki.api.errors import (
+from wiki.api.models import (
     LoggedOutError,
     PermissionDeniedError,
     ReadOnlyError,

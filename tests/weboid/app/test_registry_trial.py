@@ -148,9 +148,7 @@ def test_the_bots_edit_of_that_day_is_shown_and_not_made() -> None:
                 "a copy",
                 lambda: [each for each in town.cached("http://museum.org/") if each["copy"]],
             )
-            ran = town.run(
-                "wiki", "trial", "--gone=museum.org", f"--profile={town.weboid.profile}"
-            )
+            ran = town.run("wiki", "trial", "--gone=museum.org", f"--profile={town.weboid.profile}")
         assert ran.code == 0, ran
         assert "dead after" in ran.out
         _, _, bot = ran.out.partition("The bot, 40 days from now:")
