@@ -293,8 +293,16 @@ class Browser:
             ) from error
         except BrowserUnavailableError as error:
             await self._process.close()
+            errors = self._process.errors.strip()
+            reason = f"It said: {errors or 'nothing'}"
+            if "No usable sandbox" in errors:
+                reason = (
+                    "This system allows no unprivileged user namespaces, which its sandbox needs. "
+                    "Allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile), "
+                    "or install the package chromium-sandbox."
+                )
             raise BrowserUnavailableError(
-                f"The browser ended as soon as it was started. {self._last_words()}"
+                f"The browser ended as soon as it was started. {reason}"
             ) from error
         self.version = answer["product"].rpartition("/")[2]
         self.user_agent = answer["userAgent"]
@@ -325,16 +333,6 @@ class Browser:
             if seen < oldest and now - seen >= PING_S:
                 with contextlib.suppress(psutil.Error):
                     page.kill()
-
-    def _last_words(self) -> str:
-        errors = self._process.errors.strip()
-        if "No usable sandbox" in errors:
-            return (
-                "This system allows no unprivileged user namespaces, which its sandbox needs. "
-                "Allow them (sysctl kernel.unprivileged_userns_clone=1, or an AppArmor profile), "
-                "or install the package chromium-sandbox."
-            )
-        return f"It said: {errors or 'nothing'}"
 
     async def _dispose(self, context: BrowserContext) -> None:
         context.on_target = context.on_detached = None

@@ -122,7 +122,11 @@ class ChildTargets:
             if self._cut_off:
                 post("Network.setBlockedURLs", {"urls": ["*"]}, session)
             if kind == "iframe":
-                self._prepare_frame(session)
+                post("Network.setBypassServiceWorker", {"bypass": True}, session)
+                post("Page.enable", {}, session)
+                post("Runtime.enable", {}, session)
+                post("Runtime.addBinding", {"name": TIMER_BINDING}, session)
+                post("Page.addScriptToEvaluateOnNewDocument", {"source": self.guard}, session)
         if kind != "service_worker":
             post("Runtime.runIfWaitingForDebugger", {}, session)
 
@@ -143,14 +147,6 @@ class ChildTargets:
         """Drop all sessions after the tab has ended."""
         for session in self:
             self._connection.forget(session, reason)
-
-    def _prepare_frame(self, session: str) -> None:
-        post = self._connection.post
-        post("Network.setBypassServiceWorker", {"bypass": True}, session)
-        post("Page.enable", {}, session)
-        post("Runtime.enable", {}, session)
-        post("Runtime.addBinding", {"name": TIMER_BINDING}, session)
-        post("Page.addScriptToEvaluateOnNewDocument", {"source": self.guard}, session)
 
     def _listener(self, session: str) -> EventHandler:
         def handle(method: str, params: dict[str, Any]) -> None:

@@ -31,7 +31,10 @@ def session_processes(session: int, *, zombies: bool = False) -> Iterator[int]:
     for name in (each.name for each in Path("/proc").iterdir()):
         if name.isdigit():
             with contextlib.suppress(OSError):
-                if os.getsid(int(name)) == session and (zombies or not _is_zombie(int(name))):
+                if os.getsid(int(name)) != session:
+                    continue
+                stat = Path(f"/proc/{name}/stat").read_bytes()
+                if zombies or stat.rpartition(b") ")[2][:1] != b"Z":
                     yield int(name)
 
 
@@ -93,10 +96,6 @@ def watch(session: int, folder: str, silence_limit_s: float, memory_limit_bytes:
             heartbeat = None
         for pid in kill_oversized_renderers(session, memory_limit_bytes):
             _report(f"memory {pid}")
-
-
-def _is_zombie(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] == b"Z"
 
 
 def _report(line: str) -> None:

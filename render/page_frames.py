@@ -7,6 +7,7 @@ frame of a number.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from render.cdp import CommandError
@@ -47,7 +48,11 @@ class FrameDocument:
         """Return the result of the script `name` in this document; as `BrowserPage.call`."""
         if not self._stands_open:
             self._stands_open = True
-            await self._open_roots()
+            # Make closed declarative shadow roots accessible to scripts; failures are ignored.
+            with suppress(CommandError):
+                for _ in range(_ROUNDS):
+                    if not await self._run("hosts", HOST_LIMIT) or not await self._open_some():
+                        break
         return await self._run(name, *arguments)
 
     async def inner(self, number: int) -> "FrameDocument | None":
@@ -61,15 +66,6 @@ class FrameDocument:
             return await self._page.call(name, *arguments)
         values = [{"value": argument} for argument in arguments]
         return (await self._evaluate(load_script(name), values)).get("value")
-
-    async def _open_roots(self) -> None:
-        """Make closed declarative shadow roots accessible to scripts; failures are ignored."""
-        try:
-            for _ in range(_ROUNDS):
-                if not await self._run("hosts", HOST_LIMIT) or not await self._open_some():
-                    return
-        except CommandError:
-            return
 
     async def _open_some(self) -> bool:
         """Return whether any of the elements found by `hosts.js` holds a closed root."""

@@ -108,7 +108,16 @@ async def restore_session(session: SiteSession, context: BrowserContext, page: B
     Raises:
         CommandError, PageClosedError, BrowserUnavailableError: it could not be loaded.
     """
-    await _set_cookies([_param(cookie) for cookie in session.cookies], context)
+    cookies = [_param(cookie) for cookie in session.cookies]
+    connection, of = context.connection, {"browserContextId": context.id}
+    try:
+        await connection.send("Storage.setCookies", {"cookies": cookies, **of})
+    except CommandError:
+        # One by one: a refused one does not affect the others.
+        for cookie in cookies[:-1]:
+            connection.post("Storage.setCookies", {"cookies": [cookie], **of})
+        with suppress(CommandError):
+            await connection.send("Storage.setCookies", {"cookies": cookies[-1:], **of})
     if session.storage:
         facts = json.dumps({origin: dict(items) for origin, items in session.storage.items()})
         source = f"({load_script('storage')})({facts})"
@@ -116,18 +125,6 @@ async def restore_session(session: SiteSession, context: BrowserContext, page: B
         await page.send(
             "Page.addScriptToEvaluateOnNewDocument", {"source": source, "worldName": WORLD}
         )
-
-
-async def _set_cookies(cookies: list[Cookie], context: BrowserContext) -> None:
-    """Set the cookies; a refused one does not affect the others."""
-    connection, of = context.connection, {"browserContextId": context.id}
-    try:
-        await connection.send("Storage.setCookies", {"cookies": cookies, **of})
-    except CommandError:
-        for cookie in cookies[:-1]:
-            connection.post("Storage.setCookies", {"cookies": [cookie], **of})
-        with suppress(CommandError):
-            await connection.send("Storage.setCookies", {"cookies": cookies[-1:], **of})
 
 
 def _param(cookie: Cookie) -> Cookie:

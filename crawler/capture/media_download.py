@@ -170,7 +170,9 @@ async def fetch_media(
         except TimeoutError:
             output, reason = b"", f"deadline: {media.limit_s:g} s"
         finally:
-            await _end(process)
+            with suppress(ProcessLookupError):  # its children, too
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
     return _parse_output(output, reason, seconds=round(clock.monotonic() - began, 3))
 
 
@@ -230,16 +232,13 @@ async def _read(stream: asyncio.StreamReader, limit: int) -> bytes:
     return bytes(content)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill the process and its children."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
-
-
 def _parse_output(output: bytes, reason: str, *, seconds: float) -> PlayerMedia:
     """Parse the JSON lines of yt-dlp, one per file; all of it is untrusted."""
-    files = [each for line in output.splitlines()[:_FILES] if (each := _object(line)) is not None]
+    files: list[dict[str, Any]] = []
+    for line in output.splitlines()[:_FILES]:
+        with suppress(ValueError, RecursionError):
+            value = json.loads(line)
+            files += [value] if isinstance(value, dict) else []
     if not files:
         return PlayerMedia(reason=reason or "none: yt-dlp found no media", seconds=seconds)
     first = files[0]
@@ -257,14 +256,6 @@ def _parse_output(output: bytes, reason: str, *, seconds: float) -> PlayerMedia:
         reason=reason,
         seconds=seconds,
     )
-
-
-def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _urls(file: dict[str, Any]) -> Iterable[str]:

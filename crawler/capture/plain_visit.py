@@ -159,7 +159,13 @@ class _PlainPageParser(HTMLParser):
         if tag == "base" and attributes.get("href"):
             self._base = join_url(self._base, attributes["href"])
         elif tag == "meta":
-            self._note_robots(attributes)
+            # Only names and contents that concern archiving count.
+            content = attributes.get("content", "")[:2000]
+            if _OF_ARCHIVING.search(content) and len(self.robots) < ROBOTS_LIMIT:
+                for kind, prefix in (("name", ""), ("http-equiv", "http-equiv:")):
+                    if attributes.get(kind):
+                        name = prefix + attributes[kind][:200].strip().lower()
+                        self.robots.append((name, content))
         elif tag in ("a", "area"):
             self._note(self.links, attributes.get("href", ""))
         elif tag in ("img", "script", "source", "video", "audio", "embed", "input"):
@@ -185,15 +191,6 @@ class _PlainPageParser(HTMLParser):
         """Collect the title's text."""
         if self._in_title:
             self.title.append(data[:1000])
-
-    def _note_robots(self, attributes: dict[str, str]) -> None:
-        """Collect a robots meta element; only names and contents that concern archiving count."""
-        content = attributes.get("content", "")[:2000]
-        if not _OF_ARCHIVING.search(content) or len(self.robots) >= ROBOTS_LIMIT:
-            return
-        for kind, prefix in (("name", ""), ("http-equiv", "http-equiv:")):
-            if attributes.get(kind):
-                self.robots.append((prefix + attributes[kind][:200].strip().lower(), content))
 
     def _note(self, where: list[str], address: str) -> None:
         if not address.strip() or len(where) > LINKS_LIMIT:

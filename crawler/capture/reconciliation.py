@@ -126,7 +126,14 @@ async def check_completeness(
     spared = frozenset(way | {seen.final_url} if seen.artifacts else way - {seen.final_url})
     left_s = max(limits.timeout_s - seen.seconds, 0.0)
     so_far = await recording.ledger()
-    downloads = _downloads(seen, so_far)
+    # URLs that the browser refused as downloads and that are still in flight.
+    refused = {
+        each.url
+        for each in seen.requests
+        if each.resource_type == DOWNLOAD
+        or (each.resource_type == "Document" and each.status is not None and each.failed)
+    }
+    downloads = so_far.in_flight & (refused if seen.artifacts else refused | {seen.final_url})
     if so_far.in_flight:
         parts = (
             frozenset(each.url for each in seen.requests if each.resource_type in PARTS)
@@ -217,19 +224,6 @@ def _gap_reason(
     if last.failed in _GIVEN_UP:
         return _GIVEN_UP[last.failed] if is_part else ""
     return last.failed if last.failed in _BROKEN else ""
-
-
-def _downloads(seen: Visit, so_far: RequestLogSnapshot) -> frozenset[str]:
-    """Return URLs that the browser refused as downloads and that are still in flight."""
-    turned_down = {
-        each.url
-        for each in seen.requests
-        if each.resource_type == DOWNLOAD
-        or (each.resource_type == "Document" and each.status is not None and each.failed)
-    }
-    if not seen.artifacts:
-        turned_down.add(seen.final_url)
-    return so_far.in_flight & turned_down
 
 
 def referer(page: str, target: str) -> str:

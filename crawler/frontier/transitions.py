@@ -171,7 +171,11 @@ class FrontierTransaction:
             hosts[host] = grown
         jobs: dict[str, int] = {}
         for job, count in Counter(offer.item.job for offer in offers).items():
-            jobs[job] = self._job_id(job)
+            row = self.db.execute("SELECT id FROM jobs WHERE job = ?", (job,)).fetchone()
+            if row is None:  # a new job begins now
+                sql = "INSERT INTO jobs (job, began_ms) VALUES (?, ?)"
+                row = (self.db.execute(sql, (job, self.now_ms)).lastrowid,)
+            jobs[job] = int(row[0])
             self.changes.moved(jobs[job], None, ItemState.QUEUED, count)
         items = []
         queue = []
@@ -186,14 +190,6 @@ class FrontierTransaction:
             items,
         )
         self.db.executemany("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", sorted(queue))
-
-    def _job_id(self, job: str) -> int:
-        """Return the job's number; a new job begins now."""
-        row = self.db.execute("SELECT id FROM jobs WHERE job = ?", (job,)).fetchone()
-        if row is not None:
-            return int(row[0])
-        made = self.db.execute("INSERT INTO jobs (job, began_ms) VALUES (?, ?)", (job, self.now_ms))
-        return made.lastrowid or 0
 
     # Waiting
 

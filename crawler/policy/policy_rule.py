@@ -11,6 +11,7 @@ A redirect to a URL that an entry or a list refuses is handled as a visit of tha
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -110,33 +111,20 @@ class PolicyRule(VisitRule):
 
         def why(seen: Visit) -> str:
             now = self.clock.now()
-            return self._redirected(seen, now) or self._directed(item, seen, now)
+            if seen.final_url != seen.url:
+                with suppress(BadUrlError):  # data:, blob: and the like are no site's
+                    refused = self.judge.refusing(pattern_target(seen.final_url), now=now)
+                    if refused:
+                        return f"redirect: {seen.final_url[:200]} ({refused})"
+            # The archiving directive of the page or its headers.
+            policy = self._policy(item, now=now)
+            is_allowed = self.judge.allowing(pattern_target(item.url), now=now) is not None
+            if policy.noarchive != "obey" or is_allowed:
+                return ""
+            headers = [seen.headers.get(ROBOTS_HEADER, "")]
+            return forbidding_reason(headers, seen.robots_meta, agent=policy.robots_agent, now=now)
 
         return why
-
-    def _redirected(self, seen: Visit, now: datetime) -> str:
-        """Return why a redirect's target is refused; empty without a redirect."""
-        if seen.final_url == seen.url:
-            return ""
-        try:
-            refused = self.judge.refusing(pattern_target(seen.final_url), now=now)
-        except BadUrlError:
-            return ""  # data:, blob: and the like are no site's
-        return f"redirect: {seen.final_url[:200]} ({refused})" if refused else ""
-
-    def _directed(self, item: FrontierItem, seen: Visit, now: datetime) -> str:
-        """Return the archiving directive of the page or its headers."""
-        policy = self._policy(item, now=now)
-        if policy.noarchive != "obey":
-            return ""
-        if self.judge.allowing(pattern_target(item.url), now=now) is not None:
-            return ""
-        return forbidding_reason(
-            [seen.headers.get(ROBOTS_HEADER, "")],
-            seen.robots_meta,
-            agent=policy.robots_agent,
-            now=now,
-        )
 
     async def after(
         self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime

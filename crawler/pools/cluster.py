@@ -316,7 +316,7 @@ class RemoteProxyPool:
         proxies = await asyncio.to_thread(
             living_proxies, self.frontier, self.clock, self.secret, self._ignored
         )
-        hosts = await asyncio.to_thread(_resolved, proxies)
+        hosts = await asyncio.to_thread(_resolve_all, proxies)
         for each in proxies:
             known = self._proxies.get(each.name)
             if known is None or (known.started, known.beat) != (each.started, each.beat):
@@ -336,7 +336,7 @@ def _key(proxy: AnnouncedProxy) -> str:
     return join_host_port(*proxy.browsers)
 
 
-def _resolved(proxies: list[AnnouncedProxy]) -> Mapping[str, str]:
+def _resolve_all(proxies: list[AnnouncedProxy]) -> Mapping[str, str]:
     """Resolve the proxies' announced addresses for browsers; unknown names are left out."""
     addresses = {}
     for each in proxies:

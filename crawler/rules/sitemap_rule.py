@@ -77,11 +77,14 @@ class SitemapWalk:
         `take` gets a file and at most `WALK_BATCH` of its pages, and returns how many were new.
         """
         walked, ends = SitemapWalkResult(), self.monotonic() + TIME_LIMIT_S
-        beginnings = await self._beginnings(site)
-        if beginnings is None:
+        robots = await self.fetch.get(
+            _of(site, "/robots.txt"), limit_bytes=ROBOTS_BYTES, timeout_s=FILE_TIMEOUT_S
+        )
+        if not robots.status:
             return SitemapWalkResult(reached=False)
-        waiting = deque((url, 0) for url in beginnings)
+        named = sitemap_lines(robots.body) if 200 <= robots.status < 300 else ()
         usual = _of(site, "/sitemap.xml")  # not announced, so it may be missing
+        waiting = deque((url, 0) for url in named or (usual,))
         seen = {identity_key(url) for url, _ in waiting}
         while waiting and walked.files < FILES_LIMIT:
             if self.monotonic() > ends:
@@ -106,16 +109,6 @@ class SitemapWalk:
                 walked.note(site, f"it has more than {FILES_LIMIT} sitemaps")
         await self.sleep(self.rest_s)  # before the next request
         return walked
-
-    async def _beginnings(self, site: str) -> Sequence[str] | None:
-        """Return the sitemaps in robots.txt, or the default location; None: no answer."""
-        robots = await self.fetch.get(
-            _of(site, "/robots.txt"), limit_bytes=ROBOTS_BYTES, timeout_s=FILE_TIMEOUT_S
-        )
-        if not robots.status:
-            return None
-        named = sitemap_lines(robots.body) if 200 <= robots.status < 300 else ()
-        return named or (_of(site, "/sitemap.xml"),)
 
     async def _read(self, url: str, walked: SitemapWalkResult, *, quiet: bool) -> SitemapFile:
         """Read one file; its problem is recorded unless `quiet`, for the default location."""
@@ -190,9 +183,13 @@ class SitemapRule(VisitRule):
         )
 
         async def take(file: str, pages: Sequence[SitemapUrl]) -> int:
-            items = [
-                each for page in pages if (each := self._item(item, file, page.url)) is not None
-            ]
+            items = []
+            for url in (page.url for page in pages):
+                scope = self.jobs.scope_for(url, item.job)
+                hops = item.hops + 1
+                if scope.decide(url, hops=hops, hops_off=scope.extra_hops).followed:
+                    lane = self.jobs.lane(item.job)
+                    items.append(NewItem(url, lane=lane, hops=hops, via=file, job=item.job))
             assigned = await self.turns.assign(items)
             result = await self.patience.ask(
                 lambda: self.frontier.add(assigned, now=self.clock.now())
@@ -210,14 +207,4 @@ class SitemapRule(VisitRule):
             lambda: self.frontier.put_note(
                 SITEMAP_NOTE, key, value, now=now, until=now + SITEMAPS_VALID
             )
-        )
-
-    def _item(self, seed: FrontierItem, file: str, url: str) -> NewItem | None:
-        """Return the page as an item; None when it does not belong to the crawl."""
-        scope = self.jobs.scope_for(url, seed.job)
-        decision = scope.decide(url, hops=seed.hops + 1, hops_off=scope.extra_hops)
-        if not decision.followed:
-            return None
-        return NewItem(
-            url, lane=self.jobs.lane(seed.job), hops=seed.hops + 1, via=file, job=seed.job
         )
