@@ -20,6 +20,7 @@ def check_name(name: str, *, of: str, limit: int) -> str:
 
 
 COLLECTION_VERSION = 1
+CONFIG_FILE = "weboid.toml"  # of a collection
 OPEN_SUFFIX = ".open"
 CRAWL_LOG = "crawl.jsonl"
 # P-20: no separators, no schemes, no hidden files.
@@ -35,7 +36,7 @@ def is_warc_name(text: str) -> bool:
     return _WARC_NAME.fullmatch(text) is not None
 
 
-class _Place:
+class _CollectionPath:
     """Path within a collection, as an attribute of its `Layout`."""
 
     def __init__(self, path: str) -> None:
@@ -50,27 +51,33 @@ class Layout:
     """Folders and files of the collection at `root`."""
 
     root: Path
-    archive = _Place("archive")  # WARCs: captures and ``artifacts-*``
-    checksums = _Place("archive/SHA256SUMS")  # checksums of closed WARCs, for ``sha256sum -c``
-    damaged = _Place("archive/damaged")  # data that recovery could not use
-    databases = _Place("db")  # SQLite files, one per store
-    captures_db = _Place("db/captures.sqlite")  # captures index (`warc.index.schema`)
-    owners = _Place("db/owners")  # lock files of processes with claims in a shared dedup index
-    proxies = _Place("db/proxies")  # lock files of a cluster's proxies (`proxy.presence`)
-    frontier_db = _Place("db/frontier.sqlite")
-    decisions_db = _Place("db/decisions.sqlite")  # take-downs, levels and verdicts
-    links_db = _Place("db/links.sqlite")  # link registry (`links.store`)
-    made = _Place("cache/playback")  # sanitised copies
-    url_lists = _Place("db/lists")  # lists of bad addresses
-    quality_pictures = _Place("cache/quality")  # `core.playback_check.picture_name`
-    ca = _Place("ca")  # the proxy's certificate authority and host certificates
-    logins = _Place("logins")  # encrypted logins of `weboid login`, one file each
-    reports = _Place("reports")  # reports that commands write for people
-    quality_baselines = _Place("reports/quality")  # playback samples from before upgrades
-    recovery_report = _Place("reports/recovered.jsonl")  # recovered WARCs: one JSON object per line
-    crawl_log = _Place(f"reports/{CRAWL_LOG}")  # one JSON object per line for each attempt
-    marker = _Place("collection.toml")  # version and name
-    lock = _Place(".lock")  # of the process that writes the collection
+    archive = _CollectionPath("archive")  # WARCs: captures and ``artifacts-*``
+    checksums = _CollectionPath(
+        "archive/SHA256SUMS"
+    )  # checksums of closed WARCs, for ``sha256sum -c``
+    damaged = _CollectionPath("archive/damaged")  # data that recovery could not use
+    databases = _CollectionPath("db")  # SQLite files, one per store
+    captures_db = _CollectionPath("db/captures.sqlite")  # captures index (`warc.index.schema`)
+    owners = _CollectionPath(
+        "db/owners"
+    )  # lock files of processes with claims in a shared dedup index
+    proxies = _CollectionPath("db/proxies")  # lock files of a cluster's proxies (`proxy.presence`)
+    frontier_db = _CollectionPath("db/frontier.sqlite")
+    decisions_db = _CollectionPath("db/decisions.sqlite")  # take-downs, levels and verdicts
+    links_db = _CollectionPath("db/links.sqlite")  # link registry (`links.store`)
+    made = _CollectionPath("cache/playback")  # sanitised copies
+    url_lists = _CollectionPath("db/lists")  # lists of bad addresses
+    quality_pictures = _CollectionPath("cache/quality")  # `core.playback_check.picture_name`
+    ca = _CollectionPath("ca")  # the proxy's certificate authority and host certificates
+    logins = _CollectionPath("logins")  # encrypted logins of `weboid login`, one file each
+    reports = _CollectionPath("reports")  # reports that commands write for people
+    quality_baselines = _CollectionPath("reports/quality")  # playback samples from before upgrades
+    recovery_report = _CollectionPath(
+        "reports/recovered.jsonl"
+    )  # recovered WARCs: one JSON object per line
+    crawl_log = _CollectionPath(f"reports/{CRAWL_LOG}")  # one JSON object per line for each attempt
+    marker = _CollectionPath("collection.toml")  # version and name
+    lock = _CollectionPath(".lock")  # of the process that writes the collection
 
     def warc(self, filename: str) -> tuple[Path, Path]:
         """Return the possible paths of the WARC of that final name: closed, and still open."""

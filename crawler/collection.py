@@ -24,7 +24,7 @@ from core.errors import (
     DiskFullError,
     UnavailableError,
 )
-from core.layout import COLLECTION_VERSION, Layout
+from core.layout import COLLECTION_VERSION, CONFIG_FILE, Layout
 from core.timestamps import warc_date
 
 
@@ -199,7 +199,7 @@ def _is_foreign(path: Path) -> bool:
 
     A new Docker volume begins with the folders that the image has at its mount point, all empty.
     """
-    if path.name in (".lock", "lost+found") or path.name.endswith(_NEW):
+    if path.name in (".lock", "lost+found", CONFIG_FILE) or path.name.endswith(_NEW):
         return False
     ours = path.name in _OURS and path.is_dir() and not path.is_symlink()
     return not ours or any(not each.is_dir() for each in path.rglob("*"))

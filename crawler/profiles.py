@@ -18,11 +18,11 @@ from typing import Any
 from core.config.profile import check_settings, settings_from
 from core.config.settings import Settings
 from core.errors import ConfigError
+from core.layout import CONFIG_FILE
 from render.behaviours.catalog import load_behaviours
 
 FOLDER = Path(__file__).resolve().parent.parent / "profiles"
 EXTENDS = "extends"
-CONFIG_FILE = "weboid.toml"  # of a collection; `FILE@PRESET` stands for it over another preset
 CONFIG_TABLES = ("operator", "seed", "archive", "crawl", "serve", "watch")  # no settings
 CHAIN_LIMIT = 5
 SIZE_LIMIT_BYTES = 10_000_000
@@ -46,6 +46,8 @@ def builtin_profiles() -> list[str]:
 
 def load_profile(name: str) -> Settings:
     """Load the settings of a built-in profile, or of a TOML file (a name with a slash or ``.toml``).
+
+    ``FOLDER/weboid.toml@PRESET`` is a collection's configuration over that preset.
 
     Raises ConfigError if there is none of that name, or it has unknown keys or invalid values.
     """

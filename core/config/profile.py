@@ -191,7 +191,7 @@ def _groups() -> dict[str, type]:
 def _sheets(tables: object, source: str) -> tuple[Sheet, ...]:
     if not isinstance(tables, list | tuple) or not all(isinstance(each, dict) for each in tables):
         raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
-    found = []
+    sheets = []
     for number, table in enumerate(tables, start=1):
         document = dict(table)
         named = [document.pop(key) for key in ("prefix", "match") if key in document]
@@ -200,8 +200,8 @@ def _sheets(tables: object, source: str) -> tuple[Sheet, ...]:
                 f'{source} sheet {number} must say which part it is for: prefix = "org,example,", '
                 'or match = "example.org".'
             )
-        found.append(parse_sheet(named[0], document, source=f"{source} sheet"))
-    return tuple(found)
+        sheets.append(parse_sheet(named[0], document, source=f"{source} sheet"))
+    return tuple(sheets)
 
 
 def _group(group: type, table: object, where: str) -> Any:
@@ -209,22 +209,43 @@ def _group(group: type, table: object, where: str) -> Any:
         raise ConfigError(f"{where} must be a table.")
     types = typing.get_type_hints(group)
     _refuse_unknown(table, types, where)
-    return group(
-        **{key: _value(types[key], value, f"{where} {key}") for key, value in table.items()}
-    )
+    return group(**{key: _value(types[key], key, value, where) for key, value in table.items()})
 
 
 def _refuse_unknown(table: dict[str, Any], known: dict[str, Any], where: str) -> None:
     unknown = sorted(table.keys() - known.keys())
     if unknown:
         near = get_close_matches(unknown[0], known, n=1)
-        meant = f" Did you mean {near[0]}?" if near else ""
+        hint = f" Did you mean {near[0]}?" if near else ""
         raise ConfigError(
-            f"{where} has unknown keys: {', '.join(unknown)}.{meant} Known are: {', '.join(known)}."
+            f"{where} has unknown keys: {', '.join(unknown)}.{hint} Known are: {', '.join(known)}."
         )
 
 
-def _value(kind: Any, value: object, where: str) -> object:
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(?:([kmgt])(i?))?b?", re.ASCII)
+
+
+def parse_size(text: str) -> int:
+    """Return a number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
+    match = _SIZE.fullmatch("".join(text.split()).lower())
+    if match is None:
+        raise InputError(f"{text[:40]!r} is no size: write 700MB, 5GB or 2TB.")
+    step = 1024 if match[3] else 1000
+    power = "kmgt".find(match[2]) + 1 if match[2] else 0
+    return int(float(match[1]) * step**power)
+
+
+def _value(kind: Any, key: str, value: object, group: str) -> object:
+    """Return the value in its type; seconds and bytes may be texts such as ``10m`` and ``5GB``."""
+    where = f"{group} {key}"
+    if kind in (int, float) and isinstance(value, str):
+        try:
+            if key.endswith(("_s", "seconds")):
+                return kind(parse_duration(value).total_seconds())
+            if key.endswith("bytes"):
+                return kind(parse_size(value))
+        except InputError as error:
+            raise ConfigError(f"{where}: {error}") from error
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if kind == tuple[str, ...]:

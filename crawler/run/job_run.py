@@ -6,7 +6,7 @@ longer belong to it are skipped, and items skipped by a budget or an exclude pat
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -153,8 +153,8 @@ class JobSubmission:
     unread: int = 0  # archived pages whose links could not be read again
 
 
-async def run_crawl_job(
-    job: Job,
+async def run_crawl_jobs(
+    jobs: Sequence[Job],
     run: RunConfig,
     *,
     clock: Clock,
@@ -162,17 +162,22 @@ async def run_crawl_job(
     report: Callable[[Event], None],
     stopping: Callable[[], None] = lambda: None,
 ) -> RunSummary:
-    """Run a crawl; the other arguments and the errors are those of `crawler.run.crawl_run.perform_run`."""
+    """Run crawls at the same time; further arguments and errors as of `crawl_run.perform_run`."""
 
     async def prepare(frontier: Frontier) -> AddResult:
+        total = AddResult()
         with closing(ManifestReader(Layout(run.root), run.settings)) as manifests:
-            submission = await submit_job(
-                job, frontier, local=run.settings, clock=clock, manifest_of=manifests.of
-            )
-        if submission.unread:
-            log.warning("crawl.links_unread pages=%d: their WARCs are not here", submission.unread)
-        again = replace(submission.added, requeued=submission.added.requeued + submission.revived)
-        return replace(again, added=again.added + submission.joined)
+            for job in jobs:
+                done = await submit_job(
+                    job, frontier, local=run.settings, clock=clock, manifest_of=manifests.of
+                )
+                if done.unread:
+                    log.warning(
+                        "crawl.links_unread pages=%d: their WARCs are not here", done.unread
+                    )
+                total += done.added
+                total += AddResult(added=done.joined, requeued=done.revived)
+        return total
 
     return await perform_run(
         run, prepare, clock=clock, started=started, report=report, stopping=stopping

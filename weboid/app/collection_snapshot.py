@@ -60,7 +60,13 @@ def snapshot_frontier(layout: Layout, folder: Path, *, now: datetime) -> Frontie
     copy = Layout(folder)
     try:
         copy.databases.mkdir(parents=True, exist_ok=True)
-        _require_room(layout.frontier_db, folder)
+        database = layout.frontier_db
+        files = (path for path in database.parent.glob(f"{database.name}*") if path.is_file())
+        needed, free = sum(path.stat().st_size for path in files), shutil.disk_usage(folder).free
+        if free < needed * _MARGIN:
+            raise DiskFullError(
+                f"The copy needs {needed:,} bytes, and {free:,} are free on the disk of {folder}."
+            )
         partial = copy.frontier_db.with_suffix(".partial")
         copy_database(layout.frontier_db, partial)
         log = rotate_crawl_log(layout.crawl_log, now=now)
@@ -89,17 +95,6 @@ def copy_database(source: Path, target: Path) -> None:
     ):
         # All pages in one step: a concurrent write would restart a stepwise backup.
         opened.backup(made, pages=-1)
-
-
-def _require_room(source: Path, folder: Path) -> None:
-    wanted = sum(
-        path.stat().st_size for path in source.parent.glob(f"{source.name}*") if path.is_file()
-    )
-    free = shutil.disk_usage(folder).free
-    if free < wanted * _MARGIN:
-        raise DiskFullError(
-            f"The copy needs {wanted:,} bytes, and {free:,} are free on the disk of {folder}."
-        )
 
 
 def _fsync(path: Path) -> None:

@@ -1,15 +1,14 @@
 """Operator identity: contact address, purpose page, and the settings of unattended runs.
 
 Precedence: the profile, then the environment (`WEBOID_CONTACT`, `WEBOID_PURPOSE_PAGE`), then the
-table ``[operator]`` in the collection's ``collection.toml``, which `weboid wiki add --contact`
-writes.
+table ``[operator]`` in the collection's ``weboid.toml``, which `weboid init` and `weboid wiki add
+--contact` write; older collections have it in ``collection.toml``.
 
 A run is unattended when its URLs were not given by hand: `crawl`, `archive --stay` and `wiki
 watch`. It obeys robots.txt and names the purpose page to every site, unless the profile disables
 that.
 """
 
-import json
 import os
 import secrets
 import tomllib
@@ -24,6 +23,7 @@ from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from crawler.collection import is_trial, trial_settings
 from crawler.profiles import load_profile, profile_sets
+from weboid.app.collection_config import read_config, write_config_table
 
 TABLE: Final = "operator"
 _ENVIRONMENT: Final = {"contact": "WEBOID_CONTACT", "purpose_page": "WEBOID_PURPOSE_PAGE"}
@@ -42,14 +42,15 @@ class OperatorIdentity:
 
 
 def read_operator(root: Path) -> OperatorIdentity:
-    """Return the operator from ``collection.toml``; an empty one without a collection."""
+    """Return the operator from ``weboid.toml``, or an older ``collection.toml``; empty without one."""
     try:
         marker = tomllib.loads(Layout(root).marker.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # code that needs the collection reports the error
-        return OperatorIdentity()
-    table = marker.get(TABLE, {})
-    if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
+        marker = {}
+    older = marker.get(TABLE, {})
+    if not isinstance(older, dict) or not all(isinstance(each, str) for each in older.values()):
         raise ConfigError(f"{Layout(root).marker}: [{TABLE}] must hold texts only.")
+    table = {**older, **read_config(root).operator()}
     return OperatorIdentity(*(table.get(name, "") for name in _FIELDS))
 
 
@@ -63,7 +64,7 @@ def _from_environment() -> dict[str, str]:
 
 
 def write_operator(root: Path, operator: OperatorIdentity) -> None:
-    """Write the operator of an existing collection into its ``collection.toml``."""
+    """Write the operator of an existing collection into its ``weboid.toml``."""
     check_operator(operator)
     marker = Layout(root).marker
     if not marker.exists():
@@ -71,17 +72,13 @@ def write_operator(root: Path, operator: OperatorIdentity) -> None:
             f"There is no collection at {root} to keep a contact address in: set WEBOID_CONTACT "
             "where its commands run."
         )
+    write_config_table(root, TABLE, {name: getattr(operator, name) for name in _FIELDS})
     try:
-        text = marker.read_text(encoding="utf-8")
-        table = {**tomllib.loads(text).get(TABLE, {})}
-        for name in _FIELDS:
-            table[name] = getattr(operator, name)
-        before = text.partition(f"[{TABLE}]")[0].rstrip("\n")
-        # A basic string of TOML holds what JSON's does.
-        lines = [f"{name} = {json.dumps(value)}" for name, value in table.items() if value]
-        partial = marker.with_suffix(f".{secrets.token_hex(4)}.new")
-        partial.write_text("\n".join((before, "", f"[{TABLE}]", *lines, "")), encoding="utf-8")
-        partial.replace(marker)
+        text, table, _ = marker.read_text(encoding="utf-8").partition(f"[{TABLE}]")
+        if table:  # of an older version, now in weboid.toml
+            partial = marker.with_suffix(f".{secrets.token_hex(4)}.new")
+            partial.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+            partial.replace(marker)
     except (OSError, ValueError) as error:
         raise UnavailableError(f"{marker} cannot be changed: {error}.") from error
 

@@ -5,7 +5,7 @@ look-ups per URL; policy entries are read again when they changed.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from core.clock import Clock
@@ -50,23 +50,14 @@ class ReaderQueueStatus:
 
     def standing(self, url: str) -> UrlQueueStatus | None:
         """Return the URL's queue status; None when it was never added and no policy refuses it."""
-        key = _key(url)
-        if not key:
-            return None
-        now = self._clock.now()
-        try:
-            with self._lock:
-                frontier = self._opened()
-                if frontier is None:
-                    return None
-                record = frontier.find(key)
-                entry = _refusing(self._current(frontier, now), key, now)
-            return _status_of(record, entry, lambda host: _block_of(frontier, host, now))
-        except UnavailableError as error:
-            raise TransientError(str(error)) from error
+        return self._statuses([url], with_blocks=True).get(url)
 
     def standings(self, urls: Sequence[str]) -> Mapping[str, UrlQueueStatus]:
         """Return the queue status of those URLs that were added or that a policy refuses."""
+        return self._statuses(urls, with_blocks=False)
+
+    def _statuses(self, urls: Sequence[str], *, with_blocks: bool) -> dict[str, UrlQueueStatus]:
+        """Return the status of each known or refused URL; `with_blocks`: with its host's block."""
         keys = {url: key for url in urls if (key := _key(url))}
         now = self._clock.now()
         try:
@@ -76,15 +67,18 @@ class ReaderQueueStatus:
                     return {}
                 records = frontier.find_all(list(keys.values()))
                 entries = self._current(frontier, now)
+            statuses = {}
+            for (url, key), record in zip(keys.items(), records, strict=True):
+                entry = _refusing(entries, key, now) if entries.by_id else None
+                block: tuple[datetime | None, str] = (None, "")
+                if with_blocks and record is not None and record.state is ItemState.QUEUED:
+                    block = _block_of(frontier, record.item.host, now)
+                status = _status_of(record, entry, block)
+                if status is not None:
+                    statuses[url] = status
+            return statuses
         except UnavailableError as error:
             raise TransientError(str(error)) from error
-        statuses = {}
-        for (url, key), record in zip(keys.items(), records, strict=True):
-            entry = _refusing(entries, key, now) if entries.by_id else None
-            status = _status_of(record, entry, lambda _host: (None, ""))
-            if status is not None:
-                statuses[url] = status
-        return statuses
 
     def close(self) -> None:
         """Close the frontier."""
@@ -130,7 +124,7 @@ def _refusing(entries: PolicyEntries, url: str, now: datetime) -> PolicyEntry | 
 def _status_of(
     record: ItemRecord | None,
     entry: PolicyEntry | None,
-    blocked: Callable[[str], tuple[datetime | None, str]],
+    block: tuple[datetime | None, str],
 ) -> UrlQueueStatus | None:
     if record is None:
         return None if entry is None else _refused(entry)
@@ -139,12 +133,12 @@ def _status_of(
         for each in record.attempts
         if each.ending != _NO_ATTEMPT
     )
-    item, since = record.item, record.ended_at or record.claimed_at or record.added_at
+    since = record.ended_at or record.claimed_at or record.added_at
     match record.state:
         case ItemState.QUEUED if entry is not None:
             return _refused(entry)
         case ItemState.QUEUED:
-            until, reason = blocked(item.host)
+            until, reason = block
             moments = [each for each in (until, record.due_at) if each is not None]
             latest = max(moments, default=None)
             return UrlQueueStatus(UrlQueueState.QUEUED, record.added_at, latest, reason, attempts)

@@ -17,8 +17,8 @@ from crawler.collection import read_collection
 from links.archives.copy_store import ArchiveCopies
 from links.feedback.reporter_limits import limits_of
 from playback.access.holds import UnscannedPolicy
-from playback.full_origins import LOCAL
 from playback.playback_server import ServerOrigins, serve
+from playback.url_paths import LOCAL
 from playback.web.client_address import ClientAddresses, parse_networks
 from playback.web.i18n import SOURCE
 from playback.web.machine_api import MachineAccess, SearchIndexing

@@ -147,7 +147,7 @@ def settings_of(
         return given if isinstance(given, Settings) else getattr(given, "settings", None)
 
     monkeypatch.setattr(archive_command, "archive_urls", reached)
-    monkeypatch.setattr(crawl_command, "run_crawl_job", lambda job, *_, **__: reached(job))
+    monkeypatch.setattr(crawl_command, "run_crawl_jobs", lambda jobs, *_, **__: reached(*jobs))
     monkeypatch.setattr(worker_command, "run_worker", reached)
     argv = [*command.split(), "--collection", str(tmp_path / "c"), *options]
     if command == "worker":

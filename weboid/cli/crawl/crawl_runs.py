@@ -19,7 +19,8 @@ from crawler.jobs.list_files import GivenUrls, ParsedUrlList, parse_lines, read_
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_span
 from crawler.profiles import profile_sets
 from crawler.run.crawl_run import RunConfig, RunSummary, archive_urls
-from crawler.run.job_run import describe_budgets, run_crawl_job
+from crawler.run.job_run import describe_budgets, run_crawl_jobs
+from weboid.app.collection_config import read_config
 from weboid.app.operator_identity import collection_settings
 from weboid.cli.support.child_commands import SCAN, scan_once
 from weboid.cli.support.commands import (
@@ -226,12 +227,14 @@ def crawl_command(
 ) -> int:
     """Archive the pages of sites, from seeds along their links.
 
-    Every page is rendered in a real browser, and the links of the rendered page that are in scope
+    Without seeds those of the collection's weboid.toml are crawled, each with its own scope. Every page is rendered in a real browser, and the links of the rendered page that are in scope
     are followed. The same command run again continues where it stopped; with other options it
     changes the crawl. With --frontier it hands the crawl to the workers there. Ctrl-C finishes the
     pages in progress and stops; a second one stops at once.
     """
-    seed_list = collect_seeds(seeds, list_file)
+    configured = () if seeds or list_file else read_config(collection).seeds()
+    urls = tuple(each.url for each in configured) or seeds
+    seed_list = collect_seeds(urls, list_file)
     for problem in seed_list.problems:
         click.echo(f"{problem}", err=True)
     if not seed_list.urls:
@@ -240,15 +243,26 @@ def crawl_command(
         settings_of(profile, collection, continuous=continuous, options=scope)
     )
     settings = with_store(settings, store)
-    job = Job(
-        name=derive_job_name(seed_list.urls) if name is None else check_job_name(name),
-        seeds=seed_list.urls,
-        settings=settings,
-        lane=Lane[lane.upper()],
-        made_at=_CLOCK.now(),
-    )
+    groups = {settings.scope: seed_list.urls}
+    if configured:
+        groups = {}
+        for seed in configured:
+            own = seed.applied_to(settings.scope)
+            groups[own] = (*groups.get(own, ()), seed.url)
+    base = None if name is None else check_job_name(name)
+    jobs = [
+        Job(
+            name=derive_job_name(seeds) if base is None else f"{base}-{number}" if number else base,
+            seeds=seeds,
+            settings=replace(settings, scope=own),
+            lane=Lane[lane.upper()],
+            made_at=_CLOCK.now(),
+        )
+        for number, (own, seeds) in enumerate(groups.items())
+    ]
     if dry_run:
-        _preview(job, collection, output=output)
+        for job in jobs:
+            _preview(job, collection, output=output)
         return ExitCode.SOME_FAILED if seed_list.problems else ExitCode.OK
     warn_missing_contact(settings.visit.contact)
     logins = NO_LOGINS if settings.frontier.url else unlock_logins(settings, collection)
@@ -259,8 +273,8 @@ def crawl_command(
         )
         reporter = run_reporter(as_json=output.is_json)
         summary = asyncio.run(
-            run_crawl_job(
-                job,
+            run_crawl_jobs(
+                jobs,
                 run,
                 clock=_CLOCK,
                 started=reporter.started,
@@ -332,7 +346,9 @@ def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> ParsedUrlList
     """Return the URLs of the command line and of the list, without duplicates."""
     if list_file is None:
         if not urls:
-            raise InputError("Name what to crawl: seeds, or --list FILE.")
+            raise InputError(
+                "Name what to crawl: seeds, --list FILE, or [[seed]] in the collection's weboid.toml."
+            )
         return parse_lines(urls, source="the command line")
     listed = read_list(list_file)
     if not urls:

@@ -16,7 +16,6 @@ import click
 import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from sqlalchemy import Connection
 
 from core.clock import SystemClock
 from core.config.settings import LinksSettings, Settings
@@ -331,7 +330,11 @@ async def _check_due(store: RegistryStore, order: _CheckOptions, show: CheckRepo
             _end_after(order.length, stop)
             if not await take_leases(means.tenure, stop.event, clock=_CLOCK, waiting=show.held):
                 return code
-            show.begin(await means.desk.read(lambda rows: _count(rows, order.part)))
+            show.begin(
+                await means.desk.read(
+                    lambda rows: due_urls.count_due(rows, order.part, day_of(_CLOCK.now()))
+                )
+            )
             if order.is_watch:
                 between = _AfterPass(means, order, stop, show)
                 await check_continuously(
@@ -419,10 +422,6 @@ class _AfterPass:
         if today != self._warned_day and not self._stop.event.is_set():
             self._warned_day = today
             self._show.warn(await _warnings(self._means, self._links))
-
-
-def _count(rows: Connection, part: HostShare) -> int:
-    return due_urls.count_due(rows, part, day_of(_CLOCK.now()))
 
 
 def _find(store: RegistryStore, texts: Sequence[str]) -> list[DueUrl]:

@@ -136,16 +136,23 @@ def command(
 
 def _show(task: _CopiesOptions, url: ObservedUrl) -> None:
     with task.store.reading() as rows:
-        kept, search = copies_of_url(rows, url.id), last_search(rows, url.id)
+        stored, search = copies_of_url(rows, url.id), last_search(rows, url.id)
     own = own_copy(task.layout, task.settings.index.url, task.front, url.url)
     document: dict[str, Any] = {
         "url": url.url,
         "state": url.state.name.lower(),
-        "copies": [_facts(each) for each in kept],
+        "copies": [_facts(each) for each in stored],
         "own": None if own is None else {"address": own.address, "timestamp": own.timestamp},
         "asked": None,
     }
-    known = [_row(each) for each in kept]
+    known = []
+    for each in stored:
+        by = (each.chosen_by or "-") + (" (locked)" if each.is_locked else "")
+        seen = str(date_of(each.checked_day))
+        if each.missed_day is not None:
+            seen = f"missed {date_of(each.missed_day)}"
+        address = each.address or "(no version is chosen)"
+        known.append((each.service, each.timestamp[:8] or "-", seen, by, address))
     if own is not None:
         known.insert(0, (own.service, own.timestamp[:8], "-", "-", own.address))
     head = ("archive", "taken", "seen", "by", "address")
@@ -158,15 +165,6 @@ def _show(task: _CopiesOptions, url: ObservedUrl) -> None:
             f"Archives were asked on {day} ({outcome}), and will be again from {again} on."
         )
     task.output.show(document, lines)
-
-
-def _row(kept: StoredCopy) -> tuple[str, ...]:
-    by = (kept.chosen_by or "-") + (" (locked)" if kept.is_locked else "")
-    seen = str(date_of(kept.checked_day))
-    if kept.missed_day is not None:
-        seen = f"missed {date_of(kept.missed_day)}"
-    address = kept.address or "(no version is chosen)"
-    return kept.service, kept.timestamp[:8] or "-", seen, by, address
 
 
 def _facts(kept: StoredCopy) -> dict[str, Any]:
@@ -201,16 +199,16 @@ def _find(task: _CopiesOptions, accessed: str | None, *, is_thorough: bool) -> i
         return ExitCode.OK
     read = None if accessed is None else parse_moment(accessed)
     at = citation_day(read, None, now)
-    sought = asyncio.run(_sought(task, wanted, at, is_thorough=is_thorough))
+    sought = asyncio.run(_search_all(task, wanted, at, is_thorough=is_thorough))
     for each, found in zip(wanted, sought, strict=True):
-        _tell(task, each, found)
+        _print_result(task, each, found)
     lacking = sum(found.best is None for found in sought)
     if lacking and not task.settings.links.archives and not task.output.is_json:
         click.echo(no_archives_notice(lacking), err=True)
     return ExitCode.SOME_FAILED if any(each.troubles for each in sought) else ExitCode.OK
 
 
-async def _sought(
+async def _search_all(
     task: _CopiesOptions,
     wanted: Sequence[ObservedUrl],
     accessed: datetime | None,
@@ -242,7 +240,7 @@ async def _sought(
             return found
 
 
-def _tell(task: _CopiesOptions, url: ObservedUrl, sought: CopySearchResult) -> None:
+def _print_result(task: _CopiesOptions, url: ObservedUrl, sought: CopySearchResult) -> None:
     best = sought.best
     document = {
         "url": url.url,
@@ -275,18 +273,29 @@ def _verify(task: _CopiesOptions) -> int:
             facts = {"url": each.url.url, **_facts(each.kept)}
             task.output.show(facts, f"{each.kept.service}  {clean(each.kept.address)}")
         return ExitCode.OK
-    visits = asyncio.run(_visited(task, now, len(waiting)))
+    visits = asyncio.run(_check_copies(task, now, len(waiting)))
     for done in visits:
-        if not task.output.json(_visit_facts(done)) and done.visit is not CopyCheckEffect.GOOD:
+        facts = {
+            "url": done.copy.url.url,
+            "archive": done.copy.kept.service,
+            "address": done.copy.kept.address,
+            "outcome": str(done.visit),
+            "sight": str(done.seen.sight),
+            "now_at": done.seen.address,
+            "note": done.seen.note,
+        }
+        if not task.output.json(facts) and done.visit is not CopyCheckEffect.GOOD:
             note = f": {clean(done.seen.note)}" if done.seen.note else ""
             click.echo(f"{done.visit}  {clean(done.copy.kept.address)}{note}")
     if not task.output.is_json:
-        told = ", ".join(f"{count} {name}" for name, count in sorted(count_effects(visits).items()))
-        click.echo(f"{len(visits)} copies looked at{': ' + told if told else ''}.")
+        counts = ", ".join(
+            f"{count} {name}" for name, count in sorted(count_effects(visits).items())
+        )
+        click.echo(f"{len(visits)} copies looked at{': ' + counts if counts else ''}.")
     return ExitCode.OK
 
 
-async def _visited(task: _CopiesOptions, now: datetime, count: int) -> list[CopyVisit]:
+async def _check_copies(task: _CopiesOptions, now: datetime, count: int) -> list[CopyVisit]:
     own = (task.front,) if task.front else ()
     with progress_bar("Looking at copies", count, quiet=task.output.is_json) as step:
         async with open_archives(task.settings, origins=own) as archives:
@@ -294,15 +303,3 @@ async def _visited(task: _CopiesOptions, now: datetime, count: int) -> list[Copy
             return await check_due_copies(
                 task.store, asker, now=now, limit=task.limit, own=own, on_check=step
             )
-
-
-def _visit_facts(visited: CopyVisit) -> dict[str, Any]:
-    return {
-        "url": visited.copy.url.url,
-        "archive": visited.copy.kept.service,
-        "address": visited.copy.kept.address,
-        "outcome": str(visited.visit),
-        "sight": str(visited.seen.sight),
-        "now_at": visited.seen.address,
-        "note": visited.seen.note,
-    }

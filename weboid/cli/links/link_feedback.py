@@ -36,7 +36,6 @@ from links.feedback.marks import (
 )
 from links.feedback.replacements import (
     ProposalContext,
-    ProposalResult,
     ProposalStage,
     ReplacementProposal,
     propose_replacement,
@@ -351,7 +350,14 @@ def replace_command(
             who = reporter_digest(stores, actor)
             with registry.writing() as rows:
                 done = propose_replacement(rows, url, address, who, _CLOCK.now(), around)
-            _print_proposed(done, output=output)
+            if done.archive:
+                text = f"is a copy in {done.archive}: kept among the copies."
+            elif done.is_new:
+                text = "is shown once a test has found it working."
+            else:
+                text = "is proposed already."
+            facts = {"address": done.address, "archive": done.archive or None, "new": done.is_new}
+            output.show(facts, f"{clean(done.address)} {text}")
     return ExitCode.OK
 
 
@@ -361,17 +367,6 @@ def _surroundings(registry: RegistryStore, settings: LinksSettings) -> ProposalC
         archives=ArchiveCopies(),
         limits=limits_of(settings.reports_per_day),
     )
-
-
-def _print_proposed(done: ProposalResult, output: CommandOutput) -> None:
-    if done.archive:
-        text = f"is a copy in {done.archive}: kept among the copies."
-    elif done.is_new:
-        text = "is shown once a test has found it working."
-    else:
-        text = "is proposed already."
-    facts = {"address": done.address, "archive": done.archive or None, "new": done.is_new}
-    output.show(facts, f"{clean(done.address)} {text}")
 
 
 def _show(registry: RegistryStore, url: str, output: CommandOutput) -> None:

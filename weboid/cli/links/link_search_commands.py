@@ -149,18 +149,15 @@ def _search_lines(found: Sequence[FoundLink]) -> list[str]:
         )
         for link in found
     ]
-    head, *lines = table(("state", "checked", "link"), rows, columns=width())
-    told = [head]
-    for link, line in zip(found, lines, strict=True):
-        told.append(line)
+    head, *links = table(("state", "checked", "link"), rows, columns=width())
+    lines = [head]
+    for link, line in zip(found, links, strict=True):
+        lines.append(line)
         if link.pages:
-            told.append(fitted(f"    on {_pages(link)}", width()))
-    return told
-
-
-def _pages(link: FoundLink) -> str:
-    named = [f"{page.title} ({page.wiki})" for page in link.pages]
-    return ", ".join(named) + (", …" if link.more_pages else "")
+            pages = ", ".join(f"{page.title} ({page.wiki})" for page in link.pages)
+            more = ", …" if link.more_pages else ""
+            lines.append(fitted(f"    on {pages}{more}", width()))
+    return lines
 
 
 _FORMS = {"pattern": EntryForm.PATTERN, "domain": EntryForm.DOMAIN}

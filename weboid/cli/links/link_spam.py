@@ -14,8 +14,6 @@ from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
 from links.registry.link_additions import (
     KEEP_DAYS,
-    DomainSpread,
-    LinkAddition,
     additions_of,
     domain_spreads,
 )
@@ -25,7 +23,6 @@ from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, Spam
 from links.rules.wiki_rules import (
     FARM_WIDE,
     RuleBook,
-    SpamHit,
     known_urls,
     lists_kept,
     mark_pages_stale,
@@ -168,9 +165,27 @@ def hits_command(
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         hits = spam_on(rows, found.id, limit=limit + 1, after=_place(after))
-    more = _after(hits[limit - 1]) if len(hits) > limit else ""
+    more = ""
+    if len(hits) > limit:
+        last = hits[limit - 1]
+        more = f"{last.page}-{key_of(last.url).hex()}"
     hits = hits[:limit]
-    document = {"wiki": str(found.name), "hits": list(map(_facts, hits)), "after": more}
+    document = {
+        "wiki": str(found.name),
+        "hits": [
+            {
+                "page_id": hit.page_id,
+                "title": hit.title,
+                "url": hit.url,
+                "list": hit.hit.list,
+                "line": hit.hit.line,
+                "first": str(date_of(hit.first_day)),
+                "last": str(date_of(hit.last_day)),
+            }
+            for hit in hits
+        ],
+        "after": more,
+    }
     if output.json(document):
         return
     if not hits:
@@ -287,22 +302,6 @@ def _read(file: Path, kind: str | None, name: str) -> SpamList:
     return SpamList(name, SpamListKind(kind), content)
 
 
-def _facts(hit: SpamHit) -> dict[str, Any]:
-    return {
-        "page_id": hit.page_id,
-        "title": hit.title,
-        "url": hit.url,
-        "list": hit.hit.list,
-        "line": hit.hit.line,
-        "first": str(date_of(hit.first_day)),
-        "last": str(date_of(hit.last_day)),
-    }
-
-
-def _after(hit: SpamHit) -> str:
-    return f"{hit.page}-{key_of(hit.url).hex()}"
-
-
 def _place(after: str) -> _Place:
     if not after:
         return (0, b"")
@@ -337,16 +336,42 @@ def additions_command(
     Additions are deleted after 90 days. See docs/how-to/link-search.md.
     """
     since = day_of(_CLOCK.now()) - days + 1
-    named = _domain(domain) if domain else ""
+    try:
+        named = registrable(canonical_host(domain.strip())) if domain else ""
+    except BadUrlError as error:
+        raise InputError(f"{(domain or '')[:80]!r} is no domain: {error}.") from error
     with stores.registry() as store, store.reading() as rows:
         if named or account:
             added = additions_of(
                 rows, since_day=since, domain=named, account=account or "", limit=limit
             )
-            facts = list(map(_addition_facts, added))
+            facts: list[dict[str, int | str]] = [
+                {
+                    "day": str(date_of(each.day)),
+                    "wiki": each.wiki,
+                    "title": each.title,
+                    "account": each.account,
+                    "revision": str(each.rev_id),
+                    "page_id": str(each.page_id),
+                    "url": each.url,
+                }
+                for each in added
+            ]
         else:
-            found = domain_spreads(rows, since_day=since, least_wikis=least_wikis, limit=limit)
-            facts = list(map(_spread_facts, found))
+            spreads = domain_spreads(rows, since_day=since, least_wikis=least_wikis, limit=limit)
+            facts = [
+                {
+                    "account": each.account,
+                    "domain": each.domain,
+                    "farm": each.farm,
+                    "wikis": each.wikis,
+                    "pages": each.pages,
+                    "links": each.links,
+                    "first": str(date_of(each.first_day)),
+                    "last": str(date_of(each.last_day)),
+                }
+                for each in spreads
+            ]
     key = "additions" if named or account else "spreads"
     if output.json({key: facts}):
         return
@@ -357,35 +382,3 @@ def additions_command(
              for fact in facts]  # fmt: skip
     heads = [f"{name}>" if isinstance(value, int) else name for name, value in facts[0].items()]
     click.echo("\n".join(table(heads, cells, columns=width())))
-
-
-def _domain(text: str) -> str:
-    try:
-        return registrable(canonical_host(text.strip()))
-    except BadUrlError as error:
-        raise InputError(f"{text[:80]!r} is no domain: {error}.") from error
-
-
-def _spread_facts(each: DomainSpread) -> dict[str, int | str]:
-    return {
-        "account": each.account,
-        "domain": each.domain,
-        "farm": each.farm,
-        "wikis": each.wikis,
-        "pages": each.pages,
-        "links": each.links,
-        "first": str(date_of(each.first_day)),
-        "last": str(date_of(each.last_day)),
-    }
-
-
-def _addition_facts(each: LinkAddition) -> dict[str, int | str]:
-    return {
-        "day": str(date_of(each.day)),
-        "wiki": each.wiki,
-        "title": each.title,
-        "account": each.account,
-        "revision": str(each.rev_id),
-        "page_id": str(each.page_id),
-        "url": each.url,
-    }

@@ -1,7 +1,6 @@
 """`weboid links passes` and `purge`: statistics of check passes, and retention."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import click
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -13,7 +12,7 @@ from crawler.profiles import load_profile
 from links.check_history import day_of
 from links.checker import due_urls
 from links.checker.check_schedule import CheckRunRow, latest_runs, longest_due, run_forecast
-from links.registry.retention import PurgeSummary, purge, to_purge
+from links.registry.retention import purge, to_purge
 from weboid.app.copy_sources import count_without_copy, no_archives_notice
 from weboid.app.text_table import table, width
 from weboid.cli.links.link_check import open_existing_registry
@@ -42,13 +41,24 @@ def passes_command(
     layout = Layout(stores.root)
     with open_existing_registry(layout, settings) as store:
         with store.reading() as rows:
-            found = latest_runs(rows, limit=limit)
+            passes = latest_runs(rows, limit=limit)
             seen = run_forecast(rows, settings.links, now=now)
             late = longest_due(rows, day=day_of(now))
             awaiting = due_urls.count_awaiting(rows)
         lacking = 0 if settings.links.archives else count_without_copy(store, layout, settings)
     document = {
-        "passes": [_facts(row) for row in found],
+        "passes": [
+            {
+                "part": row.part,
+                "started": warc_date(datetime.fromtimestamp(row.started, UTC)),
+                "ended": None
+                if row.ended is None
+                else warc_date(datetime.fromtimestamp(row.ended, UTC)),
+                "due": row.due,
+                "done": row.done,
+            }
+            for row in passes
+        ],
         "outlook": None
         if seen is None
         else {"fits": seen.fits, "load": round(seen.load, 3), "sentence": seen.sentence},
@@ -58,11 +68,11 @@ def passes_command(
     }
     if output.json(document):
         return
-    for line in _lines(found, int(now.timestamp())):
+    for line in _lines(passes, int(now.timestamp())):
         click.echo(line)
     if seen is not None:
         click.echo(seen.sentence if seen.fits else f"Warning: {seen.sentence}")
-    elif found:
+    elif passes:
         click.echo("No pass was long enough yet to judge whether all links are checked in time.")
     if late > settings.links.pass_days:
         click.echo(f"Warning: a URL has been due for {late} days.")
@@ -77,7 +87,7 @@ def _lines(found: list[CheckRunRow], now: int) -> list[str]:
         return ["There was no pass yet: `weboid links check` makes one."]
     rows = [
         (
-            _moment(row.started),
+            f"{datetime.fromtimestamp(row.started, UTC):%Y-%m-%d %H:%M}",
             row.part,
             f"{row.due}",
             f"{row.done}",
@@ -87,21 +97,6 @@ def _lines(found: list[CheckRunRow], now: int) -> list[str]:
         for row in found
     ]
     return table(("began", "part", "due>", "done>", "a second>", "took"), rows, columns=width())
-
-
-def _moment(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
-
-
-def _facts(row: CheckRunRow) -> dict[str, Any]:
-    ended = None if row.ended is None else warc_date(datetime.fromtimestamp(row.ended, UTC))
-    return {
-        "part": row.part,
-        "started": warc_date(datetime.fromtimestamp(row.started, UTC)),
-        "ended": ended,
-        "due": row.due,
-        "done": row.done,
-    }
 
 
 @cli_command("purge")
@@ -134,10 +129,6 @@ def purge_command(
                         task, description=f"forgetting {what}"
                     ),
                 )
-    _say(gone, dry_run=dry_run, output=output)
-
-
-def _say(gone: PurgeSummary, *, dry_run: bool, output: CommandOutput) -> None:
     counts = gone._asdict()
     parts = [f"{count:,} {what}" for what, count in counts.items() if count]
     verb = "Would forget" if dry_run else "Forgot"

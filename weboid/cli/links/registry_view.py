@@ -29,7 +29,6 @@ from links.registry.lookups import (
     uses_anywhere,
     uses_of_host,
 )
-from links.registry.pages import WikiPageRow
 from links.registry.quirks import HostQuirk, UrlQuirk
 from links.registry.statements import Reader
 from links.registry.urls import UrlObservation, UrlRow, find_urls, latest_observations, urls_by_id
@@ -115,7 +114,21 @@ def _pages(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
     assert asked.wiki is not None
     after = asked.after[0] if asked.after else 0
     rows = pages_of_wiki(reader, asked.wiki, limit=asked.limit, after=after)
-    return [_ListingRow(_page_facts(row), (row.page_id,)) for row in rows]
+    return [
+        _ListingRow(
+            {
+                "page_id": row.page_id,
+                "namespace": row.namespace,
+                "title": row.title,
+                "read": day_text(row.listed_day),
+                "seen": day_text(row.touched_day),
+                "asked": day_text(row.asked_day),
+                "stale": row.is_stale,
+            },
+            (row.page_id,),
+        )
+        for row in rows
+    ]
 
 
 def _links(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
@@ -134,7 +147,16 @@ def _links(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
         places = [(use.page.id, use.url_id) for use in uses]
     urls = urls_by_id(reader, (use.url_id for use in uses))
     return [
-        _ListingRow(_use_facts(use, urls[use.url_id]), place)
+        _ListingRow(
+            {
+                **url_json(urls[use.url_id]),
+                "page_id": use.page.page_id,
+                "title": use.page.title,
+                "since": day_text(use.first_day),
+                "gone": day_text(use.gone_day),
+            },
+            place,
+        )
         for use, place in zip(uses, places, strict=True)
     ]
 
@@ -157,23 +179,6 @@ def url_json(row: UrlRow) -> dict[str, Any]:
 def day_text(day: int | None) -> str | None:
     """Return the day's date; None for none."""
     return None if day is None else str(date_of(day))
-
-
-def _use_facts(use: LinkUse, row: UrlRow) -> dict[str, Any]:
-    page = {"page_id": use.page.page_id, "title": use.page.title, "since": day_text(use.first_day)}
-    return {**url_json(row), **page, "gone": day_text(use.gone_day)}
-
-
-def _page_facts(row: WikiPageRow) -> dict[str, Any]:
-    return {
-        "page_id": row.page_id,
-        "namespace": row.namespace,
-        "title": row.title,
-        "read": day_text(row.listed_day),
-        "seen": day_text(row.touched_day),
-        "asked": day_text(row.asked_day),
-        "stale": row.is_stale,
-    }
 
 
 def _table(facts: list[dict[str, Any]], *, is_filtered: bool) -> list[str]:
@@ -231,7 +236,11 @@ def show_command(
     For a link that is not watched, because it is invalid or its target is a missing page of the
     farm, the reason and the pages that have it are shown.
     """
-    identity, fault = _identity(url)
+    identity, fault = "", None
+    try:
+        identity = identity_key(fetch_key(url, allow_single_label=True))
+    except BadUrlError as error:
+        fault = error
     today = day_of(_CLOCK.now())
     with stores.registry() as store, store.snapshot() as reader:
         found = find_urls(reader, [identity]).get(identity) if identity else None
@@ -251,20 +260,12 @@ def show_command(
         uses = uses_anywhere(reader, found.id, limit=limit)
         looks = latest_observations(reader, found.id)
         names = {wiki.id: str(wiki.name) for wiki in all_wikis(reader)}
-    document = {**_document(facts, uses, names), "looks": list(map(_look, looks))}
+    document = _document(facts, uses, looks, names)
     own = own_copy(Layout(stores.root), stores.database_url, "", identity)
     if own is not None:
         about = {"service": own.service, "address": own.address, "timestamp": own.timestamp}
         document["copies"].insert(0, {**about, "checked": None, "locked": False})
     output.show(document, _lines(document))
-
-
-def _identity(url: str) -> tuple[str, BadUrlError | None]:
-    """Return the URL's identity key; or an empty key and the error."""
-    try:
-        return identity_key(fetch_key(url, allow_single_label=True)), None
-    except BadUrlError as error:
-        return "", error
 
 
 def _say_refused(
@@ -282,13 +283,16 @@ def _say_refused(
     ]
     reason = uses[0].reason
     document = {"url": url, "is_watched": False, "reason": reason, "pages": pages}
-    said = _REASONS.get(reason, f"no valid address ({clean(reason)})")
+    explanation = _REASONS.get(reason, f"no valid address ({clean(reason)})")
     output.show(
-        document, [f"{clean(url)}\n  not watched: {said}", *_part("Pages", map(_page_line, pages))]
+        document,
+        [f"{clean(url)}\n  not watched: {explanation}", *_part("Pages", map(_page_line, pages))],
     )
 
 
-def _document(facts: UrlFacts, uses: list[LinkUse], names: dict[int, str]) -> dict[str, Any]:
+def _document(
+    facts: UrlFacts, uses: list[LinkUse], looks: Sequence[UrlObservation], names: dict[int, str]
+) -> dict[str, Any]:
     row = facts.row
     replacement = facts.replacement
     return {
@@ -334,19 +338,19 @@ def _document(facts: UrlFacts, uses: list[LinkUse], names: dict[int, str]) -> di
             }
             for use in uses
         ],
-    }
-
-
-def _look(look: UrlObservation) -> dict[str, Any]:
-    return {
-        "moment": warc_date(datetime.fromtimestamp(look.moment, UTC)),
-        "how": look.how.name.lower(),
-        "verdict": look.verdict,
-        "code": look.code,
-        "http": look.http,
-        "final_url": look.final_url or None,
-        "note": look.note,
-        "similarity": look.similarity,
+        "looks": [
+            {
+                "moment": warc_date(datetime.fromtimestamp(look.moment, UTC)),
+                "how": look.how.name.lower(),
+                "verdict": look.verdict,
+                "code": look.code,
+                "http": look.http,
+                "final_url": look.final_url or None,
+                "note": look.note,
+                "similarity": look.similarity,
+            }
+            for look in looks
+        ],
     }
 
 

@@ -27,10 +27,10 @@ from playback.access.holds import HoldIndex
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level
 from playback.access.threat_lists import lists_folder
-from playback.web.copy_levels import LevelOffers
 from playback.web.copy_notices import CopyWarnings
 from playback.web.i18n import SOURCE, PageLanguage, check_language, page_language
 from playback.web.page_store import PageStore
+from playback.web.reader_page import LevelOffers
 from playback.web.registry.registry_service import LazyRegistrySource
 from qa.check_store import list_worst_first
 from qa.check_table import CheckedPage, CheckFilter, CheckPosition

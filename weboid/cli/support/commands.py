@@ -9,10 +9,12 @@ A parameter's name is the option's name, and its annotation tells flags, numbers
 """
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib import import_module
+from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin
 
@@ -27,6 +29,7 @@ from core.errors import (
     UnavailableError,
     WeboidError,
 )
+from core.layout import CONFIG_FILE
 from weboid.cli.support.short_help import SHORT_HELP
 
 
@@ -58,6 +61,58 @@ def exit_code_for(error: WeboidError) -> ExitCode:
             return ExitCode.UNAVAILABLE
         case _:
             return ExitCode.INTERNAL
+
+
+class ConfiguredCommand(click.Command):
+    """Command whose option defaults come from ``weboid.toml`` of the collection it works on."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Create the context; ConfigError: the collection's configuration is not valid."""
+        options = {name: each for each in self.params for name in each.opts}
+        folder = options.get("--collection")
+        path = None if folder is None else _config_path(folder, args)
+        if path is None or not path.exists():
+            return super().make_context(info_name, args, parent, **extra)
+        from weboid.app.collection_config import read_config  # a quarter of a short command's start
+
+        config = read_config(path.parent)
+        command = f"{parent.command_path if parent else ''} {info_name}".partition(" ")[2]
+        keys = {
+            name[2:].replace("-", "_"): each.name or ""
+            for name, each in options.items()
+            if name not in {"--collection", "--profile", "--help"} and name.startswith("--")
+        }
+        defaults = config.check_options(command, keys)
+        profile = options.get("--profile")
+        if profile is None or profile.name is None:
+            return super().make_context(info_name, args, parent, default_map=defaults, **extra)
+        preset = "" if config.preset else f"@{profile.default}"
+        defaults[profile.name] = f"{path}{preset}"
+        context = super().make_context(info_name, args, parent, default_map=defaults, **extra)
+        named = context.params.get(profile.name)
+        if isinstance(named, str) and CONFIG_FILE not in named:
+            is_file = "/" in named or named.endswith(".toml")
+            context.params[profile.name] = f"{path}@{Path(named).absolute() if is_file else named}"
+        return context
+
+
+def _config_path(folder: click.Parameter, args: list[str]) -> Path | None:
+    """Return the configuration of the collection that the arguments, or else the environment, name."""
+    named = os.environ.get(str(folder.envvar or ""), "") or folder.default
+    for word, following in zip(args, [*args[1:], ""], strict=False):
+        if word == "--":
+            break
+        if word == "--collection":
+            named = following
+        elif word.startswith("--collection="):
+            named = word.partition("=")[2]
+    return Path(named) / CONFIG_FILE if isinstance(named, str | Path) else None
 
 
 class LazyGroup(click.Group):
@@ -103,7 +158,7 @@ class LazyGroup(click.Group):
             )
 
 
-class GroupWithDefault(click.Group):
+class GroupWithDefault(ConfiguredCommand, click.Group):
     """Group with a default action: a first word that names no subcommand is its own argument."""
 
     allow_interspersed_args = True  # as a command: `weboid archive URL --json`
@@ -235,6 +290,7 @@ def cli_command(
 
         callback.__doc__ = function.__doc__
         register = click.command if group is None else group.command
+        attributes.setdefault("cls", ConfiguredCommand)
         made: click.Command = register(name, params=_click_parameters(parameters), **attributes)(
             callback
         )

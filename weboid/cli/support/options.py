@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,7 +11,7 @@ from typing import Any
 import click
 
 from core.config.database_urls import RedisUse, parse_index_url, parse_redis_url
-from core.config.profile import check_settings
+from core.config.profile import check_settings, parse_size
 from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError, InputError
 from core.timestamps import parse_duration, parse_moment
@@ -44,17 +43,6 @@ class ParsedType(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-def parse_size(text: str) -> int:
-    """Return a number of bytes: ``5GB``, ``700 MB``, ``2TiB``, ``1000``."""
-    found = _SIZE.fullmatch("".join(text.split()).lower())
-    if found is None:
-        raise InputError(f"{text[:40]!r} is no size: write 700MB, 5GB or 2TB.")
-    step = 1024 if found[3] else 1000
-    power = "kmgt".find(found[2]) + 1 if found[2] else 0
-    return int(float(found[1]) * step**power)
-
-
-_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(?:([kmgt])(i?))?b?", re.ASCII)
 DURATION, SIZE = ParsedType("duration", parse_duration), ParsedType("size", parse_size)
 
 
@@ -150,7 +138,11 @@ def _address(form: str, envvar: str, *, show_envvar: bool = False) -> Any:
 
 
 def _profile(default: str) -> Any:
-    return option("A profile's name, or the path of a TOML file.", default=default)
+    return option(
+        "A preset, or the path of a TOML file; weboid.toml in the collection is applied over it.",
+        default=default,
+        envvar="WEBOID_PROFILE",
+    )
 
 
 def _secret_file(purpose: str, callback: Callable[..., Any]) -> Any:
@@ -193,6 +185,7 @@ COLLECTION = option(
     "The folder that holds WARCs, index and frontier.",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("collection"),
+    envvar="WEBOID_COLLECTION",
     callback=_check_trial_clock,
 )
 JSON = option("JSON for machines.", "--json", is_flag=True)
@@ -203,6 +196,7 @@ WORKERS = option(
     type=click.IntRange(1, 64),
     default=lambda: min(2 * (os.cpu_count() or 1), 8),
     show_default="two a core, at most 8",
+    envvar="WEBOID_WORKERS",
 )
 FRONTIER = _address(
     "A frontier in Redis, redis://host:port/number?frontier=NAME", "WEBOID_FRONTIER"

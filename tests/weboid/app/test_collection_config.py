@@ -1,0 +1,129 @@
+"""Configuration of a collection: what of ``weboid.toml`` holds, and how faults are named."""
+
+from pathlib import Path
+
+import pytest
+
+from core.config.settings import ScopeSettings
+from core.errors import ConfigError
+from crawler.profiles import load_profile
+from weboid.app.collection_config import read_config, write_config_table
+from weboid.app.operator_identity import OperatorIdentity, read_operator, write_operator
+
+
+def written(root: Path, text: str) -> Path:
+    root.mkdir(exist_ok=True)
+    (root / "weboid.toml").write_text(text)
+    return root
+
+
+def test_without_a_file_there_is_no_configuration(tmp_path: Path) -> None:
+    """A collection needs none."""
+    config = read_config(tmp_path)
+
+    assert not config
+    assert (config.seeds(), config.operator(), config.options("serve")) == ((), {}, {})
+
+
+def test_settings_of_the_file_lie_over_those_of_its_preset(tmp_path: Path) -> None:
+    """Keys that the file leaves out are the preset's; another preset can be put below it."""
+    written(tmp_path, 'extends = "wiki"\n[politeness]\nmin_delay_s = 7\n[serve]\nport = 1\n')
+
+    own = load_profile(f"{tmp_path}/weboid.toml")
+    other = load_profile(f"{tmp_path}/weboid.toml@gentle")
+
+    assert (own.politeness.min_delay_s, own.scope.kind) == (7, "page")
+    assert (other.politeness.min_delay_s, other.scope.kind) == (7, "prefix")
+
+
+def test_durations_and_sizes_may_be_written_with_their_unit(tmp_path: Path) -> None:
+    """As on the command line."""
+    written(tmp_path, '[visit]\ntimeout_s = "2m"\n[proxy]\nbody_limit_bytes = "5MB"\n')
+
+    settings = load_profile(f"{tmp_path}/weboid.toml")
+
+    assert (settings.visit.timeout_s, settings.proxy.body_limit_bytes) == (120.0, 5_000_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[visit]\n\ntimeout_s = true\n", "line 3"),
+        ("[visit]\ntimeout = 3\n", "line 2"),
+        ('[visit]\ntimeout_s = "soon"\n', "line 2"),
+    ],
+)
+def test_an_invalid_setting_is_named_with_its_line(tmp_path: Path, text: str, place: str) -> None:
+    """Every command that reads the file says so, not the check alone."""
+    written(tmp_path, text)
+
+    with pytest.raises(ConfigError, match=rf"weboid\.toml, {place}: \[visit\]"):
+        load_profile(f"{tmp_path}/weboid.toml")
+
+
+def test_each_seed_has_its_own_scope_and_limits(tmp_path: Path) -> None:
+    """What a seed leaves out is the collection's; its patterns are added."""
+    written(
+        tmp_path,
+        '[[seed]]\nurl = "https://a.example/x"\n'
+        '[[seed]]\nurl = "https://b.example"\nscope = "host"\ndepth = 2\npage_limit = 10\n'
+        'time_limit = "2h"\nsize_limit = "1GB"\nexclude = ["b"]\n',
+    )
+
+    first, second = read_config(tmp_path).seeds()
+    scope = second.applied_to(ScopeSettings(exclude=("a",)))
+
+    assert (first.url, first.applied_to(scope)) == ("https://a.example/x", scope)
+    assert second.url == "https://b.example/"
+    assert (scope.kind, scope.depth, scope.pages) == ("host", 2, 10)
+    assert (scope.seconds, scope.bytes, scope.exclude) == (7200.0, 10**9, ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("seed", "line"),
+    [
+        ('url = "ftp://x"', 4),
+        ('url = "https://x.example"\ndept = 3', 5),
+        ('url = "https://x.example"\nscope = "site"', 5),
+        ('url = "https://x.example"\ntime_limit = "later"', 5),
+        ('url = "https://x.example"\nexclude = "a"', 5),
+        ("depth = 3", 3),
+    ],
+)
+def test_an_invalid_seed_is_named_with_its_line(tmp_path: Path, seed: str, line: int) -> None:
+    """Of several seeds the wrong one's."""
+    written(tmp_path, f'[[seed]]\nurl = "https://a.example"\n[[seed]]\n{seed}\n')
+
+    with pytest.raises(ConfigError, match=rf"weboid\.toml, line {line}: "):
+        read_config(tmp_path).seeds()
+
+
+def test_a_change_keeps_comments_and_other_tables(tmp_path: Path) -> None:
+    """What people wrote stays as it is."""
+    written(tmp_path, '# mine\n[operator]\ncontact = "a@b.example"  # us\n[visit]\ndom = true\n')
+
+    write_config_table(tmp_path, "operator", {"contact": "c@d.example", "recrawl": ""})
+
+    text = (tmp_path / "weboid.toml").read_text()
+    assert text == '# mine\n[operator]\ncontact = "c@d.example"  # us\n[visit]\ndom = true\n'
+
+
+def test_the_operator_of_an_older_collection_moves_into_the_file(tmp_path: Path) -> None:
+    """It is read from collection.toml until it is changed."""
+    marker = tmp_path / "collection.toml"
+    marker.write_text('version = 1\n\n[operator]\ncontact = "old@b.example"\n')
+    before = read_operator(tmp_path)
+
+    write_operator(tmp_path, OperatorIdentity(contact="new@b.example"))
+
+    assert before.contact == "old@b.example"
+    assert read_operator(tmp_path).contact == "new@b.example"
+    assert marker.read_text() == "version = 1\n"
+
+
+def test_a_file_that_is_no_toml_is_an_error(tmp_path: Path) -> None:
+    """It names the file."""
+    written(tmp_path, "[visit")
+
+    with pytest.raises(ConfigError, match=r"weboid\.toml cannot be read"):
+        read_config(tmp_path)

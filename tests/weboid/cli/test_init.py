@@ -1,0 +1,124 @@
+"""`weboid init` and `weboid config`, and commands that find the file by themselves."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+
+from tests.support.commands import Weboid
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Weboid:
+    """Commands in a folder without a collection."""
+    return Weboid(tmp_path, tmp_path / "profile.toml")
+
+
+@pytest.fixture
+def config(own: Weboid) -> Path:
+    """The file that `weboid init` writes."""
+    ran = own.call("init", "--contact", "me@example.org", "--archive", "wayback")
+    assert (ran.code, ran.err) == (0, "")
+    return own.collection / "weboid.toml"
+
+
+def test_init_writes_a_file_that_has_no_errors(own: Weboid, config: Path) -> None:
+    """The answers hold, and the collection can be used at once."""
+    shown = own.call("profile", "show", str(config), "--changed", "--json")
+    checked = own.call("config", "check")
+    status = own.call("status")
+
+    changed = {
+        (row["group"], row["key"]): row["value"] for row in json.loads(shown.out)["settings"]
+    }
+    assert changed["links", "archives"] == ["wayback"]
+    assert 'contact = "me@example.org"' in config.read_text()
+    assert (checked.code, status.code) == (0, 0)
+
+
+def test_every_example_in_the_file_is_valid(own: Weboid, config: Path) -> None:
+    """Taking a comment sign away never makes an error."""
+    lines = config.read_text().splitlines()
+    examples = [
+        line[2:] if line.startswith("# ") and (" = " in line or line == "# [[seed]]") else line
+        for line in lines
+    ]
+    config.write_text("\n".join(dict.fromkeys(line for line in examples if line)))
+
+    assert own.call("config", "check").out == f"{Path('collection/weboid.toml')}: no errors.\n"
+
+
+def test_an_existing_file_is_kept_unless_force_is_given(own: Weboid, config: Path) -> None:
+    """Nobody's settings are lost."""
+    config.write_text("# mine\n")
+
+    refused = own.call("init")
+    forced = own.call("init", "--force")
+
+    assert (refused.code, forced.code) == (2, 0)
+    assert "--force" in refused.err
+    assert "# mine" not in config.read_text()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--archive", "nowhere"), ("--contact", "no address")]
+)
+def test_an_invalid_answer_writes_nothing(own: Weboid, option: str, value: str) -> None:
+    """The error names what would be right."""
+    assert own.call("init", option, value).code == 2
+    assert not (own.collection / "weboid.toml").exists()
+
+
+def test_commands_take_settings_and_seeds_from_the_file(own: Weboid, config: Path) -> None:
+    """`crawl` without arguments crawls the seeds, each scope as a crawl of its own."""
+    with config.open("a") as file:
+        file.write(
+            '\n[[seed]]\nurl = "https://a.example/"\npage_limit = 3\n'
+            '[[seed]]\nurl = "https://b.example/"\nscope = "page"\n'
+        )
+
+    ran = own.call("crawl", "--dry-run", "--json")
+    named = own.call("crawl", "https://c.example/", "--dry-run", "--json")
+
+    first, second = ran.events
+    assert ([each["url"] for each in first["seeds"]], first["budgets"]) == (
+        ["https://a.example/"],
+        ["3 pages"],
+    )
+    assert [each["url"] for each in second["seeds"]] == ["https://b.example/"]
+    assert [each["url"] for each in named.events[0]["seeds"]] == ["https://c.example/"]
+
+
+def test_a_preset_on_the_command_line_lies_below_the_file(own: Weboid, config: Path) -> None:
+    """The environment names one, too, and the collection."""
+    config.write_text('[policy]\nrobots = "ignore"\n')
+
+    ran = own.call("crawl", "https://a.example/", "--profile", "wiki", "--dry-run", "--json")
+
+    assert ran.events[0]["robots"] == "ignore"
+    assert ran.events[0]["scope"] == "The page of the seed alone."
+
+
+def test_an_option_of_a_command_is_checked_with_its_line(own: Weboid, config: Path) -> None:
+    """Unknown ones when the command starts, and by `config check`; invalid values, too."""
+    config.write_text("[serve]\nprot = 1\n")
+    started = own.call("serve")
+    config.write_text('[serve]\nport = "many"\n')
+    checked = own.call("config", "check")
+
+    assert started.code == 2
+    assert "line 2: `weboid serve` has no option 'prot'. Did you mean port?" in started.err
+    assert checked.code == 1
+    assert "[serve]" in checked.out
+
+
+def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
+    """And refuses a key that does not exist."""
+    schema = json.loads(own.call("config", "schema").out)
+    document = tomllib.loads(config.read_text())
+
+    jsonschema_rs.validate(schema, document)
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schema, {"visit": {"timeout": 3}})

@@ -1,0 +1,214 @@
+"""Configuration of a collection: ``weboid.toml`` in its folder.
+
+One file holds the settings of every command that works on the collection (the tables of a profile),
+the preset below them (``extends``), the operator, the seeds of crawls, and option defaults of
+commands. Precedence: command line, environment (``WEBOID_…``), this file, the preset, defaults.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from core.config.profile import parse_size
+from core.config.settings import SCOPE_KINDS, ScopeSettings
+from core.errors import BadUrlError, ConfigError, InputError, UnavailableError
+from core.layout import CONFIG_FILE
+from core.timestamps import parse_duration
+from core.urls import fetch_key
+from crawler.profiles import EXTENDS, lines_of
+
+# Tables of option defaults, by the command's words.
+COMMAND_TABLES: Final = {
+    "archive": "archive",
+    "crawl": "crawl",
+    "serve": "serve",
+    "wiki watch": "watch",
+}
+_SEED_KEYS: Final = {
+    "url": "",
+    "scope": "kind",
+    "depth": "depth",
+    "extra_hops": "extra_hops",
+    "include": "include",
+    "exclude": "exclude",
+    "page_limit": "pages",
+    "host_page_limit": "host_pages",
+    "size_limit": "bytes",
+    "time_limit": "seconds",
+    "sitemaps": "sitemaps",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SeedConfig:
+    """Seed of a crawl, with the settings of its scope that differ from the collection's."""
+
+    url: str  # fetch key
+    scope: Mapping[str, Any] = field(default_factory=dict)  # of `ScopeSettings`, by name
+
+    def applied_to(self, scope: ScopeSettings) -> ScopeSettings:
+        """Return the scope with the seed's settings; patterns are added to those there are."""
+        changes: dict[str, Any] = {
+            key: (*getattr(scope, key), *value) if isinstance(value, tuple) else value
+            for key, value in self.scope.items()
+        }
+        return replace(scope, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionConfig:
+    """Content of a collection's ``weboid.toml``; empty without the file."""
+
+    path: Path
+    document: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+
+    def __bool__(self) -> bool:
+        """Return True when there is such a file."""
+        return bool(self.text)
+
+    @property
+    def preset(self) -> str:
+        """Name of the preset below the file; empty when it names none."""
+        value = self.document.get(EXTENDS, "")
+        return value if isinstance(value, str) else ""
+
+    def operator(self) -> dict[str, str]:
+        """Return the table ``[operator]``. Raises ConfigError if it holds anything but texts."""
+        table = self.document.get("operator", {})
+        if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
+            raise ConfigError(f"{self._place('operator')}: [operator] must hold texts only.")
+        return table
+
+    def options(self, command: str) -> dict[str, Any]:
+        """Return the option defaults of a command, such as ``wiki watch``. Raises ConfigError."""
+        name = COMMAND_TABLES.get(command, "")
+        table = self.document.get(name, {}) if name else {}
+        if not isinstance(table, dict):
+            raise ConfigError(f"{self._place(name)}: [{name}] must be a table.")
+        return table
+
+    def check_options(self, command: str, known: Mapping[str, str]) -> dict[str, Any]:
+        """Return the option defaults of a command by parameter; `known` maps keys to parameters.
+
+        Raises ConfigError, with the line, for a key that is no option.
+        """
+        table = self.options(command)
+        for key in table:
+            if key not in known:
+                near = get_close_matches(key, known, n=1)
+                hint = f" Did you mean {near[0]}?" if near else ""
+                where = self._place(COMMAND_TABLES[command], key)
+                raise ConfigError(f"{where}: `weboid {command}` has no option {key!r}.{hint}")
+        return {known[key]: value for key, value in table.items()}
+
+    def seeds(self) -> tuple[SeedConfig, ...]:
+        """Return the tables ``[[seed]]``. Raises ConfigError, with the line of a wrong one."""
+        tables = self.document.get("seed", [])
+        if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+            raise ConfigError(f"{self._place('seed')}: a seed must be a table [[seed]].")
+        return tuple(self._seed(number, table) for number, table in enumerate(tables))
+
+    def _seed(self, number: int, table: Mapping[str, Any]) -> SeedConfig:
+        scope: dict[str, Any] = {}
+        url = ""
+        for key, value in table.items():
+            where = self._place("seed", key, number)
+            if key not in _SEED_KEYS:
+                near = get_close_matches(key, _SEED_KEYS, n=1)
+                hint = f" Did you mean {near[0]}?" if near else ""
+                raise ConfigError(f"{where}: a seed has no {key!r}.{hint}")
+            try:
+                if key == "url":
+                    url = fetch_key(value)
+                else:
+                    scope[_SEED_KEYS[key]] = _seed_value(key, value)
+            except (BadUrlError, InputError, TypeError, AttributeError) as error:
+                raise ConfigError(f"{where}: {key} = {value!r} is not valid: {error}") from error
+        if not url:
+            raise ConfigError(f'{self._place("seed", "", number)}: a seed needs url = "https://…".')
+        return SeedConfig(url, scope)
+
+    def _place(self, table: str, key: str = "", number: int = 0) -> str:
+        """Return the file and, where it is known, the line of a key, for errors."""
+        heads = -1
+        for at, name, line in lines_of(self.text):
+            if at.rstrip("[]") != table:
+                continue
+            heads += not name
+            if (name == key or not key) and (heads == number or not at.endswith("[]")):
+                return f"{self.path}, line {line}"
+        return str(self.path)
+
+
+def _seed_value(key: str, value: Any) -> Any:
+    match key:
+        case "scope":
+            if value not in SCOPE_KINDS:
+                raise InputError(f"write one of {', '.join(SCOPE_KINDS)}.")
+        case "time_limit":
+            return (
+                value if isinstance(value, int | float) else parse_duration(value).total_seconds()
+            )
+        case "size_limit":
+            return value if isinstance(value, int) else parse_size(value)
+        case "include" | "exclude":
+            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+                raise InputError("write a list of patterns.")
+            return tuple(value)
+        case "sitemaps":
+            if not isinstance(value, bool):
+                raise InputError("write true or false.")
+        case _:
+            if not isinstance(value, int) or isinstance(value, bool) or value < -(key == "depth"):
+                raise InputError("write a number.")
+    return value
+
+
+def read_config(root: Path) -> CollectionConfig:
+    """Read the configuration of the collection. Raises ConfigError: the file is no TOML."""
+    path = root / CONFIG_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+        return CollectionConfig(path, tomllib.loads(text), text or "\n")
+    except FileNotFoundError:
+        return CollectionConfig(path)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+
+
+def write_config_table(root: Path, name: str, values: Mapping[str, str]) -> None:
+    """Set keys of a table of ``weboid.toml``; comments and everything else stay.
+
+    Raises UnavailableError: it cannot be written.
+    """
+    path = root / CONFIG_FILE
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        document = tomlkit.parse(text)
+        table = document.setdefault(name, tomlkit.table())
+        for key, value in values.items():
+            if value:
+                table[key] = value
+            else:
+                table.pop(key, None)
+        partial = path.with_suffix(".toml.new")
+        partial.write_text(tomlkit.dumps(document), encoding="utf-8")
+        partial.replace(path)
+    except (OSError, ValueError, TOMLKitError) as error:
+        raise UnavailableError(f"{path} cannot be changed: {error}.") from error
+
+
+def config_faults(config: CollectionConfig) -> Iterator[str]:
+    """Yield what is wrong with the tables that no profile has; options are checked by their commands."""
+    for check in (config.operator, config.seeds):
+        try:
+            check()
+        except ConfigError as error:
+            yield str(error)

@@ -1,0 +1,224 @@
+"""`weboid init` and `weboid config`: the configuration file of a collection."""
+
+import json
+import sys
+import typing
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from core.clock import SystemClock
+from core.config.settings import SCOPE_KINDS, Settings
+from core.errors import ConfigError, InputError
+from core.layout import CONFIG_FILE, Layout
+from crawler.collection import make_collection
+from crawler.jobs.crawl_job import toml_value
+from crawler.profiles import builtin_profiles, load_chain, load_profile, profile_faults
+from links.archives.adapters import check_archive_names
+from weboid.app.collection_config import COMMAND_TABLES, config_faults, read_config
+from weboid.app.operator_identity import OperatorIdentity, check_operator
+from weboid.cli.support.commands import ExitCode, cli_command, option
+from weboid.cli.support.options import COLLECTION, OUTPUT, CommandOutput
+
+_TEMPLATE = """\
+# Configuration of this collection; every command that works on it reads this file.
+# Check it with `weboid config check`; `weboid config show` prints all settings that hold.
+# Order of precedence: command line, environment (WEBOID_…), this file, the preset, defaults.
+
+# The preset below this file: {presets}.
+extends = {preset}
+
+[operator]
+# Sent to every site that robots visit: a page or a mail address where you can be reached.
+{contact}
+
+# Crawls start here: `weboid crawl` without arguments. Each seed has its own scope and limits.
+# [[seed]]
+# url = "https://example.org/docs/"
+# scope = "prefix"        # {scopes}
+# depth = 5
+# page_limit = 1000
+# size_limit = "5GB"
+# time_limit = "2h"
+
+[policy]
+# Robots that follow links or archive citations: "obey" robots.txt, or "ignore" it on your own sites.
+{robots}
+
+[visit]
+# timeout_s = "60s"       # for a page, everything included
+# language = "en-US,en"
+
+[links]
+# Other archives that are asked for copies of dead links; the first is preferred.
+{archives}
+
+# Options of `weboid serve`, as on its command line.
+[serve]
+# port = 8080
+# origin = "https://archive.example.org"
+# replay_origin = "https://copies.example.org"
+# behind = ["127.0.0.1"]
+"""
+
+
+@cli_command("init")
+def command(
+    *,
+    collection: Path = COLLECTION,
+    preset: str | None = option(
+        "Preset of the settings.", type=click.Choice(builtin_profiles()), metavar="NAME"
+    ),
+    contact: str | None = option("Page or mail address of the operator.", metavar="ADDRESS"),
+    robots: str | None = option(
+        "What robots.txt means to crawls and wiki watches.", type=click.Choice(("obey", "ignore"))
+    ),
+    archives: tuple[str, ...] = option(
+        "Other archive to ask for copies of dead links; may be given several times.",
+        "--archive",
+        metavar="NAME",
+    ),
+    force: bool = option("Replace an existing weboid.toml."),
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Create a collection with a commented weboid.toml.
+
+    At a terminal it asks what was not given as an option: the contact address, what to do with
+    robots.txt, and which archives to ask for copies of links that are dead already.
+    """
+    path = Layout(collection).root / CONFIG_FILE
+    if path.exists() and not force:
+        raise InputError(f"{path} is there already; edit it, or replace it with --force.")
+    if sys.stdin.isatty():
+        if contact is None:
+            contact = click.prompt("Contact address, sent to sites (empty: none)", default="")
+        if robots is None:
+            robots = click.prompt(
+                "robots.txt in crawls", default="obey", type=click.Choice(("obey", "ignore"))
+            )
+        if not archives:
+            names = click.prompt(
+                "Archives to ask for copies of dead links, such as wayback (empty: none)",
+                default="",
+            )
+            archives = tuple(names.replace(",", " ").split())
+    check_operator(OperatorIdentity(contact=contact or ""))
+    check_archive_names(archives)
+    text = _TEMPLATE.format(
+        presets=", ".join(builtin_profiles()),
+        preset=toml_value(preset or "default"),
+        scopes=", ".join(SCOPE_KINDS),
+        contact=_line("contact", contact, "archive@example.org"),
+        robots=_line("robots", robots, "obey"),
+        archives=_line("archives", archives, ("wayback", "archive-today")),
+    )
+    make_collection(Layout(collection), SystemClock())
+    path.write_text(text, encoding="utf-8")
+    load_profile(str(path))
+    output.show({"written": str(path)}, f"Written: {path}")
+
+
+def _line(key: str, value: object, example: object) -> str:
+    return f"{key} = {toml_value(value)}" if value else f"# {key} = {toml_value(example)}"
+
+
+@click.group("config")
+def config_group() -> None:
+    """Show and check the configuration of a collection."""
+
+
+@cli_command("check", config_group)
+def config_check(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> int:
+    """Report every error in weboid.toml, with its line."""
+    config = read_config(collection)
+    if not config:
+        raise InputError(f"There is no {config.path}; `weboid init` writes one.")
+    faults = [f"{each.where}: {each.text}" for each in profile_faults(load_chain(str(config.path)))]
+    faults += config_faults(config)
+    for words in COMMAND_TABLES:
+        try:
+            _check_command(words, collection)
+        except ConfigError as error:
+            faults.append(str(error))
+    output.show(
+        {"file": str(config.path), "faults": faults}, faults or f"{config.path}: no errors."
+    )
+    return ExitCode.SOME_FAILED if faults else ExitCode.OK
+
+
+def _check_command(words: str, collection: Path) -> None:
+    """Check the option defaults of a command. Raises ConfigError."""
+    from weboid.cli.main import weboid
+
+    context = click.Context(weboid, info_name="weboid")
+    found: click.Command = weboid
+    *groups, name = words.split()
+    for word in groups:
+        assert isinstance(found, click.Group)
+        below = found.get_command(context, word)
+        assert below is not None
+        found, context = below, click.Context(below, info_name=word, parent=context)
+    assert isinstance(found, click.Group)
+    final = found.get_command(context, name)
+    assert final is not None
+    try:
+        final.make_context(name, [f"--collection={collection}"], parent=context)
+    except click.UsageError as error:
+        table = COMMAND_TABLES[words]
+        raise ConfigError(f"{collection / CONFIG_FILE} [{table}]: {error.message}") from error
+
+
+@cli_command("schema", config_group)
+def config_schema() -> None:
+    """Print the JSON Schema of weboid.toml, for editors."""
+    groups = typing.get_type_hints(Settings)
+    tables = {
+        name: _table({key: _schema(each) for key, each in typing.get_type_hints(kind).items()})
+        for name, kind in groups.items()
+        if name != "sheets"
+    }
+    operator = {each.name: {"type": "string"} for each in fields(OperatorIdentity)}
+    seed: dict[str, Any] = {
+        "url": {"type": "string", "format": "uri"},
+        "scope": {"enum": list(SCOPE_KINDS)},
+        **dict.fromkeys(("depth", "extra_hops", "page_limit", "host_page_limit"), _NUMBER),
+        **dict.fromkeys(("include", "exclude"), _TEXTS),
+        **{key: {"type": ["number", "string"]} for key in ("size_limit", "time_limit")},
+        "sitemaps": {"type": "boolean"},
+    }
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Weboid collection",
+        **_table(
+            {
+                "extends": {"type": "string", "examples": builtin_profiles()},
+                "operator": _table(operator),
+                "seed": {"type": "array", "items": {**_table(seed), "required": ["url"]}},
+                **{name: {"type": "object"} for name in COMMAND_TABLES.values()},
+                "sheet": {"type": "array", "items": {"type": "object"}},
+                **tables,
+            }
+        ),
+    }
+    click.echo(json.dumps(schema, indent=1))
+
+
+_NUMBER: dict[str, Any] = {"type": "integer"}
+_TEXTS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+
+
+def _table(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    """Return the schema of a setting; numbers may be texts with a unit where they have one."""
+    if kind is bool:
+        return {"type": "boolean"}
+    if kind in (int, float):
+        return {"type": ["number", "string"]}
+    if kind is str:
+        return {"type": "string"}
+    return _TEXTS if typing.get_origin(kind) is tuple else {"type": "object"}
