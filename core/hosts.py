@@ -78,12 +78,12 @@ def canonical_host(host: str) -> str:
         host = f"[{host}]"
     if not _BRACKETED.fullmatch(host) and _NO_HOST.search(host):
         raise _no_host(host)
-    found = host_of(f"http://{host}/")
-    labels = found.split(".")
-    too_long = len(found) > MAX_HOST_LENGTH or any(len(label) > 63 for label in labels)
+    canonical = host_of(f"http://{host}/")
+    labels = canonical.split(".")
+    too_long = len(canonical) > MAX_HOST_LENGTH or any(len(label) > 63 for label in labels)
     if too_long or not all(labels):
         raise _no_host(host)
-    return found
+    return canonical
 
 
 def is_local_name(host: str) -> bool:

@@ -6,6 +6,7 @@ Invariants: only the first `SNIFF_BYTES` count, nothing raises, and time is line
 """
 
 import re
+from itertools import islice
 
 SNIFF_BYTES = 4096
 HEADER_BYTES = 1445  # all that MIME Sniffing, 5.2, looks at
@@ -196,7 +197,10 @@ def sniff(beginning: bytes) -> str:
     ('application/pdf', 'text/html', 'text/plain')
     """
     head = beginning[:SNIFF_BYTES]
-    return _magic(head) or _container(head) or _characters(head)
+    mime = _magic(head)
+    for probe in _PROBES:
+        mime = mime or probe(head)
+    return mime or _characters(head)
 
 
 def _magic(head: bytes) -> str:
@@ -214,15 +218,6 @@ def _magic(head: bytes) -> str:
     return ""
 
 
-def _container(head: bytes) -> str:
-    """Detect container formats; empty for none."""
-    for probe in _PROBES:
-        found = probe(head)
-        if found:
-            return found
-    return ""
-
-
 def _chunked(head: bytes) -> str:
     """Detect IFF and RIFF formats by the four-letter form after the length."""
     return {b"RIFF": _RIFF, b"FORM": _FORM}.get(head[:4], {}).get(head[8:12], "")
@@ -236,11 +231,11 @@ def _ogg(head: bytes) -> str:
 
 def _iso_media(head: bytes) -> str:
     if head[4:8] == b"ftyp":
-        found = _BRANDS.get(head[8:12])
-        if found is not None:
+        brand = _BRANDS.get(head[8:12])
+        if brand is not None:
             # HEIF's own brand is the major one of many an AVIF; its other brands say so.
             listed = head[16 : min(int.from_bytes(head[:4], "big"), 128)]
-            return "image/avif" if found == "image/heif" and b"avif" in listed else found
+            return "image/avif" if brand == "image/heif" and b"avif" in listed else brand
         return "video/3gpp" if head[8:11] in (b"3gp", b"3g2") else "video/mp4"
     return "video/quicktime" if head[4:8] in _BOXES and head[0] == 0 else ""
 
@@ -274,7 +269,8 @@ def _inside_zip(head: bytes) -> str:
     """Detect a ZIP archive's format by its first entries (OPC; ODF 1.3 part 2, 3.3; EPUB OCF, 4.3)."""
     if not head.startswith(b"PK\x03\x04"):
         return ""
-    entries = [(at.end(), int.from_bytes(at.group(1), "little")) for at in _entries(head)]
+    matches = islice(_ZIP_ENTRY.finditer(head), _ZIP_ENTRIES_LIMIT)
+    entries = [(at.end(), int.from_bytes(at.group(1), "little")) for at in matches]
     names = [head[begin : begin + min(size, 200)] for begin, size in entries]
     if names and names[0] == b"mimetype":
         stored = _ZIP_TYPE.match(head, entries[0][0] + len(b"mimetype"))
@@ -285,18 +281,6 @@ def _inside_zip(head: bytes) -> str:
         if any(name.startswith(folder) for name in names):
             return mime
     return ZIP
-
-
-def _entries(head: bytes) -> list[re.Match[bytes]]:
-    found: list[re.Match[bytes]] = []
-    at = 0
-    while len(found) < _ZIP_ENTRIES_LIMIT:
-        entry = _ZIP_ENTRY.search(head, at)
-        if entry is None:
-            break
-        found.append(entry)
-        at = entry.end()
-    return found
 
 
 def _inside_ole(head: bytes) -> str:
@@ -313,9 +297,9 @@ def _characters(head: bytes) -> str:
         return _written(head[3:]) or TEXT
     if head[:2] in _UTF_16_MARKS:
         return TEXT
-    found = _written(head)
-    if found or not head:
-        return found
+    mime = _written(head)
+    if mime or not head:
+        return mime
     header = head[:HEADER_BYTES]
     return TEXT if len(header.translate(None, _BINARY_BYTES)) == len(header) else BINARY
 

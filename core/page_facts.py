@@ -12,7 +12,7 @@ contexts are not fetched; terms are matched by name.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
@@ -47,14 +47,19 @@ def main_work(scripts: list[str]) -> tuple[Mapping[str, Any], Mapping[str, Mappi
         # A mere reference has nothing else to say.
         if isinstance(name, str) and len(node) > 1:
             known.setdefault(name, node)
-    ranked = [(rank, at) for at, node in enumerate(nodes) if (rank := _rank(node)) is not None]
+    ranked = [
+        (_RANK[kind], at)
+        for at, node in enumerate(nodes)
+        for kind in json_ld_types(node)
+        if kind in _RANK
+    ]
     return (nodes[min(ranked)[1]] if ranked else {}), known
 
 
 def json_ld_types(node: Mapping[str, Any]) -> list[str]:
     """Return the node's types by their bare names."""
-    said = node.get("@type")
-    words = said if isinstance(said, list) else [said]
+    types = node.get("@type")
+    words = types if isinstance(types, list) else [types]
     return [word.rsplit("/", 1)[-1][:100] for word in words[:20] if isinstance(word, str)]
 
 
@@ -74,11 +79,6 @@ def json_ld_text(value: Any, known: Mapping[str, Mapping[str, Any]], depth: int 
             value = known[name]
         return json_ld_text(value.get("name"), known, depth - 1)
     return []
-
-
-def _rank(node: Mapping[str, Any]) -> int | None:
-    ranks = [_RANK[name] for name in json_ld_types(node) if name in _RANK]
-    return min(ranks, default=None)
 
 
 def _load(script: str) -> Any:
@@ -174,11 +174,18 @@ def read_facts(
     raw: Mapping[str, Any], *, url: str, headers: Mapping[str, str]
 ) -> tuple[PageFact, ...]:
     """Return the facts in a result of ``facts.js``; header names are in lower case. Never raises."""
-    said = _FactSources(raw, headers)
-    base = _words(raw.get("base")) or url
+    stated = _FactSources(raw, headers)
+    base = raw.get("base")
+    base = base if isinstance(base, str) and base else url
     facts: list[PageFact] = []
     for name, sources in _SOURCES.items():
-        facts += _choose(name, sources, said, base)
+        for source in sources:
+            values = [_normal(name, value, base) for value in stated.values(source)]
+            values = list(dict.fromkeys(value for value in values if value))
+            if values:
+                many = AUTHOR_LIMIT if name == "author" else 1
+                facts += [PageFact(name, value, source) for value in values[:many]]
+                break
     return tuple(facts)
 
 
@@ -189,16 +196,6 @@ def fact_value(facts: Iterable[PageFact], name: str) -> str:
     'A'
     """
     return next((each.value for each in facts if each.name == name), "")
-
-
-def _choose(name: str, sources: Sequence[str], said: "_FactSources", base: str) -> list[PageFact]:
-    for source in sources:
-        values = [_normal(name, value, base) for value in said.values(source)]
-        found = list(dict.fromkeys(value for value in values if value))
-        if found:
-            many = AUTHOR_LIMIT if name == "author" else 1
-            return [PageFact(name, value, source) for value in found[:many]]
-    return []
 
 
 def _normal(name: str, value: str, base: str) -> str:
@@ -236,7 +233,7 @@ class _FactSources:
     """Values of the page, by source."""
 
     def __init__(self, raw: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-        self._found: dict[str, list[str]] = {}
+        self._values: dict[str, list[str]] = {}
         for name, content in _pairs(raw.get("metas")):
             self._add(f"meta:{_meta_name(name)}", content)
         for name, content in _pairs(raw.get("items")):
@@ -256,11 +253,11 @@ class _FactSources:
 
     def values(self, source: str) -> list[str]:
         """Return the values of a source, in order."""
-        return self._found.get(source, [])
+        return self._values.get(source, [])
 
     def _add(self, source: str, value: str) -> None:
         if value.strip():
-            self._found.setdefault(source, []).append(value)
+            self._values.setdefault(source, []).append(value)
 
 
 _LD_NAMES = sorted(
@@ -292,7 +289,3 @@ def _pairs(value: Any) -> Iterator[tuple[str, str]]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _words(value: Any) -> str:
-    return value if isinstance(value, str) else ""

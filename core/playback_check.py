@@ -157,18 +157,9 @@ def check_from_json(values: Mapping[str, Any]) -> PlaybackCheck:
         known["judge"] = VerdictSource(known.get("judge", VerdictSource.MACHINE))
         known["faults"] = tuple(map(PlaybackFault, known.get("faults", ())))
         known["lost"] = tuple(LostPart(str(url), str(why)) for url, why in known.get("lost", ()))
-        return _validated(PlaybackCheck(**known))
+        check = PlaybackCheck(**known)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"Not a check of a page: {error}.") from error
-
-
-_TEXTS = (
-    *("page_id", "url", "captured_at", "level", "checked_at", "engine", "reason", "better", "note"),
-)
-
-
-def _validated(check: PlaybackCheck) -> PlaybackCheck:
-    """Return the check if its values are valid; its JSON is untrusted."""
     scores: tuple[object, ...] = (check.score, check.picture, check.text, check.resources)
     texts: tuple[object, ...] = tuple(getattr(check, name) for name in _TEXTS)
     is_scored = all(
@@ -177,6 +168,11 @@ def _validated(check: PlaybackCheck) -> PlaybackCheck:
     if not is_scored or not all(isinstance(each, str) for each in texts):
         raise InputError("Not a check of a page: a value is of the wrong kind.")
     return check
+
+
+_TEXTS = (
+    *("page_id", "url", "captured_at", "level", "checked_at", "engine", "reason", "better", "note"),
+)
 
 
 def validate_check_ids(page_id: str, level: str) -> None:

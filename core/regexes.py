@@ -141,9 +141,9 @@ class _RegexSet:
 
     def search(self, text: str) -> Iterator[int]:
         """Yield the numbers of the expressions that are found in the text."""
-        found = self._set.Match(text) or []
-        if 0 in found:
-            yield from (self._first + number - 1 for number in sorted(found) if number)
+        matches = self._set.Match(text) or []
+        if 0 in matches:
+            yield from (self._first + number - 1 for number in sorted(matches) if number)
         else:
             yield from _each_alone(self._expressions, self._first, text)
 

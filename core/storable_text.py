@@ -23,9 +23,9 @@ def storable(text: str) -> str:
 def parse_json(data: bytes) -> Any:
     """Parse JSON, with lone surrogates replaced; ValueError also if it is nested too deeply."""
     try:
-        found = json.loads(data)
+        document = json.loads(data)
         if b"\\ud" in data or b"\\uD" in data:
-            found = json.loads(replace_surrogates(json.dumps(found, ensure_ascii=False)))
+            document = json.loads(replace_surrogates(json.dumps(document, ensure_ascii=False)))
     except RecursionError as error:
         raise ValueError("It is nested too deeply.") from error
-    return found
+    return document

@@ -190,18 +190,18 @@ def _escape(text: bytes) -> bytes:
 
 def _resolve(path: bytes) -> bytes:
     """Remove dot segments and repeated slashes from the path; a ``..`` above the root stays."""
-    kept: list[bytes] = []
+    resolved: list[bytes] = []
     for segment in path.split(b"/")[1:]:
         if segment == b"..":
-            if kept:
-                kept.pop()
+            if resolved:
+                resolved.pop()
             else:
-                kept.append(segment)
+                resolved.append(segment)
         elif segment != b".":
-            kept.append(segment)
-    if not kept:
+            resolved.append(segment)
+    if not resolved:
         return b"/"
-    return b"/" + b"".join(segment + b"/" for segment in kept[:-1] if segment) + kept[-1]
+    return b"/" + b"".join(segment + b"/" for segment in resolved[:-1] if segment) + resolved[-1]
 
 
 def _without_path_session(path: bytes) -> bytes:

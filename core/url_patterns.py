@@ -133,10 +133,10 @@ def parse_pattern(text: str) -> UrlPattern:
 def _plain(text: str) -> UrlPattern:
     authority = _URL.sub("", text, count=1).partition("/")[0]
     if "," in authority or authority.endswith(")"):
-        found = _SURT.fullmatch(text)
-        if found is None:
+        match = _SURT.fullmatch(text)
+        if match is None:
             raise _bad(text, "a SURT prefix reads org,example)/path")
-        scheme, labels, port, closed, path = found.groups()
+        scheme, labels, port, closed, path = match.groups()
         host = ".".join(reversed(labels.split(",")))
         if not closed:
             if path or port:
@@ -243,9 +243,9 @@ class PatternTable(Generic[T]):
 
     def find(self, target: PatternTarget) -> list[PatternMatch[T]]:
         """Return the matches of the URL, the most specific first."""
-        found = [*self._find_plain(target), *self._find_regexes(target)]
-        found.sort(key=lambda match: match.rank, reverse=True)
-        return found
+        matches = [*self._find_plain(target), *self._find_regexes(target)]
+        matches.sort(key=lambda match: match.rank, reverse=True)
+        return matches
 
     def _find_plain(self, target: PatternTarget) -> Iterator[PatternMatch[T]]:
         for scheme in (target.scheme, ""):

@@ -239,14 +239,14 @@ def _identity_of(parsed: can_ada.URL) -> str:
     return f"{parsed.protocol}//{host}{port}{path}{query}{parsed.hash}"
 
 
-def _normalize_escapes(component: str, kept: frozenset[str]) -> str:
+def _normalize_escapes(component: str, plain: frozenset[str]) -> str:
     """Normalize a component's escapes as in an identity key; characters in `kept` need none."""
 
     def spelled(match: re.Match[str]) -> str:
         if match[1] is None:
             return f"%{ord(match[0]):02X}"
         character = chr(int(match[1], 16))
-        return character if character in kept else match[0].upper()
+        return character if character in plain else match[0].upper()
 
     if component == "?":
         return ""
@@ -271,9 +271,9 @@ def _unquote_once(text: str) -> str:
 
 
 def _refuse_invisible(checked: str, text: str) -> None:
-    found = _INVISIBLE.search(checked)
-    if found is not None:
-        raise _bad(text, UrlFault.INVISIBLE, f"it holds the character U+{ord(found[0]):04X}")
+    match = _INVISIBLE.search(checked)
+    if match is not None:
+        raise _bad(text, UrlFault.INVISIBLE, f"it holds the character U+{ord(match[0]):04X}")
 
 
 def _check_host(text: str, hostname: str, *, allow_single_label: bool) -> None:

@@ -69,8 +69,8 @@ def _fields(text: str) -> list[int] | None:
     if len(text) > HTTP_DATE_LIMIT_CHARS:
         return None
     try:
-        found = parsedate_tz(text.strip())
-        return None if found is None else [each or 0 for each in found]
+        parsed = parsedate_tz(text.strip())
+        return None if parsed is None else [each or 0 for each in parsed]
     except (ValueError, TypeError, IndexError, OverflowError):
         return None  # bugs of the standard library's parser, e.g. with digits that are not ASCII
 
@@ -121,13 +121,13 @@ _MONTH_FIRST = re.compile(
 _NUMBERED = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})", re.ASCII)
 
 
-def iso_date(said: str) -> str:
+def iso_date(words: str) -> str:
     """Convert the date to ISO 8601 in its precision; an ambiguous text is returned, shortened.
 
     >>> iso_date("2024/05/01"), iso_date("1 May 2024"), iso_date("01/02/2024")
     ('2024-05-01', '2024-05-01', '01/02/2024')
     """
-    text = " ".join(said[: 4 * PAGE_DATE_LIMIT_CHARS].split())[:PAGE_DATE_LIMIT_CHARS]
+    text = " ".join(words[: 4 * PAGE_DATE_LIMIT_CHARS].split())[:PAGE_DATE_LIMIT_CHARS]
     try:
         return _read(text) or text
     except (ValueError, OverflowError):
@@ -170,12 +170,12 @@ def _moment_of_match(day: date, clock: tuple[str | None, ...]) -> str:
     return _with_zone(moment.replace(tzinfo=_zone(zone)))
 
 
-def _zone(said: str) -> timezone:
-    digits = said[1:].replace(":", "")
+def _zone(zone: str) -> timezone:
+    digits = zone[1:].replace(":", "")
     if not digits.isdigit():
         return UTC
     offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
-    return timezone(-offset if said[0] == "-" else offset)
+    return timezone(-offset if zone[0] == "-" else offset)
 
 
 def _with_zone(moment: datetime) -> str:
@@ -184,12 +184,12 @@ def _with_zone(moment: datetime) -> str:
 
 def _day_first(day: str, month: str, year: str) -> str | None:
     word = month.lower()
-    found = [number for number, name in enumerate(_MONTHS, 1) if name.startswith(word)]
+    months = [number for number, name in enumerate(_MONTHS, 1) if name.startswith(word)]
     if word == "sept":
-        found = [9]
-    if len(found) != 1:
+        months = [9]
+    if len(months) != 1:
         return None
-    return date(int(year), found[0], int(day)).isoformat()
+    return date(int(year), months[0], int(day)).isoformat()
 
 
 def _month_first(month: str, day: str, year: str) -> str | None:

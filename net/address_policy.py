@@ -55,14 +55,14 @@ def destinations(address: Address) -> tuple[Address, ...]:
     low = ipaddress.IPv4Address(int(address) & _LOW)
     if address in _NAT64:
         return (low,)
-    found: list[Address] = [address]
+    addresses: list[Address] = [address]
     if address.sixtofour is not None:
-        found.append(address.sixtofour)
+        addresses.append(address.sixtofour)
     if address.teredo is not None:
-        found.extend(address.teredo)
+        addresses.extend(address.teredo)
     if (int(address) >> 32) & _LOW in _ISATAP:
-        found.append(low)
-    return tuple(found)
+        addresses.append(low)
+    return tuple(addresses)
 
 
 def is_public(address: Address) -> bool:
@@ -131,9 +131,9 @@ class AddressPolicy:
 
     def check(self, host: str, address: Address) -> Address:
         """Return the address to connect to; BlockedAddressError if it, or an embedded one, is refused."""
-        said = self.against(host, address)
-        if said:
-            raise BlockedAddressError(said)
+        reason = self.against(host, address)
+        if reason:
+            raise BlockedAddressError(reason)
         return unmap_ipv4(address)
 
 

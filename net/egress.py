@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import ClassVar
 
 from core.config.settings import EgressSettings
@@ -203,7 +203,7 @@ class Egress:
         host = self._permitted(host, port)
         via = self._via.of(host)
         if via is None:
-            addresses, real_port = self._given(host, port) or (
+            addresses, real_port = self._without_lookup(host, port) or (
                 self._resolver.addresses(host, port, patience=patience),
                 port,
             )
@@ -216,7 +216,7 @@ class Egress:
         if via.scheme is UpstreamProxyScheme.HTTP:
             return self._through_http(via, host, port, patience, tunnel=tunnel)
         # By SOCKS5: to a checked address, or with ``socks5h`` to the name.
-        given = self._given(host, port)
+        given = self._without_lookup(host, port)
         if given is not None:
             addresses, port = given
         elif via.scheme is UpstreamProxyScheme.SOCKS5:
@@ -242,7 +242,7 @@ class Egress:
         """Return the host's lowest address as its representative, without connecting; raises as `open`."""
         host = self._permitted(host, HTTPS_PORT)
         via = self._via.of(host)
-        given = self._given(host, HTTPS_PORT)
+        given = self._without_lookup(host, HTTPS_PORT)
         if given is not None:
             addresses = given[0]
         elif via is None or via.scheme is UpstreamProxyScheme.SOCKS5:
@@ -277,22 +277,34 @@ class Egress:
         With absolute form the proxy would resolve the name again, to an unchecked address;
         `[egress] via_absolute_form` allows it.
         """
-        given = self._given(host, port)
-        if given is not None:
-            addresses, port = self._checked(host, *given), given[1]
+        configured = self._without_lookup(host, port)
+        addresses: Addresses
+        if configured is not None:
+            addresses, port = self._checked(host, *configured), configured[1]
             tunnel = tunnel or _spelled(addresses[0]) != host  # a name would go astray
         else:
-            addresses = self._addresses_beside(via, host, port, patience)
+            # The host's checked addresses; none when only the proxy may resolve it.
+            try:
+                short = patience.renewed(min(LOOKUP_BESIDE_PROXY_S, patience.left_s))
+                addresses = self._resolver.addresses(host, port, patience=short)
+                addresses = self._checked(host, addresses, port)
+            except UnknownHostError as error:
+                if not self._via_unknown_names:
+                    raise UnknownHostError(
+                        f"{host} is not known here, so nobody can say whether it is public."
+                        f" [egress] via_unknown_names leaves such names to {via}."
+                    ) from error
+                addresses = ()
         if not tunnel and self._via_absolute_form:
-            known = str(addresses[0]) if given is not None else ""
+            known = str(addresses[0]) if configured is not None else ""
             return EgressConnection(self._reach(via, patience), known, via, absolute=True)
         failure = ConnectError(f"{host} has no address.")
         for address in addresses[:TRIED_THROUGH_PROXY] or (None,):
             sock = self._reach(via, patience)
-            asked = host if address is None else _spelled(address)
+            target = host if address is None else _spelled(address)
             try:
                 with socket_timeout(sock, patience, str(via)):
-                    open_http_tunnel(sock, via, asked, port)
+                    open_http_tunnel(sock, via, target, port)
             except TunnelRefusedError as error:
                 if tunnel:
                     raise
@@ -306,21 +318,6 @@ class Egress:
             return EgressConnection(sock, "" if address is None else str(address), via)
         raise failure
 
-    def _addresses_beside(
-        self, via: UpstreamProxy, host: str, port: int, patience: CancellableTimeout
-    ) -> Addresses:
-        """Return the host's checked addresses; none when only the proxy may resolve it."""
-        try:
-            short = patience.renewed(min(LOOKUP_BESIDE_PROXY_S, patience.left_s))
-            return self._checked(host, self._resolver.addresses(host, port, patience=short), port)
-        except UnknownHostError as error:
-            if self._via_unknown_names:
-                return ()
-            raise UnknownHostError(
-                f"{host} is not known here, so nobody can say whether it is public. [egress] "
-                f"via_unknown_names leaves such names to {via}."
-            ) from error
-
     def _reach(self, via: UpstreamProxy, patience: CancellableTimeout) -> socket.socket:
         """Connect to the proxy. Its address is configured by the operator and not checked."""
         literal = _literal(via.host)
@@ -330,11 +327,11 @@ class Egress:
         except (OSError, UnknownHostError) as error:
             raise ConnectError(f"The proxy {via} cannot be reached: {error}.") from error
 
-    def _given(self, host: str, port: int) -> tuple[Addresses, int] | None:
+    def _without_lookup(self, host: str, port: int) -> tuple[Addresses, int] | None:
         """Return addresses and port that need no lookup: configured, literal, or by RFC 6761."""
-        found = self._resolve.get(f"{host}:{port}") or self._resolve.get(host)
-        if found is not None:
-            return (ipaddress.ip_address(found[0]),), found[1] or port
+        configured = self._resolve.get(f"{host}:{port}") or self._resolve.get(host)
+        if configured is not None:
+            return (ipaddress.ip_address(configured[0]),), configured[1] or port
         if is_local_name(host):
             return tuple(filter(self._rules.allows, self._LOOPBACK)) or self._LOOPBACK, port
         literal = _literal(host)
@@ -342,22 +339,16 @@ class Egress:
 
     def _checked(self, host: str, addresses: Addresses, port: int) -> Addresses:
         checked = tuple(self._rules.check(host, each) for each in addresses)
-        for address in checked:
-            if self._is_listener(address, port):
+        listeners = [listener for listener, own_port in self._listeners if port == own_port]
+        for address, listener in product(checked, listeners):
+            ends = (address, *destinations(address))
+            if (
+                listener in ends
+                or any(each.is_unspecified for each in ends)
+                or (listener.is_unspecified and any(self._is_own(each) for each in ends))
+            ):
                 raise BlockedAddressError(f"{host} port {port} is the proxy itself.")
         return checked
-
-    def _is_listener(self, address: Address, port: int) -> bool:
-        """Return True if the address is one of our own listeners."""
-        ends = (address, *destinations(address))
-        for listener, own_port in self._listeners:
-            if port != own_port:
-                continue
-            if listener in ends or any(each.is_unspecified for each in ends):
-                return True
-            if listener.is_unspecified and any(self._is_own(each) for each in ends):
-                return True
-        return False
 
 
 def _spelled(address: Address) -> str:

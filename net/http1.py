@@ -106,8 +106,8 @@ class ResponseHead:
 
         A line of white space only ends the head for warcio and pywb, but not for browsers.
         """
-        found = _INVISIBLE_LINE.search(self.raw)
-        return found is not None and found.end() == len(self.raw)
+        match = _INVISIBLE_LINE.search(self.raw)
+        return match is not None and match.end() == len(self.raw)
 
 
 def find_head_end(buffer: bytes | bytearray, start: int = 0) -> int:
@@ -240,14 +240,14 @@ def ends_chunked(headers: Headers) -> bool:
 
 def _declared_framing(head: ResponseHead) -> tuple[bytes | None, bytes | None]:
     """Return the last transfer coding, and the length: None if contradictory, empty if invalid."""
-    found = [(key, value) for key, _, value in head.headers if key in _FRAMING]
-    if len(found) != 1 or found[0][0] != b"content-length" or not found[0][1].isdigit():
+    framing = [(key, value) for key, _, value in head.headers if key in _FRAMING]
+    if len(framing) != 1 or framing[0][0] != b"content-length" or not framing[0][1].isdigit():
         codings = _listed(head.headers, b"transfer-encoding")
         lengths = set(_listed(head.headers, b"content-length"))
         if codings or len(lengths) > 1:
             return (codings[-1] if codings else None), None
-        found = [(b"", lengths.pop() if lengths else b"")]
-    length = found[0][1]
+        framing = [(b"", lengths.pop() if lengths else b"")]
+    length = framing[0][1]
     return None, length if length.isdigit() and len(length) <= _LENGTH_DIGITS else b""
 
 
@@ -389,8 +389,8 @@ def forwarded_request(head: RequestHead, *, target: str, host: str, length: int 
             continue
         elif key == b"accept-encoding":
             codings = [coding.strip() for coding in value.split(b",")]
-            kept = [each for each in codings if not each.lower().startswith(_UNREADABLE)]
-            lines.append(name + b": " + b", ".join(kept))
+            readable = [each for each in codings if not each.lower().startswith(_UNREADABLE)]
+            lines.append(name + b": " + b", ".join(readable))
         else:
             lines.append(name + b": " + value)
     if b"host" in ours:

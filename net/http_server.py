@@ -145,8 +145,8 @@ class _ConnectionSet:
         if len(self.all) >= self.limits.connections:
             self._drop_first(iter(self.waiting))
 
-    def _drop_first(self, found: "Iterator[_HttpConnection]") -> None:
-        first = next(found, None)
+    def _drop_first(self, candidates: "Iterator[_HttpConnection]") -> None:
+        first = next(candidates, None)
         if first is not None:
             first.drop()
 

@@ -82,15 +82,15 @@ class ProcessSupervisor:
         try:
             await asyncio.wait([ending, *keeping], return_when=asyncio.FIRST_COMPLETED)
             stopping.set()
-            self._tell()
+            self._terminate()
             await asyncio.gather(*keeping)
         except asyncio.CancelledError:
-            self._tell()
+            self._terminate()
             raise
         finally:
             ending.cancel()
             stopping.set()
-            self._tell()
+            self._terminate()
             _, left = await asyncio.wait(keeping, timeout=LONGEST_PAUSE_S)
             for process in self._running.values():
                 with contextlib.suppress(ProcessLookupError):
@@ -98,7 +98,7 @@ class ProcessSupervisor:
             if left:
                 await asyncio.wait(left)
 
-    def _tell(self) -> None:
+    def _terminate(self) -> None:
         for process in self._running.values():
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
@@ -140,22 +140,18 @@ class ProcessSupervisor:
         self._running[part.name] = process
         try:
             assert process.stdout is not None
-            await self._pass_on(part.name, process.stdout)
-            return await process.wait()
+            while True:
+                try:
+                    line = await process.stdout.readline()
+                except ValueError:  # longer than anybody would read
+                    continue
+                if not line:
+                    return await process.wait()
+                text = line.decode("utf-8", "replace").rstrip()
+                if text:
+                    self._report(ProcessOutput(part.name, text))
         finally:
             del self._running[part.name]
-
-    async def _pass_on(self, name: str, lines: asyncio.StreamReader) -> None:
-        while True:
-            try:
-                line = await lines.readline()
-            except ValueError:  # longer than anybody would read
-                continue
-            if not line:
-                return
-            text = line.decode("utf-8", "replace").rstrip()
-            if text:
-                self._report(ProcessOutput(name, text))
 
 
 def describe_exit(code: int) -> str:

@@ -54,22 +54,22 @@ class RedisClient:
     the password.
     """
 
-    def __init__(self, address: RedisAddress, manners: RedisClientOptions) -> None:
+    def __init__(self, address: RedisAddress, options: RedisClientOptions) -> None:
         """Store the address; nothing is connected yet."""
         self._address = address
-        self._manners = manners
+        self._options = options
         try:
             import redis
             from redis.backoff import ExponentialBackoff, NoBackoff
             from redis.retry import Retry
         except ImportError:
             words = "run .venv/bin/pip install 'redis>=5'"
-            raise manners.as_error(RedisFault.MISSING, words) from None
+            raise options.as_error(RedisFault.MISSING, words) from None
         self._redis = redis
         # Repeated here, so that the second attempt can use the `resent` arguments.
         self._once: Callable[[], Any] = lambda: Retry(NoBackoff(), 0)
         self._retry: Callable[[], Any] = lambda: Retry(ExponentialBackoff(0.5, 0.05), RETRIES)
-        folder = files(manners.package).joinpath("lua")
+        folder = files(options.package).joinpath("lua")
         self._common = folder.joinpath("common.lua").read_text()
         self._folder = folder
         self._scripts: dict[str, Any] = {}
@@ -87,36 +87,32 @@ class RedisClient:
     ) -> Any:
         """Run the script ``name.lua``; `resent` are the arguments when it may have run already."""
         again = arguments if resent is None else resent
-        return self._ask(
-            lambda client, turn: self._script(name, client)(
-                keys, again if turn else arguments, client=client
-            )
-        )
+
+        def run(client: Any, turn: int) -> Any:
+            script = self._scripts.get(name)
+            if script is None:
+                text = self._common + self._folder.joinpath(f"{name}.lua").read_text()
+                script = self._scripts[name] = client.register_script(text)
+            return script(keys, again if turn else arguments, client=client)
+
+        return self._run(run)
 
     def call(self, *command: bytes | str | int) -> Any:
         """Run a command and return its result, undecoded."""
-        return self._ask(lambda client, _turn: client.execute_command(*command))
+        return self._run(lambda client, _turn: client.execute_command(*command))
 
     def set_for(self, key: bytes, value: bytes, milliseconds: int) -> None:
         """Set a key that expires."""
-        self._ask(lambda client, _turn: client.set(key, value, px=milliseconds))
+        self._run(lambda client, _turn: client.set(key, value, px=milliseconds))
 
     def delete(self, keys: Sequence[bytes]) -> None:
         """Delete the keys."""
-        self._ask(lambda client, _turn: client.delete(*keys))
+        self._run(lambda client, _turn: client.delete(*keys))
 
     def close(self) -> None:
         """Close the connections."""
         for client in self._nodes.values():
             client.close()
-
-    def _script(self, name: str, client: Any) -> Any:
-        """Load the script, once."""
-        script = self._scripts.get(name)
-        if script is None:
-            text = self._common + self._folder.joinpath(f"{name}.lua").read_text()
-            script = self._scripts[name] = client.register_script(text)
-        return script
 
     def _connected(self, host: str, port: int) -> Any:
         address = self._address
@@ -126,7 +122,7 @@ class RedisClient:
             "password": address.password or None,
             "protocol": 2,
             "retry": self._once(),
-            "socket_timeout": self._manners.answer_timeout_s,
+            "socket_timeout": self._options.answer_timeout_s,
         }
         if address.path:
             return self._redis.Redis(unix_socket_path=address.path, **options)
@@ -135,25 +131,25 @@ class RedisClient:
             options |= {"ssl": True, "ssl_ca_certs": address.ca_file or None}
         return self._redis.Redis(host=host, port=port, **options)
 
-    def _ask(self, question: Callable[[Any, int], Any]) -> Any:
+    def _run(self, command: Callable[[Any, int], Any]) -> Any:
         turns = iter(range(RETRIES + 1))
         try:
             return self._retry().call_with_retry(
-                lambda: self._ask_once(question, next(turns)), lambda _error: None
+                lambda: self._run_once(command, next(turns)), lambda _error: None
             )
         except (self._redis.RedisError, OSError) as error:
             self._node = self._first
             words = error_words(error, self._address.password)
-            raise self._manners.as_error(self._fault(error), words) from None
+            raise self._options.as_error(self._fault(error), words) from None
 
-    def _ask_once(self, question: Callable[[Any, int], Any], turn: int) -> Any:
+    def _run_once(self, command: Callable[[Any, int], Any], turn: int) -> Any:
         for _ in range(MAX_MOVES):
             try:
-                return question(self._client(), turn)
+                return command(self._client(), turn)
             except self._redis.exceptions.MovedError as moved:
                 # All our keys lie in one slot, so the node that has it is the one to ask.
                 self._node = (moved.host or self._node[0], moved.port)
-        return question(self._client(), turn)
+        return command(self._client(), turn)
 
     def _client(self) -> Any:
         client = self._nodes.get(self._node)

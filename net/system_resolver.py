@@ -56,14 +56,14 @@ class Resolver:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, Addresses | UnknownHostError]] = {}
-        self._asked: dict[str, Future[Addresses]] = {}
+        self._answers: dict[str, Future[Addresses]] = {}
         self._pending: deque[_PendingLookup] = deque()
         self._threads = 0
 
     def addresses(self, host: str, port: int, *, patience: CancellableTimeout) -> Addresses:
         """Return the host's addresses, at least one; UnknownHostError or WaitCancelledError otherwise."""
         timeout_s = min(patience.left_s, LOOKUP_LIMIT_S)
-        answer = self._ask(host, port, timeout_s)
+        answer = self._enqueue(host, port, timeout_s)
         if not answer.done():
             over = threading.Event()
             answer.add_done_callback(lambda _: over.set())
@@ -73,16 +73,22 @@ class Resolver:
                 raise UnknownHostError(f"{host} did not resolve within {timeout_s:.0f} s.")
         return answer.result()
 
-    def _ask(self, host: str, port: int, timeout_s: float) -> Future[Addresses]:
+    def _enqueue(self, host: str, port: int, timeout_s: float) -> Future[Addresses]:
         now = self._monotonic()
         with self._lock:
             known = self._known.get(host)
             if known is not None and known[0] > now:
-                return _settled(known[1])
-            answer = self._asked.get(host)
+                settled: Future[Addresses] = Future()
+                if isinstance(known[1], UnknownHostError):
+                    # A fresh one: an exception that is raised twice grows its traceback.
+                    settled.set_exception(UnknownHostError(str(known[1])))
+                else:
+                    settled.set_result(known[1])
+                return settled
+            answer = self._answers.get(host)
             if answer is not None:
                 return answer
-            answer = self._asked[host] = Future()
+            answer = self._answers[host] = Future()
             self._pending.append(_PendingLookup(host, port, now + timeout_s, answer))
             if self._threads < LOOKUPS_AT_ONCE:
                 self._threads += 1
@@ -96,38 +102,28 @@ class Resolver:
                     self._threads -= 1
                     return
                 pending = self._pending.popleft()
-            found = self._found(pending)
-            lifetime = FOUND_S if isinstance(found, tuple) else NOT_FOUND_S
+            outcome = self._resolve(pending)
+            lifetime = FOUND_S if isinstance(outcome, tuple) else NOT_FOUND_S
             with self._lock:
-                del self._asked[pending.host]
+                del self._answers[pending.host]
                 self._known.pop(pending.host, None)  # so that it goes to the end, as the newest
                 if len(self._known) >= CACHE_SIZE:
                     del self._known[next(iter(self._known))]
-                self._known[pending.host] = (self._monotonic() + lifetime, found)
-            if isinstance(found, tuple):
-                pending.answer.set_result(found)
+                self._known[pending.host] = (self._monotonic() + lifetime, outcome)
+            if isinstance(outcome, tuple):
+                pending.answer.set_result(outcome)
             else:
-                pending.answer.set_exception(found)
+                pending.answer.set_exception(outcome)
 
-    def _found(self, pending: _PendingLookup) -> Addresses | UnknownHostError:
+    def _resolve(self, pending: _PendingLookup) -> Addresses | UnknownHostError:
         if self._monotonic() > pending.due:
             return UnknownHostError(f"{pending.host} was not looked up: too many names at once.")
         try:
             texts = dict.fromkeys(self._lookup(pending.host, pending.port))
             # A zone id ("%eth0") belongs to link-local addresses, which are not on the web.
-            found = tuple(ipaddress.ip_address(text.partition("%")[0]) for text in texts)
+            addresses = tuple(ipaddress.ip_address(text.partition("%")[0]) for text in texts)
         except UnknownHostError as error:
             return error
         except Exception as error:  # noqa: BLE001 whoever waits must be told, whatever it was
             return UnknownHostError(f"{pending.host} does not resolve: {error}.")
-        return found or UnknownHostError(f"{pending.host} has no address.")
-
-
-def _settled(known: Addresses | UnknownHostError) -> Future[Addresses]:
-    answer: Future[Addresses] = Future()
-    if isinstance(known, UnknownHostError):
-        # A fresh one: an exception that is raised twice grows its traceback.
-        answer.set_exception(UnknownHostError(str(known)))
-    else:
-        answer.set_result(known)
-    return answer
+        return addresses or UnknownHostError(f"{pending.host} has no address.")

@@ -197,15 +197,15 @@ class Exchange:
         if head.status not in _NO_CONTENT and self.visit.stored.excludes_type(head.mime):
             connection.close()
             raise self.leave_out(head, head.mime)
-        kept = head
+        stored_head = head
         if self.visit.login:
-            request, kept = redact_request(request), redact_response(head)
+            request, stored_head = redact_request(request), redact_response(head)
         spool = BodySpool(self._tools.space)
         relay = _ResponseRelay(self, spool, self._browser, coded=framing is BodyFraming.CHUNKED)
         keep_alive = keep_alive and framing is not BodyFraming.CLOSE
         body = BodyParser(framing, length)
         try:
-            relay.start(head, kept, keep_alive=keep_alive)
+            relay.start(head, stored_head, keep_alive=keep_alive)
             relay.body(body, rest, connection)
         except BaseException:
             spool.close()
@@ -222,7 +222,7 @@ class Exchange:
                 entry=self.entry,
                 visit=self.visit,
                 request=request,
-                head=kept,
+                head=stored_head,
                 spool=spool,
                 block=relay.block,
                 # A chunked body cut short has no payload that two readers would agree on.
@@ -456,9 +456,9 @@ class _ResponseRelay:
         self._is_sniffed = False
         self._head: ResponseHead | None = None
 
-    def start(self, head: ResponseHead, kept: ResponseHead, *, keep_alive: bool) -> None:
+    def start(self, head: ResponseHead, stored: ResponseHead, *, keep_alive: bool) -> None:
         self._head = head
-        self.block = hashlib.sha256(kept.raw)
+        self.block = hashlib.sha256(stored.raw)
         self._held = _browser_head(head, keep_alive=keep_alive, ranged=self._exchange.ranged)
         self._exchange.count(len(head.raw))
 

@@ -49,8 +49,8 @@ def _redact_head(head: bytes, *, cookie: bytes, parts: bool) -> bytes:
         )
         if secret:
             end = b"\r" if line.endswith(b"\r") else b""
-            kept = _without_values(value, parts=parts) if key == cookie else b" " + WITHHELD
-            lines.append(name + colon + kept + end)
+            redacted = _without_values(value, parts=parts) if key == cookie else b" " + WITHHELD
+            lines.append(name + colon + redacted + end)
         else:
             lines.append(line)
     return b"\n".join(lines)
@@ -59,13 +59,13 @@ def _redact_head(head: bytes, *, cookie: bytes, parts: bool) -> bytes:
 def _without_values(value: bytes, *, parts: bool) -> bytes:
     """Return a cookie header reduced to its names; for Set-Cookie also its attributes."""
     pairs = value.rstrip(b"\r").split(b";")
-    kept = []
+    redacted = []
     for number, pair in enumerate(pairs):
         name, equals, _ = pair.partition(b"=")
         if number and not parts:
-            kept.append(pair)  # an attribute: Path, Expires, …
+            redacted.append(pair)  # an attribute: Path, Expires, …
         else:
             # Text that is not a name may be part of a value.
             named = equals and _TOKEN.fullmatch(name.strip(b" \t"))
-            kept.append(name + equals + WITHHELD if named else b" " + WITHHELD)
-    return b";".join(kept)
+            redacted.append(name + equals + WITHHELD if named else b" " + WITHHELD)
+    return b";".join(redacted)

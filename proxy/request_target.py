@@ -35,11 +35,11 @@ def parse_absolute(target: str) -> tuple[Origin, str, str]:
     (('example.org', 80, False), '/a?b', 'http://example.org/a?b')
     """
     _check_length(target)
-    found = _ABSOLUTE.fullmatch(target)
-    if found is None:
+    match = _ABSOLUTE.fullmatch(target)
+    if match is None:
         raise MalformedMessageError("This is a proxy: give it absolute http:// URLs.")
-    origin = (*parse_authority(found[1], 80), False)
-    path = found[2] if found[2].startswith("/") else f"/{found[2]}"
+    origin = (*parse_authority(match[1], 80), False)
+    path = match[2] if match[2].startswith("/") else f"/{match[2]}"
     return origin, path, f"http://{host_header(origin)}{path}"
 
 
@@ -64,10 +64,10 @@ def parse_authority(text: str, default_port: int) -> tuple[str, int]:
     >>> parse_authority("[2001:DB8::1]:8443", 443)
     ('[2001:db8::1]', 8443)
     """
-    found = _AUTHORITY.fullmatch(text)
-    if found is None or len(found[1]) > _MAX_HOST_LENGTH:
+    match = _AUTHORITY.fullmatch(text)
+    if match is None or len(match[1]) > _MAX_HOST_LENGTH:
         raise MalformedMessageError(f"No host to ask: {text[:80]!r}.")
-    host, port = found[1].lower(), int(found[2] or default_port)
+    host, port = match[1].lower(), int(match[2] or default_port)
     if not 0 < port < 65_536:
         raise MalformedMessageError(f"No port to ask: {text[:80]!r}.")
     if host.startswith("["):

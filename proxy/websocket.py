@@ -126,13 +126,13 @@ class WebSocketRelay:
         self._origin.unsent += early
         self._browser.unsent += rest
         reason = self._count(len(early), len(rest))
-        heard = self._monotonic()
+        active_at = self._monotonic()
         while not reason:
             now = self._monotonic()
-            if now - heard > self._idle_s:
+            if now - active_at > self._idle_s:
                 return "silence: neither side says a word"
-            if self._wait(min(self._idle_s - (now - heard), 1.0)):
-                heard = now
+            if self._wait(min(self._idle_s - (now - active_at), 1.0)):
+                active_at = now
             from_browser = self._browser.read(self._origin)
             from_origin = self._origin.read(self._browser)
             self._origin.unsent += from_browser

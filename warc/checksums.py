@@ -94,20 +94,16 @@ def _locked(layout: Layout) -> Iterator[int]:
         descriptor = os.open(layout.checksums, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_still(layout.checksums, descriptor):
+            try:
+                named = layout.checksums.stat().st_ino
+            except FileNotFoundError:
+                named = None
+            if named == os.fstat(descriptor).st_ino:  # else it was replaced meanwhile
                 sync_folder(layout.archive)
                 yield descriptor
                 return
         finally:
             os.close(descriptor)
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    """Return whether the path still names the open file: it may have been replaced meanwhile."""
-    try:
-        return path.stat().st_ino == os.fstat(descriptor).st_ino
-    except FileNotFoundError:
-        return False
 
 
 def sha256_of(path: Path) -> str:
@@ -149,10 +145,10 @@ def add_missing_sums(layout: Layout, index: CaptureIndex) -> list[str]:
     return new
 
 
-def replace_sums(layout: Layout, found: Mapping[str, str]) -> None:
+def replace_sums(layout: Layout, lines: Mapping[str, str]) -> None:
     """Update the lines of rewritten files; the caller has exclusive use of the collection."""
     sums = read_sums(layout)
-    sums.by_name.update(found)
+    sums.by_name.update(lines)
     _rewrite(layout, sums)
 
 
@@ -216,21 +212,19 @@ class ChecksumWorker:
 
     def _attempt(self, filename: str) -> None:
         """Hash the file; a failure is left to the next process or retried later."""
+        path = self._layout.archive / filename
         try:
-            self._read(filename)
+            if self._closing:
+                self._spare -= path.stat().st_size
+            # Another proxy may have been quicker.
+            sha256 = read_sums(self._layout).by_name.get(filename)
+            if sha256 is None:
+                sha256 = sha256_of(path)
+                add_sums(self._layout, {filename: sha256})
+            with closing(self._open_index()) as index:
+                _note(index, path, sha256)
         except IndexUnavailableError as error:
             log.warning("checksum.not_noted file=%s error=%s", filename, error)
             self._failed.append(filename)
         except (OSError, sqlite3.Error, WeboidError) as error:
             log_failure(log, f"checksum.failed file={filename}", error)
-
-    def _read(self, filename: str) -> None:
-        path = self._layout.archive / filename
-        if self._closing:
-            self._spare -= path.stat().st_size
-        known = read_sums(self._layout).by_name.get(filename)  # another proxy may have been quicker
-        sha256 = known or sha256_of(path)
-        if known is None:
-            add_sums(self._layout, {filename: sha256})
-        with closing(self._open_index()) as index:
-            _note(index, path, sha256)

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -179,7 +179,12 @@ def _copy(
         length = each.length if isinstance(each, WarcMember) else each.end - each.offset
         if tombstone is not None and isinstance(each, DamagedSpan):
             raise PermanentError(f"{path.name} is damaged at {each.offset}.")
-        for piece in _pieces(source, length):
+        left = length
+        while left > 0:
+            piece = source.read(min(left, _COPY_BYTES))
+            if not piece:
+                raise PermanentError("A WARC ended while it was read.")
+            left -= len(piece)
             before.update(piece)
             if tombstone is None:
                 after.update(piece)
@@ -189,7 +194,16 @@ def _copy(
             after.update(new)
             target.write(new)
             plan.moves.append((each.offset, length, len(new)))
-            plan.erased.append(_erased(path.name, each))
+            plan.erased.append(
+                ErasedRecord(
+                    path.name,
+                    each.offset,
+                    each.headers.get("warc-record-id", ""),
+                    each.url,
+                    each.headers.get("warc-date", ""),
+                    each.headers.get("warc-page-id", ""),
+                )
+            )
     if pending:
         raise PermanentError(
             f"{path.name} has no record at {min(pending)}: run `weboid index rebuild` first."
@@ -210,27 +224,6 @@ def tombstone_member(record: WarcMember, tombstone: RecordTombstone) -> bytes:
         ("Content-Length", str(len(block))),
     ]
     return record_member(headers, block)
-
-
-def _erased(filename: str, record: WarcMember) -> ErasedRecord:
-    found = record.headers
-    return ErasedRecord(
-        filename,
-        record.offset,
-        found.get("warc-record-id", ""),
-        record.url,
-        found.get("warc-date", ""),
-        found.get("warc-page-id", ""),
-    )
-
-
-def _pieces(source: BinaryIO, length: int) -> Iterator[bytes]:
-    while length > 0:
-        piece = source.read(min(length, _COPY_BYTES))
-        if not piece:
-            raise PermanentError("A WARC ended while it was read.")
-        length -= len(piece)
-        yield piece
 
 
 def _read_plan(layout: Layout) -> list[ErasurePlan]:

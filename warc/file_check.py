@@ -234,11 +234,11 @@ class _FileCheck:
         index.execute("COMMIT")
         self._report.rows = len(self._rows)
         with closing(sqlite3.connect(self._task.references)) as database:
-            found = database.execute(
+            references = database.execute(
                 f"SELECT {', '.join(PayloadReference._fields)} FROM reference WHERE filename = ?",  # noqa: S608 constants
                 name,
             )
-            for each in found:
+            for each in references:
                 self._references[each[0]].append(PayloadReference(*each))
         return int(covered[0]) if covered else 0
 
@@ -309,10 +309,11 @@ class _FileCheck:
                 f"Dedup refers to {reference.content} here; this is {wrong}.",
             )
         else:
+            revisits = f"The revisit of {reference.url} refers"
+            if reference.times != 1:
+                revisits = f"{reference.times} revisits, as of {reference.url}, refer"
             self._report.add(
-                FaultKind.ORIGINAL,
-                offset,
-                f"{_revisits(reference)} to a payload here; this is {wrong}.",
+                FaultKind.ORIGINAL, offset, f"{revisits} to a payload here; this is {wrong}."
             )
 
     def _explained(self, member: WarcMember) -> bool:
@@ -376,12 +377,6 @@ def find_warc(layout: Layout, filename: str) -> tuple[Path, bool]:
 def final_name(path: Path) -> str:
     """Return the WARC's final name, also while it is open."""
     return path.name.removesuffix(OPEN_SUFFIX)
-
-
-def _revisits(reference: PayloadReference) -> str:
-    if reference.times == 1:
-        return f"The revisit of {reference.url} refers"
-    return f"{reference.times} revisits, as of {reference.url}, refer"
 
 
 def _ms(date: str) -> int | None:

@@ -225,23 +225,17 @@ def _next_member(source: _MemberSource, at: int) -> int:
     while data := source.take(_READ_BYTES):
         window = tail + bytes(data)
         after = source.at
-        found = window.find(_MAGIC)
-        while found >= 0:
-            candidate = after - len(window) + found
-            if _begins_a_record(source, candidate):
-                return candidate
-            found = window.find(_MAGIC, found + 1)
+        at = window.find(_MAGIC)
+        while at >= 0:
+            candidate = after - len(window) + at
+            source.seek(candidate)
+            with suppress(_UnreadableError):
+                if next(_inflated(source), b"").startswith(_VERSION):
+                    return candidate
+            at = window.find(_MAGIC, at + 1)
         source.seek(after)
         tail = window[-(len(_MAGIC) - 1) :]
     return source.end
-
-
-def _begins_a_record(source: _MemberSource, at: int) -> bool:
-    source.seek(at)
-    try:
-        return next(_inflated(source), b"").startswith(_VERSION)
-    except _UnreadableError:
-        return False
 
 
 def _read(source: _MemberSource, reading: Reading) -> WarcMember:
@@ -258,7 +252,12 @@ def _read(source: _MemberSource, reading: Reading) -> WarcMember:
     if size < 0 or not begun.startswith(_VERSION):
         wrong = "The member does not begin with the header of a WARC record."
     else:
-        headers = _headers(begun[:size])
+        text = begun[:size]
+        if b"\r\n " in text or b"\r\n\t" in text:  # WARC/1.0, 4: a folded line
+            text = _FOLD.sub(b" ", text)
+        for line in reversed(text.decode("utf-8", "replace").split("\r\n")):
+            name, _, value = line.partition(":")
+            headers[name.strip().lower()] = value.strip()  # of repeated ones the first stays
         if not (headers.get("content-length", "").isdecimal() and headers.get("warc-type")):
             wrong = "The record has no WARC-Type or no Content-Length."
     if wrong:
@@ -273,16 +272,6 @@ def _read(source: _MemberSource, reading: Reading) -> WarcMember:
     member.length = source.at - offset
     block.finish()
     return member
-
-
-def _headers(text: bytes) -> dict[str, str]:
-    if b"\r\n " in text or b"\r\n\t" in text:  # WARC/1.0, 4: a folded line
-        text = _FOLD.sub(b" ", text)
-    found = {}
-    for line in reversed(text.decode("utf-8", "replace").split("\r\n")):
-        name, _, value = line.partition(":")
-        found[name.strip().lower()] = value.strip()  # of repeated ones the first stays
-    return found
 
 
 def _parse_digest(text: str) -> tuple[str, str] | None:
@@ -386,11 +375,11 @@ class _BlockCheck:
         elif self._after != _END:
             text = "Its block is followed by something else than two line ends."
             problems.append((RecordProblem.LENGTH, text))
-        for problem, name, wanted, found in (
+        for problem, name, wanted, computed in (
             (RecordProblem.BLOCK_DIGEST, "block", self._block_digest, self._hash_block),
             (RecordProblem.PAYLOAD_DIGEST, "payload", self._payload_digest, self._hash_payload),
         ):
-            if found is not None and wanted is not None and found.hexdigest() != wanted[1]:
+            if computed is not None and wanted is not None and computed.hexdigest() != wanted[1]:
                 text = f"Its {name} does not have its WARC-{name.title()}-Digest."
                 problems.append((problem, text))
         if self._body is not None:

@@ -141,32 +141,19 @@ def scratch_folder(kind: ScratchKind, base: Path | None = None) -> Iterator[Path
 
 def remove_abandoned(base: Path) -> list[Path]:
     """Remove the folders in `base` whose owners have died; return their paths."""
-    return [
-        root
-        for kind in ScratchKind
-        for root in base.glob(f"{kind}*")
-        if _is_ours(root) and _remove_if_abandoned(root)
-    ]
-
-
-def _is_ours(root: Path) -> bool:
-    """Return whether it is a folder of our own user; other users' folders and links are ignored."""
-    with suppress(OSError):
-        return not root.is_symlink() and root.stat().st_uid == os.geteuid()
-    return False
-
-
-def _remove_if_abandoned(root: Path) -> bool:
-    """Remove the folder if its lock is free; return whether it was removed."""
-    with suppress(OSError):
-        descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        finally:
-            os.close(descriptor)  # NFS keeps a file that is removed while it is open
-        shutil.rmtree(root, ignore_errors=True)
-        return True
-    return False
+    removed = []
+    for root in (each for kind in ScratchKind for each in base.glob(f"{kind}*")):
+        with suppress(OSError):  # it is gone, or a living process has locked it
+            if root.is_symlink() or root.stat().st_uid != os.geteuid():
+                continue
+            descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            finally:
+                os.close(descriptor)  # NFS keeps a file that is removed while it is open
+            shutil.rmtree(root, ignore_errors=True)
+            removed.append(root)
+    return removed
 
 
 def failed_component(error: WeboidError) -> str:
@@ -184,18 +171,16 @@ def to_weboid_error(error: Exception) -> WeboidError:
     """Convert an I/O error to a WeboidError, with the original as its cause."""
     if isinstance(error, WeboidError):
         return error
-    if _is_full(error):
-        told: WeboidError = DiskFullError("The disk is full: free some space, then resume.")
-    else:
-        told = UnavailableError(f"The archive cannot be written: {error}.")
-    told.__cause__ = error
-    return told
-
-
-def _is_full(error: Exception) -> bool:
     if isinstance(error, OSError):
-        return error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    else:
+        is_full = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
+    if is_full:
+        converted: WeboidError = DiskFullError("The disk is full: free some space, then resume.")
+    else:
+        converted = UnavailableError(f"The archive cannot be written: {error}.")
+    converted.__cause__ = error
+    return converted
 
 
 def log_failure(log: logging.Logger, event: str, error: Exception) -> None:

@@ -130,15 +130,15 @@ def interrupted(layout: Layout) -> list[Path]:
 
 def abandoned(layout: Layout) -> frozenset[str]:
     """Return the names of open files whose writer is dead."""
-    found = set()
+    names = set()
     for path in interrupted(layout):
         try:
             with path.open("r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                found.add(path.name)
+                names.add(path.name)
         except OSError:
             continue  # being written, or just closed
-    return frozenset(found)
+    return frozenset(names)
 
 
 def recover_collection(
@@ -173,10 +173,10 @@ def recover_warcs(
 
     def index_tail(wreck: InterruptedWarc, start: int) -> int:
         place = wreck.path, wreck.filename, index
-        found = index_file(*place, bucket=bucket, min_bytes=min_bytes, start=start, end=wreck.keep)
+        result = index_file(*place, bucket=bucket, min_bytes=min_bytes, start=start, end=wreck.keep)
         if payloads.shared:
             payloads.add(index.payloads_of(wreck.filename))
-        return found.rows
+        return result.rows
 
     done = []
     with recovery_lock(layout):
@@ -303,8 +303,12 @@ def _save_tail(layout: Layout, wreck: InterruptedWarc) -> str:
     """Save the data to be cut, unless it is an unfinished record or zeroes; return the path."""
     beyond = [span for span in wreck.damage if span[0] >= wreck.keep]
     unfinished = beyond == [(wreck.keep, wreck.size)] and wreck.torn
-    if wreck.keep == wreck.size or unfinished or _is_zero(wreck.path, wreck.keep):
+    if wreck.keep == wreck.size or unfinished:
         return ""
+    with wreck.path.open("rb") as file:
+        file.seek(wreck.keep)
+        if all(not any(piece) for piece in iter(lambda: file.read(READ_BYTES), b"")):
+            return ""
     layout.damaged.mkdir(exist_ok=True)
     saved = layout.damaged / f"{wreck.filename}.from-{wreck.keep}"
     with wreck.path.open("rb") as source, saved.open("wb") as target:
@@ -314,12 +318,6 @@ def _save_tail(layout: Layout, wreck: InterruptedWarc) -> str:
         os.fsync(target.fileno())
     sync_folder(layout.damaged)
     return str(saved.relative_to(layout.root))
-
-
-def _is_zero(path: Path, start: int) -> bool:
-    with path.open("rb") as file:
-        file.seek(start)
-        return all(not any(piece) for piece in iter(lambda: file.read(READ_BYTES), b""))
 
 
 def _set_aside(

@@ -154,7 +154,13 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
             serial = self.serial
             self.serial += 1
             file = self.open(serial)
-            if not self._is_ours(file):
+            # Lock it against recovery, which may have removed it already.
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_ours = os.path.samestat(os.fstat(file.fileno()), Path(str(self.path)).stat())
+            except (BlockingIOError, FileNotFoundError):
+                is_ours = False
+            if not is_ours:
                 file.close()
                 self.f = None
                 continue
@@ -163,14 +169,6 @@ class WarcFile(WarcWriter):  # type: ignore[misc]
             self._synced = self._kept = 0
             self._begin()
         return self.f
-
-    def _is_ours(self, file: BinaryIO) -> bool:
-        """Lock the new file against recovery; False when a recovery has already removed it."""
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return os.path.samestat(os.fstat(file.fileno()), Path(str(self.path)).stat())
-        except (BlockingIOError, FileNotFoundError):
-            return False
 
     def _begin(self) -> None:
         """Append the `warcinfo` record that every file begins with."""

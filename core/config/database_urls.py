@@ -59,7 +59,7 @@ class IndexAddress:
     @property
     def parameters(self) -> dict[str, str]:
         """Return the connection as libpq parameters; empty ones are left to the library."""
-        said = {
+        parameters = {
             "host": self.host,
             "port": str(self.port),
             "dbname": self.database,
@@ -69,7 +69,7 @@ class IndexAddress:
             "sslrootcert": self.ca_file,
             "options": f"-c search_path={self.index}",
         }
-        return {name: value for name, value in said.items() if value}
+        return {name: value for name, value in parameters.items() if value}
 
 
 def parse_index_url(url: str) -> IndexAddress:
@@ -86,14 +86,22 @@ def parse_index_url(url: str) -> IndexAddress:
     database = unquote(parts.path[1:])
     if not database or "\0" in unquote(url):
         raise ConfigError(f"{_INDEX_SETTING} names no database. It is {_POSTGRES_FORM}.")
+    index = options.get("index", DEFAULT_INDEX)
+    if not _NAME.fullmatch(index):
+        raise ConfigError(
+            f"{_INDEX_SETTING}: index is a name of small letters, digits and _, at most 40, not pg_…."
+        )
+    sslmode = options.get("sslmode", "")
+    if sslmode and sslmode not in SSL_MODES:
+        raise ConfigError(f"{_INDEX_SETTING}: sslmode is one of {', '.join(SSL_MODES)}.")
     return IndexAddress(
         host=host or folder,
         port=DEFAULT_POSTGRES_PORT if port is None else port,
         database=database,
         username=unquote(parts.username or ""),
         password=unquote(parts.password or ""),
-        index=_index(options.get("index", DEFAULT_INDEX)),
-        sslmode=_sslmode(options.get("sslmode", "")),
+        index=index,
+        sslmode=sslmode,
         ca_file=options.get("sslrootcert", ""),
     )
 
@@ -112,20 +120,6 @@ def _split(url: str, setting: str, form: str) -> tuple[SplitResult, dict[str, st
         f"{setting} cannot be read. It is {form}; in a user's name or password write"
         " '/' as %2F, '@' as %40, ':' as %3A, '?' as %3F, '#' as %23, '%' as %25."
     )
-
-
-def _index(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise ConfigError(
-            f"{_INDEX_SETTING}: index is a name of small letters, digits and _, at most 40, not pg_…."
-        )
-    return name
-
-
-def _sslmode(mode: str) -> str:
-    if mode and mode not in SSL_MODES:
-        raise ConfigError(f"{_INDEX_SETTING}: sslmode is one of {', '.join(SSL_MODES)}.")
-    return mode
 
 
 DEFAULT_REDIS_NAME = "weboid"
@@ -193,28 +187,21 @@ def parse_redis_url(url: str, use: RedisUse) -> RedisAddress:
     unix = parts.scheme == "unix"
     if unix != (not host) or (unix and len(parts.path) < 2):
         raise ConfigError(f"{where} names no server. It is {_REDIS_URL_FORM}.")
+    number = options.get("db", "") if unix else parts.path[1:]
+    if number and not (number.isascii() and number.isdigit()):
+        raise ConfigError(f"{where}: a database of Redis has a number. It is {_REDIS_URL_FORM}.")
     return RedisAddress(
         use,
         host=host,
         port=DEFAULT_REDIS_PORT if port is None else port,
         path=unquote(parts.path) if unix else "",
-        number=_number(options.get("db", "") if unix else parts.path[1:], where),
+        number=int(number or 0),
         tls=parts.scheme == "rediss",
         ca_file=options.get("ca", ""),
-        username=_unquoted(parts, "username"),
-        password=_unquoted(parts, "password"),
+        username=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
         name=name,
     )
-
-
-def _number(text: str, where: str) -> int:
-    if text and not (text.isascii() and text.isdigit()):
-        raise ConfigError(f"{where}: a database of Redis has a number. It is {_REDIS_URL_FORM}.")
-    return int(text or 0)
-
-
-def _unquoted(parts: SplitResult, name: str) -> str:
-    return unquote(getattr(parts, name) or "")
 
 
 def error_words(error: Exception, password: str) -> str:

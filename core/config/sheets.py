@@ -118,12 +118,12 @@ def surt_prefix(text: str) -> str:
     if not bare or len(bare) > PREFIX_LIMIT_CHARS:
         raise ConfigError(f"{text[:200]!r} is no prefix: write org,example, or example.org.")
     if "," in bare.partition("/")[0].partition(")")[0]:
-        return _spelled(bare.removeprefix("("), text)
+        return _normalize_prefix(bare.removeprefix("("), text)
     host, slash, _path = bare.partition("/")
     try:
         if slash or ":" in host.rpartition("]")[2]:
-            found = surt(f"http://{bare.removeprefix('*.')}")
-            return found if slash else found.removesuffix("/")
+            key = surt(f"http://{bare.removeprefix('*.')}")
+            return key if slash else key.removesuffix("/")
         return _turned(canonical_host(host.removeprefix("*.")))
     except BadUrlError as error:
         raise ConfigError(
@@ -131,9 +131,9 @@ def surt_prefix(text: str) -> str:
         ) from error
 
 
-def _spelled(given: str, text: str) -> str:
+def _normalize_prefix(prefix: str, text: str) -> str:
     """Normalize a SURT prefix: the host in lower case, a comma after its last label."""
-    front, parenthesis, path = given.partition(")")
+    front, parenthesis, path = prefix.partition(")")
     if not parenthesis:
         if not front.endswith(",") and ",:" not in front:
             raise ConfigError(

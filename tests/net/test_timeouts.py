@@ -134,7 +134,7 @@ def test_at_most_so_many_look_ups_run_at_once(monkeypatch: pytest.MonkeyPatch) -
     ]
     for each in waiting:
         each.start()
-    while len(names._asked) < 12:
+    while len(names._answers) < 12:
         waiting[0].join(0.001)
     waiting[0].join(0.1)  # time for a thread too many to begin
     go.set()

@@ -188,12 +188,12 @@ class RedisPayloadIndex:
             return {}
         with self._turn:
             self._pay()
-            asked = [
+            claimed = [
                 self._key(PayloadKey(key.digest, b)) for key in keys for b in (key.bucket, *also)
             ]
             arguments = (self._name, self._about, self._lease_ms(), CLAIM_MS, 1 + len(also))
             try:
-                answers = self._server.script("claim", (self._heartbeat, *asked), arguments)
+                answers = self._server.script("claim", (self._heartbeat, *claimed), arguments)
                 return {
                     key: _parse_answer(key, each) for key, each in zip(keys, answers, strict=True)
                 }
@@ -205,15 +205,17 @@ class RedisPayloadIndex:
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord]:
         """Return the known originals; nothing is claimed."""
-        found: dict[PayloadKey, OriginalRecord] = {}
+        originals: dict[PayloadKey, OriginalRecord] = {}
         for bucket in (None, *also):
-            missing = [key for key in keys if key not in found]
+            missing = [key for key in keys if key not in originals]
             for some in _key_batches(missing):
-                asked = [key if bucket is None else PayloadKey(key.digest, bucket) for key in some]
-                for key, value in zip(some, self._script("find", asked), strict=True):
+                candidates = [
+                    key if bucket is None else PayloadKey(key.digest, bucket) for key in some
+                ]
+                for key, value in zip(some, self._script("find", candidates), strict=True):
                     if value:
-                        found[key] = unpack_original(key, value)
-        return found
+                        originals[key] = unpack_original(key, value)
+        return originals
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
         """Mark the originals as known, all or none; return the lost keys.
@@ -316,8 +318,8 @@ class RedisPayloadIndex:
         self._debts.clear()
 
     def _script(self, name: str, keys: Collection[PayloadKey], *arguments: bytes | int) -> Any:
-        asked = (self._heartbeat, *map(self._key, keys))
-        return self._server.script(name, asked, (self._name, *arguments))
+        named = (self._heartbeat, *map(self._key, keys))
+        return self._server.script(name, named, (self._name, *arguments))
 
     def _key(self, key: PayloadKey) -> bytes:
         return payload_key(self._tag, key)

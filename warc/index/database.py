@@ -126,17 +126,31 @@ class SqliteDatabase:
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a query."""
-        identity = _identity_of(self._path)
-        connection = self._kept(identity) or _open(self._path)
+        # Device, inode and, for a file on a read-only medium, modification time: a database opened
+        # as immutable does not notice changes, so it is opened again after a write.
+        try:
+            status = self._path.stat()
+            changed_ns = status.st_mtime_ns if is_frozen(self._path) else 0
+            identity: _Identity = (status.st_dev, status.st_ino, changed_ns)
+        except OSError:
+            identity = None
+        connection = self._pooled(identity) or _open(self._path)
         if connection is None:
             return []
         try:
-            found = _run_query(connection, query, values)
+            rows = connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            connection.close()
+            raise TransientError(f"The captures index cannot be read: {error}.") from error
         except BaseException:
             connection.close()
             raise
-        self._give_back(identity, connection)
-        return found
+        with self._lock:
+            if not self._is_closed and identity is not None and len(self._idle) < _MOST_IDLE:
+                self._idle.append((identity, connection))
+                return rows
+        connection.close()
+        return rows
 
     def close(self) -> None:
         """Close the pooled connections."""
@@ -146,34 +160,15 @@ class SqliteDatabase:
         for _, connection in idle:
             connection.close()
 
-    def _kept(self, identity: _Identity) -> sqlite3.Connection | None:
+    def _pooled(self, identity: _Identity) -> sqlite3.Connection | None:
         """Return a pooled connection to that file; close those to replaced files."""
         with self._lock:
             old = [each for each in self._idle if each[0] != identity]
             self._idle = [each for each in self._idle if each[0] == identity]
-            found = self._idle.pop()[1] if self._idle else None
+            pooled = self._idle.pop()[1] if self._idle else None
         for _, connection in old:
             connection.close()
-        return found
-
-    def _give_back(self, identity: _Identity, connection: sqlite3.Connection) -> None:
-        with self._lock:
-            if not self._is_closed and identity is not None and len(self._idle) < _MOST_IDLE:
-                self._idle.append((identity, connection))
-                return
-        connection.close()
-
-
-def _identity_of(path: Path) -> _Identity:
-    """Return device, inode and, for a file on a read-only medium, modification time; None: no file.
-
-    A database opened as immutable does not notice changes, so it is opened again after a write.
-    """
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns if is_frozen(path) else 0
+        return pooled
 
 
 def _open(path: Path) -> sqlite3.Connection | None:
@@ -218,10 +213,3 @@ def _require_new(path: Path) -> None:
             f"The captures index {path} is missing, though there are WARCs: run"
             " `weboid index rebuild`."
         )
-
-
-def _run_query(connection: sqlite3.Connection, query: str, values: Mapping[str, Any]) -> list[Any]:
-    try:
-        return connection.execute(query, values).fetchall()
-    except sqlite3.Error as error:
-        raise TransientError(f"The captures index cannot be read: {error}.") from error

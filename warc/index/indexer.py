@@ -1,5 +1,6 @@
 """Index rows derived from the records of a WARC file."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,20 +50,20 @@ def index_file(  # noqa: PLR0913 a part of a file, and what a profile says of de
     dedup buckets within `bucket`; payloads shorter than `min_bytes` are not added. Raises OSError if
     the file cannot be read.
     """
-    found = IndexingResult()
+    result = IndexingResult()
     is_covered = start == end
     with index.transaction():
         for member in walk_records(path, start=start, end=end, reading=Reading.CONTENT):
             if not isinstance(member, WarcMember) or not member.is_sound:
-                found.damaged.append(member.offset)
+                result.damaged.append(member.offset)
                 continue
             is_covered = True
             if member.kind in REPLAYED and member.status != _NOT_MODIFIED:
                 _add(member, RecordLocation(filename, member.offset, member.length),
-                     index, bucket, min_bytes, found)  # fmt: skip
+                     index, bucket, min_bytes, result)  # fmt: skip
         if is_covered:
             index.cover(filename, path.stat().st_size)
-    return found
+    return result
 
 
 def _add(
@@ -71,7 +72,7 @@ def _add(
     index: CaptureIndex,
     bucket: str,
     min_bytes: int,
-    found: IndexingResult,
+    result: IndexingResult,
 ) -> None:
     headers = member.headers
     login = headers.get(LOGIN_HEADER.lower(), "")
@@ -83,7 +84,17 @@ def _add(
     if original is not None:
         original_at = RecordLocation(original.filename, original.offset, original.length)
     mime = member.mime or headers.get("content-type", "").partition(";")[0].strip().lower()
-    quality, page = _manifest(member, at)
+    # The manifest or the check in the record; another tool's is kept, but not read.
+    named = parse_artifact_uri(member.url)
+    page: PageInfo | None = None
+    quality: QualityRow | None = None
+    if member.data is not None and named is not None and named[0] is ArtifactKind.PAGEINFO:
+        with suppress(InputError):
+            manifest = parse_manifest(bytes(member.data))
+            if isinstance(manifest, PlaybackCheck):
+                quality = quality_row(manifest, at)
+            else:
+                page = manifest
     capture = Capture(
         url=member.url,
         urlkey="" if quality is not None else key_or_empty(member.url),  # a check is no capture
@@ -100,27 +111,15 @@ def _add(
         login=login or None,
     )
     index.add_captures((capture,))
-    found.rows += 1
+    result.rows += 1
     has_payload = member.kind == RecordType.RESPONSE and member.content and not capture.truncated
     if has_payload and member.payload_size >= min_bytes:
         key = PayloadKey(member.content, own)
         moment = unix_milliseconds(capture.captured_at)
         record = OriginalRecord(digest, member.url, moment, at.filename, at.offset, at.length)
         index.add_payloads({key: record})  # a revisit in this file may refer to it
-        found.payloads.setdefault(key, record)
+        result.payloads.setdefault(key, record)
     if page is not None:
         index.add_page(page)
     elif quality is not None:
         index.add_qualities((quality,))
-
-
-def _manifest(member: WarcMember, at: RecordLocation) -> tuple[QualityRow | None, PageInfo | None]:
-    """Return the check or the manifest in the record; another tool's is kept, but not read."""
-    named = parse_artifact_uri(member.url)
-    if member.data is None or named is None or named[0] is not ArtifactKind.PAGEINFO:
-        return None, None
-    try:
-        said = parse_manifest(bytes(member.data))
-        return (quality_row(said, at), None) if isinstance(said, PlaybackCheck) else (None, said)
-    except InputError:
-        return None, None

@@ -112,7 +112,7 @@ class OutbackCdx:
         After TransientError sending them again is safe.
         """
         lines = [cdx_line(row) for row in rows]
-        said = self._asked("POST", self._address.path, "".join(lines).encode())
+        said = self._request("POST", self._address.path, "".join(lines).encode())
         match = re.match(r"Added (\d{1,9}) records", said)
         if match is None or int(match[1]) != len(lines):
             raise TransientError(f"{self._address} did not take all captures: {said[:100]!r}.")
@@ -135,22 +135,26 @@ class OutbackCdx:
 
     def _ask(self, wanted: Mapping[str, str]) -> str:
         query = urlencode({**wanted, "fl": _FIELDS})
-        return self._asked("GET", f"{self._address.path}?{query}", None)
+        return self._request("GET", f"{self._address.path}?{query}", None)
 
-    def _asked(self, method: str, target: str, body: bytes | None) -> str:
+    def _request(self, method: str, target: str, body: bytes | None) -> str:
         """Send a request and return the answer's text; reconnect if the connection was closed."""
         try:
-            kept = self._idle.get_nowait()
+            pooled = self._idle.get_nowait()
         except queue.Empty:
-            kept = None
-        for connection in (kept, self._connection()):
+            pooled = None
+        kind: type[http.client.HTTPConnection] = http.client.HTTPConnection
+        if self._address.scheme == "https":
+            kind = http.client.HTTPSConnection
+        new = kind(self._address.host, self._address.port, timeout=self._timeout_s)
+        for connection in (pooled, new):
             if connection is None:
                 continue
             try:
                 return self._answer(connection, method, target, body)
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
-                if connection is not kept or isinstance(error, TimeoutError):
+                if connection is not pooled or isinstance(error, TimeoutError):
                     raise TransientError(
                         f"The captures index {self._address} does not answer: {error!r}."
                     ) from error
@@ -161,10 +165,10 @@ class OutbackCdx:
     ) -> str:
         connection.request(method, target, body, {"Content-Type": "text/plain"} if body else {})
         response = connection.getresponse()
-        said = response.read(_MOST_BYTES + 1)
-        if response.status != 200 or len(said) > _MOST_BYTES:
+        content = response.read(_MOST_BYTES + 1)
+        if response.status != 200 or len(content) > _MOST_BYTES:
             connection.close()
-            text = said[:100].decode(errors="replace").splitlines()[:1]
+            text = content[:100].decode(errors="replace").splitlines()[:1]
             raise TransientError(
                 f"The captures index {self._address} answered {response.status}: {text}."
             )
@@ -172,15 +176,7 @@ class OutbackCdx:
             self._idle.put_nowait(connection)
         except queue.Full:
             connection.close()
-        return said.decode("utf-8", "replace")
-
-    def _connection(self) -> http.client.HTTPConnection:
-        kind = (
-            http.client.HTTPSConnection
-            if self._address.scheme == "https"
-            else http.client.HTTPConnection
-        )
-        return kind(self._address.host, self._address.port, timeout=self._timeout_s)
+        return content.decode("utf-8", "replace")
 
 
 def cdx_line(row: Mapping[str, Any]) -> str:
@@ -190,13 +186,17 @@ def cdx_line(row: Mapping[str, Any]) -> str:
     fields of its original (a revisit), or from its URL (an artifact).
     """
     original = (row["orig_length"], row["orig_offset"], row["orig_filename"])
+    try:
+        digest = Digest.parse(row["digest"]).bare
+    except InputError:
+        digest = "-"
     fields = (
         row["urlkey"],
         timestamp14_at(row["captured_ms"]),
         row["url"],
         row["mime"] or "-",
         "-" if row["status"] is None else row["status"],
-        _base32(row["digest"]),
+        digest,
         "-",
         "-",
         row["length"],
@@ -217,6 +217,11 @@ def parse_cdx(line: str) -> Row | None:
     try:
         is_revisit = mime == _REVISIT or origin[2] not in ("-", None)
         kind = RecordType.RESOURCE if url.startswith("urn:") else RecordType.RESPONSE
+        # The digest is spelled as in our records, or for SHA-1 as in records that use it.
+        spelled = ""
+        if digest != "-":
+            parsed = Digest.parse(digest)
+            spelled = parsed.base32 if parsed.algorithm == "sha1" else str(parsed)
         row = {
             "url": url,
             "urlkey": replay_key(url),
@@ -224,7 +229,7 @@ def parse_cdx(line: str) -> Row | None:
             "record_type": RecordType.REVISIT if is_revisit else kind,
             "mime": "" if mime in ("-", _REVISIT) else mime,
             "status": int(status) if status.isdigit() and int(status) else None,
-            "digest": _spelled(digest),
+            "digest": spelled,
             "filename": filename,
             "offset": int(offset),
             "length": int(length),
@@ -244,21 +249,6 @@ def parse_cdx(line: str) -> Row | None:
 
 def _number(text: str | None) -> int:
     return 0 if text in ("-", None) else int(text or 0)
-
-
-def _base32(digest: str) -> str:
-    try:
-        return Digest.parse(digest).bare
-    except InputError:
-        return "-"
-
-
-def _spelled(digest: str) -> str:
-    """Format the digest as in our records, or for SHA-1 as in records that use it."""
-    if digest == "-":
-        return ""
-    parsed = Digest.parse(digest)
-    return parsed.base32 if parsed.algorithm == "sha1" else str(parsed)
 
 
 def _escaped(match: re.Match[str]) -> str:

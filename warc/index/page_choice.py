@@ -90,7 +90,7 @@ def best_pages(
     `columns` must include ``captured_ms``, ``device`` and ``page_id``; `key` has the values for
     `has_key`.
     """
-    values = {
+    values: dict[str, Any] = {
         **key,
         "url": wanted.url,
         "twin": other_scheme(wanted.url),
@@ -98,8 +98,8 @@ def best_pages(
         "timestamp": wanted.timestamp,
     }
     probe = f"SELECT count(*) AS n FROM (SELECT 1 FROM pages WHERE {has_key} LIMIT :few) AS few"  # noqa: S608 constants
-    found = ask(probe, {**key, "few": FEW})
-    count = found[0]["n"] if found else 0
+    counted = ask(probe, {**key, "few": FEW})
+    count = counted[0]["n"] if counted else 0
     if count == 0:
         return
     where = f"FROM pages WHERE {has_key} AND {wanted.shown}"
@@ -108,10 +108,6 @@ def best_pages(
         yield from ask(f"SELECT {columns} {where} ORDER BY {order} LIMIT :few",
                        {**values, "few": FEW})  # fmt: skip
         return
-    yield from _of_many(ask, columns, where, values)
-
-
-def _of_many(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iterator[Any]:
     second = values["at"] - values["at"] % 1000
     very = ask(
         f"SELECT {columns} {where} AND captured_ms BETWEEN :second AND :second + 999"
@@ -143,7 +139,7 @@ def _nearest(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iter
             ("> :at ORDER BY captured_ms", "later"),
         )
     )
-    limit, given, at = _NEAREST, 0, values["at"]
+    limit, yielded, at = _NEAREST, 0, values["at"]
     while True:
         rows = ask(sides, {**values, "limit": limit})
         # Of either side the nearest are there, so as many in all are the nearest of all.
@@ -155,7 +151,7 @@ def _nearest(ask: Ask, columns: str, where: str, values: dict[str, Any]) -> Iter
             rows, key=lambda row: (distance_of(row, at), row["captured_ms"], row["page_id"])
         )
         ready = sum(distance_of(row, at) <= reach for row in rows)
-        yield from rows[given:ready]
+        yield from rows[yielded:ready]
         if whole:
             return
-        given, limit = ready, limit * 16
+        yielded, limit = ready, limit * 16

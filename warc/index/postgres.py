@@ -114,8 +114,8 @@ class PostgresCaptureIndex(CaptureIndex):
         return self._server.transaction()
 
     def _run(self, query: str, values: Sequence[Any] = (), *, patient: bool = False) -> Any:
-        given = [_storable(value) for value in values] or None
-        return self._server.execute(query.replace("?", "%s"), given, patient=patient)
+        parameters = [_storable(value) for value in values] or None
+        return self._server.execute(query.replace("?", "%s"), parameters, patient=patient)
 
     def _insert(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self._add(_INSERTIONS[table], rows)

@@ -88,10 +88,10 @@ class PostgresDatabase:
         if not self._free.acquire(timeout=ANSWER_LIMIT_S):
             raise TransientError(f"The captures index at {self._address} has too many questions.")
         try:
-            kept = self._kept()
-            if kept is not None:
+            pooled = self._kept()
+            if pooled is not None:
                 try:
-                    return self._ask(kept, query, values)
+                    return self._ask(pooled, query, values)
                 except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                     if isinstance(error, errors.QueryCanceled):  # it was slow, not broken
                         raise
@@ -127,14 +127,14 @@ class PostgresDatabase:
         with self._lock:
             self._asking[connection] = self._monotonic() + ANSWER_LIMIT_S + WATCH_S
         try:
-            found = connection.execute(translate_query(query), storable_values(values)).fetchall()
+            rows = connection.execute(translate_query(query), storable_values(values)).fetchall()
         except errors.UndefinedTable:
             if connection.execute(_IS_OLDER).fetchall():
                 connection.close()
                 raise TransientError(
                     f"The captures index at {self._address} {OTHER_VERSION}"
                 ) from None
-            found = []  # its writers have not come yet
+            rows = []  # its writers have not come yet
         except BaseException:
             connection.close()
             raise
@@ -143,7 +143,7 @@ class PostgresDatabase:
                 del self._asking[connection]
         with self._lock:
             self._idle.append(connection)
-        return found
+        return rows
 
     def _watch(self) -> None:
         """Close connections whose queries take too long: the server is stuck."""
@@ -159,7 +159,7 @@ class PostgresDatabase:
 def translate_query(query: str) -> bytes:
     """Convert named parameters to the library's form; quoted text is unchanged."""
     return _NAMES.sub(
-        lambda found: f"%({found[1]})s" if found[1] else found[0], query.replace("%", "%%")
+        lambda match: f"%({match[1]})s" if match[1] else match[0], query.replace("%", "%%")
     ).encode()
 
 

@@ -309,8 +309,8 @@ class CaptureIndex(ABC):
 
     def page_outcome(self, page_id: str) -> VisitOutcome | None:
         """Return the outcome of the page's visit; None when its manifest is not in the index."""
-        found = self._one("SELECT outcome FROM pages WHERE page_id = ?", (page_id,))
-        return None if found is None else VisitOutcome(found)
+        row = self._one("SELECT outcome FROM pages WHERE page_id = ?", (page_id,))
+        return None if row is None else VisitOutcome(row)
 
     def manifest_place(self, page_id: str) -> tuple[str, int, int] | None:
         """Return WARC, offset and length of the page's latest manifest; None: not in the index."""
@@ -331,12 +331,12 @@ class CaptureIndex(ABC):
 
     def counts(self) -> dict[str, int]:
         """Count rows by table, and captures by record type."""
-        found = {
+        counts = {
             table: int(self._one(f"SELECT count(*) FROM {table}", patient=True))
             for table in ("captures", "pages", "payloads", "qualities", "files")
         }
         kinds = self._pairs("SELECT record_type, count(*) FROM captures GROUP BY record_type")
-        return found | {f"captures.{kind}": count for kind, count in kinds.items()}
+        return counts | {f"captures.{kind}": count for kind, count in kinds.items()}
 
     def indexed_to(self, filename: str) -> int:
         """Return the number of bytes of the WARC that the index covers."""

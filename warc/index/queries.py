@@ -135,11 +135,11 @@ class CaptureQueries:
     def count(self, keys: KeyRange, between: TimeRange, *, most: int) -> int:
         """Count rows, up to `most`; for a range of several keys `between` is ignored."""
         condition, values = self._where(keys, between)
-        found = self._index.rows(
+        rows = self._index.rows(
             f"SELECT count(*) AS n FROM (SELECT 1 FROM captures WHERE {condition} LIMIT :most) AS few",  # noqa: S608 constants of ours
             {**values, "most": most},
         )
-        return int(found[0]["n"]) if found else 0
+        return int(rows[0]["n"]) if rows else 0
 
     def place(
         self,
@@ -165,12 +165,12 @@ class CaptureQueries:
             keys = KeyRange(keys.low, end) if descending else KeyRange(after.urlkey, keys.high)
         condition, of_keys = self._where(keys, between)
         terms = ("captured_ms", "id") if keys.is_one else (*self._index.by_key, "captured_ms", "id")
-        found = self._index.rows(
+        rows = self._index.rows(
             f"SELECT urlkey, captured_ms, id FROM captures WHERE {condition}{beyond}"  # noqa: S608 constants of ours
             f" ORDER BY {_order(terms, descending=descending)} LIMIT 1 OFFSET :offset",
             {**values, **of_keys},
         )
-        return _position(found[0]) if found else None
+        return _position(rows[0]) if rows else None
 
     def _where(self, keys: KeyRange, between: TimeRange) -> tuple[str, dict[str, Any]]:
         if not keys.is_one:

@@ -119,7 +119,7 @@ class SqliteCaptureIndex(CaptureIndex):
     def originals(self, keys: Iterable[PayloadKey]) -> dict[PayloadKey, OriginalRecord]:
         """Return the records of those payloads that are known."""
         wanted = list(keys)
-        found = {}
+        originals = {}
         for start in range(0, len(wanted), 500):
             some = wanted[start : start + 500]
             values = ",".join(["(?,?)"] * len(some))
@@ -130,8 +130,8 @@ class SqliteCaptureIndex(CaptureIndex):
             )
             arguments = [text for key in some for text in key]
             for digest, bucket, *original in self._db.execute(query, arguments):
-                found[PayloadKey(digest, bucket)] = OriginalRecord(*original)
-        return found
+                originals[PayloadKey(digest, bucket)] = OriginalRecord(*original)
+        return originals
 
     def adopt(self, originals: Mapping[int, OriginalRecord]) -> None:
         """Set the payload locations of those revisits."""
@@ -179,8 +179,8 @@ class SqlitePayloadIndex:
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord | Claim]:
         """Return for each key its original, or `Claim.YOURS` until the transaction ends."""
-        found = self.find(keys, also)
-        return {key: found.get(key, Claim.YOURS) for key in keys}
+        originals = self.find(keys, also)
+        return {key: originals.get(key, Claim.YOURS) for key in keys}
 
     def find(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
@@ -192,12 +192,12 @@ class SqlitePayloadIndex:
             key: [PayloadKey(key.digest, each) for each in (key.bucket, *also)] for key in keys
         }
         known = self._index.originals(dict.fromkeys(chain.from_iterable(places.values())))
-        found = {}
+        originals = {}
         for key, wanted in places.items():
             original = next((known[place] for place in wanted if place in known), None)
             if original is not None:
-                found[key] = original
-        return found
+                originals[key] = original
+        return originals
 
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
         """Add the originals; the lock excludes other processes, so no claim is ever lost."""

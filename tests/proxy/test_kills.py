@@ -20,11 +20,13 @@ ROUNDS = 3
 @pytest.mark.slow
 def test_proxies_killed_at_random_moments_lose_nothing(tmp_path: Path) -> None:
     """Sealed records lie where they were said to, files are whole, and the index is the WARCs'."""
-    toll = swing(tmp_path, SEED, ROUNDS)
-
-    assert toll.faults == [], f"seed {SEED}"
-    assert toll.rounds == ROUNDS
-    assert toll.promises
+    for seed in range(SEED, SEED + 5):
+        toll = swing(tmp_path / str(seed), seed, ROUNDS)
+        assert toll.faults == [], f"seed {seed}"
+        assert toll.rounds == ROUNDS
+        if toll.promises:
+            return
+    raise AssertionError("Nothing was ever acknowledged before a kill.")
 
 
 @pytest.mark.proxy
