@@ -28,15 +28,14 @@ from playback.access.decision_store import open_decisions
 from playback.access.holds import HoldIndex, UnscannedPolicy
 from playback.access.level_store import LevelStore
 from playback.access.threat_lists import lists_folder
-from playback.full_origins import FULL_SECRET, LOCAL, FullOrigins, full_pattern
 from playback.replay.full.text_rewriter import find_pywb_python
-from playback.url_paths import http_origin
+from playback.url_paths import FULL_SECRET, LOCAL, FullOrigins, full_pattern, http_origin
 from playback.web.asgi_app import SiteMount, WebOptions, create_app
-from playback.web.copy_levels import FullCopyAccess
 from playback.web.copy_lookup import QueueStatusReader
 from playback.web.i18n import SOURCE, check_language
 from playback.web.machine_api import CLOSED, MachineAccess
 from playback.web.rate_limits import RateLimitPolicy
+from playback.web.reader_page import FullCopyAccess
 from playback.web.registry.registry_service import LinkRegistry
 from playback.web.site_pages import NOBODY, Crawler
 from warc.artifact_reader import ArtifactReader

@@ -34,13 +34,12 @@ from playback.access.control import AccessControl
 from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, url_within
-from playback.full_origins import FullOrigins
 from playback.replay.archive import CaptureArchive
 from playback.replay.capture_lookup import CAPTURE_COLUMNS, capture_of
 from playback.takedown_coverage import COVERED_PAGE, CoveredPage, TakedownCoverage
-from playback.url_paths import MementoModifier, escape_url
+from playback.url_paths import FullOrigins, MementoModifier, escape_url
 from playback.web.asgi_app import WebOptions, create_app
-from playback.web.copy_levels import FullCopyAccess
+from playback.web.reader_page import FullCopyAccess
 from warc.index.database import IndexDatabase, escape_like
 
 _TIMEOUT_S = 60.0

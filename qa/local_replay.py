@@ -22,12 +22,12 @@ from playback.access.decision_store import DecisionStore, open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
 from playback.access.takedowns import TakedownSubject
-from playback.full_origins import LOCAL
 from playback.media_types import HTML_TYPES, TOO_LARGE
 from playback.playback_server import serve
 from playback.replay.sanitizer.allowlist import SANITISER_VERSION
 from playback.url_paths import (
     LEVEL_MODIFIERS,
+    LOCAL,
     LONGEST_URL,
     Memento,
     MementoModifier,

@@ -24,7 +24,6 @@ from playback.access.level_store import LevelStore
 from playback.mementos import MementoEndpoints
 from playback.web.cached_links.cached_api import CachedLinks, GadgetScript
 from playback.web.cached_links.cached_lookup import LinkEvidenceReader
-from playback.web.copy_levels import FullCopyAccess, LevelOffers, full_routes
 from playback.web.copy_lookup import CopyLookup, QueueStatusReader
 from playback.web.copy_notices import CopyWarnings, RepresentationReader
 from playback.web.i18n import SOURCE, localized_path
@@ -42,7 +41,7 @@ from playback.web.page_request import url_of
 from playback.web.page_search import PageSearch
 from playback.web.page_store import PageRecords, PageStore
 from playback.web.rate_limits import RateLimiter, RateLimitPolicy, load_limits
-from playback.web.reader_page import VIEWS, ReaderPages
+from playback.web.reader_page import VIEWS, FullCopyAccess, LevelOffers, ReaderPages, full_routes
 from playback.web.registry.registry_api import RegistryApi
 from playback.web.registry.registry_forms import FormStamps
 from playback.web.registry.registry_pages import FORM_PATH, RegistryPages

@@ -40,7 +40,7 @@ from playback.web.page_search import PageSearch
 from playback.web.page_store import CapturedPage, PageRecords, PageStore
 
 if TYPE_CHECKING:
-    from playback.web.copy_levels import LevelOffers
+    from playback.web.reader_page import LevelOffers
 
 _LOCAL_HOST = re.compile(r"(?:127\.0\.0\.1|\[::1\]|localhost)(?::\d+)?")
 

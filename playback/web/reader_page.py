@@ -1,16 +1,31 @@
-"""Reader page: copy, screenshot, text, or both side by side."""
+"""Reader page: copy, screenshot, text, or both side by side, at the level that the reader chose.
+
+The full copy is framed by a document of the front, so that archived content cannot cover the
+banner; the frame has the capture's own origin (P-08, P-09). Replay enforces the same rules
+(`playback.replay.replay_context`); this module only offers choices.
+"""
 
 import logging
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote, urldefrag
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 
+from core.captures import ArtifactKind
 from core.errors import TransientError
+from playback.access.level_store import LevelStore
+from playback.access.levels import Level, lowest_level
+from playback.media_types import HTML_TYPES
 from playback.url_paths import (
+    LEVEL_MODIFIERS,
+    FullOrigins,
     Memento,
     MementoModifier,
+    PageAddress,
     is_web_url,
     memento_path,
     page_path,
@@ -18,7 +33,8 @@ from playback.url_paths import (
 from playback.web import citation_formats
 from playback.web.copy_lookup import UrlQueueState, UrlQueueStatus
 from playback.web.copy_notices import CopyWarning
-from playback.web.page_renderer import WebContext, view_path
+from playback.web.i18n import localized_path
+from playback.web.page_renderer import WebContext, security_headers, view_path
 from playback.web.page_request import moment_of, parse_page_request
 from playback.web.page_store import CapturedPage
 
@@ -135,3 +151,149 @@ def queue_status_of(means: WebContext, url: str) -> UrlQueueStatus | None:
     except TransientError as error:
         _LOG.warning("front.status_unavailable: %s", error)
         return None
+
+
+_NOTICE, _VIEW = "full", "full-view"
+_POLICY = "Content-Security-Policy"
+_SAFE = "!$&'()*+,/:;=?@[]~%-._"
+
+
+@dataclass(frozen=True, slots=True)
+class FullCopyAccess:
+    """Copies that may be shown in full, and their origins."""
+
+    origins: FullOrigins
+    levels: LevelStore
+
+    def frame_of(self, page: CapturedPage, wiki: str = "") -> str | None:
+        """Return the address of the full copy for readers of that wiki; None when there is none."""
+        if not page.has_copy or page.mime not in HTML_TYPES or not is_web_url(page.url):
+            return None
+        rules = self.levels.now()
+        if rules.of_page((page.url, page.final_url), wiki) is not Level.FULL:
+            return None
+        # A wiki without rules of its own is as good as none.
+        wiki = wiki if rules.speak_of(wiki) else ""
+        origin = self.origins.origin_of(page.page_id, page.timestamp, page.url, wiki)
+        if origin is None:
+            return None
+        url, fragment = urldefrag(page.url)
+        place = quote(url, safe=_SAFE, errors="replace")
+        end = f"#{quote(fragment, safe=_SAFE, errors='replace')}" if fragment else ""
+        return f"{origin}/c/{page.timestamp}mp_/{place}{end}"
+
+
+def full_routes(copies: FullCopyAccess, means: WebContext) -> Sequence[Route]:
+    """Return the routes of the notice and the full copy, with and without a wiki prefix."""
+    pages = _FullPages(copies, means)
+    return [
+        Route(f"{before}/{view}/{{rest:path}}", pages.answer)
+        for before in ("", "/w/{wiki}")
+        for view in (_NOTICE, _VIEW)
+    ]
+
+
+class _FullPages:
+    def __init__(self, copies: FullCopyAccess, means: WebContext) -> None:
+        self._copies = copies
+        self._means = means
+
+    def answer(self, request: Request) -> Response:
+        """Return the notice, or the full copy; a plain function, run by Starlette in a thread."""
+        wanted = parse_page_request(request)
+        at = moment_of(wanted.timestamp) if wanted.timestamp else None
+        page = self._means.store.nearest(wanted.url, at)
+        if page is None:
+            return self._means.render("never.html", 404, url=wanted.url, standing=None)
+        if (page.timestamp, page.url) != (wanted.timestamp, wanted.url):
+            # The notice comes first, with the actual date.
+            return RedirectResponse(view_path(page, replace(wanted, view=_NOTICE, level=None)), 302)
+        frame = self._copies.frame_of(page, wanted.wiki)
+        plain = localized_path(page_path(page.timestamp, page.url, wiki=wanted.wiki))
+        if frame is None:
+            return self._means.render("full_refused.html", 403, page=page, plain=plain)
+        caution = self._means.cautions.of(page)
+        if caution.threat is not None:
+            return RedirectResponse(plain, 302)  # that page explains it
+        if wanted.view == _NOTICE:
+            view = view_path(page, replace(wanted, view=_VIEW, level=None))
+            return self._means.render(
+                "full_notice.html", page=page, plain=plain, view=view, caution=caution
+            )
+        # The front's policy, for this capture's frame only.
+        policy = security_headers(self._means.replay_origin, "/".join(frame.split("/", 3)[:3]))
+        headers = {_POLICY: policy[_POLICY]}
+        return self._means.render("full.html", headers=headers, page=page, plain=plain, frame=frame)
+
+
+_PICTURES = {ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL}
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChoice:
+    """Level offered to the reader, with its address."""
+
+    level: Level
+    address: str
+    is_current: bool
+
+
+class LevelOffers:
+    """Levels offered to readers. TransientError means that the decisions cannot be read."""
+
+    def __init__(self, book: LevelStore, full: FullCopyAccess | None) -> None:
+        self._book = book
+        self._full = full
+
+    def speak_of(self, wiki: str) -> bool:
+        """Return True when the wiki has rules of its own; else the rules for all wikis apply."""
+        return self._book.now().speak_of(wiki)
+
+    def most(self, page: CapturedPage, wiki: str = "") -> Level:
+        """Return the highest level shown of the page to readers of the wiki (empty: no wiki)."""
+        return self._book.now().of_page((page.url, page.final_url), wiki)
+
+    def shows_pictures(self, page: CapturedPage, asked: PageAddress | None = None) -> bool:
+        """Return True when screenshots may be shown; they count as images of the page."""
+        return self.most(page, asked.wiki if asked is not None else "").covers(Level.IMAGES)
+
+    def allowed(self, page: CapturedPage, asked: PageAddress) -> CapturedPage:
+        """Return the page without what its level excludes: screenshots and non-text files."""
+        if self.shows_pictures(page, asked):
+            return page
+        kept = {kind: uri for kind, uri in page.artifacts.items() if kind not in _PICTURES}
+        return replace(page, artifacts=kept, mime="" if _is_file(page) else page.mime)
+
+    def is_above(self, page: CapturedPage, asked: PageAddress) -> bool:
+        """Return True when the requested level is not allowed, or does not exist for a file."""
+        if asked.level is None:
+            return False
+        return _is_file(page) or not self.most(page, asked.wiki).covers(asked.level)
+
+    def choices(self, page: CapturedPage, asked: PageAddress) -> Sequence[LevelChoice]:
+        """Return the allowed levels in ascending order; empty without a choice."""
+        if not page.has_copy or _is_file(page) or asked.view not in {"page", "beside"}:
+            return ()
+        most = self.most(page, asked.wiki)
+        usual = lowest_level(most, Level.IMAGES)
+        current = asked.level or usual
+        found = [
+            LevelChoice(
+                level,
+                # The default level is not written in the address.
+                view_path(page, replace(asked, level=None if level is usual else level)),
+                level is current,
+            )
+            for level in LEVEL_MODIFIERS
+            if most.covers(level)
+        ]
+        if self._full is not None and self._full.frame_of(page, asked.wiki) is not None:
+            full = replace(asked, view="full", level=None)
+            found.append(LevelChoice(Level.FULL, view_path(page, full), is_current=False))
+        return found if len(found) > 1 else ()
+
+
+def _is_file(page: CapturedPage) -> bool:
+    """Return True for captures without text at any level: images and downloads."""
+    is_picture = page.mime.startswith("image/") and ArtifactKind.DOM not in page.artifacts
+    return is_picture or page.is_file

@@ -1,6 +1,6 @@
 """Server of full copies (level `full`): captures at hosts of their own, with scripts.
 
-The host name identifies the capture of a page (`playback.full_origins`). It is served only while the
+The host name identifies the capture of a page (`playback.url_paths`). It is served only while the
 level rules allow it for that page and no take-down forbids it. Its parts are the captures nearest to
 the page's moment, within the window of all copies (P-10). A document that is neither the page nor was
 captured with it is replaced by a notice with a link to its own copy. Only known media types are sent.
@@ -23,7 +23,6 @@ from core.timestamps import parse_timestamp14
 from playback.access.control import PageFacts, TakenDownError
 from playback.access.holds import PayloadHold
 from playback.access.levels import Level
-from playback.full_origins import FULL_SECRET, FullOrigins
 from playback.media_types import charset_of
 from playback.replay.archive import Payload
 from playback.replay.full.full_gate import (
@@ -47,7 +46,14 @@ from playback.replay.replay_context import ReplayContext, maker_version
 from playback.replay.resource_routes import UnsatisfiableRangeError, parse_range
 from playback.replay.sanitizer.html_document import notice_document
 from playback.replay.sanitizer_pool import Make
-from playback.url_paths import LONGEST_URL, escape_url, is_web_url, page_path
+from playback.url_paths import (
+    FULL_SECRET,
+    LONGEST_URL,
+    FullOrigins,
+    escape_url,
+    is_web_url,
+    page_path,
+)
 
 # What a browser makes a document of that may hold scripts.
 ACTIVE_TYPES = frozenset(

@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from playback.full_origins import FullOrigins
-from playback.replay.header_gate import PERMISSIONS_POLICY
-
-Headers = list[tuple[str, str]]
+from playback.replay.header_gate import NO_BODY, PERMISSIONS_POLICY, Headers, entity_headers
+from playback.url_paths import FullOrigins
 
 _LOG = logging.getLogger(__name__)
 
@@ -24,7 +22,6 @@ _METHODS = ("GET", "HEAD", "OPTIONS")
 # comes from an address.
 _REFUSED = {"serviceworker", "sharedworker", "worker", "report", "manifest", "webidentity"}
 _LONGEST_TARGET = 16_384  # characters
-_NO_BODY = {204, 304}
 
 _TYPE = re.compile(
     r"(?:text/(?:html|css|javascript|plain|xml|vtt)|image/(?:png|jpeg|gif|webp|avif|svg\+xml|x-icon|bmp)"
@@ -116,7 +113,7 @@ class FullGate:
         status = HTTPStatus(answer.status)
         headers = full_headers(self._policy, request.host, answer)
         start_response(f"{status.value} {status.phrase}", headers)
-        if environ.get("REQUEST_METHOD") == "HEAD" or answer.status in _NO_BODY:
+        if environ.get("REQUEST_METHOD") == "HEAD" or answer.status in NO_BODY:
             return [b""]
         return [answer.body]
 
@@ -155,12 +152,8 @@ def plain_answer(status: int, text: str) -> FullAnswer:
 
 def full_headers(policy: FullPolicy, host: str, answer: FullAnswer) -> Headers:
     """Return all headers of a response, in order."""
-    has_etag = any(name.lower() == "etag" for name, _ in answer.headers)
-    # Take-down must hold in a second: nothing is used again without asking.
-    headers = [("Cache-Control", "private, no-cache" if has_etag else "no-store"), *answer.headers]
-    if answer.status not in _NO_BODY:
-        kind = answer.content_type or "text/plain; charset=utf-8"
-        headers += [("Content-Type", kind), ("Content-Length", str(len(answer.body)))]
+    kind = answer.content_type or "text/plain; charset=utf-8"
+    headers = entity_headers(answer.status, kind, [*answer.headers], len(answer.body))
     if answer.status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers.append(("Allow", ", ".join(_METHODS)))
     return headers + fixed_full_headers(policy, host, answer)

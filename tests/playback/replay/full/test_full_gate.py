@@ -15,8 +15,8 @@ from playback.access.takedowns import (
     add_takedowns,
     normalize_target,
 )
-from playback.full_origins import FullOrigins
 from playback.replay.full.full_gate import FullAnswer, FullGate, FullPolicy, fixed_full_headers
+from playback.url_paths import FullOrigins
 from tests.playback.replay.test_header_gate import DANGEROUS
 from tests.support.playback_fixtures import (
     NOW,
