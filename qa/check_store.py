@@ -243,27 +243,17 @@ def already_checked(reader: Reader, page_ids: Iterable[str], level: str, engine:
 
 
 def list_worst_first(
-    reader: Reader, wanted: CheckFilter, after: CheckPosition | None = None, limit: int = 50
-) -> list[CheckedPage]:
-    """List a page of matching checks after a position: the worst first, UNCHECKED last."""
-    return _listed(reader, wanted, after, limit, backward=False)
-
-
-def list_before(
-    reader: Reader, wanted: CheckFilter, place: CheckPosition, limit: int = 50
-) -> list[CheckedPage]:
-    """List matching checks before a position of `list_worst_first`, the nearest first."""
-    return _listed(reader, wanted, place, limit, backward=True)
-
-
-def _listed(
     reader: Reader,
     wanted: CheckFilter,
-    place: CheckPosition | None,
-    limit: int,
+    after: CheckPosition | None = None,
+    limit: int = 50,
     *,
-    backward: bool,
+    backward: bool = False,
 ) -> list[CheckedPage]:
+    """List a page of matching checks after a position: the worst first, UNCHECKED last.
+
+    With `backward` those before the position, the nearest first.
+    """
     # The index that answers fastest.
     lead = "level" if wanted.level is not None else ""
     if wanted.host is not None:
@@ -276,9 +266,9 @@ def _listed(
     rows: list[CheckedPage] = []
     for standing in sorted(_standings(wanted), reverse=backward):
         begin = CheckPosition(standing, _ABOVE_ALL if backward else _BELOW_ALL, "", "")
-        if place is not None and place.standing == standing:
-            begin = place
-        elif place is not None and (place.standing < standing) is backward:
+        if after is not None and after.standing == standing:
+            begin = after
+        elif after is not None and (after.standing < standing) is backward:
             continue
         parameters = {
             "standing": standing,

@@ -6,7 +6,7 @@ counts are shown to reviewers only.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.datastructures import QueryParams
@@ -29,7 +29,6 @@ from qa.check_store import (
     count_by_verdict,
     find_checks,
     find_checks_of_urls,
-    list_before,
     list_worst_first,
 )
 from qa.check_table import CheckedPage, CheckFilter, CheckPosition, parse_position
@@ -154,7 +153,6 @@ _MANY = 1_000  # rows per batch of `every`
 _ROUNDS = 20  # batches for one part of a list; then the part is short
 _MOST_HISTORY = 200
 _EVERYTHING = CheckFilter()
-Step = Callable[[Reader, CheckFilter, CheckPosition, int], list[CheckedPage]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +222,8 @@ class VisibleChecks:
     ) -> tuple[VisibleCheck | None, VisibleCheck | None]:
         """Return the visible checks before and after a position."""
         with self.registry().snapshot() as reader:
-            before = self._first(self._parts(list_before, reader, wanted, place))
-            behind = self._first(self._parts(list_worst_first, reader, wanted, place))
+            before = self._nearest(reader, wanted, place, backward=True)
+            behind = self._nearest(reader, wanted, place, backward=False)
         return before, behind
 
     def history(self, url: str) -> tuple[VisibleCheck, ...]:
@@ -258,17 +256,16 @@ class VisibleChecks:
             if row.check.page_id in shown
         ]
 
-    def _first(self, parts: Iterable[Sequence[CheckedPage]]) -> VisibleCheck | None:
-        return next((shown for part in parts for shown in self._shown(part)), None)
-
-    def _parts(
-        self, step: Step, reader: Reader, wanted: CheckFilter, place: CheckPosition
-    ) -> Iterator[Sequence[CheckedPage]]:
-        """Yield the rows after or before a position in batches; the first one is a single row."""
+    def _nearest(
+        self, reader: Reader, wanted: CheckFilter, place: CheckPosition, *, backward: bool
+    ) -> VisibleCheck | None:
+        """Return the first visible check after or before a position; the first try is a single row."""
         size = 1
         for _ in range(_ROUNDS):
-            part = step(reader, wanted, place, size)
-            yield part
-            if len(part) < size:
-                return
-            place, size = part[-1].place, _AT_ONCE
+            rows = list_worst_first(reader, wanted, place, size, backward=backward)
+            if shown := self._shown(rows):
+                return shown[0]
+            if len(rows) < size:
+                break
+            place, size = rows[-1].place, _AT_ONCE
+        return None

@@ -24,7 +24,6 @@ from qa.check_store import (
     end_repair,
     find_checks,
     find_checks_of_urls,
-    list_before,
     list_begun_repairs,
     list_unrecorded,
     list_wanted_repairs,
@@ -404,7 +403,9 @@ def test_pages_of_any_list_are_the_list_in_its_order(
         bounded = count_by_verdict(reader, wanted, limit=2)
         back: list[CheckedPage] = []
         before: CheckPosition | None = CheckPosition(3, 1.0, "~", "~")
-        while before is not None and (page := list_before(reader, wanted, before, limit=5)):
+        while before is not None and (
+            page := list_worst_first(reader, wanted, before, limit=5, backward=True)
+        ):
             back += page
             before = page[-1].place
 
