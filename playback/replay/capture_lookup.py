@@ -115,7 +115,7 @@ class CaptureLookup:
             seen = shown = refused = 0
             for row in self._nearest(url, at, window, limit):
                 seen += 1
-                capture = self._adopted(capture_of(row))
+                capture = self._with_page_id(capture_of(row))
                 error = self._refusal(capture)
                 if error is not None:
                     refused += 1
@@ -137,7 +137,7 @@ class CaptureLookup:
         captures = (capture_of(row) for row in rows)
         return [each for each in captures if each is not None and self._refusal(each) is None]
 
-    def _adopted(self, capture: Capture | None) -> Capture | None:
+    def _with_page_id(self, capture: Capture | None) -> Capture | None:
         """Return the capture with its page, when it comes from an index without pages."""
         if capture is None or self._beyond is None or capture.page_id is not None:
             return capture
@@ -181,7 +181,7 @@ class CaptureLookup:
         timestamp, blocked = timestamp14(at), None
         wanted = BestPageQuery(url, unix_milliseconds(at), timestamp, shown)
         for row in best_pages(self.rows, self._database.has_key, key, _PAGE_COLUMNS, wanted):
-            page, error = self._judged(row)
+            page, error = self._page_and_refusal(row)
             if error is None:
                 return page
             if error.is_disclosed and (page.timestamp, page.url) == (timestamp, url):
@@ -198,13 +198,13 @@ class CaptureLookup:
             f" AND {OFFERED} AND NOT {WITHHELD}",
             {"page": page_id},
         ):
-            page, error = self._judged(row)
+            page, error = self._page_and_refusal(row)
             if error is not None:
                 raise error
             return page
         return None
 
-    def _judged(self, row: Any) -> tuple[PageFacts, TakenDownError | None]:
+    def _page_and_refusal(self, row: Any) -> tuple[PageFacts, TakenDownError | None]:
         page = page_facts(row)
         takedown = None if self._permits is None else self._permits.page(page)
         return page, None if takedown is None else TakenDownError(takedown)

@@ -26,7 +26,7 @@ _METHODS = ("GET", "HEAD")
 # Fetch Metadata: a worker, a script or a plug-in has no business here (P-06).
 _DESTINATIONS = {"document", "iframe", "frame", "image", "style", "empty"}
 _FONT = "font"  # welcome only where copies load their fonts
-_NO_BODY = {204, 304}
+NO_BODY = {204, 304}
 _TARGET = re.compile(r"[!-~]+")
 
 _HTML = "text/html; charset=utf-8"
@@ -195,7 +195,7 @@ class HeaderGate:
             content_type, allowed = verdict
         sent = response_headers(self._policy, status, content_type, allowed, _size(body))
         start_response(status, sent)
-        if environ.get("REQUEST_METHOD") == "HEAD" or int(status[:3]) in _NO_BODY:
+        if environ.get("REQUEST_METHOD") == "HEAD" or int(status[:3]) in NO_BODY:
             _close(body)
             return [b""]
         return body  # type: ignore[no-any-return]
@@ -238,13 +238,19 @@ def response_headers(
 ) -> Headers:
     """Return all headers of a response; an empty content type is plain text."""
     content_type = content_type or _TEXT
+    headers = entity_headers(int(status[:3]), content_type, allowed, length)
+    headers += fixed_headers(policy, content_type)
+    return headers
+
+
+def entity_headers(status: int, content_type: str, allowed: Headers, length: int) -> Headers:
+    """Return the headers about caching and the body, with those that the application has set."""
     # Take-down must hold in a second, so nothing is used again without asking; an ETag makes
     # asking cheap. Errors are not kept at all: the capture may arrive in the next second.
     has_etag = any(name.lower() == "etag" for name, _ in allowed)
     headers = [("Cache-Control", "private, no-cache" if has_etag else "no-store"), *allowed]
-    if int(status[:3]) not in _NO_BODY:
+    if status not in NO_BODY:
         headers += [("Content-Type", content_type), ("Content-Length", str(length))]
-    headers += fixed_headers(policy, content_type)
     return headers
 
 

@@ -44,7 +44,7 @@ _HOST = re.compile(r"[A-Za-z0-9._\[\]:-]{0,255}", re.ASCII)
 _CLOSE = re.compile(r"(?:^|,)[ \t]*close[ \t]*(?:,|$)", re.IGNORECASE)
 
 # What the gate reads of a request; nothing else gets in.
-_KEPT = {
+_READ_FIELDS = {
     b"host": "HTTP_HOST",
     b"if-none-match": "HTTP_IF_NONE_MATCH",
     b"range": "HTTP_RANGE",
@@ -105,7 +105,7 @@ def parse_head(head: bytes) -> ReplayRequestHead:
         or (is_reading and not target.startswith("/") and target != "*")
     ):
         raise BadRequestHeadError("400 Bad Request")
-    for known, key in _KEPT.items():
+    for known, key in _READ_FIELDS.items():
         if known in fields:
             environ[key] = fields[known]
     keeps = is_http_1_1 and not _CLOSE.search(fields.get(b"connection", ""))

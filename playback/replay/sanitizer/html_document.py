@@ -47,7 +47,7 @@ def write_paragraphs(markup: str) -> str:
     """Return the text as ``<p>`` elements with ``<br>``, one for each block with text."""
     paragraphs: list[str] = []
     line: list[str] = []
-    is_kept = 0  # how many ``pre`` are open, in which line ends count
+    pre_depth = 0  # how many ``pre`` are open, in which line ends count
 
     def end() -> None:
         text = _BREAKS.sub("", _SPACE.sub(" ", "".join(line)).replace(" <br>", "<br>"))
@@ -58,7 +58,7 @@ def write_paragraphs(markup: str) -> str:
     at = 0
     for tag in _TAG.finditer(markup):
         text = markup[at : tag.start()]
-        line.append(_LINE.sub("<br>", text) if is_kept else text)
+        line.append(_LINE.sub("<br>", text) if pre_depth else text)
         at = tag.end()
         name = tag[2]
         if name == "br":
@@ -68,7 +68,7 @@ def write_paragraphs(markup: str) -> str:
         else:
             end()
         if name == "pre":
-            is_kept = max(0, is_kept + (-1 if tag[1] else 1))
+            pre_depth = max(0, pre_depth + (-1 if tag[1] else 1))
     line.append(markup[at:])
     end()
     return "".join(paragraphs)
@@ -112,7 +112,7 @@ def break_lines(markup: str, tags: Collection[str]) -> str:
 
 
 # Whose values lead somewhere, or may.
-_JUDGED = frozenset({"style", "href", "src", "background"})
+_CHECKED_ATTRIBUTES = frozenset({"style", "href", "src", "background"})
 _MOST_READINGS = 6
 # What a box was scrolled to when the page was captured, as our DOM artifact marks it.
 _BEGINNING = "data-weboid-beginning"
@@ -262,7 +262,7 @@ class _AttributeFilter:
         self.is_settling = False
 
     def __call__(self, _tag: str, name: str, value: str) -> str | None:
-        if name in _JUDGED:
+        if name in _CHECKED_ATTRIBUTES:
             if self.is_settling:
                 return value if value in self._made else None
             if name == "style":
