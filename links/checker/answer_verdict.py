@@ -161,17 +161,19 @@ def judge_trace(trace: ProbeTrace, now: datetime) -> CheckResult:
     )
     if trace.trouble is not None:
         trouble = trace.trouble
-        says = FAILURE_MEANINGS[trouble]
+        meaning = FAILURE_MEANINGS[trouble]
         note = f"{trouble}: {trace.detail}" if trace.detail else str(trouble)
         # What lies on the way says nothing of the host that was asked for first.
-        verdict = says.verdict
+        verdict = meaning.verdict
         if trace.hops and verdict is CheckVerdict.INVALID:
             verdict = CheckVerdict.SUSPECT
-        whole_host = says.whole_host and not trace.hops
+        whole_host = meaning.whole_host and not trace.hops
         if whole_host and not trouble.startswith("dns"):  # one on an unusual port may not be
             target = request_target(trace.url)
             whole_host = target.authority == target.host
-        return replace(finding, code=says.code, verdict=verdict, note=note, whole_host=whole_host)
+        return replace(
+            finding, code=meaning.code, verdict=verdict, note=note, whole_host=whole_host
+        )
     assert answer is not None
     return _of_answer(finding, trace, answer, now)
 
@@ -207,9 +209,9 @@ def refresh_target(trace: ProbeTrace) -> str:
     answer = trace.answer
     if answer is None or not 200 <= answer.head.status < 300 or not _is_page(answer):
         return ""
-    said = parse_refresh(answer.head.first("refresh"))
-    if said or b"refresh" not in answer.body[:32_768].lower():
-        return said
+    target = parse_refresh(answer.head.first("refresh"))
+    if target or b"refresh" not in answer.body[:32_768].lower():
+        return target
     return page_refresh_target(parse_page_excerpt(answer.body, answer.head.first("content-type")))
 
 
@@ -252,12 +254,18 @@ def _suspected(finding: CheckResult, trace: ProbeTrace, answer: HttpAnswer) -> C
         else:
             code, note = StatusCode.FINE, ""
     else:
-        code, note = _said(trace, answer) if answer.body else _unsaid(answer)
+        code, note = _page_fault(trace, answer)
     return replace(finding, code=code, verdict=CheckVerdict.SUSPECT, note=note) if note else None
 
 
-def _said(trace: ProbeTrace, answer: HttpAnswer) -> tuple[StatusCode, str]:
-    """Return the code and note of an error message in the page; an empty note without one."""
+def _page_fault(trace: ProbeTrace, answer: HttpAnswer) -> tuple[StatusCode, str]:
+    """Return the code and note of an error message in the page, or of its lack of text; else no note."""
+    if not answer.body:
+        if answer.head.first("content-encoding") and answer.length != 0:
+            return StatusCode.FINE, ""  # a coding that is unknown or broken: browsers know more
+        if answer.whole:
+            return StatusCode.SOFT_404, "page: empty"
+        return StatusCode.BROKEN_OFF, "answer: broken off"
     page = parse_page_excerpt(answer.body, answer.head.first("content-type"))
     if says_parked(page):
         return StatusCode.PARKED, "page: parked"
@@ -266,15 +274,6 @@ def _said(trace: ProbeTrace, answer: HttpAnswer) -> tuple[StatusCode, str]:
     if is_placeholder(page):
         return StatusCode.SOFT_404, "page: stands in"
     return StatusCode.FINE, ""
-
-
-def _unsaid(answer: HttpAnswer) -> tuple[StatusCode, str]:
-    """Return the code and note of a page without text."""
-    if answer.head.first("content-encoding") and answer.length != 0:
-        return StatusCode.FINE, ""  # a coding that is unknown or broken: browsers know more
-    if answer.whole:
-        return StatusCode.SOFT_404, "page: empty"
-    return StatusCode.BROKEN_OFF, "answer: broken off"
 
 
 _ENDINGS = {

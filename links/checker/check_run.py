@@ -147,7 +147,13 @@ class CheckRun:
         now = self._means.clock.now()
         today = day_of(now)
         self._is_named = named is not None
-        await self._learn_gaps(today)
+        gaps = self._means.turns.gaps
+        if gaps.learned_day != today:  # hosts with earlier rate limits are asked slowly
+            for host in await self._means.desk.read_aside(
+                lambda rows: hosts_that_limit(rows, day=today, limit=_LIMITED_HOSTS)
+            ):
+                gaps.begin_slowly(host)
+            gaps.learned_day = today
         if named is None:
             made = await self._means.desk.write(
                 lambda rows: check_schedule.begin_run(rows, self._plan.part, horizon=today, now=now)
@@ -162,16 +168,16 @@ class CheckRun:
         self._keeper = ResultWriter(
             *(self._means.desk, self._rules, self._means.tenure, made),
             horizon=today,
-            on_kept=self._kept,
+            on_kept=self._note_stored,
         )
         # Feed, look, keep and hold the leases side by side; the first that fails ends all.
         helpers = [
             asyncio.create_task(self._keeper.run(), name="keeper"),
-            asyncio.create_task(self._feeding(), name="feed"),
+            asyncio.create_task(self._run_feed(), name="feed"),
             asyncio.create_task(self._means.tenure.run(), name="tenure"),
             asyncio.create_task(self._watch(stop), name="stop"),
         ]
-        looking = asyncio.create_task(self._looking(self._keeper), name="looks")
+        looking = asyncio.create_task(self._run_checks(self._keeper), name="looks")
         everything = [*helpers, looking]
         try:
             await asyncio.wait([looking, *helpers[:3]], return_when=asyncio.FIRST_COMPLETED)
@@ -192,24 +198,13 @@ class CheckRun:
             )
         return self.tally
 
-    async def _learn_gaps(self, today: int) -> None:
-        """Set longer gaps for hosts with earlier rate limits; read once a day."""
-        gaps = self._means.turns.gaps
-        if gaps.learned_day == today:
-            return
-        for host in await self._means.desk.read_aside(
-            lambda rows: hosts_that_limit(rows, day=today, limit=_LIMITED_HOSTS)
-        ):
-            gaps.begin_slowly(host)
-        gaps.learned_day = today
-
     async def _watch(self, stop: asyncio.Event) -> None:
         await stop.wait()
         self._stopping = True
         self._means.turns.close()
         self._changed.set()
 
-    async def _feeding(self) -> None:
+    async def _run_feed(self) -> None:
         """Read due URLs whenever there is room for them."""
         while True:
             self._hungry.clear()
@@ -229,7 +224,7 @@ class CheckRun:
                 async with asyncio.timeout(_POLL_S):
                     await self._hungry.wait()
 
-    async def _looking(self, keeper: ResultWriter) -> None:
+    async def _run_checks(self, keeper: ResultWriter) -> None:
         """Start checks as turns come, until nothing is left or no more may start."""
         while not self._is_over():
             self._changed.clear()
@@ -291,26 +286,23 @@ class CheckRun:
             turn = self._table.next(now)
             if isinstance(turn, float):
                 return turn
-            self._take(turn, keeper)
+            url = turn.payload.url
+            match turn.move:
+                case TurnAction.ASK:
+                    self._begun += 1
+                    task = asyncio.create_task(self._look(turn, keeper))
+                    self._active.add(task)
+                    task.add_done_callback(self._ended)
+                case TurnAction.INFER:
+                    assert turn.finding is not None
+                    self._add_result(turn.payload, turn.finding, keeper)
+                case TurnAction.LATER:
+                    wait_s = min(max(turn.until - self._means.clock.monotonic(), 0.0), 366 * 86_400)
+                    wall = self._means.clock.now()
+                    due_day = max(day_of(wall + timedelta(seconds=wait_s)), day_of(wall) + 1)
+                    self._feed.forget_host(url.host_id)
+                    keeper.put_later(url, due_day)
         return math.inf
-
-    def _take(self, turn: CheckTurn[CheckCandidate], keeper: ResultWriter) -> None:
-        url = turn.payload.url
-        match turn.move:
-            case TurnAction.ASK:
-                self._begun += 1
-                task = asyncio.create_task(self._look(turn, keeper))
-                self._active.add(task)
-                task.add_done_callback(self._ended)
-            case TurnAction.INFER:
-                assert turn.finding is not None
-                self._found(turn.payload, turn.finding, keeper)
-            case TurnAction.LATER:
-                wait_s = min(max(turn.until - self._means.clock.monotonic(), 0.0), 366 * 86_400)
-                now = self._means.clock.now()
-                due_day = max(day_of(now + timedelta(seconds=wait_s)), day_of(now) + 1)
-                self._feed.forget_host(url.host_id)
-                keeper.put_later(url, due_day)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._active.discard(task)
@@ -321,7 +313,7 @@ class CheckRun:
     async def _look(self, turn: CheckTurn[CheckCandidate], keeper: ResultWriter) -> None:
         finding: CheckResult | None = None
         try:
-            finding = await self._find(turn.payload)
+            finding = await self._probe(turn.payload)
         finally:
             try:
                 # Note what a look has found, if anything.
@@ -333,7 +325,7 @@ class CheckRun:
                     self._ask_fewer()
                     self._feed.put_back(url)
                 elif counts:  # else it was too soon for its host, and its turn comes again
-                    self._found(turn.payload, finding, keeper)
+                    self._add_result(turn.payload, finding, keeper)
             except Exception:
                 # The pass would wait for it for ever, or ask it again at once.
                 keeper.put_broken(turn.payload.url)
@@ -354,7 +346,9 @@ class CheckRun:
                 self._connections,
             )
 
-    def _found(self, candidate: CheckCandidate, finding: CheckResult, keeper: ResultWriter) -> None:
+    def _add_result(
+        self, candidate: CheckCandidate, finding: CheckResult, keeper: ResultWriter
+    ) -> None:
         """Store a result and those held back, unless an own outage is suspected."""
         url = candidate.url
         now = self._means.clock.now()
@@ -397,7 +391,7 @@ class CheckRun:
                     await self._changed.wait()
                     self._changed.clear()
 
-    async def _find(self, candidate: CheckCandidate) -> CheckResult | None:
+    async def _probe(self, candidate: CheckCandidate) -> CheckResult | None:
         """Run a check; return None when it got no turn before the end of the run."""
         url = candidate.url
         try:
@@ -417,7 +411,7 @@ class CheckRun:
             return _nothing("fault: ours")
         return None if self._stopping else _nothing("busy: too many are led to a host")
 
-    def _kept(self, batch: ResultBatch, booked: list[RecordedResult]) -> None:
+    def _note_stored(self, batch: ResultBatch, booked: list[RecordedResult]) -> None:
         for url in batch.urls:
             self._feed.release(url)
         tally = self.tally

@@ -81,7 +81,7 @@ class DnsResolver:
         self._monotonic = monotonic
         self._rng = rng or random.SystemRandom()
         self._known: dict[str, tuple[float, LookupResult]] = {}
-        self._asked: dict[str, asyncio.Task[LookupResult]] = {}
+        self._running: dict[str, asyncio.Task[LookupResult]] = {}
         self._room = asyncio.Semaphore(LOOKUPS_AT_ONCE)
         self._works: tuple[float, bool] = (0.0, False)
         self._lies: tuple[float, frozenset[Address]] | None = None
@@ -89,21 +89,21 @@ class DnsResolver:
 
     async def addresses(self, host: str) -> Addresses:
         """Return the canonical host's addresses, without a policy check; NoAnswerError when it has none."""
-        given = self._hosts.get(host)
-        if given:
-            return given
+        listed = self._hosts.get(host)
+        if listed:
+            return listed
         known = self._known.get(host)
         if known is not None and known[0] > self._monotonic():
             return _or_raise(known[1])
-        task = self._asked.get(host)
+        task = self._running.get(host)
         if task is None:
             task = asyncio.create_task(self._look_up(host), name=f"look-up {host}")
-            self._asked[host] = task
+            self._running[host] = task
         return _or_raise(await asyncio.shield(task))
 
     async def close(self) -> None:
         """Cancel running look-ups."""
-        tasks = list(self._asked.values())
+        tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -111,7 +111,13 @@ class DnsResolver:
     async def _look_up(self, host: str) -> LookupResult:
         try:
             async with self._room:
-                found = await self._believed(await self._both(host))
+                found = await self._both(host)
+                # An answer counts unless our own name server is at fault.
+                if not isinstance(found, NoAnswerError):
+                    if set(found) <= await self._known_lies():
+                        found = NoAnswerError(FetchFailure.DNS_LIES)
+                elif found.trouble in _MAY_BE_OURS and not await self._server_works():
+                    found = NoAnswerError(FetchFailure.DNS_OURS, found.trouble)
             # What ran out of files says nothing of the host.
             if not isinstance(found, NoAnswerError) or found.trouble is not FetchFailure.NO_FILES:
                 lifetime = NOT_FOUND_S if isinstance(found, NoAnswerError) else FOUND_S
@@ -121,16 +127,7 @@ class DnsResolver:
                 self._known[host] = (self._monotonic() + lifetime, found)
             return found
         finally:
-            del self._asked[host]
-
-    async def _believed(self, found: LookupResult) -> LookupResult:
-        """Return the answer, unless our own name server is at fault."""
-        if not isinstance(found, NoAnswerError):
-            lies = await self._known_lies()
-            return NoAnswerError(FetchFailure.DNS_LIES) if set(found) <= lies else found
-        if found.trouble in _MAY_BE_OURS and not await self._server_works():
-            return NoAnswerError(FetchFailure.DNS_OURS, found.trouble)
-        return found
+            del self._running[host]
 
     async def _both(self, host: str) -> LookupResult:
         old, new = await asyncio.gather(self._of(host, "A"), self._of(host, "AAAA"))
@@ -180,10 +177,14 @@ class DnsResolver:
             label = "".join(self._rng.choices(string.ascii_lowercase, k=20))
             try:
                 async with asyncio.timeout(CONTROL_LIMIT_S):
-                    said = await self._of(f"{label}.com", "A")
+                    addresses = await self._of(f"{label}.com", "A")
             except TimeoutError:
-                said = FetchFailure.DNS_SILENT
-            lies = frozenset[Address]() if isinstance(said, FetchFailure) else frozenset(said)
+                addresses = FetchFailure.DNS_SILENT
+            lies = (
+                frozenset[Address]()
+                if isinstance(addresses, FetchFailure)
+                else frozenset(addresses)
+            )
             self._lies = (self._monotonic() + LIES_S, lies)
             return lies
 

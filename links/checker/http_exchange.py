@@ -11,6 +11,7 @@ breaks off after its status line counts as an answer.
 
 import asyncio
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 
 from core.config.profile import link_user_agent
@@ -142,24 +143,24 @@ def _partial_answer(
 async def _with_body(
     reader: asyncio.StreamReader, head: LenientHead, begun: bytearray, until: float
 ) -> HttpAnswer:
-    told = head.length
+    length = head.length
     chunked = "chunked" in head.first("transfer-encoding").lower()
-    wanted = BODY_BYTES if told is None or chunked else min(told, BODY_BYTES)
+    wanted = BODY_BYTES if length is None or chunked else min(length, BODY_BYTES)
     data, ended = await _read_until(reader, begun, wanted, until, chunked=chunked)
     if chunked:
         plain, last = dechunked(data)
         if not plain and data.lstrip()[:1] == b"<":  # announced and not done
             plain, last = data, ended
-        told = len(plain) if last else None
+        length = len(plain) if last else None
         whole = last or len(data) >= BODY_BYTES
         data = plain
     else:
-        whole = len(data) >= wanted if told is not None else ended or len(data) >= wanted
-        if told is None and ended:
-            told = len(data)
+        whole = len(data) >= wanted if length is not None else ended or len(data) >= wanted
+        if length is None and ended:
+            length = len(data)
         data = data[:wanted]
     body = decoded(bytes(data), head.first("content-encoding"))
-    return HttpAnswer(head, body, told, whole)
+    return HttpAnswer(head, body, length, whole)
 
 
 async def _read_until(
@@ -216,21 +217,13 @@ def decoded(data: bytes, coding: str) -> bytes:
     if coding not in ("gzip", "x-gzip", "deflate"):
         return b""
     for wbits in (47, -15):  # with any header; bare, as some servers send deflate
-        plain = _inflated(data, wbits)
+        decoder, plain = zlib.decompressobj(wbits), bytearray()
+        with suppress(zlib.error):
+            for at in range(0, len(data), 1024):  # in pieces, to have what precedes a fault
+                plain += decoder.decompress(data[at : at + 1024], PLAIN_BYTES - len(plain))
+                if len(plain) >= PLAIN_BYTES or decoder.eof:
+                    break
         if plain:
-            return plain
+            return bytes(plain)
     # Announced and not done: the bytes as they are, when they look like a page.
     return data if data.lstrip()[:1] == b"<" else b""
-
-
-def _inflated(data: bytes, wbits: int) -> bytes:
-    decoder = zlib.decompressobj(wbits)
-    plain = bytearray()
-    try:
-        for at in range(0, len(data), 1024):  # in pieces, so that a fault leaves what is before it
-            plain += decoder.decompress(data[at : at + 1024], PLAIN_BYTES - len(plain))
-            if len(plain) >= PLAIN_BYTES or decoder.eof:
-                break
-    except zlib.error:
-        pass
-    return bytes(plain)

@@ -217,7 +217,16 @@ class ResultWriter:
                 return await self._write_each(batch)
             if not batch.results:
                 raise
-            return await self._put_off(batch, error)
+            # Postpone the URL whose result cannot be stored, and store the rest of its batch.
+            url = batch.results[0][0]
+            self._broken += 1
+            _LOG.error("What was found of %r cannot be kept.", url.url, exc_info=error)
+            if self._broken >= INTERNAL_ERRORS:
+                raise InvariantError(
+                    f"{self._broken} results in a row could not be kept, the last: {error}. The log has each "
+                    "with its traceback: please report it. What is due stays due."
+                ) from error
+            return await self._write(replace(batch, results=[], broken=[*batch.broken, url]))
         self._number = batch.number
         self._broken = 0 if batch.results else self._broken
         return booked
@@ -229,18 +238,6 @@ class ResultWriter:
             booked += await self._write(replace(rest, number=self._number + 1, results=[each]))
             rest = ResultBatch(self._number)
         return booked
-
-    async def _put_off(self, batch: ResultBatch, error: Exception) -> list[RecordedResult]:
-        """Move the due day of a URL whose result cannot be stored, and store the rest of its batch."""
-        url = batch.results[0][0]
-        self._broken += 1
-        _LOG.error("What was found of %r cannot be kept.", url.url, exc_info=error)
-        if self._broken >= INTERNAL_ERRORS:
-            raise InvariantError(
-                f"{self._broken} results in a row could not be kept, the last: {error}. The log has each "
-                "with its traceback: please report it. What is due stays due."
-            ) from error
-        return await self._write(replace(batch, results=[], broken=[*batch.broken, url]))
 
     def _wake(self) -> None:
         self._some.set()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, literal_column, select, update
 
@@ -185,22 +185,47 @@ def release_pages(
 
 def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> list[BacklogRow]:
     """Return due links of a wiki: those of just saved pages first, then the longest waiting."""
-    found: list[BacklogRow] = []
+    backlog: list[BacklogRow] = []
     for priority in ArchivePriority:
-        if len(found) < limit:
+        if len(backlog) < limit:
             asked = {"wiki": wiki_id, "which": int(priority), "now": int(now.timestamp())}
-            rows = DUE.rows(reader, {**asked, "most": limit - len(found)})
-            found += [_row(*row) for row in rows]
-    return found
+            rows = DUE.rows(reader, {**asked, "most": limit - len(backlog)})
+            for (
+                page,
+                url_id,
+                since,
+                due,
+                attempts,
+                rank,
+                title,
+                gone_day,
+                first_day,
+                spelling,
+            ) in rows:
+                backlog.append(
+                    BacklogRow(
+                        page,
+                        url_id,
+                        datetime.fromtimestamp(since, UTC),
+                        datetime.fromtimestamp(due, UTC),
+                        attempts,
+                        ArchivePriority(rank),
+                        title or "",
+                        gone_day,
+                        first_day is not None,
+                        spelling or "",
+                    )
+                )
+    return backlog
 
 
 def next_due(reader: Reader, wiki_id: int) -> datetime | None:
     """Return when the next link of the wiki is due; None when none waits."""
-    found = (
+    backlog = (
         NEXT_DUE.rows(reader, {"wiki": wiki_id, "which": int(priority)})[0][0]
         for priority in ArchivePriority
     )
-    moments = [moment for moment in found if moment is not None]
+    moments = [moment for moment in backlog if moment is not None]
     return datetime.fromtimestamp(min(moments), UTC) if moments else None
 
 
@@ -211,21 +236,5 @@ def current_links(reader: Reader, numbers: Sequence[int]) -> list[LinkRef]:
 
 def standing_links(reader: Reader, numbers: Sequence[int], *, before: int) -> list[LinkRef]:
     """Return the links that these pages have, and had before that day."""
-    found = STANDING.each(reader, "pages", sorted(numbers), before=before)
-    return [LinkRef(*row) for row in found]
-
-
-def _row(page: int, url_id: int, since: int, due: int, attempts: int, *rest: Any) -> BacklogRow:
-    priority, title, gone_day, first_day, spelling = rest
-    return BacklogRow(
-        page,
-        url_id,
-        datetime.fromtimestamp(since, UTC),
-        datetime.fromtimestamp(due, UTC),
-        attempts,
-        ArchivePriority(priority),
-        title or "",
-        gone_day,
-        first_day is not None,
-        spelling or "",
-    )
+    backlog = STANDING.each(reader, "pages", sorted(numbers), before=before)
+    return [LinkRef(*row) for row in backlog]
