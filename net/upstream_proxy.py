@@ -100,7 +100,7 @@ def open_http_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: i
         raise ConnectError(f"{via} does not speak HTTP.") from error
     if not 200 <= answer.status < 300:
         refused = TunnelRefusedError if answer.status in _RULES_STATUSES else ConnectError
-        raise refused(f"{via} refuses to connect to {host}:{port}: {_said(answer)}.")
+        raise refused(f"{via} refuses to connect to {host}:{port}: {_status_line(answer)}.")
     if end != len(head):
         raise ConnectError(f"{via} speaks before it was spoken to.")
 
@@ -129,11 +129,11 @@ def proxy_fault(head: ResponseHead, via: UpstreamProxy) -> str:
     A proxy that fails answers in the origin's place; such a response must not be archived as the origin's.
     """
     if head.status == 407:
-        return f"{via} refuses our credentials: {_said(head)}."
+        return f"{via} refuses our credentials: {_status_line(head)}."
     own_name = (head.get(b"server") or b"").lower().startswith(_PROXY_SERVERS)
     marked = head.get(b"x-squid-error") or b"error=" in (head.get(b"proxy-status") or b"")
     if head.status >= 400 and (own_name or marked):  # RFC 9209: Proxy-Status
-        return f"{via} answers in its own name: {_said(head)}."
+        return f"{via} answers in its own name: {_status_line(head)}."
     return ""
 
 
@@ -156,5 +156,5 @@ def _exactly(sock: socket.socket, size: int, via: UpstreamProxy) -> bytes:
     return data
 
 
-def _said(head: ResponseHead) -> str:
+def _status_line(head: ResponseHead) -> str:
     return f"{head.status} {head.reason.decode('latin-1')[:100]}".strip()

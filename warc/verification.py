@@ -16,7 +16,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from core.config.settings import IndexSettings
@@ -102,7 +101,11 @@ def verify_collection(
     verdict = VerificationResult()
     with scratch_folder(ScratchKind.VERIFY) as folder:
         scratch = folder / "references.sqlite"
-        seen, known_now = _snapshot(layout, index, folder)
+        # The collection's own index, or a snapshot of the shared one.
+        seen, known_now = layout.captures_db, partial(is_known, layout.captures_db)
+        if index is not None and index.url:
+            seen, known_now = folder / "captures.sqlite", partial(is_indexed, index.url)
+            take_snapshot(index.url, seen)
         why = index_problem(seen, quick=quick, live=live)
         try:
             sums = read_sums(layout)
@@ -124,8 +127,8 @@ def verify_collection(
         if why:
             verdict.add(FaultKind.INDEX, "", None, why)
         # Open ones first: one that is closed meanwhile is then seen twice, and not missed.
-        found = (*interrupted(layout), *closed_warcs(layout))
-        filenames = list(dict.fromkeys(final_name(path) for path in found))
+        paths = (*interrupted(layout), *closed_warcs(layout))
+        filenames = list(dict.fromkeys(final_name(path) for path in paths))
         verdict.files = len(filenames)
         check.sums()
         check.unfinished()
@@ -151,27 +154,17 @@ def verify_collection(
     return verdict
 
 
-def _snapshot(
-    layout: Layout, index: IndexSettings | None, folder: Path
-) -> tuple[Path, Callable[[str], bool]]:
-    """Return a readable index file, and whether the live index contains a WARC by now.
-
-    It is the collection's own, or a snapshot of the shared one.
-    """
-    if index is None or not index.url:
-        return layout.captures_db, partial(is_known, layout.captures_db)
-    path = folder / "captures.sqlite"
-    take_snapshot(index.url, path)
-    return path, partial(is_indexed, index.url)
-
-
 def _reports(tasks: list[FileCheckTask], jobs: int) -> Iterator[FileCheckReport]:
     if jobs < 2:
         yield from map(check_file, tasks)
         return
     # A fork starts at once, but must not happen while other threads hold who knows what.
     context = multiprocessing.get_context("fork" if threading.active_count() == 1 else "spawn")
-    with ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts) as pool:
+    # The parent process handles Ctrl-C.
+    ignore_interrupts = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(
+        jobs, context, initializer=signal.signal, initargs=ignore_interrupts
+    ) as pool:
         try:
             for future in as_completed([pool.submit(check_file, task) for task in tasks]):
                 yield future.result()
@@ -181,11 +174,6 @@ def _reports(tasks: list[FileCheckTask], jobs: int) -> Iterator[FileCheckReport]
             ) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _ignore_interrupts() -> None:
-    """Set SIGINT to be ignored: the parent process handles Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _size(layout: Layout, filename: str) -> int:

@@ -133,6 +133,7 @@ CLAIM_MS = 86_400_000  # unrequested claims of dead processes expire after a day
 FIRST_POLL_S = 0.002  # a batch takes some milliseconds
 LAST_POLL_S = 0.05
 KEYS_AT_ONCE = 1_000  # a script keeps everyone else waiting
+_CLAIMS = {b"y": Claim.YOURS, b"b": Claim.BUSY}  # answers of the script `claim`
 
 
 class RedisPayloadIndex:
@@ -195,7 +196,8 @@ class RedisPayloadIndex:
             try:
                 answers = self._server.script("claim", (self._heartbeat, *claimed), arguments)
                 return {
-                    key: _parse_answer(key, each) for key, each in zip(keys, answers, strict=True)
+                    key: _CLAIMS.get(each) or unpack_original(key, each)
+                    for key, each in zip(keys, answers, strict=True)
                 }
             except DedupUnavailableError:
                 self._owe(dict.fromkeys(keys))  # the answer may be lost, not the question
@@ -329,14 +331,6 @@ class RedisPayloadIndex:
 
     def _lease_ms(self) -> int:
         return round(self._heartbeat_s * 1000)
-
-
-def _parse_answer(key: PayloadKey, answer: bytes) -> OriginalRecord | Claim:
-    if answer == b"y":
-        return Claim.YOURS
-    if answer == b"b":
-        return Claim.BUSY
-    return unpack_original(key, answer)
 
 
 def _key_batches(keys: Sequence[PayloadKey]) -> list[Sequence[PayloadKey]]:
