@@ -101,16 +101,6 @@ class ProxyFetcher:
         """Fetch as `get` does, within an open visit that the caller seals."""
         agent = self.agent if isinstance(self.agent, str) else await self.agent()
         run = _FetchAttempt(url, limit_bytes, agent)
-        try:
-            async with asyncio.timeout(timeout_s), self._through(recording) as proxy:
-                await run.follow(proxy)
-        except TimeoutError:
-            run.broke_off("timeout")
-        except _BROKEN as error:
-            run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
-        return run.result()
-
-    def _through(self, recording: ProxyVisit) -> httpcore.AsyncConnectionPool:
         if self._context is None:  # trust the proxy's authority alone
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             # The proxy answers for the host that CONNECT named: that it is our proxy is what counts.
@@ -119,11 +109,19 @@ class ProxyFetcher:
             self._context = context
         credentials = recording.credentials
         host = f"[{credentials.host}]" if ":" in credentials.host else credentials.host
-        return httpcore.AsyncHTTPProxy(
+        proxy = httpcore.AsyncHTTPProxy(
             f"http://{host}:{credentials.port}",
             proxy_auth=(credentials.username.encode(), credentials.password.encode()),
             ssl_context=self._context,
         )
+        try:
+            async with asyncio.timeout(timeout_s), proxy:
+                await run.follow(proxy)
+        except TimeoutError:
+            run.broke_off("timeout")
+        except _BROKEN as error:
+            run.broke_off(f"malformed: {type(error).__name__}: {error}"[:300])
+        return run.result()
 
 
 @dataclass(eq=False, repr=False)

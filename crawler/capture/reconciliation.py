@@ -46,16 +46,11 @@ def attachment_name(value: str) -> str:
     for name, text_value in _PARAMETER.findall(";" + value[:_VALUE_LIMIT_CHARS].partition("\n")[0]):
         parameters.setdefault(name.lower(), text_value.strip())
     # The extended one goes first (RFC 6266, 4.3).
-    text = _decoded(parameters.get("filename*", "")) or _plain(parameters.get("filename", ""))
+    extended = _EXTENDED.fullmatch(parameters.get("filename*", "").strip('"'))
+    text = unquote_to_bytes(extended[2]).decode(extended[1], "replace") if extended else ""
+    text = text or _plain(parameters.get("filename", ""))
     last = _UNSEEN.sub("", text).replace("\\", "/").rpartition("/")[2]
     return last.strip()[:NAME_LIMIT_CHARS]
-
-
-def _decoded(value: str) -> str:
-    extended = _EXTENDED.fullmatch(value.strip('"'))
-    if extended is None:
-        return ""
-    return unquote_to_bytes(extended[2]).decode(extended[1], "replace")
 
 
 def _plain(value: str) -> str:

@@ -197,7 +197,13 @@ def scan_records(
     db: sqlite3.Connection, state: ItemState, cursor: str, limit: int
 ) -> tuple[Sequence[ItemRecord], str]:
     """Return some items in the state and the next cursor; see `Frontier.scan`."""
-    part, *key = _parsed(cursor)
+    part, *numbers = cursor.split(":")
+    try:
+        key = [int(each) for each in numbers]
+    except ValueError as error:
+        raise InputError(f"{cursor[:80]!r} is no cursor of a scan.") from error
+    if any(abs(each) >> 63 for each in key):
+        raise InputError("A number of this cursor is too large.")
     limit = max(limit, 1)
     match state:
         case ItemState.CLAIMED:
@@ -239,18 +245,6 @@ def _scanned(
     rows = db.execute(_SCAN[query], (*fixed, *key, limit)).fetchall()
     following = ":".join(map(str, (part, *rows[-1][1:]))) if len(rows) == limit else ""
     return [_by_seq(db, row[0]) for row in rows], following
-
-
-def _parsed(cursor: str) -> list[Any]:
-    """Parse a cursor into part and key; an empty part for the first call."""
-    part, *key = cursor.split(":")
-    try:
-        numbers = [int(each) for each in key]
-    except ValueError as error:
-        raise InputError(f"{cursor[:80]!r} is no cursor of a scan.") from error
-    if any(abs(each) >> 63 for each in numbers):
-        raise InputError("A number of this cursor is too large.")
-    return [part, *numbers]
 
 
 def _queued(db: sqlite3.Connection, limit: int, host_id: int | None) -> list[int]:

@@ -80,14 +80,15 @@ class SlotAssigner:
         assigned = list(items)
         if not self._per_address:
             return assigned
+
+        async def slot_key(host: str) -> str:
+            async with self._free:
+                try:
+                    return await asyncio.to_thread(self._resolve, host)
+                except WeboidError:
+                    return host
+
         hosts = sorted({host_of(item.url) for item in assigned})
-        names = await asyncio.gather(*map(self._turn, hosts))
+        names = await asyncio.gather(*map(slot_key, hosts))
         turns = dict(zip(hosts, names, strict=True))
         return [replace(item, host=turns[host_of(item.url)]) for item in assigned]
-
-    async def _turn(self, host: str) -> str:
-        async with self._free:
-            try:
-                return await asyncio.to_thread(self._resolve, host)
-            except WeboidError:
-                return host

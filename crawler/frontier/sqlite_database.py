@@ -220,7 +220,15 @@ class FrontierDatabase:
         self._path = path
         self._lock = threading.Lock()
         with self._mapped():
-            self._db = _connect(path)
+            frozen = path.exists() and is_frozen(path)
+            self._db = sqlite3.connect(
+                read_only_uri(path) if frozen else path,
+                uri=frozen,
+                timeout=_BUSY_TIMEOUT_S,
+                isolation_level=None,  # transactions are begun explicitly
+                check_same_thread=False,  # `_lock` lets one thread in at a time
+                cached_statements=256,
+            )
         try:
             with (
                 self._mapped(),
@@ -230,9 +238,14 @@ class FrontierDatabase:
                     self._db.execute("PRAGMA journal_mode = WAL")
                     self._db.execute("BEGIN IMMEDIATE")
                     with _undone_on_error(self._db):
-                        self._create()
-                elif not is_frozen(self._path) and not self._has_back_offs():
-                    self._db.execute(BACK_OFFS)
+                        for statement in (*SCHEMA.split(";"), BACK_OFFS):
+                            self._db.execute(statement)
+                        self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                        self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                elif not is_frozen(self._path):
+                    named = "SELECT 1 FROM sqlite_master WHERE name = 'back_offs'"
+                    if self._db.execute(named).fetchone() is None:
+                        self._db.execute(BACK_OFFS)
                 for name, value in (
                     ("synchronous", "NORMAL"),
                     ("wal_autocheckpoint", _CHECKPOINT_PAGES),
@@ -275,16 +288,6 @@ class FrontierDatabase:
         with self._lock:
             self._db.close()
 
-    def _create(self) -> None:
-        for statement in (*SCHEMA.split(";"), BACK_OFFS):
-            self._db.execute(statement)
-        self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    def _has_back_offs(self) -> bool:
-        rows = self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'back_offs'")
-        return rows.fetchone() is not None
-
     def _is_empty(self) -> bool:
         """Return True when the tables must be created; a foreign file is refused."""
         version = self._pragma("user_version")
@@ -316,18 +319,6 @@ class FrontierDatabase:
             if code == sqlite3.SQLITE_FULL:
                 raise DiskFullError(f"{self._path} cannot grow: {error}.") from error
             raise UnavailableError(f"{self._path} cannot be used: {error}.") from error
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    frozen = path.exists() and is_frozen(path)
-    return sqlite3.connect(
-        read_only_uri(path) if frozen else path,
-        uri=frozen,
-        timeout=_BUSY_TIMEOUT_S,
-        isolation_level=None,  # transactions are begun explicitly
-        check_same_thread=False,  # the lock above lets one thread in at a time
-        cached_statements=256,
-    )
 
 
 @contextmanager

@@ -75,7 +75,11 @@ def parse_sitemap(body: bytes) -> SitemapFile:
     try:
         pieces = _unpacked(body)
         first = next(pieces, b"")
-        reader = _reader(first, sitemap)
+        start = first
+        for bom in _BOMS:
+            start = start.removeprefix(bom)
+        is_xml = start.lstrip(b" \t\r\n\x00")[:1] == b"<"
+        reader = _XmlSitemapReader(sitemap) if is_xml else _TextSitemapReader(sitemap)
         reader.feed(first)
         for piece in pieces:
             reader.feed(piece)
@@ -125,16 +129,6 @@ def _unpacked(body: bytes) -> Iterator[bytes]:
         yield piece
     if not inflate.eof:
         raise _SitemapStopError("its gzip data breaks off")
-
-
-def _reader(first: bytes, sitemap: SitemapFile) -> "_XmlSitemapReader | _TextSitemapReader":
-    """Choose the reader by the file's first bytes."""
-    start = first
-    for bom in _BOMS:
-        start = start.removeprefix(bom)
-    if start.lstrip(b" \t\r\n\x00")[:1] == b"<":
-        return _XmlSitemapReader(sitemap)
-    return _TextSitemapReader(sitemap)
 
 
 class _TextSitemapReader:

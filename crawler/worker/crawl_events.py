@@ -9,6 +9,7 @@ so several processes may share a log on one machine, and no rotation splits or l
 import itertools
 import json
 import os
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -241,8 +242,12 @@ def rotate_crawl_log(
         with locked_folder(path.parent):
             if not path.exists() or (only is not None and not _is_at(only, path)):
                 return None
-            if older and _began_at(path) >= warc_date(now):
-                return None
+            if older:
+                with path.open("rb") as file:
+                    line = file.readline(_LINE_LIMIT_BYTES)
+                with suppress(ValueError, KeyError, TypeError):
+                    if str(json.loads(line)["time"]) >= warc_date(now):
+                        return None
             stem = f"{path.stem}-{timestamp14(now)}"
             names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(1)))
             candidates = (path.with_name(f"{name}{path.suffix}") for name in names)
@@ -251,16 +256,6 @@ def rotate_crawl_log(
             return target
     except OSError as error:
         raise UnavailableError(f"{path} cannot be rotated: {error.strerror or error}.") from error
-
-
-def _began_at(path: Path) -> str:
-    """Return the moment of the log's first line; empty when that cannot be read."""
-    with path.open("rb") as file:
-        line = file.readline(_LINE_LIMIT_BYTES)
-    try:
-        return str(json.loads(line)["time"])
-    except (ValueError, KeyError, TypeError):
-        return ""
 
 
 def crawl_log_line(event: Event, *, now: datetime) -> dict[str, Any] | None:
