@@ -277,7 +277,7 @@ def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(
 ) -> None:
     """The first SIGINT stops gently with its own exit code; nothing is done twice."""
     weboid = weboid_with()
-    urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(5)]
+    urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(8)]
     profile = ("--profile", str(weboid.profile))
     process = weboid.start("archive", "--json", *profile, "--workers", "2", *urls)
     assert process.stdout is not None
@@ -294,14 +294,14 @@ def test_ctrl_c_finishes_the_pages_begun_and_the_next_run_goes_on(
     check(weboid.collection)
 
     assert process.returncode == 6
-    assert 0 < len(done) < 5
-    assert len(done) + len(rest.pages) == 5
-    assert index(weboid.collection, "SELECT count(*), count(DISTINCT url) FROM pages") == [(5, 5)]
+    assert 0 < len(done) < 8
+    assert len(done) + len(rest.pages) == 8
+    assert index(weboid.collection, "SELECT count(*), count(DISTINCT url) FROM pages") == [(8, 8)]
 
 
 def test_sigterm_to_the_process_group_finishes_the_pages_begun(weboid: Weboid) -> None:
     """A unit's KillMode=control-group and timeout(1) signal every process; the proxy goes on to the end."""
-    urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(4)]
+    urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(16)]
     process = weboid.start(
         "archive", "--json", "--profile", str(weboid.profile), "--workers", "2", *urls
     )
