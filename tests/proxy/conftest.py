@@ -1,5 +1,6 @@
 """Fixtures of proxy."""
 
+from tests.support.control_proxy import stands  # noqa: F401 fixture
 from tests.support.proxy_fixtures import (  # noqa: F401 fixtures
     certificate,
     layout,

@@ -4,14 +4,13 @@ import asyncio
 import gzip
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from core.clock import SystemClock
-from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.errors import ProxyUnavailableError
 from core.layout import Layout
 from proxy.control.client import NewArtifact, ProxyClient
@@ -19,30 +18,12 @@ from proxy.control.frames import (
     HELLO,
     NONCE_BYTES,
     TAG_BYTES,
-    ClusterSecret,
 )
 from proxy.process import RunningProxy, TcpControl, run_proxy
+from tests.support.control_proxy import OTHER, SECRET, SETTINGS, address
 from tests.support.proxy_fixtures import check
 
 pytestmark = pytest.mark.proxy
-
-SECRET, OTHER = ClusterSecret.of("s" * 32), ClusterSecret.of("t" * 32)
-SETTINGS = Settings(
-    egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
-)
-
-
-@pytest.fixture(scope="module")
-def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningProxy]:
-    """A proxy with control over TCP."""
-    layout = Layout(tmp_path_factory.mktemp("collection"))
-    with run_proxy(layout, SETTINGS, control=TcpControl("127.0.0.1", 0, SECRET)) as started:
-        yield started
-
-
-def address(stands: RunningProxy) -> tuple[str, int]:
-    """Where its control listens."""
-    return "127.0.0.1", stands.control_port
 
 
 async def test_a_holder_of_the_secret_works_as_over_the_unix_socket(stands: RunningProxy) -> None:

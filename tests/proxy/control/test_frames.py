@@ -4,16 +4,13 @@ import asyncio
 import hmac
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import closing, suppress
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.config.settings import EgressSettings, ProxySettings, Settings
 from core.errors import BodyTooLargeError, ConfigError, ProxyUnavailableError
-from core.layout import Layout
 from proxy.control import frames
 from proxy.control.client import ProxyClient
 from proxy.control.frames import (
@@ -24,31 +21,11 @@ from proxy.control.frames import (
     pack_frame,
     receive_frame,
 )
-from proxy.process import RunningProxy, TcpControl, run_proxy
+from proxy.process import RunningProxy
+from tests.support.control_proxy import SECRET, address
 from tests.support.examples import examples
 
 pytestmark = pytest.mark.proxy
-
-
-SECRET, OTHER = ClusterSecret.of("s" * 32), ClusterSecret.of("t" * 32)
-
-
-SETTINGS = Settings(
-    egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
-)
-
-
-@pytest.fixture(scope="module")
-def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningProxy]:
-    """A proxy with control over TCP."""
-    layout = Layout(tmp_path_factory.mktemp("collection"))
-    with run_proxy(layout, SETTINGS, control=TcpControl("127.0.0.1", 0, SECRET)) as started:
-        yield started
-
-
-def address(stands: RunningProxy) -> tuple[str, int]:
-    """Where its control listens."""
-    return "127.0.0.1", stands.control_port
 
 
 def said(stands: RunningProxy, *pieces: bytes) -> bytes:

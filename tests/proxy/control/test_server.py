@@ -3,47 +3,23 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from core.config.settings import EgressSettings, ProxySettings, Settings
+from core.config.settings import EgressSettings
 from core.errors import ProxyUnavailableError
 from core.layout import Layout
 from proxy.control.client import ProxyClient
-from proxy.control.frames import (
-    ClusterSecret,
-)
 from proxy.control.server import MAX_UNAUTHENTICATED, TcpControlServer
 from proxy.process import RunningProxy, TcpControl, run_proxy
 from proxy.request_log import RequestOutcome
+from tests.support.control_proxy import SECRET, SETTINGS, address
 from tests.support.proxy_fixtures import Browser
 
 pytestmark = pytest.mark.proxy
-
-
-SECRET, OTHER = ClusterSecret.of("s" * 32), ClusterSecret.of("t" * 32)
-
-
-SETTINGS = Settings(
-    egress=EgressSettings(allow=("127.0.0.0/8",)), proxy=ProxySettings(disk_reserve_bytes=0)
-)
-
-
-@pytest.fixture(scope="module")
-def stands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningProxy]:
-    """A proxy with control over TCP."""
-    layout = Layout(tmp_path_factory.mktemp("collection"))
-    with run_proxy(layout, SETTINGS, control=TcpControl("127.0.0.1", 0, SECRET)) as started:
-        yield started
-
-
-def address(stands: RunningProxy) -> tuple[str, int]:
-    """Where its control listens."""
-    return "127.0.0.1", stands.control_port
 
 
 def test_too_many_strangers_at_once_are_not_heard(stands: RunningProxy) -> None:
