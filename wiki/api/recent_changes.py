@@ -194,9 +194,14 @@ async def _read(
             last_id = max(last_id, change.rc_id)
             newest = max(newest, change.moment)
             changes.append(change)
-        go_on = _next_page(answer, go_on)
-        if not go_on:
+        next_page = object_field(answer, "continue").get("rccontinue")
+        if next_page is None:
             break
+        if not isinstance(next_page, str) or next_page == go_on or len(next_page) > 200:
+            raise WikiRefusedError(
+                "endless", "its list of recent changes goes on at the same place."
+            )
+        go_on = next_page
         if len(changes) >= most:
             seen_recently = _trim_seen(seen, newest)
             return (
@@ -208,15 +213,6 @@ async def _read(
     # Never behind what was read, were the wiki's several machines not of one mind about the time.
     end = ChangesCursor(now, _trim_seen(seen, now), last_id, at.floor_id)
     return changes, end, now, True
-
-
-def _next_page(answer: Mapping[str, Any], before: str) -> str:
-    value = object_field(answer, "continue").get("rccontinue")
-    if value is None:
-        return ""
-    if not isinstance(value, str) or value == before or len(value) > 200:
-        raise WikiRefusedError("endless", "its list of recent changes goes on at the same place.")
-    return value
 
 
 def _trim_seen(seen: Iterable[tuple[int, int]], end: datetime) -> frozenset[tuple[int, int]]:
@@ -342,7 +338,10 @@ class EventReader:
 
     def _line(self, line: str) -> StreamEvent | None:
         if not line:
-            return self._dispatch()
+            self.last_id = self._id
+            data, kind = self._data, self._kind
+            self._data, self._kind, self._length = [], "", 0
+            return StreamEvent("\n".join(data), self.last_id, kind or "message") if data else None
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "data":
@@ -357,12 +356,6 @@ class EventReader:
         elif name == "retry" and value.isascii() and value.isdigit():
             self.retry_s = min(int(value[:9]) / 1000, _PAUSE_MOST_S)
         return None
-
-    def _dispatch(self) -> StreamEvent | None:
-        self.last_id = self._id
-        data, kind = self._data, self._kind
-        self._data, self._kind, self._length = [], "", 0
-        return StreamEvent("\n".join(data), self.last_id, kind or "message") if data else None
 
 
 async def listen_to_stream(

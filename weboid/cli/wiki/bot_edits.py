@@ -1,9 +1,9 @@
 """`weboid wiki bot status`, `edits` and `review`: past bot edits and their outcome."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -139,8 +139,12 @@ def review_command(
         edits = done or edits_to_review(store, wiki.id, limit=limit)
         _show(store, wiki, edits, output=output)
         if not output.is_json:
-            for line in _undone_lines(edits):
-                click.echo(line)
+            for edit in edits:
+                for change in edit.changes:
+                    if change.is_undone:
+                        click.echo(f"Edit {edit.id}, {change.kind}:")
+                        click.echo(f"  - {clean(change.before)[:_LONGEST]}")
+                        click.echo(f"  + {clean(change.after)[:_LONGEST]}")
         if not edits and not output.is_json:
             click.echo("Nothing awaits a review.")
 
@@ -155,7 +159,12 @@ def _show(
     names = {number: row.url for number, row in links.items()}
     if output.is_json:
         for edit in edits:
-            click.echo(json.dumps(_facts(edit, titles, names), ensure_ascii=False))
+            facts = edit_facts(edit)
+            facts["page"] = titles.get(edit.page_id)
+            facts["moment"] = _moment(edit.moment)
+            for each, change in zip(facts["changes"], edit.changes, strict=True):
+                each["url"] = names.get(change.url_id)
+            click.echo(json.dumps(facts, ensure_ascii=False))
         return
     if not edits:
         return
@@ -177,16 +186,6 @@ def _show(
         click.echo(line)
 
 
-def _undone_lines(edits: Sequence[BotEdit]) -> Iterator[str]:
-    """Yield the undone part of each edit: the text before it, and the bot's text."""
-    for edit in edits:
-        for change in edit.changes:
-            if change.is_undone:
-                yield f"Edit {edit.id}, {change.kind}:"
-                yield f"  - {clean(change.before)[:_LONGEST]}"
-                yield f"  + {clean(change.after)[:_LONGEST]}"
-
-
 def _links(edit: BotEdit, names: Mapping[int, str]) -> str:
     """Return an edit's links in one line: undone ones first, and the number of further ones."""
     results = [
@@ -195,15 +194,6 @@ def _links(edit: BotEdit, names: Mapping[int, str]) -> str:
     ]
     more = len(results) - _MOST_LINKS
     return " ".join([*results[:_MOST_LINKS], *([f"and {more:,} more"] if more > 0 else [])])
-
-
-def _facts(edit: BotEdit, titles: Mapping[int, str], names: Mapping[int, str]) -> dict[str, Any]:
-    facts = edit_facts(edit)
-    facts["page"] = titles.get(edit.page_id)
-    facts["moment"] = _moment(edit.moment)
-    for each, change in zip(facts["changes"], edit.changes, strict=True):
-        each["url"] = names.get(change.url_id)
-    return facts
 
 
 def _moment(seconds: int) -> str:

@@ -135,7 +135,7 @@ def command(
             "A password in an address would be kept where others read it: write user:password into a "
             "file and name that with --basic-file."
         )
-    results: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "categories": _listed(categories),
         "templates": _listed(templates),
         "properties": _listed(properties),
@@ -156,11 +156,11 @@ def command(
         if operator != read_operator(stores.root):
             write_operator(stores.root, operator)
         before = _known_feed(registry, url, name)
-        feed = replace_settings(before, "feed", **results)
+        feed = replace_settings(before, "feed", **changes)
         seen = asyncio.run(_probe(url, feed, settings))
         if namespaces:
-            results["namespaces"] = namespace_ids(namespaces, seen.facts.namespaces)
-        wanted = WikiRegistration(seen.address, seen.facts, name, farm, results)
+            changes["namespaces"] = namespace_ids(namespaces, seen.facts.namespaces)
+        wanted = WikiRegistration(seen.address, seen.facts, name, farm, changes)
         with registry.writing() as connection:
             wiki = put_wiki(connection, wanted, day=day_of(_CLOCK.now()))
     stored = stored_level_of_wiki(
@@ -234,30 +234,22 @@ async def _probe(url: str, feed: FeedSettings, settings: Settings) -> WikiProbe:
         if account.is_anybody:
             told_of = await api.get(action="query", meta="userinfo")
             user = str(told_of.get("query", {}).get("userinfo", {}).get("name", ""))
-        unknown, trouble = await _unknown(api, facts, feed, settings)
+        unknown, trouble = await unknown_names(api, facts, feed), ""
+        if entries := [*feed.properties, *feed.not_properties]:
+            try:
+                async with open_items(api, settings, attempts=1) as items:
+                    unknown += await items.unknown(entries, feed.item_api)
+            except WikiAwayError as error:
+                trouble = str(error)
         return WikiProbe(
             address,
             facts,
             user,
             account.is_anybody and await api.has_right("apihighlimits"),
             bool(settings.links.contact or settings.visit.contact),
-            unknown,
+            tuple(unknown),
             trouble,
         )
-
-
-async def _unknown(
-    api: WikiApi, facts: SiteFacts, feed: FeedSettings, settings: Settings
-) -> tuple[tuple[str, ...], str]:
-    unknown = await unknown_names(api, facts, feed)
-    entries = [*feed.properties, *feed.not_properties]
-    if entries:
-        try:
-            async with open_items(api, settings, attempts=1) as items:
-                unknown += await items.unknown(entries, feed.item_api)
-        except WikiAwayError as error:
-            return tuple(unknown), str(error)
-    return tuple(unknown), ""
 
 
 def _with_scheme(url: str) -> str:
@@ -317,7 +309,17 @@ def _report(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> N
         facts.namespaces[each].name or "articles" if each in facts.namespaces else str(each)
         for each in feed.namespaces
     ]
-    click.echo(f"Observed: {clean(', '.join(spaces))}{_criteria(feed)}.")
+    parts = (
+        ("in", feed.categories),
+        ("using", feed.templates),
+        ("whose item says", feed.properties),
+        ("not in", feed.not_categories),
+        ("without", feed.not_templates),
+        ("whose item does not say", feed.not_properties),
+        ("except", feed.not_pages),
+    )
+    criteria = [f", {word} {' or '.join(map(clean, names))}" for word, names in parts if names]
+    click.echo(f"Observed: {clean(', '.join(spaces))}{''.join(criteria)}.")
     if not feed.archive:
         click.echo("New links are watched, and not archived.")
     elif feed.grace_h:
@@ -341,36 +343,23 @@ def _report(wiki: Wiki, seen: WikiProbe, recrawl: str, stored: StoredLevel) -> N
     )
 
 
-def _criteria(feed: FeedSettings) -> str:
-    parts = (
-        ("in", feed.categories),
-        ("using", feed.templates),
-        ("whose item says", feed.properties),
-        ("not in", feed.not_categories),
-        ("without", feed.not_templates),
-        ("whose item does not say", feed.not_properties),
-        ("except", feed.not_pages),
-    )
-    return "".join(f", {word} {' or '.join(map(clean, names))}" for word, names in parts if names)
-
-
 def _warnings(wiki: Wiki, seen: WikiProbe) -> list[str]:
     facts = seen.facts
-    results = [f"the wiki has no {name}: is it spelt so?" for name in seen.unknown]
+    warnings = [f"the wiki has no {name}: is it spelt so?" for name in seen.unknown]
     if seen.trouble:
-        results.append(f"what Wikidata items say cannot be asked at present. {seen.trouble}")
+        warnings.append(f"what Wikidata items say cannot be asked at present. {seen.trouble}")
     if facts.version and facts.version < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
-        results.append(
+        warnings.append(
             f"this version of MediaWiki is older than {oldest}, the oldest that was tried."
         )
     if facts.is_read_only:
-        results.append(f"the wiki is read-only: {facts.read_only_reason or 'no reason given'}")
+        warnings.append(f"the wiki is read-only: {facts.read_only_reason or 'no reason given'}")
     if wiki.name.farm == DEFAULT_FARM and not seen.has_contact:
-        results.append(
+        warnings.append(
             "Wikimedia refuses robots without a contact address: set [links] contact in "
             "a profile, to an address of a page or for mail."
         )
     if wiki.name.dbname != facts.dbname:
-        results.append(f"the wiki calls itself {facts.dbname} now; its name here stays.")
-    return results
+        warnings.append(f"the wiki calls itself {facts.dbname} now; its name here stays.")
+    return warnings

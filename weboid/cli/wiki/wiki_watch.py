@@ -294,7 +294,8 @@ class WatchReporter:
         if before:
             self._line({"wiki": name, "trouble": None}, f"{name}: recovered.")
         if any(facts.values()):
-            self._line({"wiki": name, **facts}, f"{name}: {_sentence(facts)}")
+            words = ", ".join(f"{n:,} {_WORDS[each]}" for each, n in facts.items() if n)
+            self._line({"wiki": name, **facts}, f"{name}: {words}.")
 
     def _line(self, facts: dict[str, object], sentence: str) -> None:
         if self._as_json:
@@ -333,10 +334,6 @@ _WORDS = {
     "archived_already": "archived lately",
     "put_off": "links wait, as the archive does not take them",
 }
-
-
-def _sentence(facts: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {_WORDS[name]}" for name, count in facts.items() if count) + "."
 
 
 def _bell(address: str | None, secret_files: Sequence[str]) -> WebhookListener | None:
