@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
@@ -111,8 +110,14 @@ class BaselineFolder:
             facts = json.loads(path.read_bytes())
             if facts["version"] != VERSION:
                 raise InputError(f"{path} is of version {facts['version']!r}.")
-            pages = tuple(map(_page_of, facts["pages"]))
-            return BaselineHeader(**{name: facts[name] for name in _HEADER_NAMES}, pages=pages)
+            pages = []
+            for page in facts["pages"]:
+                known = {name: page[name] for name in SampleCandidate.__slots__ if name in page}
+                known["captured_at"] = parse_warc_date(known["captured_at"])
+                known["page_class"] = parse_page_class(known["page_class"])
+                pages.append(SampleCandidate(**known))
+            values = {name: facts[name] for name in _HEADER_NAMES}
+            return BaselineHeader(**values, pages=tuple(pages))
         except FileNotFoundError:
             raise UnavailableError(
                 f"There is no baseline {self.folder.name!r}: `weboid qa baseline save` makes one."
@@ -217,13 +222,6 @@ def _file(folder: Path, check: PlaybackCheck, kind: str) -> Path:
     """Return the path of an artifact; the page id is validated, as an index may be poisoned."""
     name = Path(picture_name(check.page_id, check.level, "shown")).name.removesuffix(".shown.webp")
     return folder / f"{name}.{kind}"
-
-
-def _page_of(facts: dict[str, Any]) -> SampleCandidate:
-    known = {name: facts[name] for name in SampleCandidate.__slots__ if name in facts}
-    known["captured_at"] = parse_warc_date(known["captured_at"])
-    known["page_class"] = parse_page_class(known["page_class"])
-    return SampleCandidate(**known)
 
 
 # Libraries that decide what a copy looks like.

@@ -278,7 +278,15 @@ def _claim_rows(moves: Places, fits: Floats, height: int) -> Places:
     owner[rows[order]] = order
     rows[(rows >= 0) & (owner[rows] != own)] = -1
     # The rows without those that would change the order: as many remain as can.
-    parts = _runs(rows)
+    # Runs of rows consecutive in both pictures: (first, end, first shown row).
+    none = rows < 0
+    parted = ((np.diff(rows) != 1) | none[:-1]) & ~(none[:-1] & none[1:])
+    breaks = [0, *(np.flatnonzero(parted) + 1).tolist(), len(rows)]
+    parts = [
+        (first, end, int(rows[first]))
+        for first, end in pairwise(breaks)
+        if first < end and rows[first] >= 0
+    ]
     if len(parts) > _MOST_PARTS:
         return rows
     sources = np.array([source for _, _, source in parts])
@@ -349,15 +357,3 @@ def _taken(
         if none.any():
             part[none] = ground
     return made
-
-
-def _runs(rows: Places) -> list[tuple[int, int, int]]:
-    """Return runs of rows consecutive in both pictures: (first, end, first shown row)."""
-    none = rows < 0
-    parted = ((np.diff(rows) != 1) | none[:-1]) & ~(none[:-1] & none[1:])
-    breaks = [0, *(np.flatnonzero(parted) + 1).tolist(), len(rows)]
-    return [
-        (first, end, int(rows[first]))
-        for first, end in pairwise(breaks)
-        if first < end and rows[first] >= 0
-    ]

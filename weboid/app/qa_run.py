@@ -94,7 +94,23 @@ class QaProgress:
         """Report a checked page."""
         check = checked.check
         if self._as_json:
-            click.echo(json.dumps(_check_event(check), ensure_ascii=False))
+            event = {
+                "event": "check",
+                "page_id": check.page_id,
+                "url": check.url,
+                "captured_at": check.captured_at,
+                "level": check.level,
+                "verdict": _NAMES[check.verdict],
+                "score": check.score,
+                "picture": check.picture,
+                "text": check.text,
+                "resources": check.resources,
+                "faults": list(check.faults),
+                "lost": [[each.url, each.reason] for each in check.lost],
+                "reason": check.reason,
+                "seconds": check.seconds,
+            }
+            click.echo(json.dumps(event, ensure_ascii=False))
         self._progress.update(self._task, completed=tally.done, standing=_standing(tally))
         if check.verdict in (QaVerdict.BROKEN, QaVerdict.DOUBTFUL):
             self._count += 1
@@ -120,34 +136,24 @@ class QaProgress:
             speed = {"seconds": round(tally.seconds, 1), "per_minute": round(tally.per_minute, 1)}
             click.echo(json.dumps({**facts, **speed, **more}))
             return
-        for line in _worst_lines([check for *_, check in sorted(self._worst, reverse=True)]):
-            click.echo(line)
+        rows = [
+            (
+                str(check.verdict),
+                "-" if check.score is None else f"{check.score:.2f}",
+                ", ".join(check.faults) or "-",
+                check.url if not check.reason else f"{check.url}  {check.reason}",
+            )
+            for *_, check in sorted(self._worst, reverse=True)
+        ]
+        if rows:
+            for line in table(("verdict", "score>", "faults", "page"), rows, columns=width()):
+                click.echo(line)
         if not tally.done:
             click.echo("Nothing was to be checked; --again checks also what was.")
             return
         click.echo(f"{tally.done} checked: {_standing(tally)}.")
         if self._worst:
             click.echo("Next: weboid qa report")
-
-
-def _check_event(check: PlaybackCheck) -> dict[str, Any]:
-    """Return a check as a JSON line."""
-    return {
-        "event": "check",
-        "page_id": check.page_id,
-        "url": check.url,
-        "captured_at": check.captured_at,
-        "level": check.level,
-        "verdict": _NAMES[check.verdict],
-        "score": check.score,
-        "picture": check.picture,
-        "text": check.text,
-        "resources": check.resources,
-        "faults": list(check.faults),
-        "lost": [[each.url, each.reason] for each in check.lost],
-        "reason": check.reason,
-        "seconds": check.seconds,
-    }
 
 
 def _print_plan(chosen: Iterable[tuple[str, SampledPage]], *, as_json: bool) -> None:
@@ -183,48 +189,10 @@ def _print_plan(chosen: Iterable[tuple[str, SampledPage]], *, as_json: bool) -> 
     click.echo("\n".join(table(head, rows, columns=width())))
 
 
-def _left_out_lines(
-    missing: Iterable[str],
-    forbidden: Iterable[str],
-    known: Iterable[CheckedPage],
-    unlisted: Sequence[UnlistedVisit],
-) -> Iterator[str]:
-    """Yield a sentence for each named URL not checked, and each page that cannot be checked."""
-    for url in missing:
-        yield f"{url}: there is no capture with a copy."
-    for url in forbidden:
-        yield f"{url}: no level rule shows it in full; `weboid level set` makes one."
-    for each in known:
-        level = "" if each.check.level == DEFAULT_LEVEL else f" ({each.check.level})"
-        yield f"{each.check.url}{level}: checked already, {each.verdict}; --again checks it again."
-    for visit in unlisted[:_MOST_NAMED]:
-        yield (
-            f"{visit.url}: its records are here and its manifest is not, so no reader is offered it;"
-            " `weboid archive --again URL` captures it again."
-        )
-    if len(unlisted) > _MOST_NAMED:
-        yield f"And {len(unlisted) - _MOST_NAMED} more without a manifest, see --json."
-
-
 def _standing(tally: CheckRunTally) -> str:
     shown = (verdict for verdict in _NAMES if verdict or tally.verdicts[verdict])
     counts = [f"{tally.verdicts[verdict]} {_NAMES[verdict]}" for verdict in shown]
     return f"{', '.join(counts)}, {tally.per_minute:.0f} a minute"
-
-
-def _worst_lines(checks: Sequence[PlaybackCheck]) -> list[str]:
-    if not checks:
-        return []
-    rows = [
-        (
-            str(check.verdict),
-            "-" if check.score is None else f"{check.score:.2f}",
-            ", ".join(check.faults) or "-",
-            check.url if not check.reason else f"{check.url}  {check.reason}",
-        )
-        for check in checks
-    ]
-    return table(("verdict", "score>", "faults", "page"), rows, columns=width())
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +336,21 @@ class QaRun:
         return list(map(weigh_candidate, pages))
 
     def _left_out(self) -> Iterator[str]:
-        return _left_out_lines(self._missing, self._forbidden, self._known, self._unlisted)
+        """Yield a sentence for each named URL not checked, and each page that cannot be checked."""
+        for url in self._missing:
+            yield f"{url}: there is no capture with a copy."
+        for url in self._forbidden:
+            yield f"{url}: no level rule shows it in full; `weboid level set` makes one."
+        for each in self._known:
+            level = "" if each.check.level == DEFAULT_LEVEL else f" ({each.check.level})"
+            yield f"{each.check.url}{level}: checked already, {each.verdict}; --again checks it again."
+        for visit in self._unlisted[:_MOST_NAMED]:
+            yield (
+                f"{visit.url}: its records are here and its manifest is not, so no reader is offered it;"
+                " `weboid archive --again URL` captures it again."
+            )
+        if len(self._unlisted) > _MOST_NAMED:
+            yield f"And {len(self._unlisted) - _MOST_NAMED} more without a manifest, see --json."
 
     def _total(self) -> int:
         """Return the upper bound of pages to check; 0 when it is not known yet."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -207,17 +208,12 @@ def _sample(stores: CollectionStores, sample: int, seed: int, level: str) -> lis
     strata = StratifiedSample(sample, seed)
     wanted = CandidateFilter(level, "", again=True)
     with stores.index() as database, stores.registry() as store:
-        strata.add_all(filter(_has_plain_id, read_candidates(database, store, wanted)))
+        for page in read_candidates(database, store, wanted):
+            # An id that is unsafe as a file name is left out: an index may be manipulated.
+            with suppress(InputError):
+                picture_name(page.page_id, str(DEFAULT_LEVEL), "seen")
+                strata.add_all([page])
     return strata.drawn()
-
-
-def _has_plain_id(page: SampleCandidate) -> bool:
-    """Return True if the page's id is safe as a file name; an index may be manipulated."""
-    try:
-        picture_name(page.page_id, str(DEFAULT_LEVEL), "seen")
-    except InputError:
-        return False
-    return True
 
 
 def _options(
