@@ -199,7 +199,7 @@ def next_health(
     if rule is None:
         raise InvariantError(f"No rule says what {finding.verdict!r} makes of {standing.state!r}.")
     if finding.how is CheckMethod.PERSON:
-        return _told(standing, finding, day, preset)
+        return _marked_or_tagged(standing, finding, day, preset)
     if finding.how is CheckMethod.INFERRED and (
         rule is not TransitionRule.COUNT or not may_infer(standing)
     ):
@@ -242,7 +242,9 @@ def may_infer(standing: LinkHealth) -> bool:
     return standing.state in _INFERABLE
 
 
-def _told(standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset) -> LinkHealth:
+def _marked_or_tagged(
+    standing: LinkHealth, finding: CheckResult, day: int, preset: CheckPreset
+) -> LinkHealth:
     """Compute the state after a check of a marked or tagged link: a trusted tag needs one failure."""
     if finding.verdict is CheckVerdict.OK and FailureProof.TAGGED in standing.proofs:
         return replace(standing, proofs=standing.proofs & ~FailureProof.TAGGED)

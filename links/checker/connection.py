@@ -172,9 +172,9 @@ class EgressRules:
 
     async def addresses(self, host: str, port: int) -> tuple[Addresses, int]:
         """Return the host's addresses and port as set, literal, or looked up; NoAnswerError if none."""
-        given = self._given.get(f"{host}:{port}") or self._given.get(host)
-        if given is not None:
-            return (ipaddress.ip_address(given[0]),), given[1] or port
+        override = self._given.get(f"{host}:{port}") or self._given.get(host)
+        if override is not None:
+            return (ipaddress.ip_address(override[0]),), override[1] or port
         if is_local_name(host):
             return _LOOPBACK, port
         try:

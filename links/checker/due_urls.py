@@ -79,11 +79,11 @@ def due_window(
         urls.c.due_day > after.due_day,
         and_(urls.c.due_day == after.due_day, urls.c.key > after.key),
     )
-    asked = _chosen().where(urls.c.due_day >= after.due_day, urls.c.due_day <= day, beyond)
+    query = _chosen().where(urls.c.due_day >= after.due_day, urls.c.due_day <= day, beyond)
     if only_new:
-        asked = asked.where(urls.c.checked_day.is_(None))
-    asked = asked.where(part.condition()).order_by(urls.c.due_day, urls.c.key).limit(limit)
-    return [_due(row) for row in connection.execute(asked)]
+        query = query.where(urls.c.checked_day.is_(None))
+    query = query.where(part.condition()).order_by(urls.c.due_day, urls.c.key).limit(limit)
+    return [_due(row) for row in connection.execute(query)]
 
 
 def due_urls_of_host(
@@ -117,14 +117,14 @@ def make_urgent(connection: Connection, ids: Sequence[int]) -> None:
 
 def count_due(connection: Connection, part: HostShare, day: int) -> int:
     """Count the due URLs."""
-    asked = select(func.count()).select_from(urls).where(urls.c.due_day <= day, part.condition())
-    return int(connection.execute(asked).scalar_one())
+    query = select(func.count()).select_from(urls).where(urls.c.due_day <= day, part.condition())
+    return int(connection.execute(query).scalar_one())
 
 
 def count_awaiting(connection: Connection) -> int:
     """Count the URLs that await a browser check."""
-    asked = select(func.count()).select_from(urls).where(urls.c.opinion_day.is_not(None))
-    return int(connection.execute(asked).scalar_one())
+    query = select(func.count()).select_from(urls).where(urls.c.opinion_day.is_not(None))
+    return int(connection.execute(query).scalar_one())
 
 
 class HostCount(NamedTuple):
@@ -156,13 +156,13 @@ def count_by_host(
 
 def next_due_day(connection: Connection, part: HostShare) -> int | None:
     """Return the day at which the next URL is due; None when there is none."""
-    asked = (
+    query = (
         select(urls.c.due_day)
         .where(urls.c.due_day.is_not(None), part.condition())
         .order_by(urls.c.due_day, urls.c.key)
         .limit(1)
     )
-    found = connection.execute(asked).first()
+    found = connection.execute(query).first()
     return None if found is None else int(found[0])
 
 
@@ -206,7 +206,7 @@ def links_awaiting_browser(connection: Connection, *, limit: int) -> list[Awaiti
         .scalar_subquery()
         .label("spelling")
     )
-    asked = (
+    query = (
         select(
             *(urls.c.id, urls.c.scheme, urls.c.port, urls.c.path, urls.c.opinion_day),
             *(hosts.c.name, last_look, spelling),
@@ -217,7 +217,7 @@ def links_awaiting_browser(connection: Connection, *, limit: int) -> list[Awaiti
         .limit(limit)
     )
     found = []
-    for row in connection.execute(asked):
+    for row in connection.execute(query):
         url = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
         since = datetime.combine(date_of(row.opinion_day), time(), UTC)
         if row.last_look is not None:

@@ -79,17 +79,17 @@ class ControlChecks:
         self._desk = desk
         self._looks = looks
         self._turns = turns
-        self._asked = 0
+        self._position = 0
 
     async def somebody_answers(self) -> bool:
         """Return True when one of them answers, or when too few are known."""
         known = await self._desk.read(control_urls)
         if len(known) < FEWEST_CONTROLS:
             return True
-        start = self._asked % len(known)
-        self._asked += CONTROLS
-        asked = (known[start:] + known[:start])[:CONTROLS]
-        tasks = [asyncio.create_task(self._answers(url)) for url in asked]
+        start = self._position % len(known)
+        self._position += CONTROLS
+        controls = (known[start:] + known[:start])[:CONTROLS]
+        tasks = [asyncio.create_task(self._answers(url)) for url in controls]
         try:
             return any([await task for task in tasks])
         finally:
@@ -109,7 +109,7 @@ class ControlChecks:
 
 def control_urls(connection: Connection) -> list[str]:
     """Return the latest URLs that were alive at their last check, each of another host."""
-    asked = (
+    query = (
         select(urls.c.scheme, urls.c.port, urls.c.path, hosts.c.name)
         .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
         .where(urls.c.state == int(LinkState.ALIVE), urls.c.due_day.is_not(None))
@@ -118,6 +118,6 @@ def control_urls(connection: Connection) -> list[str]:
     )
     found = {
         row.name: UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
-        for row in connection.execute(asked)
+        for row in connection.execute(query)
     }
     return list(found.values())

@@ -117,7 +117,7 @@ def compute_update(
     """Compute the changes to the URL's row by a result, after `effective_result`."""
     now = next_health(kept.standing, finding, day, rules.preset, browser=rules.browser)
     due = next_due(kept.standing, now, finding, day, rules.preset, kept.key)
-    asked = rules.browser and needs_browser(now, rules.preset, day)
+    needs_opinion = rules.browser and needs_browser(now, rules.preset, day)
     mime, kib = _format(kept, finding)
     code, history = finding.code, kept.history
     if code != StatusCode.NONE:
@@ -130,7 +130,9 @@ def compute_update(
         kib=kib,
         # Whatever was found, a pass that is going on must not meet it again.
         due_day=None if due is None else max(due, day + 1, URGENT_DAY + 1),
-        opinion_day=(day if kept.opinion_day is None else kept.opinion_day) if asked else None,
+        opinion_day=(day if kept.opinion_day is None else kept.opinion_day)
+        if needs_opinion
+        else None,
         is_observed=(
             kept.is_new
             or finding.verdict is not CheckVerdict.OK
@@ -275,14 +277,14 @@ def set_marked_state(
 def _book_once(
     connection: Connection, results: list[UrlCheckResult], rules: CheckRules
 ) -> list[RecordedResult]:
-    asked = (
+    query = (
         select(urls, hosts.c.name)
         .join_from(urls, hosts, hosts.c.id == urls.c.host_id)
         .where(urls.c.id.in_(sorted(result.url_id for result in results)))
         .order_by(urls.c.id)  # always locked in the same order
         .with_for_update(of=urls)
     )
-    rows = {row.id: row for row in connection.execute(asked)}
+    rows = {row.id: row for row in connection.execute(query)}
     if not rows:
         return []
     days = [day_of(result.moment) for result in results]
@@ -315,10 +317,10 @@ def _book_once(
             continue
         judged_by = rules.of(where.url)
         if result.url_id in tagged and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
-            told = next_health(
+            health = next_health(
                 kept.standing, _TAGGED_DEAD, day, judged_by.preset, browser=rules.browser
             )
-            kept = kept._replace(standing=told)
+            kept = kept._replace(standing=health)
         change = compute_update(kept, finding, day, judged_by)
         batch.add(where, result, finding, kept, change)
         contradicts = is_contradicted(kept, finding, day)
@@ -377,8 +379,8 @@ class _RowBatch:
         if change.is_observed:
             moment = int(result.moment.timestamp())
             self._observed.append(observation_row(result.url_id, finding, moment))
-        asked = (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER)
-        if finding.verdict is CheckVerdict.OK and finding.how in asked:
+        methods = (CheckMethod.HEAD, CheckMethod.GET, CheckMethod.BROWSER)
+        if finding.verdict is CheckVerdict.OK and finding.how in methods:
             self._answering.append(result.url_id)
         if standing.state is LinkState.ALIVE and kept.standing.state is not LinkState.ALIVE:
             self._revived.append(result.url_id)

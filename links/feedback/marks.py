@@ -141,8 +141,11 @@ class MarkSet:
         mark = self.deciding(url)
         if mark is None or mark.kind is MarkKind.PERMALIVE:
             return ""
-        said = {MarkKind.NEVER: "it is excluded here", MarkKind.PERMADEAD: "it is marked as dead"}
-        return f"{said[mark.kind]} ({mark.pattern})"
+        reasons = {
+            MarkKind.NEVER: "it is excluded here",
+            MarkKind.PERMADEAD: "it is marked as dead",
+        }
+        return f"{reasons[mark.kind]} ({mark.pattern})"
 
     def _first(self, url: str, key: str) -> LinkMark | None:
         if not self._table.size:

@@ -98,9 +98,12 @@ def find_page_requests(
     wanted = _named(page_ids, titles)
     found: dict[RequestedPage, PageRequestFacts] = {}
     for batch in batches(wanted):
-        asked = {"ids": [each.page_id for each in batch], "titles": [each.title for each in batch]}
+        parameters = {
+            "ids": [each.page_id for each in batch],
+            "titles": [each.title for each in batch],
+        }
         for page_id, title, day, is_done, links in FIND_ASKED.rows(
-            reader, {"wiki": wiki_id, **asked}
+            reader, {"wiki": wiki_id, **parameters}
         ):
             state = RequestState.DONE if is_done else RequestState.QUEUED
             packed = bytes(links or b"")

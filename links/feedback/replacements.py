@@ -339,7 +339,7 @@ def record_replacement_test(
         return None
     before = ProposalStage(row.state)
     days = day - row.since_day
-    after = next_stage(before, _said(tested, finding, around), days)
+    after = next_stage(before, _test_outcome(tested, finding, around), days)
     if before is after is ProposalStage.FAILED and days >= FAILED_KEPT_DAYS:
         _drop(connection, tested.url_id)
         return None
@@ -372,7 +372,7 @@ def _checked(
     return wanted
 
 
-def _said(
+def _test_outcome(
     tested: ReplacementProposal, finding: CheckResult, around: ProposalContext
 ) -> ProposalTest:
     """Return the outcome of a test, considering the requested and the final address."""

@@ -180,9 +180,9 @@ def reachability_reports(
         last = None if until is None else until - VALID_DAYS + 1
         days = (q.last_day for q in facts.host_quirks if q.kind == HostQuirk.PRESUMED_REACHABLE)
         presumed = next((last_day + VALID_DAYS - 1 for last_day in days), None)
-        said = ReachabilityReports(facts.reports, last, until, presumed)
-        if said:
-            found[number] = said
+        summary = ReachabilityReports(facts.reports, last, until, presumed)
+        if summary:
+            found[number] = summary
     return found
 
 
@@ -198,8 +198,8 @@ def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) ->
                 )
             some = find_matching_urls(connection, pattern, limit=MOST_AT_ONCE + 1)
             if not some:
-                said = f"Nothing that begins with {shorten_for_message(what)} is watched."
-                raise NotObservedError(said)
+                message = f"Nothing that begins with {shorten_for_message(what)} is watched."
+                raise NotObservedError(message)
         else:
             some = [require_observed(connection, what)]
         found |= {each.id: each for each in some}

@@ -162,11 +162,11 @@ def forget_links(connection: Connection, links: Iterable[LinkRef]) -> None:
 def postpone_links(connection: Connection, rows: Iterable[BacklogRow], *, until: datetime) -> None:
     """Set the next attempt of links that could not be handed over."""
     later = int(until.timestamp())
-    given = (
+    postponed = (
         {"of": row.page, "url": row.url_id, "tries": min(row.attempts + 1, MAX_ATTEMPTS)}
         for row in rows
     )
-    POSTPONE.run(connection, [each | {"later": later} for each in given])
+    POSTPONE.run(connection, [each | {"later": later} for each in postponed])
 
 
 def hold_back_pages(connection: Connection, numbers: Iterable[int], *, now: datetime) -> None:
@@ -188,8 +188,8 @@ def due_links(reader: Reader, wiki_id: int, *, now: datetime, limit: int) -> lis
     backlog: list[BacklogRow] = []
     for priority in ArchivePriority:
         if len(backlog) < limit:
-            asked = {"wiki": wiki_id, "which": int(priority), "now": int(now.timestamp())}
-            rows = DUE.rows(reader, {**asked, "most": limit - len(backlog)})
+            parameters = {"wiki": wiki_id, "which": int(priority), "now": int(now.timestamp())}
+            rows = DUE.rows(reader, {**parameters, "most": limit - len(backlog)})
             for (
                 page,
                 url_id,

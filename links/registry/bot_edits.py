@@ -238,8 +238,8 @@ def take_edit_lock(
 ) -> None:
     """Lock a wiki for the run of that unique name, or renew the lock; BotBusyError when another has it."""
     insert_missing(connection, edit_turns, [{"wiki_id": wiki_id, "holder": who, "until": 0}])
-    given = {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}
-    if sql.TAKE_TURN.run(connection, given):
+    parameters = {"wiki": wiki_id, "who": who, "now": now, "end": now + length_s}
+    if sql.TAKE_TURN.run(connection, parameters):
         return
     holder, until = sql.TURN.rows(connection, {"wiki": wiki_id})[0]
     raise BotBusyError(
@@ -272,15 +272,15 @@ def called_dead(changes: Iterable[tuple[_Link, str]]) -> frozenset[_Link]:
 
 def called_dead_by_us(reader: Reader, links: Iterable[LinkRef]) -> frozenset[LinkRef]:
     """Return those of the links that the bot's own edits, if still in place, tag as dead."""
-    asked = sorted(set(links))
+    wanted = sorted(set(links))
     states = list(map(int, (EditState.INTENDED, *STANDING, *PARTLY)))
     found: list[tuple[LinkRef, str]] = []
-    for batch in batches(asked):
+    for batch in batches(wanted):
         pages, ids = ({link[place] for link in batch} for place in (0, 1))
-        given = {"pages": sorted(pages), "urls": sorted(ids), "states": states}
-        rows = sql.OF_LINKS.rows(reader, {**given, "kind": str(EditKind.PAGE)})
+        parameters = {"pages": sorted(pages), "urls": sorted(ids), "states": states}
+        rows = sql.OF_LINKS.rows(reader, {**parameters, "kind": str(EditKind.PAGE)})
         found += [(LinkRef(page, url_id), kind) for page, url_id, kind in rows]
-    return called_dead(found) & frozenset(asked)
+    return called_dead(found) & frozenset(wanted)
 
 
 def edits_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[BotEdit]:
@@ -298,8 +298,8 @@ def edits_in(
     limit: int = MOST,
 ) -> list[BotEdit]:
     """Return edits in these states after the number `after`, the oldest first."""
-    asked = {"states": list(map(int, states)), "since": since, "after": after, "most": limit}
-    return _whole(reader, sql.IN_STATES.rows(reader, {"wiki": wiki_id, **asked}))
+    parameters = {"states": list(map(int, states)), "since": since, "after": after, "most": limit}
+    return _whole(reader, sql.IN_STATES.rows(reader, {"wiki": wiki_id, **parameters}))
 
 
 def newest_edits(
@@ -311,8 +311,8 @@ def newest_edits(
     limit: int,
 ) -> list[BotEdit]:
     """Return edits in these states before the number `before`, the newest first."""
-    asked = {"states": list(map(int, states)), "before": before, "most": limit}
-    return _whole(reader, sql.NEWEST.rows(reader, {"wiki": wiki_id, **asked}))
+    parameters = {"states": list(map(int, states)), "before": before, "most": limit}
+    return _whole(reader, sql.NEWEST.rows(reader, {"wiki": wiki_id, **parameters}))
 
 
 def edits_to_watch(
@@ -325,8 +325,8 @@ def edits_to_watch(
     limit: int,
 ) -> list[BotEdit]:
     """Return edits made since `since` and last checked before `before`, the oldest first."""
-    asked = {"states": list(map(int, states)), "since": since, "before": before, "most": limit}
-    return _whole(reader, sql.TO_WATCH.rows(reader, {"wiki": wiki_id, **asked}))
+    parameters = {"states": list(map(int, states)), "since": since, "before": before, "most": limit}
+    return _whole(reader, sql.TO_WATCH.rows(reader, {"wiki": wiki_id, **parameters}))
 
 
 def last_made(reader: Reader, wiki_id: int) -> int:
@@ -357,8 +357,8 @@ def last_edits(
 ) -> dict[int, LastEdit]:
     """Return the last action on each of the pages."""
     found: dict[int, LastEdit] = {}
-    asked = {"wiki": wiki_id, "kind": str(kind)}
-    for row in sql.LATELY.each(reader, "ids", dict.fromkeys(page_ids), **asked):
+    parameters = {"wiki": wiki_id, "kind": str(kind)}
+    for row in sql.LATELY.each(reader, "ids", dict.fromkeys(page_ids), **parameters):
         basis = None if row[3] is None else bytes(row[3])
         found[row[0]] = LastEdit(EditState(row[1]), row[2], basis, row[4])
     return found
@@ -368,8 +368,8 @@ def revived_links(
     reader: Reader, wiki_id: int, living: Sequence[int], *, after: int = 0, limit: int = MOST
 ) -> list[RevivedLink]:
     """Return links in one of the states `living` that the bot changed, by page, after page `after`."""
-    asked = {"states": list(map(int, STANDING)), "living": list(living)}
-    rows = sql.REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": limit, **asked})
+    parameters = {"states": list(map(int, STANDING)), "living": list(living)}
+    rows = sql.REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": limit, **parameters})
     return [RevivedLink(*row) for row in rows]
 
 

@@ -47,15 +47,23 @@ def count_pages(reader: Reader, wiki_id: int, *, limit: int) -> int:
 
 def count_links(reader: Reader, wiki_id: int, *, limit: int) -> int:
     """Count the links of its pages, a URL once for each page, up to `limit`."""
-    asked = {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0), "limit": limit}
-    found: int = COUNT_LINKS_OF_WIKI.rows(reader, asked)[0][0]
+    parameters = {
+        "first": number_of(wiki_id, 0),
+        "beyond": number_of(wiki_id + 1, 0),
+        "limit": limit,
+    }
+    found: int = COUNT_LINKS_OF_WIKI.rows(reader, parameters)[0][0]
     return found
 
 
 def links_of(reader: Reader, wiki_id: int, *, limit: int) -> list[UrlRow]:
     """Return up to `limit` URLs that the wiki's pages have now, each once."""
-    asked = {"first": number_of(wiki_id, 0), "beyond": number_of(wiki_id + 1, 0), "limit": limit}
-    ids = [number for (number,) in LINKS_OF.rows(reader, asked)]
+    parameters = {
+        "first": number_of(wiki_id, 0),
+        "beyond": number_of(wiki_id + 1, 0),
+        "limit": limit,
+    }
+    ids = [number for (number,) in LINKS_OF.rows(reader, parameters)]
     return list(urls_by_id(reader, ids).values())
 
 

@@ -244,8 +244,8 @@ def _citing(rows: Reader, wanted: LinkQuery, url_ids: Sequence[int]) -> dict[int
         if len(part) == _PAGES_AT_ONCE:  # one of them stands on very many pages
             part = []
             for url_id in batch:
-                asked = {"url": url_id, "after": 0, "most": PAGES_SHOWN + 1, **named}
-                part += PAGES_OF[which].rows(rows, asked)
+                parameters = {"url": url_id, "after": 0, "most": PAGES_SHOWN + 1, **named}
+                part += PAGES_OF[which].rows(rows, parameters)
         found += part
     citing: dict[int, list[CitingPage]] = {}
     for row in sorted(found):
@@ -294,8 +294,13 @@ class _ExclusionFilter:
         shown: list[CitingPage] = []
         after, is_on_pages = 0, False
         while len(shown) <= PAGES_SHOWN:
-            asked = {"url": url_id, "after": after, "most": PAGES_SHOWN + 1, **_named(self._wanted)}
-            part = statement.rows(self._rows, asked)
+            parameters = {
+                "url": url_id,
+                "after": after,
+                "most": PAGES_SHOWN + 1,
+                **_named(self._wanted),
+            }
+            part = statement.rows(self._rows, parameters)
             is_on_pages = is_on_pages or bool(part)
             for row in part:
                 wiki_id = row[1] >> PAGE_BITS

@@ -279,12 +279,12 @@ def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[
 
     Of two pages with one title, one of which was moved, the one seen last is returned.
     """
-    asked = {title: plain_title(title) for title in titles}
+    plain = {title: plain_title(title) for title in titles}
     rows: dict[str, WikiPageRow] = {}
-    wanted = set(filter(None, asked.values()))
+    wanted = set(filter(None, plain.values()))
     for found in BY_TITLE.each(reader, "titles", wanted, wiki=wiki_id):
         rows[found[4]] = page_of(found)
-    return {title: rows[kept] for title, kept in asked.items() if kept in rows}
+    return {title: rows[name] for title, name in plain.items() if name in rows}
 
 
 def page_facts(
@@ -327,11 +327,13 @@ def uses_of_url(
     reader: Reader, url_id: int, wiki: Wiki, *, limit: int, after: int = 0, in_farm: bool = False
 ) -> list[LinkUse]:
     """Return pages of the wiki, or of its farm, that have the URL, or had it lately (W09), by number."""
-    asked = {"url": url_id, "most": limit}
+    parameters = {"url": url_id, "most": limit}
     if in_farm:
-        return _uses(USES_IN_FARM.rows(reader, {**asked, "after": after, "farm": wiki.farm_id}))
+        return _uses(
+            USES_IN_FARM.rows(reader, {**parameters, "after": after, "farm": wiki.farm_id})
+        )
     low, before = number_of(wiki.id, 0), number_of(wiki.id + 1, 0)
-    found = USES_IN_WIKI.rows(reader, {**asked, "after": max(after, low), "before": before})
+    found = USES_IN_WIKI.rows(reader, {**parameters, "after": max(after, low), "before": before})
     return _uses(found)
 
 
@@ -357,10 +359,10 @@ def uses_of_host(
     states: Sequence[int] = EVERY_STATE,
 ) -> list[LinkUse]:
     """Return uses of the host's URLs on the wiki's pages, after (`url_id`, page) of the previous result."""
-    asked = {"host": host, "most": limit, "states": states}
-    asked |= {"after": after[0], "after_second": after[1]}
+    parameters = {"host": host, "most": limit, "states": states}
+    parameters |= {"after": after[0], "after_second": after[1]}
     ends = {"first": number_of(wiki.id, 0), "before": number_of(wiki.id + 1, 0)}
-    return _uses(HOST_USES_IN_WIKI.rows(reader, {**asked, **ends}))
+    return _uses(HOST_USES_IN_WIKI.rows(reader, {**parameters, **ends}))
 
 
 def links_of_wiki(
@@ -373,20 +375,24 @@ def links_of_wiki(
 ) -> list[LinkUse]:
     """Return the wiki's links in these states (W05) by page; `after`: last page number and URL."""
     low = max(after, (number_of(wiki.id, 0), 0))
-    asked = {
+    parameters = {
         "after": low[0],
         "after_second": low[1],
         "before": number_of(wiki.id + 1, 0),
         "states": states,
         "most": limit,
     }
-    return _uses(LINKS_OF_WIKI.rows(reader, asked))
+    return _uses(LINKS_OF_WIKI.rows(reader, parameters))
 
 
 def pages_of_wiki(reader: Reader, wiki: Wiki, *, limit: int, after: int = 0) -> list[WikiPageRow]:
     """Return the wiki's pages by their ids; `after`: the wiki's id of the previous result's last page."""
-    asked = {"after": number_of(wiki.id, after), "before": number_of(wiki.id + 1, 0), "most": limit}
-    return [page_of(row) for row in PAGES_OF_WIKI.rows(reader, asked)]
+    parameters = {
+        "after": number_of(wiki.id, after),
+        "before": number_of(wiki.id + 1, 0),
+        "most": limit,
+    }
+    return [page_of(row) for row in PAGES_OF_WIKI.rows(reader, parameters)]
 
 
 def list_urls(
@@ -398,10 +404,10 @@ def list_urls(
     states: Sequence[int] = EVERY_STATE,
 ) -> list[UrlRow]:
     """Return URLs in these states, of one host or of all, by their numbers."""
-    asked = {"after": after, "states": states, "most": limit}
+    parameters = {"after": after, "states": states, "most": limit}
     if host:
-        return [row_of(row) for row in URLS_OF_HOST.rows(reader, {**asked, "host": host})]
-    return [row_of(row) for row in ALL_URLS.rows(reader, asked)]
+        return [row_of(row) for row in URLS_OF_HOST.rows(reader, {**parameters, "host": host})]
+    return [row_of(row) for row in ALL_URLS.rows(reader, parameters)]
 
 
 def _uses(rows: Iterable[Any]) -> list[LinkUse]:
@@ -428,8 +434,8 @@ def _with_all(
             elif tag == _SPAM:
                 spam.setdefault(owner, []).append(SpamFacts(text, other, number, first, last))
             else:
-                said = bytes(raw).decode("utf-8", "surrogatepass")
-                refused.setdefault(owner, []).append(InvalidLink(said, text, first))
+                invalid_text = bytes(raw).decode("utf-8", "surrogatepass")
+                refused.setdefault(owner, []).append(InvalidLink(invalid_text, text, first))
     facts = {
         id_: _facts(row, kept.get(id_, ()), of_hosts.get(row.host, ())) for id_, row in rows.items()
     }

@@ -282,8 +282,8 @@ def untouched(
     reader: Reader, wiki_id: int, *, before: int, after: int = 0, limit: int
 ) -> list[WikiPageRow]:
     """Return pages that synchronisation has not seen since before that day, after that one, by number."""
-    asked = {"wiki": wiki_id, "before": before, "after": after, "most": limit}
-    return [page_of(found) for found in UNTOUCHED.rows(reader, asked)]
+    parameters = {"wiki": wiki_id, "before": before, "after": after, "most": limit}
+    return [page_of(found) for found in UNTOUCHED.rows(reader, parameters)]
 
 
 def ask_for(connection: Connection, wiki_id: int, page_ids: Iterable[int], *, day: int) -> int:
@@ -323,10 +323,10 @@ def forget_pages(connection: Connection, wiki_id: int, numbers: Iterable[int], *
 
 def next_stale(reader: Reader, wiki_id: int, *, limit: int) -> list[WikiPageRow]:
     """Return pages whose URLs are to be read: never read first, then the longest ago (W38)."""
-    asked = {"wiki": wiki_id, "most": limit}
-    found = NEVER_LISTED.rows(reader, asked)
+    parameters = {"wiki": wiki_id, "most": limit}
+    found = NEVER_LISTED.rows(reader, parameters)
     if len(found) < limit:
-        found += LISTED_LONG_AGO.rows(reader, {**asked, "most": limit - len(found)})
+        found += LISTED_LONG_AGO.rows(reader, {**parameters, "most": limit - len(found)})
     return [page_of(row) for row in found]
 
 

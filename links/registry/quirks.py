@@ -230,11 +230,11 @@ def _write(
 ) -> None:
     owner, kind = table.primary_key.columns
     columns = [name for name in QuirkRow._fields if name in table.c]
-    asked = select(owner, kind, *(table.c[name] for name in columns))
+    query = select(owner, kind, *(table.c[name] for name in columns))
     held = {
         (row[0], row[1]): QuirkRow(*row[2:])
         for some in batches(sorted({number for number, _ in seen}))
-        for row in connection.execute(asked.where(owner.in_(some)))
+        for row in connection.execute(query.where(owner.in_(some)))
     }
     settled = settle_quirks(held, seen, day=day, over=over)
     for keys in batches(settled.gone):
@@ -256,7 +256,7 @@ _BROWSER_SAW = frozenset({CheckVerdict.OK, CheckVerdict.DEVIATED})
 
 
 def detect_host_quirks(
-    asked: UrlParts, finding: CheckResult, *, is_known_failing: bool = False
+    parts: UrlParts, finding: CheckResult, *, is_known_failing: bool = False
 ) -> dict[HostQuirk, bool]:
     """Return the host quirks that a check confirmed (True) or refuted (False).
 
@@ -276,19 +276,19 @@ def detect_host_quirks(
     elif finding.whole_host and finding.verdict in (CheckVerdict.GONE, CheckVerdict.FAILING):
         is_name = finding.code in _NAMELESS
         found[HostQuirk.DNS_ERROR if is_name else HostQuirk.SERVER_ERROR] = True
-    if asked.port == 0 and finding.verdict is CheckVerdict.OK:
+    if parts.port == 0 and finding.verdict is CheckVerdict.OK:
         first = finding.hops[0].url if finding.hops else ""
         if finding.code == StatusCode.OTHER_SCHEME:  # the one that was asked for does not answer
             first = finding.final_url
-        if asked.scheme == "https":
-            left_https = first.startswith(f"http://{asked.host}/")
+        if parts.scheme == "https":
+            left_https = first.startswith(f"http://{parts.host}/")
             found[HostQuirk.HTTP_NEEDED] = bool(finding.tls_fault) or left_https
         else:
-            found[HostQuirk.HTTPS_NEEDED] = first.startswith(f"https://{asked.host}/")
+            found[HostQuirk.HTTPS_NEEDED] = first.startswith(f"https://{parts.host}/")
     return found
 
 
-def detect_url_quirks(asked: UrlParts, finding: CheckResult) -> dict[UrlQuirk, str]:
+def detect_url_quirks(parts: UrlParts, finding: CheckResult) -> dict[UrlQuirk, str]:
     """Return the URL quirks that a check confirmed, with their texts; an empty text refutes one."""
     if finding.how in (CheckMethod.INFERRED, CheckMethod.PERSON):
         return {}
@@ -296,11 +296,11 @@ def detect_url_quirks(asked: UrlParts, finding: CheckResult) -> dict[UrlQuirk, s
         return {UrlQuirk.RATE_LIMIT: str(round(finding.retry_after_s))}
     if finding.verdict is not CheckVerdict.OK:
         return {}
-    moved = moved_to(asked, finding.hops)
+    moved = moved_to(parts, finding.hops)
     return {UrlQuirk.MOVED: moved, UrlQuirk.CERTIFICATE: finding.tls_fault[:200]}
 
 
-def moved_to(asked: UrlParts, hops: tuple[RedirectHop, ...]) -> str:
+def moved_to(parts: UrlParts, hops: tuple[RedirectHop, ...]) -> str:
     """Return the permanent new address of the URL: the last target before any temporary redirect.
 
     Empty when it has not moved. A redirect to https alone is the host's quirk, not a move of each
@@ -317,8 +317,8 @@ def moved_to(asked: UrlParts, hops: tuple[RedirectHop, ...]) -> str:
         if hop.status not in _PERMANENT:
             break
         target = hop.url
-    if not target or len(target) > _VALUE_LIMIT or target.partition("#")[0] == asked.url:
+    if not target or len(target) > _VALUE_LIMIT or target.partition("#")[0] == parts.url:
         return ""
     scheme, _, rest = target.partition("#")[0].partition("://")
-    is_upgrade = asked.scheme == "http" and scheme == "https"
-    return "" if is_upgrade and rest == asked.url.partition("://")[2] else target
+    is_upgrade = parts.scheme == "http" and scheme == "https"
+    return "" if is_upgrade and rest == parts.url.partition("://")[2] else target

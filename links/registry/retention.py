@@ -190,8 +190,8 @@ def to_purge(store: RegistryStore, *, day: int, keep_days: int = KEEP_DAYS) -> P
         gone_pages = 0
         for wiki in all_wikis(reader):
             newest = NEWEST_PAGE.rows(reader, {"wiki": wiki.id})[0][0] or 0
-            asked = {"wiki": wiki.id, "before": newest - keep_days}
-            gone_pages += COUNT_PAGES.rows(reader, asked)[0][0]
+            parameters = {"wiki": wiki.id, "before": newest - keep_days}
+            gone_pages += COUNT_PAGES.rows(reader, parameters)[0][0]
         return PurgeSummary(
             pages=gone_pages,
             links=COUNT_LINKS.rows(reader, before)[0][0],
@@ -235,8 +235,8 @@ def _purge_pages(
             with store.writing() as connection:
                 LOCK_WIKI.rows(connection, {"wiki": wiki.id})
                 newest = NEWEST_PAGE.rows(connection, {"wiki": wiki.id})[0][0] or 0
-                asked = {"wiki": wiki.id, "before": newest - keep_days, "most": BATCH}
-                found = [row[0] for row in UNTOUCHED_PAGES.rows(connection, asked)]
+                parameters = {"wiki": wiki.id, "before": newest - keep_days, "most": BATCH}
+                found = [row[0] for row in UNTOUCHED_PAGES.rows(connection, parameters)]
                 count = forget_pages(connection, wiki.id, found, day=day)
             gone += count
             progress("pages", count)
@@ -249,8 +249,8 @@ def _purge_urls(
     gone = gone_hosts = 0
     while True:
         with store.snapshot() as reader:
-            asked = {"before": before, "most": _WINDOW}
-            candidates = [row[0] for row in UNUSED_URLS.rows(reader, asked)]
+            parameters = {"before": before, "most": _WINDOW}
+            candidates = [row[0] for row in UNUSED_URLS.rows(reader, parameters)]
         went = 0
         for batch in batches(sorted(candidates), BATCH):
             with store.writing() as connection:
@@ -275,8 +275,8 @@ def _purge_host_quirks(
     while True:
         with store.writing() as connection:
             rows = statement.rows(connection, {"before": before, "most": BATCH})
-            asked = [{"of": host, "which": kind, "before": before} for host, kind in rows]
-            FORGET_HOST_QUIRK.run(connection, asked)
+            parameters = [{"of": host, "which": kind, "before": before} for host, kind in rows]
+            FORGET_HOST_QUIRK.run(connection, parameters)
             gone_hosts += _forget_hosts(connection, (row[0] for row in rows))
         gone += len(rows)
         if not rows:

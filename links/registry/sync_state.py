@@ -83,10 +83,10 @@ def put_trouble(
     for kind in kinds:
         # On one line, without characters that databases reject.
         plain = " ".join(storable(why).split())[:TROUBLE_LIMIT_CHARS]
-        told = {"of": wiki_id, "which": kind, "why": plain}
-        if not SET_TROUBLE.run(connection, told) and why:
+        parameters = {"of": wiki_id, "which": kind, "why": plain}
+        if not SET_TROUBLE.run(connection, parameters) and why:
             put_cursor(connection, wiki_id, kind, "", now=now)
-            SET_TROUBLE.run(connection, told)
+            SET_TROUBLE.run(connection, parameters)
 
 
 def take_feed_lease(

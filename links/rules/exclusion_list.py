@@ -236,8 +236,8 @@ def _domain(text: str) -> ExclusionEntry:
         fetch_key(f"http://{text}/", allow_single_label=True)
         host = canonical_host(text)
     except BadUrlError as error:
-        said = str(error).removesuffix(".").rpartition(": ")[2]
-        _refuse(text, f"it is no host ({said})", error)
+        reason = str(error).removesuffix(".").rpartition(": ")[2]
+        _refuse(text, f"it is no host ({reason})", error)
     index = domain_index(host)
     is_tree = not index.startswith(("V4.", "V6."))
     return ExclusionEntry(

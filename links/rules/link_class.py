@@ -159,8 +159,8 @@ _WRITTEN_TOGETHER = (
 def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
     """Classify a URL by a wiki's rules; without any, by its text alone."""
     try:
-        asked = fetch_key(text, allow_single_label=True)
-        identity = identity_key(asked)
+        fetched = fetch_key(text, allow_single_label=True)
+        identity = identity_key(fetched)
     except BadUrlError as error:
         passed = error.reason == UrlFault.SCHEME
         if passed and _FTP.match(text):
@@ -181,7 +181,7 @@ def classify_link(text: str, rules: WikiRules = NO_RULES) -> ClassifiedLink:
     if sort is LinkClass.INVALID:  # W51: what is invalid has no normal form
         return ClassifiedLink(text, sort, note=why, warnings=warnings_of(text, url))
     if sort is LinkClass.WATCHED:
-        spelling = asked if asked != identity else ""
+        spelling = fetched if fetched != identity else ""
         found = ClassifiedLink(
             text, sort, identity, warnings=warnings_of(text, url), spelling=spelling
         )
@@ -226,9 +226,9 @@ def warnings_of(text: str, url: UrlParts) -> tuple[LinkWarning, ...]:
     """Return the oddities of a URL, as written and as requested."""
     found = []
     if "%" in url.path and _ESCAPE.search(url.path):
-        said = unquote_to_bytes(url.path).decode("utf-8", "ignore")
-        found += [LinkWarning.BIDI] if _BIDI.search(said) else []
-        found += [LinkWarning.HIDDEN] if _HIDDEN.search(said) else []
+        path_text = unquote_to_bytes(url.path).decode("utf-8", "ignore")
+        found += [LinkWarning.BIDI] if _BIDI.search(path_text) else []
+        found += [LinkWarning.HIDDEN] if _HIDDEN.search(path_text) else []
     if "xn--" in url.host and any(map(_is_mixed, url.host.split("."))):
         found.append(LinkWarning.MIXED)
     if len(url.url) > LONG_CHARS:

@@ -191,8 +191,8 @@ def _canonical(text: str, host: str) -> str:
         fetch_key(f"http://{host}/", allow_single_label=True)
         return canonical_host(host)
     except BadUrlError as error:
-        said = str(error).removesuffix(".").rpartition(": ")[2]
-        _refuse(text, f"{host[:80]!r} is no host ({said})")
+        reason = str(error).removesuffix(".").rpartition(": ")[2]
+        _refuse(text, f"{host[:80]!r} is no host ({reason})")
 
 
 def _path(text: str, tail: str) -> str:
@@ -334,10 +334,10 @@ def _hosts(rows: Reader, pattern: LinkPattern, place: SearchPosition) -> Iterato
         found = [SearchHost(*row) for row in EXACT_HOSTS.rows(rows, {"index": pattern.index})]
         yield from (host for host in found if (host.order, host.id) >= (order, host_id))
         return
-    asked = {"high": ending(pattern.index), "most": HOSTS_AT_ONCE}
+    parameters = {"high": ending(pattern.index), "most": HOSTS_AT_ONCE}
     while True:
         where = {"low": max(order, pattern.index), "order": order, "host": host_id}
-        found = [SearchHost(*row) for row in TREE_HOSTS.rows(rows, {**asked, **where})]
+        found = [SearchHost(*row) for row in TREE_HOSTS.rows(rows, {**parameters, **where})]
         yield from found
         if len(found) < HOSTS_AT_ONCE:
             return
@@ -352,12 +352,12 @@ def _on_hosts(
         yield from _on_host(rows, pattern, on[0], ("", 0), size)
         return
     known = pattern.head[:PATH_HEAD_CHARS]
-    asked: dict[str, Any] = {"hosts": [host.id for host in on], "most": LINKS_AT_ONCE}
+    parameters: dict[str, Any] = {"hosts": [host.id for host in on], "most": LINKS_AT_ONCE}
     if len(known) == PATH_HEAD_CHARS:
-        found = ALIKE_ON_HOSTS.rows(rows, {**asked, "head": known})
+        found = ALIKE_ON_HOSTS.rows(rows, {**parameters, "head": known})
     else:
         high = ending(known) if known else LAST_CHARACTER
-        found = RANGE_ON_HOSTS.rows(rows, {**asked, "low": known, "high": high})
+        found = RANGE_ON_HOSTS.rows(rows, {**parameters, "low": known, "high": high})
     if len(found) == LINKS_AT_ONCE:
         for host in on:
             yield from _on_host(rows, pattern, host, ("", 0), size)
@@ -383,11 +383,11 @@ def _on_host(
     head, url_id = max(behind, (known, 0))
     is_whole = False
     while not is_whole:
-        asked = {"host": host.id, "head": head, "most": size}
-        found = ALIKE.rows(rows, {**asked, "url": url_id}) if head.startswith(known) else []
+        parameters = {"host": host.id, "head": head, "most": size}
+        found = ALIKE.rows(rows, {**parameters, "url": url_id}) if head.startswith(known) else []
         if len(found) < size and not is_long:
-            asked["most"] = size - len(found)
-            found += LATER.rows(rows, {**asked, "high": high})
+            parameters["most"] = size - len(found)
+            found += LATER.rows(rows, {**parameters, "high": high})
         is_whole = len(found) < size
         links = [(host, SearchRow._make(row)) for row in found]
         if links:
