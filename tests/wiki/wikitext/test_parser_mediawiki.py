@@ -17,7 +17,7 @@ from tests.wiki.wikitext.reading import read
 pytestmark = pytest.mark.slow
 
 H = "http://h.test/a"
-MIXED = 150  # texts, one request each
+MIXED = 60  # texts, one request each
 T = "{{Cite page|url=http://h.test/a|title=b}}"
 
 SAME = [

@@ -192,8 +192,8 @@ def test_a_wiki_is_added_with_a_contact_and_an_interval(
     code, out, err = command("add", wiki.base, *given)
     assert (code, "contact" in err) == (ExitCode.OK, False)
     assert "archived again after 90d" in out
-    marker = (tmp_path / "collection" / "collection.toml").read_text()
-    assert marker.endswith('[operator]\ncontact = "a@b.example"\nrecrawl = "90d"\n')
+    stored = (tmp_path / "collection" / "weboid.toml").read_text()
+    assert '[operator]\ncontact = "a@b.example"\nrecrawl = "90d"\n' in stored
     code, _, err = command("add", wiki.base, "--recrawl", "1d")
     assert (code, "--recrawl 30d or more" in err) == (ExitCode.INPUT, True)
 
