@@ -21,7 +21,13 @@ from tests.support.services.ports import free_port
 from tests.support.sites.mediawiki import Wiki, running_wiki
 from tests.support.wiki_writer import BOT_SECRET, Writer, make_bot
 
-pytestmark = [pytest.mark.browser, pytest.mark.proxy, pytest.mark.playback, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.proxy,
+    pytest.mark.playback,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+]
 
 ROOT = Path(__file__).parents[2]
 PAGE = "Bridges of the old town"
@@ -203,12 +209,16 @@ class Trial:
         assert ran.code == code, (line, ran.out, ran.err)
         return ran
 
+    def show(self, *words: str) -> str:
+        """Return what `weboid WORDS` prints on the copy, on its day; within this process."""
+        offset = ("--clock-offset", f"{self.day}d") if self.day else ()
+        shown = self._weboid.call(*offset, *words, "--collection", "trial")
+        assert shown.code == 0, shown.err
+        return shown.out
+
     def state(self, url: str) -> str:
         """Return what the registry calls the link."""
-        offset = ("--clock-offset", f"{self.day}d") if self.day else ()
-        shown = self._weboid.call(*offset, "links", "show", url, "--json", "--collection", "trial")
-        assert shown.code == 0, shown.err
-        state: str = json.loads(shown.out)["state"]
+        state: str = json.loads(self.show("links", "show", url, "--json"))["state"]
         return state
 
     def pass_weeks(self, url: str) -> list[str]:
@@ -266,9 +276,9 @@ def test_a_site_that_dies_is_found_confirmed_and_mended_once(
     assert current(writer) == text
     trial.run("wiki bot run")
     assert current(writer) == text
-    (edit,) = trial.run("wiki bot edits --state reverted --json").lines
+    edit = json.loads(trial.show("wiki", "bot", "edits", "--state", "reverted", "--json"))
     assert (edit["page_id"], edit["undone_by"]) == (page_id, "Admin")
-    assert dead in trial.run("wiki bot review").out
+    assert dead in trial.show("wiki", "bot", "review")
 
     # The real collection knows nothing of it, and the archive goes on.
     real = shell.run(f"weboid links show {dead} --json")
