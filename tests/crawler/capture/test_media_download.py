@@ -104,6 +104,7 @@ class PlaylistProxy(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scheme", "playlist"),
     [
@@ -166,6 +167,7 @@ attempt("shell", lambda: os.system("true"))
     assert ran.stdout.split("\n") == ["proxy", ""]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit_s", "reason"), [(30.0, "yt-dlp: ERROR"), (0.0, "deadline: 0 s")], ids=["gone", "slow"]
 )

@@ -114,11 +114,11 @@ async def test_a_list_is_read_again_when_it_changes(tmp_path: Path) -> None:
     assert refusing(book.lists, "http://c.example/")
 
 
-async def test_a_hundred_thousand_lines_are_looked_up_one_by_one(tmp_path: Path) -> None:
+async def test_many_lines_are_looked_up_one_by_one(tmp_path: Path) -> None:
     """Every line is found, by its own number."""
-    text = "".join(f"h{number:x}.example\n" for number in range(100_000))
+    text = "".join(f"h{number:x}.example\n" for number in range(20_000))
     lists = lists_of(tmp_path, text=text)
-    assert lists.lines == 100_000
-    for number in (0, 1, 54_321, 99_999):
+    assert lists.lines == 20_000
+    for number in (0, 1, 12_345, 19_999):
         assert refusing(lists, f"http://www.h{number:x}.example/") == f"spam.txt, line {number + 1}"
     assert not refusing(lists, "http://example/")
