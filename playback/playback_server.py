@@ -209,8 +209,8 @@ async def serve(  # noqa: PLR0913 independent options
         # By environment, since command lines are readable by all users.
         if captures_index:
             parse_outback_url(captures_index)
-        said = {INDEX_URL: index_url, CAPTURES_INDEX: captures_index}
-        more = {name: value for name, value in said.items() if value}
+        settings = {INDEX_URL: index_url, CAPTURES_INDEX: captures_index}
+        more = {name: value for name, value in settings.items() if value}
         with open_listener(host, replay_port) as replay_listener:
             replay_at = replay_listener.getsockname()[1]
             command = [

@@ -104,7 +104,7 @@ class CdxWalk:
             query.keys, query.between, offset=offset, after=query.after, descending=query.descending
         )
 
-    def told(self) -> Iterator[list[ListedCapture]]:
+    def matching(self) -> Iterator[list[ListedCapture]]:
         """Yield the matching rows in chunks; TransientError: out of time without a resumption key."""
         query = self._query
         if query.closest is not None:
@@ -295,29 +295,29 @@ class CdxServer:
                 return Response(body, headers=_FRESH, media_type="application/json")
             walk.start()
         except TooWideError as error:
-            return _said(403, str(error), as_json=as_json)
+            return _message(403, str(error), as_json=as_json)
         except InputError as error:
-            return _said(400, str(error), as_json=as_json)
+            return _message(400, str(error), as_json=as_json)
         return self._captures(request, query, walk)
 
     def _captures(self, request: Request, query: CdxQuery, walk: CdxWalk) -> Response:
-        told = walk.told()
+        chunks = walk.matching()
         # The first rows now, while the answer can still be another.
         first: list[ListedCapture] = []
-        for first in told:
+        for first in chunks:
             if first:
                 break
         if not first and query.output == "json" and not query.archive_dialect and not walk.resume:
             text = f"No Captures found for: {query.url}"
-            return _said(404, text, as_json=True)
+            return _message(404, text, as_json=True)
         headers = dict(_FRESH)
         end = walk.end()
         if end is not None and not query.wants_key:
-            kept = [pair for pair in request.query_params.multi_items() if pair[0] != "resumeKey"]
-            more = urlencode([*kept, ("resumeKey", resume_key(end))])
+            others = [pair for pair in request.query_params.multi_items() if pair[0] != "resumeKey"]
+            more = urlencode([*others, ("resumeKey", resume_key(end))])
             headers["Link"] = format_link(f"{self._places.front}{request.url.path}?{more}", "next")
         is_list = query.output == "json" and query.archive_dialect
-        body = (_json_list if is_list else _lines)(query, walk, chain([first], told))
+        body = (_json_list if is_list else _lines)(query, walk, chain([first], chunks))
         headers["Content-Type"] = "application/json" if is_list else _TYPES[query.output]
         return BlockStream((each.encode() for each in body if each), headers)
 
@@ -337,14 +337,14 @@ class CdxServer:
         return Response(f"{body}\n" if body else "", headers=headers)
 
 
-def _said(status: int, text: str, *, as_json: bool) -> Response:
+def _message(status: int, text: str, *, as_json: bool) -> Response:
     if as_json:
         body = json.dumps({"message": text})
         return Response(body, status, _FRESH, media_type="application/json")
     return PlainTextResponse(f"{text}\n", status, _FRESH)
 
 
-def _lines(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) -> Iterator[str]:
+def _lines(query: CdxQuery, walk: CdxWalk, chunks: Iterable[list[ListedCapture]]) -> Iterator[str]:
     """Yield a line for each row: text, CDXJ, or pywb's JSON, which has no resumption key."""
     names = query.fields
     if query.output == "cdxj":
@@ -359,18 +359,18 @@ def _lines(query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]) 
             return written
         return f"{value_of(row, 'urlkey')} {row.timestamp} {written}"
 
-    for rows in told:
+    for rows in chunks:
         yield "".join(line(row) + "\n" for row in rows)
     if query.output != "json" and query.wants_key and walk.resume is not None:
         yield f"\n{resume_key(walk.resume)}\n"
 
 
 def _json_list(
-    query: CdxQuery, walk: CdxWalk, told: Iterable[list[ListedCapture]]
+    query: CdxQuery, walk: CdxWalk, chunks: Iterable[list[ListedCapture]]
 ) -> Iterator[str]:
     """Yield the Archive's JSON list of lists with a header row; ``[]`` without results."""
     before = f"[{json.dumps(query.fields)}"
-    for rows in told:
+    for rows in chunks:
         if rows:
             lines = (json.dumps([value_of(row, name) for name in query.fields]) for row in rows)
             yield f"{before},\n" + ",\n".join(lines)

@@ -93,8 +93,8 @@ def robust_link(source: CitedSource) -> str:
         "data-versionurl": source.archive_url,
         "data-versiondate": f"{source.captured_at:%Y-%m-%dT%H:%M:%SZ}",
     }
-    said = " ".join(f'{name}="{escape(_clean(text))}"' for name, text in attributes.items())
-    return f"<a {said}>{escape(_clean(source.title))}</a>"
+    written = " ".join(f'{name}="{escape(_clean(text))}"' for name, text in attributes.items())
+    return f"<a {written}>{escape(_clean(source.title))}</a>"
 
 
 def bibtex(source: CitedSource) -> str:

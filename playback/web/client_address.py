@@ -35,8 +35,8 @@ class ClientAddresses:
     def address_of(self, request: Request) -> Address:
         """Return the reader's address; an invalid entry ends the evaluation at the proxy that sent it."""
         address = _parsed(request.client.host if request.client else "") or NO_ADDRESS
-        said = ",".join(request.headers.getlist("x-forwarded-for")).rsplit(",", _MOST_HOPS)
-        for text in reversed(said[-_MOST_HOPS:]):
+        hops = ",".join(request.headers.getlist("x-forwarded-for")).rsplit(",", _MOST_HOPS)
+        for text in reversed(hops[-_MOST_HOPS:]):
             if not within(address, self.proxies):
                 break
             further = _parsed(text.strip())

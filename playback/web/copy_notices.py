@@ -71,7 +71,7 @@ class CopyWarnings:
         return self._permits.holds.listed(url)
 
 
-_MOST_KEPT = 5_000
+_MOST_CACHED = 5_000
 _LOG = logging.getLogger(__name__)
 
 
@@ -109,21 +109,21 @@ class RepresentationReader:
     def __init__(self, records: PageRecords) -> None:
         self._records = records
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, CaptureRepresentation | None] = OrderedDict()
+        self._cache: OrderedDict[str, CaptureRepresentation | None] = OrderedDict()
 
     def of(self, page: CapturedPage) -> CaptureRepresentation | None:
         """Return the page's representation; None when it is not known."""
         if ArtifactKind.PAGEINFO not in page.artifacts:
             return None
         with self._lock:
-            if page.page_id in self._kept:
-                return self._kept[page.page_id]
+            if page.page_id in self._cache:
+                return self._cache[page.page_id]
         manifest = self._records.manifest(page)
         found = representation_of(manifest) if manifest is not None else None
         with self._lock:
-            self._kept[page.page_id] = found
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
+            self._cache[page.page_id] = found
+            while len(self._cache) > _MOST_CACHED:
+                self._cache.popitem(last=False)
         return found
 
 
@@ -160,23 +160,17 @@ class DriftClient:
         """Store replay's public origin, and the internal one if it differs."""
         self._host = urlsplit(replay_origin).netloc
         self._inner = urlsplit(inner or replay_origin)
-        self._asking = threading.BoundedSemaphore(_MOST_ASKING)
+        self._connections = threading.BoundedSemaphore(_MOST_ASKING)
 
     def of(self, url: str, timestamp: str) -> TemporalDrift | None:
         """Return the drift of a copy; None when replay does not provide it."""
-        if not self._asking.acquire(blocking=False):
-            return None
-        try:
-            return self._asked(url, timestamp)
-        finally:
-            self._asking.release()
-
-    def _asked(self, url: str, timestamp: str) -> TemporalDrift | None:
         place = self._inner
         make = (
             http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
         )
         path = memento_path(Memento(timestamp, MementoModifier.SKEW, url))
+        if not self._connections.acquire(blocking=False):
+            return None
         try:
             with closing(make(place.hostname or "", place.port, timeout=_PATIENCE_S)) as connection:
                 connection.request("GET", path, headers={"Host": self._host})
@@ -185,6 +179,8 @@ class DriftClient:
         except (OSError, http.client.HTTPException, ValueError) as error:
             _LOG.info("front.skew_unknown: %s", error)
             return None
+        finally:
+            self._connections.release()
         facts = {name.decode(): int(number) for name, number in _FACT.findall(body)}
         return TemporalDrift(**facts) if len(facts) == 4 else None
 

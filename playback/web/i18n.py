@@ -46,8 +46,8 @@ class PageLanguage:
     path: str = "/"  # the requested path without that prefix
 
 
-_UNSAID = PageLanguage(SOURCE)
-page_language: ContextVar[PageLanguage] = ContextVar("spoken", default=_UNSAID)
+_DEFAULT = PageLanguage(SOURCE)
+page_language: ContextVar[PageLanguage] = ContextVar("page_language", default=_DEFAULT)
 
 
 @lru_cache(maxsize=1)
@@ -211,6 +211,6 @@ def _fill(text: str, values: dict[str, object]) -> str:
 
 def set_language(language: str) -> None:
     """Set the response language from a request parameter, if given."""
-    said = page_language.get()
+    current = page_language.get()
     if language:
-        page_language.set(replace(said, language=language, prefix=f"/{language}"))
+        page_language.set(replace(current, language=language, prefix=f"/{language}"))

@@ -92,9 +92,9 @@ class FixedHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                found = MutableHeaders(scope=message)
+                own = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
-                    found.setdefault(name, value)
+                    own.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
@@ -189,12 +189,12 @@ class PageRenderer:
         **values: object,
     ) -> HTMLResponse:
         """Render the page in the reader's language."""
-        said = page_language.get()
-        values = {"language": said.language, "address": said.path, **values}
+        reader = page_language.get()
+        values = {"language": reader.language, "address": reader.path, **values}
         text = self._templates.get_template(template).render(values)
         response = HTMLResponse(text, code, headers=headers)
-        response.headers["Content-Language"] = said.language
-        if not said.prefix:
+        response.headers["Content-Language"] = reader.language
+        if not reader.prefix:
             response.headers["Vary"] = "Accept-Language"
         return response
 

@@ -290,9 +290,9 @@ class RateLimiter:
         is_known = not self._access.readers.is_relayed(request)
         if is_known and within(self.address_of(request), self._access.internal):
             return True
-        said = request.headers.get("authorization", "")
+        sent = request.headers.get("authorization", "")
         wanted = f"Bearer {self._access.token}"
-        same = hmac.compare_digest(said.encode("utf-8", "replace"), wanted.encode())
+        same = hmac.compare_digest(sent.encode("utf-8", "replace"), wanted.encode())
         return bool(self._access.token) and same
 
     def count(self, request: Request, *, is_form: bool = False) -> None:

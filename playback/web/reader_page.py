@@ -68,7 +68,7 @@ class ReaderPages:
             origin = self._means.origin or f"{request.url.scheme}://{request.url.netloc}"
             manifest = self._means.records.manifest(page)
             facts = manifest.facts if manifest is not None else ()
-            said = {fact.name: fact.value for fact in reversed(facts)}
+            values = {fact.name: fact.value for fact in reversed(facts)}
             source = citation_formats.CitedSource(
                 url=page.url,
                 archive_url=origin + page_path(page.timestamp, page.url),
@@ -78,9 +78,9 @@ class ReaderPages:
                 accessed_at=self._means.clock.now(),
                 title=page.label,
                 authors=[fact.value for fact in facts if fact.name == "author"],
-                published=said.get("published", ""),
-                site=said.get("site", ""),
-                language=said.get("language", ""),
+                published=values.get("published", ""),
+                site=values.get("site", ""),
+                language=values.get("language", ""),
             )
             return self._means.render(
                 "cite.html", page=page, source=source, citing=citation_formats
@@ -261,8 +261,8 @@ class LevelOffers:
         """Return the page without what its level excludes: screenshots and non-text files."""
         if self.shows_pictures(page, asked):
             return page
-        kept = {kind: uri for kind, uri in page.artifacts.items() if kind not in _PICTURES}
-        return replace(page, artifacts=kept, mime="" if _is_file(page) else page.mime)
+        artifacts = {kind: uri for kind, uri in page.artifacts.items() if kind not in _PICTURES}
+        return replace(page, artifacts=artifacts, mime="" if _is_file(page) else page.mime)
 
     def is_above(self, page: CapturedPage, asked: PageAddress) -> bool:
         """Return True when the requested level is not allowed, or does not exist for a file."""

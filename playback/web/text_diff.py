@@ -213,20 +213,20 @@ def _row(old: str | None, new: str | None, budget: DiffBudget) -> DiffRow:
     if new is None:
         return DiffRow(DiffKind.REMOVED, before=(TextRun(old, is_changed=True),))
     part = budget.part(_WORD_STEPS)
-    given = part.left
+    allowed = part.left
     olds, news = _WORDS.findall(old), _WORDS.findall(new)
     before: list[TextRun] = []
     after: list[TextRun] = []
-    kept = 0
+    common = 0
     for is_same, i, j, k, end in edit_runs(olds, news, part):
         if is_same:
-            kept += sum(not word.isspace() for word in olds[i:j])
+            common += sum(not word.isspace() for word in olds[i:j])
         for pieces, words in ((before, olds[i:j]), (after, news[k:end])):
             if words:
                 pieces.append(TextRun("".join(words), is_changed=not is_same))
-    budget.left -= given - part.left
+    budget.left -= allowed - part.left
     budget.was_short |= part.was_short
-    if kept * 5 < sum(not word.isspace() for word in max(olds, news, key=len)):
+    if common * 5 < sum(not word.isspace() for word in max(olds, news, key=len)):
         # Nothing but commas in common: another paragraph, and read as one.
         return DiffRow(
             DiffKind.CHANGED, (TextRun(old, is_changed=True),), (TextRun(new, is_changed=True),)

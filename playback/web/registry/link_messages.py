@@ -261,14 +261,14 @@ def rough_duration(days: int) -> RoughDuration:
 
 def _dative(unit: str, count: int) -> str:
     """Format a duration as used after “for” and before “ago”, with numbers up to twelve in words."""
-    said = spell_number(count)
+    spelled = spell_number(count)
     if unit == "day":
-        return ngettext("one day", "%(number)s days", count, number=said)
+        return ngettext("one day", "%(number)s days", count, number=spelled)
     if unit == "week":
-        return ngettext("one week", "%(number)s weeks", count, number=said)
+        return ngettext("one week", "%(number)s weeks", count, number=spelled)
     if unit == "month":
-        return ngettext("one month", "%(number)s months", count, number=said)
-    return ngettext("one year", "%(number)s years", count, number=said)
+        return ngettext("one month", "%(number)s months", count, number=spelled)
+    return ngettext("one year", "%(number)s years", count, number=spelled)
 
 
 _NUMBERS = (

@@ -112,7 +112,7 @@ class RegistryApi:
             (OPENAPI_PATH, self.openapi),
         )
         return [
-            Route(path, functools.partial(self._answered, each), methods=["GET", "HEAD", "OPTIONS"])
+            Route(path, functools.partial(self._respond, each), methods=["GET", "HEAD", "OPTIONS"])
             for path, each in answers
         ]
 
@@ -124,25 +124,25 @@ class RegistryApi:
             is_internal = self._door.is_internal(request)
             self._desk.ping(self._page_question(request), is_internal=is_internal)
             return Response(status_code=204, headers={"Cache-Control": "no-store"})
-        return self._written(*self._asked(request), wanted)
+        return self._formatted(*self._answer(request), wanted)
 
     def problem(self, request: Request) -> Response:
         """Return the presumably unreachable URLs as gadget script (W67)."""
         formats = (AnswerFormat.JAVASCRIPT, AnswerFormat.JSON)
         wanted = parse_format(request.query_params.get("format", ""), formats)
-        question, answer = self._asked(request)
+        question, answer = self._answer(request)
         problems = problems_of(answer, self._means.origin, question.fields)
         if wanted is AnswerFormat.JAVASCRIPT:
-            return self._sent(question, as_javascript(problems, self._means.origin), wanted)
+            return self._response(question, as_javascript(problems, self._means.origin), wanted)
         data = {"wiki": str(answer.wiki), "problems": problems}
-        return self._sent(question, as_json(data), wanted)
+        return self._response(question, as_json(data), wanted)
 
     def info(self, request: Request) -> Response:
         """Return a page's links with findings as an HTML page (W68), or the list only."""
-        question, answer = self._asked(request)
+        question, answer = self._answer(request)
         if parse_flag(request.query_params.get("fragment", "")):
-            return self._written(question, answer, AnswerFormat.HTML)
-        response = self._people.page_told(request, question, answer)
+            return self._formatted(question, answer, AnswerFormat.HTML)
+        response = self._people.page_answer(request, question, answer)
         response.background = BackgroundTask(self._desk.note, question)
         return response
 
@@ -173,10 +173,15 @@ class RegistryApi:
 
     def normal(self, request: Request) -> Response:
         """Return the normal form of URLs (W51), independent of the registry's content."""
-        asked = [each for each in request.query_params.getlist("url") if each]
-        if not asked or len(asked) > MOST_PAGES:
+        texts = [each for each in request.query_params.getlist("url") if each]
+        if not texts or len(texts) > MOST_PAGES:
             raise InputError(noop("Name 1 to 50 URLs: url=https://example.org/."))
-        urls = [_normal(each) for each in asked]
+        urls: list[dict[str, str | None]] = []
+        for text in texts:
+            try:
+                urls.append({"given": text, "url": parse_url(text), "fault": None})
+            except InputError as error:
+                urls.append({"given": text, "url": None, "fault": translate(str(error))})
         return Response(as_json({"urls": urls}), media_type=_TYPES[AnswerFormat.JSON])
 
     def excluded(self, request: Request) -> Response:
@@ -205,7 +210,7 @@ class RegistryApi:
         """Return the OpenAPI description."""
         return Response(as_json(description(self._means.origin)), media_type="application/json")
 
-    def _asked(self, request: Request) -> tuple[PageQuestion, RegistryAnswer]:
+    def _answer(self, request: Request) -> tuple[PageQuestion, RegistryAnswer]:
         question = self._page_question(request)
         set_language(question.language)
         return question, self._desk.answer(question, is_internal=self._door.is_internal(request))
@@ -216,7 +221,7 @@ class RegistryApi:
         self._door.charge(request, (question.size - 1) / _PAGES_A_TOKEN)
         return question
 
-    def _answered(self, answer: _Endpoint, request: Request) -> Response:
+    def _respond(self, answer: _Endpoint, request: Request) -> Response:
         """Return the response, or the error as a problem document, with common headers."""
 
         def counted() -> Response:
@@ -230,7 +235,7 @@ class RegistryApi:
         response.headers.update(CORS_HEADERS)
         return response
 
-    def _written(
+    def _formatted(
         self, question: PageQuestion, answer: RegistryAnswer, wanted: AnswerFormat
     ) -> Response:
         if wanted is AnswerFormat.HTML:
@@ -239,9 +244,9 @@ class RegistryApi:
             return response
         data = data_of(answer, self._means.origin, question.fields)
         body = as_json(data) if wanted is AnswerFormat.JSON else as_xml("answer", data)
-        return self._sent(question, body, wanted)
+        return self._response(question, body, wanted)
 
-    def _sent(self, question: PageQuestion, body: bytes, wanted: AnswerFormat) -> Response:
+    def _response(self, question: PageQuestion, body: bytes, wanted: AnswerFormat) -> Response:
         headers = {
             "Cache-Control": f"max-age={_FRESH_S}",
             "Content-Language": page_language.get().language,
@@ -249,13 +254,6 @@ class RegistryApi:
         }
         noting = BackgroundTask(self._desk.note, question)
         return Response(body, headers=headers, media_type=_TYPES[wanted], background=noting)
-
-
-def _normal(text: str) -> dict[str, str | None]:
-    try:
-        return {"given": text, "url": parse_url(text), "fault": None}
-    except InputError as error:
-        return {"given": text, "url": None, "fault": translate(str(error))}
 
 
 def answer_or_problem(answer: Callable[[], Response]) -> Response:

@@ -102,8 +102,8 @@ async def read_body(
     if kind.strip() not in types or parameters.strip() not in _CHARSETS or not is_plain:
         raise HTTPException(415, f"Send UTF-8, as {' or '.join(types)}.")
     too_long = HTTPException(413, f"A question has {most_bytes} bytes at most.")
-    said = request.headers.get("content-length", "0")
-    if len(said) > 9 or not (said.isascii() and said.isdigit()) or int(said) > most_bytes:
+    length = request.headers.get("content-length", "0")
+    if len(length) > 9 or not (length.isascii() and length.isdigit()) or int(length) > most_bytes:
         raise too_long
     body = bytearray()
     try:

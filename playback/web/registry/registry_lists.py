@@ -17,7 +17,7 @@ from starlette.datastructures import QueryParams
 from core.errors import InputError
 from core.url_patterns import PatternForm, parse_pattern
 from links.check_history import EPOCH
-from links.registry.link_search import STATES, FoundLink, LinkQuery, search_links
+from links.registry.link_search import STATES, LinkQuery, search_links
 from links.registry.lookups import EVERY_STATE, links_of_wiki
 from links.registry.schema import pages, refs, spam_hits, urls
 from links.registry.urls import find_matching_urls
@@ -181,13 +181,18 @@ def find_by_pattern(
         connection, question.pattern, wanted, limit=MOST_FOUND_LINKS, after=question.after
     )
     ids = [each.url_id for each in found.links]
-    links = reading.links(ids if wiki_id is not None else reading.told(ids))
-    uses = tuple(
-        _use(links[each.url_id], each, is_told=wiki_id is not None)
-        for each in found.links
-        if each.url_id in links
-    )
-    return PatternFound(uses, found.after)
+    links = reading.links(ids if wiki_id is not None else reading.disclosed(ids))
+    uses = []
+    for each in found.links:
+        # Pages are included for the requested wiki only (W24).
+        has_pages = wiki_id is not None
+        refs = tuple(
+            PageReference(parse_wiki(page.wiki), page.page_id, page.title, page.namespace)
+            for page in (each.pages if has_pages else ())
+        )
+        if each.url_id in links:
+            uses.append(FoundUse(links[each.url_id], refs, has_pages and each.more_pages))
+    return PatternFound(tuple(uses), found.after)
 
 
 def exclusions_for(reading: RegistryReader, question: PatternQuestion) -> list[str] | None:
@@ -208,17 +213,6 @@ def exclusions_for(reading: RegistryReader, question: PatternQuestion) -> list[s
         for entry in exclusions_of(json.loads(each.settings or "{}")).meeting(question.pattern)
     ]
     return list(dict.fromkeys(found))
-
-
-def _use(link: LinkRecord, found: FoundLink, *, is_told: bool) -> FoundUse:
-    """Convert a row; pages are included for the requested wiki only (W24)."""
-    if not is_told:
-        return FoundUse(link, (), has_more_pages=False)
-    pages = tuple(
-        PageReference(parse_wiki(page.wiki), page.page_id, page.title, page.namespace)
-        for page in found.pages
-    )
-    return FoundUse(link, pages, found.more_pages)
 
 
 LINKS_PER_PART = 100  # links of one answer
@@ -263,6 +257,14 @@ def parse_wiki_question(given: QueryParams) -> WikiQuestion:
     if not _BY_NAME.keys() >= set(names):
         raise InputError(noop("state is a state or a group, such as dead or unreachable."))
     states = {int(state) for name in names for state in _BY_NAME[name]}
+    since, since_day = given.get("since", ""), None
+    if since:
+        try:
+            since_day = (date.fromisoformat(since) - EPOCH).days
+        except ValueError:
+            since_day = -1
+        if since_day < 0 or len(since) != 10:
+            raise InputError(noop("since is a day like 2026-11-20."))
     after = given.get("after", "")
     place = _AFTER.fullmatch(after)
     if after and place is None:
@@ -270,7 +272,7 @@ def parse_wiki_question(given: QueryParams) -> WikiQuestion:
     return WikiQuestion(
         parse_wiki(given.get("dbname", "")),
         tuple(sorted(states)) or EVERY_STATE,
-        _since(given.get("since", "")),
+        since_day,
         (int(place[1]), int(place[2])) if place else (0, 0),
         parse_fields(given.get("fields", "")),
     )
@@ -300,15 +302,3 @@ def find_links(reading: RegistryReader, question: WikiQuestion) -> FoundLinks:
     is_end = last is None or (last is uses[-1] and len(uses) < limit)
     after = "" if is_end or last is None else f"{last.page.id}-{last.url_id}"
     return FoundLinks(tuple(found), after, reading.day)
-
-
-def _since(text: str) -> int | None:
-    if not text:
-        return None
-    try:
-        day = (date.fromisoformat(text) - EPOCH).days
-    except ValueError:
-        day = -1
-    if day < 0 or len(text) != 10:
-        raise InputError(noop("since is a day like 2026-11-20."))
-    return day

@@ -80,9 +80,9 @@ class RegistryPages:
             set_language(language)
         form = self._stamped(request, read_form(request.query_params))
         asks = {
-            "url": (form.url, self._url_told),
-            "pattern": (form.pattern, self._pattern_told),
-            "page": (form.title or form.curid, self._page_asked),
+            "url": (form.url, self._url_answer),
+            "pattern": (form.pattern, self._pattern_answer),
+            "page": (form.title or form.curid, self._page_answer),
         }
         asked = next((name for name, (text, _) in asks.items() if text.strip()), "")
         if not asked and "scope" in request.query_params:  # the button was pressed on empty fields
@@ -90,15 +90,17 @@ class RegistryPages:
                 form, 400, error=translate("Give the name or the number of a page.")
             )
         if not asked:
-            return self._told(request, form, lambda _, empty: self._rendered(empty), "page")
-        return self._told(request, form, asks[asked][1], asked)
+            return self._answer_or_error(
+                request, form, lambda _, empty: self._rendered(empty), "page"
+            )
+        return self._answer_or_error(request, form, asks[asked][1], asked)
 
     def lists(self, request: Request) -> Response:
         """Return a part of a wiki's list (W05)."""
         form = self._stamped(request, read_form(request.query_params))
-        return self._told(request, form, self._list_told, "list")
+        return self._answer_or_error(request, form, self._list_answer, "list")
 
-    def page_told(
+    def page_answer(
         self, request: Request, question: PageQuestion, answer: RegistryAnswer
     ) -> Response:
         """Return the answer to an API query as HTML page (W68)."""
@@ -119,7 +121,7 @@ class RegistryPages:
         helpers["say_address"] = lambda _url: ""  # the page with the form leads there
         return self._means.render("registry/fragment.html", answer=answer, **helpers)
 
-    def _page_asked(self, request: Request, form: RegistryForm) -> Response:
+    def _page_answer(self, request: Request, form: RegistryForm) -> Response:
         self._door.count(request)
         wanted = parse_filter(form.status)
         question = PageQuestion(
@@ -141,7 +143,7 @@ class RegistryPages:
         response.background = BackgroundTask(self._desk.note, question)
         return response
 
-    def _url_told(self, request: Request, form: RegistryForm) -> Response:
+    def _url_answer(self, request: Request, form: RegistryForm) -> Response:
         identity = parse_url(form.url)
         if not self._is_asked_by_form(request, form):
             return self._rendered(form, is_prefilled=True)
@@ -151,7 +153,7 @@ class RegistryPages:
         link, uses = self._desk.link(identity, wiki, farm_wide=form.farm, is_internal=is_internal)
         return self._rendered(form, normal=identity, link=link, uses=uses, wiki=wiki)
 
-    def _pattern_told(self, request: Request, form: RegistryForm) -> Response:
+    def _pattern_answer(self, request: Request, form: RegistryForm) -> Response:
         question = PatternQuestion(
             parse_pattern(form.pattern),
             parse_wiki(form.dbname.strip()) if form.dbname.strip() else None,
@@ -173,7 +175,7 @@ class RegistryPages:
             more=path_with_query(localized_path(FORM_PATH), further) if found.after else "",
         )
 
-    def _list_told(self, request: Request, form: RegistryForm) -> Response:
+    def _list_answer(self, request: Request, form: RegistryForm) -> Response:
         given = request.query_params
         wiki, kind = parse_wiki(form.dbname.strip()), parse_list(given.get("with", ""))
         after, domain = parse_after(given.get("after", "")), given.get("domain", "").strip()
@@ -189,11 +191,11 @@ class RegistryPages:
             form, listed=listed, wiki=wiki, kind=kind, more=more, is_first=not after, domain=domain
         )
 
-    def _told(
+    def _answer_or_error(
         self,
         request: Request,
         form: RegistryForm,
-        tell: Callable[[Request, RegistryForm], Response],
+        respond: Callable[[Request, RegistryForm], Response],
         asked: str,
     ) -> Response:
         """Return the answer or the input error, below the form."""
@@ -201,7 +203,7 @@ class RegistryPages:
         try:
             if not self._desk.has_registry():
                 raise HTTPException(404)
-            return tell(request, form)
+            return respond(request, form)
         except InputError as error:
             status = 404 if isinstance(error, UnknownWikiError) else 400
             return self._rendered(form, status, error=translate(str(error)))
@@ -227,8 +229,7 @@ class RegistryPages:
             "listed": None, "kind": None, "is_first": True, "domain": "",
         }  # fmt: skip
         values = {**nothing, **self._helpers(), **values}
-        told = ("answer", "normal", "found", "kind")
-        values["is_told"] = any(values[name] for name in told)
+        values["is_told"] = any(values[name] for name in ("answer", "normal", "found", "kind"))
         return self._means.render(
             "registry/links.html",
             code,
@@ -281,5 +282,5 @@ def without_language(address: str) -> str:
     '/externalLinkInfo?dbname=x&pageid=1'
     """
     path, _, query = address.partition("?")
-    kept = [each for each in query.split("&") if each and not each.startswith("lang=")]
-    return f"{path}?{'&'.join(kept)}" if kept else path
+    others = [each for each in query.split("&") if each and not each.startswith("lang=")]
+    return f"{path}?{'&'.join(others)}" if others else path

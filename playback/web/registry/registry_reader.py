@@ -141,15 +141,15 @@ class RegistryReader:
         }
         wanted = {*question.page_ids, *(row.page_id for row in named.values() if row)}
         facts = page_facts(self._reader, wiki.id, wanted, day=self._day)
-        known = self._told(wiki, facts, question.revision)
-        asked = self._asked(
+        observed = self._observed(wiki, facts, question.revision)
+        others = self._unobserved(
             wiki,
-            [each for each in question.page_ids if each not in known],
-            [title for title, row in named.items() if row is None or row.page_id not in known],
+            [each for each in question.page_ids if each not in observed],
+            [title for title, row in named.items() if row is None or row.page_id not in observed],
         )
-        by_id = [known.get(each) or asked[each] for each in question.page_ids]
+        by_id = [observed.get(each) or others[each] for each in question.page_ids]
         by_title = [
-            known[row.page_id] if row and row.page_id in known else asked[title]
+            observed[row.page_id] if row and row.page_id in observed else others[title]
             for title, row in named.items()
         ]
         return (*by_id, *by_title)
@@ -158,7 +158,7 @@ class RegistryReader:
         """Return a page's record; links are included only if it is not observed (W10)."""
         row = find_pages(self._reader, wiki.id, [page_id]).get(page_id)
         if row is None:
-            return self._asked(wiki, [page_id], [])[page_id]
+            return self._unobserved(wiki, [page_id], [])[page_id]
         return PageAnswer(
             *(page_id, row.title, row.namespace),
             is_observed=True,
@@ -172,7 +172,7 @@ class RegistryReader:
         if not rows:
             return None
         number = rows[0][0]
-        found = self.links(self.told([number])).get(number)
+        found = self.links(self.disclosed([number])).get(number)
         return (number, found) if found is not None and found.url == identity else None
 
     def spam(self, identity: str, name: WikiName) -> tuple[LinkRecord, UrlUses] | None:
@@ -180,8 +180,8 @@ class RegistryReader:
         wiki = self.wiki(name)
         if wiki is None:
             return None
-        asked = {"key": key_of(identity), "wiki": wiki.id, "most": MOST_USES + 1}
-        rows = SPAM_BY_KEY.rows(self._reader, asked)
+        values = {"key": key_of(identity), "wiki": wiki.id, "most": MOST_USES + 1}
+        rows = SPAM_BY_KEY.rows(self._reader, values)
         if not rows:
             return None
         refs = tuple(ref_of(wiki, *row[2:5]) for row in rows[:MOST_USES])
@@ -227,7 +227,7 @@ class RegistryReader:
             self._hidden = frozenset(row[0] for row in rows if not _wiki(row).is_public)
         return self._hidden
 
-    def told(self, ids: Sequence[int]) -> list[int]:
+    def disclosed(self, ids: Sequence[int]) -> list[int]:
         """Return the numbers of those URLs that occur on a page of a disclosed wiki."""
         hidden = self.hidden()
         if not hidden:
@@ -239,42 +239,42 @@ class RegistryReader:
         rows = FIND_WIKI.rows(self._reader, {"dbname": dbname, "farm": farm})
         return _wiki(rows[0]) if rows else None
 
-    def _told(
+    def _observed(
         self, wiki: Wiki, facts: dict[int, PageFacts], revision: int
     ) -> dict[int, PageAnswer]:
         own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
         links = self._links(own)
         read = revisions_of(self._reader, [page.page.id for page in facts.values()])
-        told = {}
+        answers = {}
         for page_id, page in facts.items():
             its = [replace(links[each.facts.row.id], spelling=each.spelling) for each in page.links]
             seen = read.get(page.page.id)
             is_current = seen == revision if revision else None
-            told[page_id] = replace(_page(wiki, page, its), revision=seen, is_current=is_current)
-        return told
+            answers[page_id] = replace(_page(wiki, page, its), revision=seen, is_current=is_current)
+        return answers
 
-    def _asked(
+    def _unobserved(
         self, wiki: Wiki, page_ids: Sequence[int], titles: Sequence[str]
     ) -> dict[int | str, PageAnswer]:
         """Return answers about pages that are not observed, with their links known to the farm (W10)."""
-        told: dict[int | str, PageAnswer] = {each: PageAnswer(each, None) for each in page_ids}
-        told |= {title: PageAnswer(None, title) for title in titles}
-        if not told:
-            return told
+        answers: dict[int | str, PageAnswer] = {each: PageAnswer(each, None) for each in page_ids}
+        answers |= {title: PageAnswer(None, title) for title in titles}
+        if not answers:
+            return answers
         for page, facts in find_page_requests(self._reader, wiki.id, page_ids, titles).items():
             rows = known_by_key(self._reader, wiki, facts.keys)
-            links = self.links(self.told([row.id for row in rows.values()]))
+            links = self.links(self.disclosed([row.id for row in rows.values()]))
             its = sorted(links.values(), key=lambda link: link_order(link.url))
             named = [each for each in titles if plain_title(each) == page.title]
             for name in (page.page_id,) if page.page_id else named:
-                told[name] = replace(
-                    told[name],
+                answers[name] = replace(
+                    answers[name],
                     listed_day=facts.read_day,
                     total=len(its),
                     links=tuple(its),
                     request=facts.state,
                 )
-        return told
+        return answers
 
     def _links(self, facts: dict[int, UrlFacts]) -> dict[int, LinkRecord]:
         seen = {
@@ -374,15 +374,17 @@ def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
     """Return the answer with unwatched links: not checkable (W48), and spam listed (W52)."""
     page = facts.page
     spam = {hit.url: (SpamListHit(hit.list, hit.line),) for hit in facts.spam}
-    told = [replace(link, spam=spam[link.url]) if link.url in spam else link for link in links]
-    told += [_refused(each, page.listed_day) for each in facts.invalid]
-    have = {link.url for link in told}
-    told += [
+    links_shown = [
+        replace(link, spam=spam[link.url]) if link.url in spam else link for link in links
+    ]
+    links_shown += [_invalid_link(each, page.listed_day) for each in facts.invalid]
+    have = {link.url for link in links_shown}
+    links_shown += [
         LinkRecord(url, LinkState.EXCLUDED, spam=hits)
         for url, hits in spam.items()
         if url not in have
     ]
-    told.sort(key=lambda link: link_order(link.url))
+    links_shown.sort(key=lambda link: link_order(link.url))
     return PageAnswer(
         page_id=page.page_id,
         title=page.title,
@@ -390,12 +392,12 @@ def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
         is_observed=True,
         listed_day=page.listed_day,
         address=address_of(wiki, page.title),
-        total=len(told),
-        links=tuple(told[:MOST_LINKS]),
+        total=len(links_shown),
+        links=tuple(links_shown[:MOST_LINKS]),
     )
 
 
-def _refused(link: InvalidLink, listed_day: int | None) -> LinkRecord:
+def _invalid_link(link: InvalidLink, listed_day: int | None) -> LinkRecord:
     text = link.text.encode("utf-8", "replace").decode()
     if link.reason == MISSING_TARGET:
         return missing_target(text, link.first_day, listed_day)

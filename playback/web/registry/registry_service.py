@@ -97,8 +97,16 @@ class LazyRegistrySource:
         if not self.is_there():
             return None
         with self._lock:
-            if self._opened is None:
-                self._opened = self._open()
+            if self._opened is not None:
+                return self._opened
+            now = self._monotonic()
+            if self._failed is not None and now - self._failed[0] < RETRY_S:
+                raise TransientError(self._failed[1])
+            try:
+                self._opened = open_registry_store(self._layout, self._url)
+            except (TransientError, UnavailableError) as error:
+                self._failed = (now, str(error))
+                raise TransientError(str(error)) from error
             return self._opened
 
     def close(self) -> None:
@@ -107,16 +115,6 @@ class LazyRegistrySource:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
-
-    def _open(self) -> RegistryStore:
-        now = self._monotonic()
-        if self._failed is not None and now - self._failed[0] < RETRY_S:
-            raise TransientError(self._failed[1])
-        try:
-            return open_registry_store(self._layout, self._url)
-        except (TransientError, UnavailableError) as error:
-            self._failed = (now, str(error))
-            raise TransientError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

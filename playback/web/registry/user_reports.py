@@ -141,7 +141,7 @@ class ReportService:
         self._marks: tuple[RegistryStore, LiveMarks] | None = None
         self._forgot_day = -1
 
-    def said(self, url: str) -> UrlReports:
+    def reports_on(self, url: str) -> UrlReports:
         """Return the reports about the URL."""
         day = day_of(self._clock.now())
         with open_registry(self._source).reading() as rows:
@@ -168,7 +168,11 @@ class ReportService:
         now, limits = self._clock.now(), self._voice.limits
         store = open_registry(self._source)
         if reach is ReportReach.PREFIX:
-            named = [_prefix_of(url, address)]
+            pattern = parse_pattern(address.strip())
+            matches = pattern.form is not PatternForm.REGEX and matcher(pattern)
+            if not matches or not matches(identity_key(fetch_key(url))):
+                raise InputError("The URL does not begin with what was typed.")
+            named = [address.strip()]
         else:
             named = [report_pattern(url, reach) if reach is not ReportReach.URL else url]
         is_pattern = reach is not ReportReach.URL
@@ -194,13 +198,6 @@ class ReportService:
                 propose_replacement(rows, url, address, reporter, now, around)
             else:
                 remove_replacement(rows, url, reporter, now, limits)
-
-
-def _prefix_of(url: str, prefix: str) -> str:
-    pattern = parse_pattern(prefix.strip())
-    if pattern.form is PatternForm.REGEX or not matcher(pattern)(identity_key(fetch_key(url))):
-        raise InputError("The URL does not begin with what was typed.")
-    return prefix.strip()
 
 
 def report_pattern(url: str, reach: ReportReach) -> str:
@@ -284,24 +281,26 @@ class ReportPages:
         url = request.query_params.get("url", "")[:_LONGEST].strip()
         done = request.query_params.get("done", "")
         try:
-            said = self._found(request, url) if url else None
+            url_reports = self._found(request, url) if url else None
         except (InputError, TransientError, UnavailableError) as error:
             return self._failed(error, _ReportRequest(ReportAction.REPORT, url), None)
         has_done = (
-            done in set(ReportAction) and said is not None and _shows(ReportAction(done), said)
+            done in set(ReportAction)
+            and url_reports is not None
+            and _shows(ReportAction(done), url_reports)
         )
-        return self._page(said, url=url, done=done if has_done else "")
+        return self._page(url_reports, url=url, done=done if has_done else "")
 
     def ask(self, request: Request) -> Response:
         """Return the confirmation page of an action."""
         wanted = _wanted(request.path_params["act"], request.query_params)
         try:
-            said = self._found(request, wanted.url)
+            url_reports = self._found(request, wanted.url)
         except (InputError, TransientError, UnavailableError) as error:
             return self._failed(error, wanted, None)
-        if said.observed is None:
-            return self._failed(NotObservedError(""), wanted, said)
-        return self._form(request, wanted, said)
+        if url_reports.observed is None:
+            return self._failed(NotObservedError(""), wanted, url_reports)
+        return self._form(request, wanted, url_reports)
 
     async def say(self, request: Request) -> Response:
         """Perform the action."""
@@ -311,27 +310,27 @@ class ReportPages:
         except HTTPException:
             return self._page(None, 403, error=translate(OTHER_SITE))
         wanted = _wanted(act, await read_form_post(request))
-        return await run_in_threadpool(self._said, request, wanted)
+        return await run_in_threadpool(self._perform, request, wanted)
 
-    def _said(self, request: Request, wanted: _ReportRequest) -> Response:
-        said = None
+    def _perform(self, request: Request, wanted: _ReportRequest) -> Response:
+        url_reports = None
         try:
-            said = self._found(request, wanted.url)
-            if said.observed is None:
+            url_reports = self._found(request, wanted.url)
+            if url_reports.observed is None:
                 raise NotObservedError("")
             addresses = self._door.range_of(request)
             now = self._means.clock.now().timestamp()
             tokens = FormTokens(self._acts.reporters())
             if not tokens.holds(wanted.token, wanted.purpose, addresses, now):
-                return self._form(request, wanted, said, 403, error=translate(STALE_FORM))
+                return self._form(request, wanted, url_reports, 403, error=translate(STALE_FORM))
             if wanted.act is ReportAction.REPLACE and not wanted.address.strip():
                 raise BadUrlError("", reason=UrlFault.EMPTY)
             self._acts.do(
                 wanted.act, wanted.url, addresses, reach=wanted.reach, address=wanted.address
             )
         except (InputError, TransientError, UnavailableError) as error:
-            return self._failed(error, wanted, said, request)
-        done = {"url": said.url, "done": wanted.act.value}
+            return self._failed(error, wanted, url_reports, request)
+        done = {"url": url_reports.url, "done": wanted.act.value}
         target = path_with_query(localized_path(REPORT_PATH), done)
         return RedirectResponse(target, 303, headers=_HEADERS)
 
@@ -339,7 +338,7 @@ class ReportPages:
         """Return the reports about the URL, subject to the rate limit."""
         try:
             self._door.count(request, is_form=True)
-            return self._acts.said(url)
+            return self._acts.reports_on(url)
         except BusyError as error:
             raise TooOftenError("", retry_after_s=error.seconds, is_everybodys=False) from None
         except NoRegistryError:
@@ -349,7 +348,7 @@ class ReportPages:
         self,
         request: Request,
         wanted: _ReportRequest,
-        said: UrlReports,
+        url_reports: UrlReports,
         code: int = 200,
         error: str = "",
     ) -> Response:
@@ -360,13 +359,13 @@ class ReportPages:
         except UnavailableError as failure:
             return self._failed(failure, wanted, None)
         token = tokens.make(wanted.purpose, addresses, now)
-        return self._page(said, code, wanted=wanted, token=token, error=error)
+        return self._page(url_reports, code, wanted=wanted, token=token, error=error)
 
     def _failed(
         self,
         error: Exception,
         wanted: _ReportRequest,
-        said: UrlReports | None,
+        url_reports: UrlReports | None,
         request: Request | None = None,
     ) -> Response:
         """Return the error page, with the form if another attempt may succeed."""
@@ -395,13 +394,13 @@ class ReportPages:
             case _:
                 _LOG.warning("front.saying_unavailable: %s", error)
                 code, headers["Retry-After"] = 503, "30"
-        if request is not None and said is not None and code == 400:
-            return self._form(request, wanted, said, code, text)
-        return self._page(said, code, headers, url=wanted.url, error=text, wait_s=wait_s)
+        if request is not None and url_reports is not None and code == 400:
+            return self._form(request, wanted, url_reports, code, text)
+        return self._page(url_reports, code, headers, url=wanted.url, error=text, wait_s=wait_s)
 
     def _page(
         self,
-        said: UrlReports | None,
+        url_reports: UrlReports | None,
         code: int = 200,
         headers: Mapping[str, str] | None = None,
         **values: object,
@@ -414,7 +413,7 @@ class ReportPages:
             code,
             {**_HEADERS, **(headers or {})},
             **{**nothing, **values},
-            said=said,
+            said=url_reports,
             is_away=code == 503,
             ago=link_messages.ago,
             date_of=date_of,
@@ -443,14 +442,14 @@ def _wanted(act: str, given: Mapping[str, str]) -> _ReportRequest:
     )
 
 
-def _shows(act: ReportAction, said: UrlReports) -> bool:
+def _shows(act: ReportAction, url_reports: UrlReports) -> bool:
     """Return True when the reports already reflect the result of the action."""
     match act:
         case ReportAction.REPORT:
-            return said.reachable.reports > 0
+            return url_reports.reachable.reports > 0
         case ReportAction.WITHDRAW:
-            return said.reachable.reports == 0
+            return url_reports.reachable.reports == 0
         case ReportAction.REPLACE:
             return True
         case ReportAction.REMOVE:
-            return said.replacement is None
+            return url_reports.replacement is None
