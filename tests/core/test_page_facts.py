@@ -5,11 +5,12 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.page_facts import VALUE_LIMIT_CHARS, PageFact, fact_value, main_work, read_facts
 from core.web_dates import PAGE_DATE_LIMIT_CHARS, iso_date
+from tests.support.examples import examples
 
 URL = "https://example.org/a/b"
 JSON = st.recursive(
@@ -158,6 +159,7 @@ def test_headers_say_what_the_page_does_not() -> None:
     assert fact_value(facts, "canonical") == "https://example.org/x"
 
 
+@settings(max_examples=examples(30))
 @given(
     raw=st.dictionaries(
         st.sampled_from(["metas", "items", "html", "scripts", "base"]),

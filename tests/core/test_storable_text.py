@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.storable_text import parse_json, replace_surrogates, storable
+from tests.support.examples import examples
 
 ANY = st.text(st.characters(exclude_categories=[]))
 
@@ -27,6 +28,7 @@ def test_half_surrogates_in_json_are_replaced_however_they_are_spelled(escape: s
     assert document == {"a?": ["b?", 1]}
 
 
+@settings(max_examples=examples(30))
 @given(st.recursive(ANY | st.integers(), lambda each: st.lists(each) | st.dictionaries(ANY, each)))
 def test_json_is_what_it_was_but_for_half_surrogates(value: object) -> None:
     """Whole pairs and all else stay."""

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 import surt
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import core.url_keys
 from core.captures import ArtifactKind, artifact_uri
 from core.errors import BadUrlError
 from core.url_keys import replay_key
+from tests.support.examples import examples
 
 VECTORS = [
     "http://www.Example.org:80/",
@@ -193,6 +194,7 @@ def test_pieced_urls_have_the_key_that_the_library_computes(url: str) -> None:
     assert _ours(url) == _by_the_library(url)
 
 
+@settings(max_examples=examples(30))
 @given(st.from_regex(core.url_keys._PLAIN, fullmatch=True))
 def test_the_short_way_gives_the_key_that_the_library_computes(url: str) -> None:
     """Most URLs are plain, and are not taken apart."""
