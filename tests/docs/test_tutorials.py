@@ -59,7 +59,7 @@ def profile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("site")
     pem, key = folder / "site.pem", folder / "site.key"
     subprocess.run(
-        [  # noqa: S607
+        [
             *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
             *("-subj", "/CN=example.org", "-addext", "subjectAltName=DNS:example.org"),
             *("-keyout", str(key), "-out", str(pem)),
@@ -126,7 +126,7 @@ def test_a_tutorial_does_what_it_says(name: str, profile: Path, tmp_path: Path) 
                 _start(own.rstrip("& "), lines, tmp_path, environment, running)
                 continue
             ran = subprocess.run(
-                ["bash", "-c", own],  # noqa: S607
+                ["bash", "-c", own],
                 cwd=tmp_path,
                 env=environment,
                 capture_output=True,
@@ -147,7 +147,7 @@ def _start(
 ) -> None:
     """Start a command that goes on, and read the lines that it prints first."""
     process = subprocess.Popen(
-        ["bash", "-c", f"exec {command}"],  # noqa: S607
+        ["bash", "-c", f"exec {command}"],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
