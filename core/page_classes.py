@@ -10,6 +10,10 @@ from enum import StrEnum
 DEFAULT_REPLAY_LEVEL = "images"
 
 
+GONE_STATUSES = (404, 410)  # RFC 9110, 15.5.5 and 15.5.11
+REFUSAL_STATUSES = (429, 503)  # RFC 6585, 4; RFC 9110, 15.6.4
+
+
 class PageClass(StrEnum):
     """Class of a captured page."""
 

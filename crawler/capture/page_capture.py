@@ -18,7 +18,7 @@ from core.captures import ArtifactKind, artifact_uri
 from core.clock import Clock
 from core.config.settings import BehaviourSettings, Settings
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
-from core.page_classes import PageClass
+from core.page_classes import REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.web_dates import parse_retry_after
 from crawler.capture.media_download import MediaRoute, fetch_media, player_of
@@ -104,8 +104,6 @@ def _without(behaviours: BehaviourSettings, names: frozenset[str]) -> BehaviourS
     return replace(behaviours, run=tuple(each for each in behaviours.run if each not in names))
 
 
-GONE_STATUSES = (404, 410)  # RFC 9110, 15.5.5 and 15.5.11
-REFUSAL_STATUSES = (429, 503)  # RFC 6585, 4; RFC 9110, 15.6.4
 # Shortfalls of the machine or the connection rather than of the page: a second visit may be whole.
 _TRANSIENT_SHORTFALLS = ("crashed", "cut:", "missing:")
 # Reasons that are the same tomorrow; "origin:" is an answer that no browser takes from a site.

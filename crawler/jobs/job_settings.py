@@ -8,11 +8,14 @@ own, and payloads use a dedup bucket of the repair: with the usual one a revisit
 the very payload that is damaged. Politeness, robots and scope apply as for any visit.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from core.clock import Clock
 from core.config.profile import parse_sheet, with_sheets
@@ -21,13 +24,15 @@ from core.config.sheets import Sheet, SurtPrefixMap, surt
 from core.errors import BadUrlError, ConfigError, InputError, TransientError
 from core.layout import check_name
 from core.urls import fetch_key, identity_key
-from crawler.capture.page_capture import CaptureResult
-from crawler.capture.site_logins import SiteLogins
 from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem, Lane
 from crawler.jobs.crawl_job import Job, overlay_job, parse_job
 from crawler.jobs.scope import Scope, SeedTerritory
 from crawler.profiles import overlay_profile
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
+
+if TYPE_CHECKING:
+    from crawler.capture.page_capture import CaptureResult
+    from crawler.capture.site_logins import SiteLogins
 
 log = logging.getLogger(__name__)
 

@@ -9,20 +9,23 @@ Redirects do not count as failures for A06: most are moves from http to https, a
 A redirect to a URL that an entry or a list refuses is handled as a visit of that URL.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from core.clock import Clock
 from core.config.settings import PolicySettings, Settings
 from core.errors import BadUrlError, InvariantError
+from core.page_classes import GONE_STATUSES
 from core.page_manifest import PageInfo, VisitOutcome
 from core.url_patterns import pattern_target
 from core.urls import host_of, identity_key
-from crawler.capture.page_capture import GONE_STATUSES, CaptureResult
 from crawler.capture.proxy_fetcher import FileFetcher
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.jobs.list_files import BlocklistCache
@@ -38,6 +41,9 @@ from crawler.policy.robots import ROBOTS_HEADER, forbidding_reason
 from crawler.policy.robots_cache import OriginRobots
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from render.visit import Visit
+
+if TYPE_CHECKING:
+    from crawler.capture.page_capture import CaptureResult
 
 SITE_FAILURES_NOTE = (
     "site-failures"  # the kind of note that counts URLs of a host that failed in a row

@@ -12,6 +12,8 @@ Decisions are counted by reason, for the job in the frontier's notes (kind "link
 move up, and the oldest is deleted. Several processes may write the same file.
 """
 
+from __future__ import annotations
+
 import asyncio
 import json
 import logging
@@ -21,19 +23,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.errors import BadUrlError
 from core.page_classes import WALLS, WITHOUT_OWN_LINKS
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from core.urls import identity_key
-from crawler.capture.page_capture import CaptureResult
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.jobs.job_settings import JobSettings
 from crawler.jobs.scope import LinkDecision, link_key
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from net.backoff import StoreRetry
+
+if TYPE_CHECKING:
+    from crawler.capture.page_capture import CaptureResult
 
 log = logging.getLogger(__name__)
 

@@ -20,6 +20,8 @@ changed nor unchanged; a page that answers 404 or 410 is not due again. Interval
 memo in the frontier.
 """
 
+from __future__ import annotations
+
 import json
 import math
 from collections import deque
@@ -28,18 +30,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.config.settings import RecrawlSettings, Settings
 from core.errors import BadUrlError
-from core.page_classes import NOT_THE_PAGE, PageClass
+from core.page_classes import GONE_STATUSES, NOT_THE_PAGE, REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import parse_duration
 from core.urls import host_of
-from crawler.capture.page_capture import GONE_STATUSES, REFUSAL_STATUSES, CaptureResult
 from crawler.frontier.base import FrontierItem, Lane, NewItem
 from crawler.frontier.politeness import host_delay
 from net.connect_errors import UNREACHABLE
+
+if TYPE_CHECKING:
+    from crawler.capture.page_capture import CaptureResult
 
 
 class RuleAction(StrEnum):

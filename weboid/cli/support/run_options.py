@@ -1,5 +1,7 @@
 """Options of commands that archive: background checks, stored levels, logins to unlock."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Iterator
@@ -16,8 +18,6 @@ from core.config.settings import Settings
 from core.config.stored_level import StoredLevel
 from core.errors import InputError, UnavailableError
 from core.layout import Layout
-from crawler.capture.page_capture import StoredLevelOf
-from crawler.capture.site_logins import NO_LOGINS, LoginKey, SiteLogins, open_logins, passphrase_key
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from weboid.cli.support.commands import option
@@ -35,10 +35,12 @@ STORE = option(
 )
 
 if TYPE_CHECKING:
+    from crawler.capture.page_capture import StoredLevelOf
+    from crawler.capture.site_logins import LoginKey, SiteLogins
     from crawler.run.context_builder import RunExtension
 
 
-def background_checks(settings: Settings, *, qa: bool | None) -> "RunExtension | None":
+def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
     """Return the background checks of the run; None, and nothing is imported, without them."""
     if qa and settings.frontier.url:
         raise InputError(
@@ -77,6 +79,8 @@ PASSPHRASE_VARIABLE = "WEBOID_LOGIN_PASSPHRASE"  # noqa: S105 its name
 
 def unlock_logins(settings: Settings, root: Path) -> SiteLogins:
     """Unlock the logins that the settings name; no passphrase is requested when none are named."""
+    from crawler.capture.site_logins import NO_LOGINS, open_logins  # loads the browser's driver
+
     if not settings.login.names:
         os.environ.pop(PASSPHRASE_VARIABLE, None)  # what we start need not know it
         return NO_LOGINS
@@ -91,6 +95,8 @@ def unlock_logins(settings: Settings, root: Path) -> SiteLogins:
 
 def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
     """Return the key from the environment's passphrase, which is then unset, or from a prompt."""
+    from crawler.capture.site_logins import passphrase_key
+
     text = os.environ.pop(PASSPHRASE_VARIABLE, "")
     if not text:
         if not sys.stdin.isatty():

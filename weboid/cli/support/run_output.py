@@ -1,11 +1,14 @@
 """Output of a run: progress bar on a terminal, plain lines elsewhere, JSON lines for machines."""
 
+from __future__ import annotations
+
 import json
 import logging
 import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -26,7 +29,6 @@ from core.page_manifest import VisitOutcome
 from core.playback_check import QaVerdict
 from core.timestamps import warc_date
 from crawler.frontier.base import AddResult
-from crawler.run.crawl_run import RunSummary
 from crawler.worker.crawl_events import (
     DiskSpaceLow,
     DiskSpaceRestored,
@@ -44,6 +46,9 @@ from crawler.worker.crawl_events import (
     SnapshotMade,
 )
 from net.backoff import WaitEnded, WaitStarted
+
+if TYPE_CHECKING:
+    from crawler.run.crawl_run import RunSummary
 
 
 def page_line(event: PageDone | PageSkipped) -> str:
