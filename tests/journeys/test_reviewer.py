@@ -16,9 +16,7 @@ SHEET = (
     "h1 { height: 300px; margin: 0; background: #a30 } p { margin: 40px; width: 300px }"
 )
 RED = (0xAA, 0x33, 0)  # of the headline
-HUGE = (
-    f"/* {'What nobody reads. ' * 70_000} */{SHEET}"  # beyond what playback reads (docs/serving.md)
-)
+HUGE = f"/* {'What nobody reads. ' * 70_000} */{SHEET}"  # beyond what playback reads (docs/explanation/serving.md)
 
 
 def test_a_broken_copy_is_found_and_captured_again(
