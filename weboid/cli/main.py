@@ -1,7 +1,9 @@
 """Root command `weboid`, its `main()`, and the tables of all lazily imported commands."""
 
+import json
 import logging
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -12,7 +14,7 @@ import click
 from core.clock import CLOCK_OFFSET
 from core.clock import clock_offset as offset_now
 from core.errors import WeboidError
-from weboid.cli.support.commands import ExitCode, LazyGroup, cli_command, exit_code_for
+from weboid.cli.support.commands import QUIET, ExitCode, LazyGroup, cli_command, exit_code_for
 
 _COMMANDS = {
     "alive": "weboid.cli.healthcheck",
@@ -51,22 +53,101 @@ _COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, commands_at=_COMMANDS)
-@click.version_option(version("weboid"), prog_name="weboid")
+_SECTIONS = {
+    "Archive": "init archive config login profile",
+    "Crawl": "crawl enqueue status pause resume stop hosts pause-host resume-host sheet frontier",
+    "Read": "serve embed",
+    "Quality": "qa diff",
+    "Links": "links",
+    "Wikis": "wiki",
+    "Rules": "policy level takedown scan",
+    "Operate": "doctor monitor index cache proxy worker alive",
+}
+
+
+class _JsonFormatter(logging.Formatter):
+    """Log lines as JSON objects: time, level, logger, message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            facts["exception"] = self.formatException(record.exc_info)
+        return json.dumps(facts, ensure_ascii=False)
+
+
+def _print_versions(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 of click
+    """Print the versions of the program, its libraries and the browser, and end."""
+    if not value:
+        return
+    from render.chromium import find_browser
+
+    click.echo(f"weboid, version {version('weboid')}")
+    try:
+        browser = find_browser()
+        click.echo(f"browser {browser.version} ({browser.path})")
+    except WeboidError:
+        click.echo("browser: none found; see `weboid doctor`")
+    libraries = ("warcio", "warcprox", "nh3", "pillow", "sqlalchemy", "redis", "click")
+    click.echo(", ".join(f"{name} {version(name)}" for name in libraries))
+    click.echo(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}")
+    context.exit()
+
+
+@click.group(cls=LazyGroup, commands_at=_COMMANDS, sections=_SECTIONS)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Show the versions of program, browser and libraries, and exit.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print errors and results only.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more details.")
+@click.option("--no-color", is_flag=True, envvar="NO_COLOR", help="Print without colours.")
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    default="text",
+    envvar="WEBOID_LOG_FORMAT",
+    help="Format of log lines on standard error.",
+)
 @click.option(
     "--clock-offset",
     metavar="DURATION",
     help="Move the clock forward, on the copy of a trial (`weboid wiki trial --keep DIR`): 10d.",
 )
-def weboid(*, verbose: bool, clock_offset: str | None) -> None:
+@click.pass_context
+def weboid(
+    context: click.Context,
+    *,
+    quiet: bool,
+    verbose: bool,
+    no_color: bool,
+    log_format: str,
+    clock_offset: str | None,
+) -> None:
     """Archive what a wiki cites, and play it back safely."""
     if clock_offset:
         os.environ[CLOCK_OFFSET] = clock_offset  # the processes that we start have the same time
     if moved := offset_now():
         click.echo(f"weboid: the clock is moved by {moved}: this is a trial.", err=True)
-    level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(levelname)s %(message)s", stream=sys.stderr)
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
+        context.color = False
+    handler = logging.StreamHandler(sys.stderr)
+    is_json = log_format == "json"
+    handler.setFormatter(
+        _JsonFormatter() if is_json else logging.Formatter("%(levelname)s %(message)s")
+    )
+    level = logging.ERROR if quiet else logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, handlers=[handler])
+    context.meta[QUIET] = quiet
 
 
 def main(arguments: Sequence[str] | None = None) -> Never:

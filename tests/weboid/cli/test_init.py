@@ -1,13 +1,21 @@
 """`weboid init` and `weboid config`, and commands that find the file by themselves."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import jsonschema_rs
 import pytest
 
+from crawler.frontier.base import AddResult
+from crawler.run.crawl_run import RunSummary
+from crawler.worker.crawl_events import FileRecovered, PageSkipped
 from tests.support.commands import Weboid
+from weboid.cli.support.run_output import QuietRunReporter
 
 
 @pytest.fixture
@@ -122,3 +130,58 @@ def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
     jsonschema_rs.validate(schema, document)
     with pytest.raises(jsonschema_rs.ValidationError):
         jsonschema_rs.validate(schema, {"visit": {"timeout": 3}})
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("--seedFile", "Use --list FILE."),
+        ("--pageLimit", "Use --limit."),
+        ("--pages", "Use --limit."),
+        ("--lang", "Use language in [visit] of weboid.toml."),
+        ("--generateWACZ", "It is not there yet; Weboid writes WARC files."),
+    ],
+)
+def test_options_of_browsertrix_are_answered_with_ours(own: Weboid, option: str, hint: str) -> None:
+    """As are those that had other names here; other commands know nothing of them."""
+    crawl = own.call("crawl", "https://a.example/", option, "x")
+    other = own.call("wiki", "ls", option, "x")
+
+    assert (crawl.code, other.code) == (2, 2)
+    assert hint in crawl.err
+    assert hint not in other.err
+
+
+def test_a_quiet_run_reports_lost_records_only(capsys: pytest.CaptureFixture[str]) -> None:
+    """Pages and the summary are for `weboid status` and the exit code."""
+    reporter = QuietRunReporter()
+    reporter.started(AddResult(added=1), 1)
+    reporter.event(PageSkipped("https://a.example/", "robots"))
+    reporter.event(FileRecovered("a.warc.gz: cut", lost=True, facts={}))
+    reporter.ended(RunSummary())
+
+    assert capsys.readouterr() == ("", "  recovered a.warc.gz: cut\n")
+
+
+def test_log_lines_can_be_json(own: Weboid) -> None:
+    """One object for each; `WEBOID_LOG_FORMAT` sets it for services."""
+    environment = {**os.environ, "WEBOID_LOG_FORMAT": "json"}
+    code = "import logging; from weboid.cli.main import weboid; "
+    code += "weboid(['config', 'schema'], standalone_mode=False); "
+    code += "logging.getLogger('a').warning('it %s', 'is')"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+
+    line = json.loads(ran.stderr.splitlines()[-1])
+    assert (line["level"], line["logger"], line["message"]) == ("warning", "a", "it is")
+
+
+def test_the_version_names_browser_and_libraries(own: Weboid) -> None:
+    """What a report of a fault needs."""
+    ran = own.call("--version")
+
+    assert ran.code == 0
+    assert re.search(r"^weboid, version [\d.]+\n", ran.out)
+    assert re.search(r"^browser", ran.out, re.MULTILINE)
+    assert "warcio" in ran.out

@@ -178,10 +178,14 @@ _SCOPE_OPTIONS: dict[str, Any] = {
     "exclude": option(
         "A pattern (RE2): a URL in which it is found is never visited.", multiple=True, metavar="RX"
     ),
-    "pages": option("Archive so many.", type=click.IntRange(1), metavar="N"),
-    "bytes": option("Store so much: 5GB.", type=SIZE, metavar="SIZE"),
-    "seconds": option("Take so long: 2h.", "--time", type=DURATION, metavar="LENGTH"),
-    "host_pages": option("So many of each host.", type=click.IntRange(1), metavar="N"),
+    "pages": option("Stop after N pages.", "--limit", type=click.IntRange(1), metavar="N"),
+    "bytes": option("Stop after this size: 5GB.", "--size-limit", type=SIZE, metavar="SIZE"),
+    "seconds": option(
+        "Stop after this time: 2h.", "--time-limit", type=DURATION, metavar="DURATION"
+    ),
+    "host_pages": option(
+        "At most N pages of each host.", "--host-limit", type=click.IntRange(1), metavar="N"
+    ),
     "sitemaps": option(
         "Read the sitemaps of the seeds' hosts.  [default: no]",
         "--sitemaps/--no-sitemaps",
@@ -212,7 +216,9 @@ def crawl_command(
         type=click.Choice([lane.name.lower() for lane in Lane]),
         default="standard",
     ),
-    name: str | None = option("The crawl's name.  [default: made from the seeds]", metavar="JOB"),
+    name: str | None = option(
+        "Name of the crawl.  [default: made from the seeds]", "--job", metavar="JOB"
+    ),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,

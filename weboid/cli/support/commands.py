@@ -9,6 +9,7 @@ A parameter's name is the option's name, and its annotation tells flags, numbers
 """
 
 import inspect
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -63,6 +64,79 @@ def exit_code_for(error: WeboidError) -> ExitCode:
             return ExitCode.INTERNAL
 
 
+# Options of other programs, or of earlier versions, and what they are called here.
+OTHER_NAMES = {
+    "--url": "the URL itself, without an option",
+    "--seeds": "the URLs themselves, without an option",
+    "--seedFile": "--list FILE",
+    "--urlFile": "--list FILE",
+    "--scopeType": "--scope",
+    "--scopeIncludeRx": "--include",
+    "--scopeExcludeRx": "--exclude",
+    "--extraHops": "--extra-hops",
+    "--pageLimit": "--limit",
+    "--pages": "--limit",
+    "--maxPageLimit": "--limit",
+    "--timeLimit": "--time-limit",
+    "--time": "--time-limit",
+    "--sizeLimit": "--size-limit",
+    "--bytes": "--size-limit",
+    "--host-pages": "--host-limit",
+    "--name": "--job",
+    "--useSitemap": "--sitemaps",
+    "--sitemap": "--sitemaps",
+    "--dryRun": "--dry-run",
+    "--redisStoreUrl": "--frontier redis://…",
+    "--userAgentSuffix": "`weboid init --contact`, or contact in [operator] of weboid.toml",
+    "--userAgent": "user_agent in [visit] of weboid.toml",
+    "--lang": "language in [visit] of weboid.toml",
+    "--mobileDevice": "--profile mobile",
+    "--behaviors": "run in [behaviours] of weboid.toml",
+    "--customBehaviors": "scripts in [behaviours] of weboid.toml",
+    "--screenshot": "view, full_page and thumbnail in [visit] of weboid.toml; all are on by default",
+    "--text": "dom and text in [visit] of weboid.toml; both are on by default",
+    "--blockRules": "block in [egress] of weboid.toml",
+    "--blockAds": "block in [egress] of weboid.toml",
+    "--proxyServer": "via in [egress] of weboid.toml",
+    "--pageLoadTimeout": "timeout_s in [visit] of weboid.toml",
+    "--rolloverSize": "warc_limit_bytes in [proxy] of weboid.toml",
+    "--healthCheckPort": "`weboid monitor`",
+    "--qaSource": "`weboid qa`",
+    "--generateWACZ": "not there yet; Weboid writes WARC files",
+    "--generateCDX": "the CDX server of `weboid serve`",
+    "--combineWARC": "not there yet",
+    "--title": "not there yet",
+    "--description": "not there yet",
+    "--screencastPort": "not there yet",
+    "--saveState": "not needed; the same command continues where it stopped",
+}
+QUIET = "weboid.quiet"
+
+
+def is_quiet() -> bool:
+    """Return True if the command prints errors and results only (`-q`)."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.find_root().meta.get(QUIET))
+
+
+def _set_log_level(context: click.Context, parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 of click
+    if value:
+        is_quiet_option = parameter.name == "quiet"
+        logging.getLogger().setLevel(logging.ERROR if is_quiet_option else logging.INFO)
+        context.find_root().meta[QUIET] = is_quiet_option
+
+
+def log_options() -> list[click.Parameter]:
+    """Return the options that every command has: `-q` and `-v`."""
+    return [
+        click.Option(names, help=text, is_flag=True, expose_value=False, callback=_set_log_level)
+        for names, text in (
+            (("-q", "--quiet"), "Print errors and results only."),
+            (("-v", "--verbose"), "Log more details."),
+        )
+    ]
+
+
 class ConfiguredCommand(click.Command):
     """Command whose option defaults come from ``weboid.toml`` of the collection it works on."""
 
@@ -78,7 +152,7 @@ class ConfiguredCommand(click.Command):
         folder = options.get("--collection")
         path = None if folder is None else _config_path(folder, args)
         if path is None or not path.exists():
-            return super().make_context(info_name, args, parent, **extra)
+            return self._context(info_name, args, parent, **extra)
         from weboid.app.collection_config import read_config  # a quarter of a short command's start
 
         config = read_config(path.parent)
@@ -91,15 +165,31 @@ class ConfiguredCommand(click.Command):
         defaults = config.check_options(command, keys)
         profile = options.get("--profile")
         if profile is None or profile.name is None:
-            return super().make_context(info_name, args, parent, default_map=defaults, **extra)
+            return self._context(info_name, args, parent, default_map=defaults, **extra)
         preset = "" if config.preset else f"@{profile.default}"
         defaults[profile.name] = f"{path}{preset}"
-        context = super().make_context(info_name, args, parent, default_map=defaults, **extra)
+        context = self._context(info_name, args, parent, default_map=defaults, **extra)
         named = context.params.get(profile.name)
         if isinstance(named, str) and CONFIG_FILE not in named:
             is_file = "/" in named or named.endswith(".toml")
             context.params[profile.name] = f"{path}@{Path(named).absolute() if is_file else named}"
         return context
+
+    def _context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None, **extra: Any
+    ) -> click.Context:
+        """Create the context; an unknown option of another program is answered with ours."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.NoSuchOption as error:
+            name = OTHER_NAMES.get(error.option_name, "")
+            ours = {each for param in self.params for each in param.opts}
+            if name.split(" ")[0] in ours or (name[:2] not in {"", "--"} and info_name == "crawl"):
+                hint = f"It is {name}." if name.startswith("not ") else f"Use {name}."
+                raise click.UsageError(
+                    f"No such option '{error.option_name}'. {hint}", ctx=error.ctx
+                ) from error
+            raise
 
 
 def _config_path(folder: click.Parameter, args: list[str]) -> Path | None:
@@ -118,10 +208,20 @@ def _config_path(folder: click.Parameter, args: list[str]) -> Path | None:
 class LazyGroup(click.Group):
     """Group whose commands are imported on use, which keeps `weboid --help` fast."""
 
-    def __init__(self, *args: Any, commands_at: Mapping[str, str], **kwargs: Any) -> None:
-        """Create the group from names and ``module`` (its `command`) or ``module:object`` paths."""
+    def __init__(
+        self,
+        *args: Any,
+        commands_at: Mapping[str, str],
+        sections: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Create the group from names and ``module`` (its `command`) or ``module:object`` paths.
+
+        `sections` sorts the names, separated by blanks, under titles for the help.
+        """
         super().__init__(*args, **kwargs)
         self._commands_at = commands_at
+        self._sections = sections or {"Commands": " ".join(sorted(commands_at))}
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return every command's name."""
@@ -149,13 +249,15 @@ class LazyGroup(click.Group):
             super().format_commands(ctx, formatter)
             return
         limit = formatter.width - 6 - max(map(len, names))
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, click.Command(name, help=known[name]).get_short_help_str(limit))
-                    for name in names
-                ]
-            )
+        for title, members in self._sections.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name, click.Command(name, help=known[name]).get_short_help_str(limit))
+                        for name in members.split()
+                    ],
+                    col_max=max(map(len, names)) + 2,
+                )
 
 
 class GroupWithDefault(ConfiguredCommand, click.Group):
@@ -291,9 +393,8 @@ def cli_command(
         callback.__doc__ = function.__doc__
         register = click.command if group is None else group.command
         attributes.setdefault("cls", ConfiguredCommand)
-        made: click.Command = register(name, params=_click_parameters(parameters), **attributes)(
-            callback
-        )
+        params = [*_click_parameters(parameters), *log_options()]
+        made: click.Command = register(name, params=params, **attributes)(callback)
         return made
 
     return decorate

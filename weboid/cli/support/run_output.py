@@ -46,6 +46,7 @@ from crawler.worker.crawl_events import (
     SnapshotMade,
 )
 from net.backoff import WaitEnded, WaitStarted
+from weboid.cli.support.commands import is_quiet
 
 if TYPE_CHECKING:
     from crawler.run.crawl_run import RunSummary
@@ -231,7 +232,20 @@ def run_reporter(*, as_json: bool) -> RunReporter:
     """Return the reporter for JSON, a terminal, or plain output."""
     if as_json:
         return JsonRunReporter()
+    if is_quiet():
+        return QuietRunReporter()
     return BarRunReporter() if sys.stdout.isatty() else RunReporter()
+
+
+class QuietRunReporter(RunReporter):
+    """Reporter of lost records alone; failures show in the exit code."""
+
+    def _print(self, text: str) -> None:
+        pass
+
+    def _between(self, event: Event) -> None:
+        if isinstance(event, FileRecovered) and event.lost:
+            super()._between(event)
 
 
 class JsonRunReporter(RunReporter):

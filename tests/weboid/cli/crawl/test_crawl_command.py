@@ -116,8 +116,8 @@ def test_a_crawl_archives_the_folder_of_its_seed_once_and_a_wider_budget_goes_on
     """Scope prefix is the default; a budget of pages is kept, and a larger one finishes the rest."""
     weboid, site = start(SITE, politeness={"visits_per_host": 4})
 
-    first = crawl(weboid, SEED, "--pages", "3", "--workers", "4")
-    again = crawl(weboid, SEED, "--pages", "3")
+    first = crawl(weboid, SEED, "--limit", "3", "--workers", "4")
+    again = crawl(weboid, SEED, "--limit", "3")
     rest = crawl(weboid, SEED)
 
     assert len(first.pages) == 3
@@ -131,10 +131,10 @@ def test_a_crawl_archives_the_folder_of_its_seed_once_and_a_wider_budget_goes_on
 
 
 def test_a_host_gets_no_more_pages_than_its_budget(start: Start) -> None:
-    """`--host-pages` holds for each host by itself."""
+    """`--host-limit` holds for each host by itself."""
     weboid, _ = start(SITE, politeness={"visits_per_host": 4}, visit=PLAIN_VISITS)
 
-    ran = crawl(weboid, SEED, "--scope", "any", "--host-pages", "2", "--workers", "4")
+    ran = crawl(weboid, SEED, "--scope", "any", "--host-limit", "2", "--workers", "4")
 
     assert len(paths(ran)) == 2
     assert len(paths(ran, "b.example")) == 2
@@ -185,7 +185,9 @@ def test_a_dry_run_says_what_would_be_crawled_and_does_nothing(start: Start) -> 
     """Seeds with what they span, the scope in words, the budgets."""
     weboid, site = start(SITE)
 
-    ran = weboid.call("crawl", SEED, "--dry-run", "--depth", "2", "--bytes", "5GB", "--time", "2h")
+    ran = weboid.call(
+        "crawl", SEED, "--dry-run", "--depth", "2", "--size-limit", "5GB", "--time-limit", "2h"
+    )
 
     assert "a.example/docs/…" in ran.out
     assert "Pages in the folder of the seed, at most 2 links away." in ran.out
@@ -214,8 +216,8 @@ def test_a_crawl_that_is_handed_over_takes_an_order_to_stop_back(
     [
         (("http://a.example/", "--exclude", "("), "cannot be run"),
         (("http://a.example/", "--include", "(?=x)"), "look-ahead"),
-        (("http://a.example/", "--name", "no name"), "no name for a crawl"),
-        (("http://a.example/", "--bytes", "much"), "no size"),
+        (("http://a.example/", "--job", "no name"), "no name for a crawl"),
+        (("http://a.example/", "--size-limit", "much"), "no size"),
         (("not a url",), "nothing to crawl"),
         ((), "Name what to crawl"),
     ],
@@ -344,7 +346,7 @@ def test_a_crawl_with_a_shared_frontier_is_handed_to_its_workers(
     weboid, site = start(SITE)
     shared = ("--frontier", f"{redis_server.url}?frontier=handed")
 
-    job = ("crawl", SEED, "--name", "mine", "--pages", "7", *shared)
+    job = ("crawl", SEED, "--job", "mine", "--limit", "7", *shared)
     first, again = weboid.call(*job), weboid.call(*job, "--json")
     archived = weboid.call("archive", "http://b.example/x", *shared)
 
@@ -392,7 +394,7 @@ def test_a_crawl_obeys_robots_unless_somebody_says_otherwise(start: Start) -> No
         {**SITE, "a.example/robots.txt": file(b"User-agent: *\nDisallow: /docs/one\n")},
         visit=PLAIN_VISITS,
     )
-    options = ("--depth", "1", "--exclude", "skip", "--name", "mine")
+    options = ("--depth", "1", "--exclude", "skip", "--job", "mine")
 
     obeying = crawl(weboid, SEED, *options)
     ignoring = crawl(weboid, SEED, *options, "--robots", "ignore")
