@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from qa.compare.picture_decoder import TILE_PX, Flags, Floats, Grey, PictureRows, TiledPicture
+from qa.compare.picture_decoder import TILE_PX, Floats, Grey, PictureRows, TiledPicture
 
 MOST_OFFSETS = 12
 ROWS_TOGETHER = 12  # less than a line of text: with it rows are nearly always unique
@@ -45,10 +45,19 @@ def find_offsets(seen: Grey, shown: Grey, bounds: list[int]) -> list[int]:
     votes: dict[int, int] = {}
     anchored = 0
     for strip in np.flatnonzero(apart.any(0)).tolist():
-        of_strip = _votes(one[:, strip], other[:, strip], apart[:, strip])
-        anchored += sum(of_strip.values())
-        for offset, count in of_strip.items():
-            votes[offset] = votes.get(offset, 0) + count
+        first, where_first = _unique(one[:, strip])
+        voting = apart[where_first, strip]
+        second, where_second = _unique(other[:, strip])
+        _, left, right = np.intersect1d(
+            first[voting], second, assume_unique=True, return_indices=True
+        )
+        shifts = where_second[right] - where_first[voting][left]
+        offsets, counts = np.unique(shifts, return_counts=True)
+        for at in np.argsort(-counts, kind="stable")[:_MOST_OF_A_STRIP].tolist():
+            offset, count = int(offsets[at]), int(counts[at])
+            if count >= _FEW_VOTES:
+                anchored += count
+                votes[offset] = votes.get(offset, 0) + count
     best = sorted(votes, key=lambda offset: (-votes[offset], abs(offset), offset))
     likely = [0, *(offset for offset in best if offset != 0)]
     if anchored < _ANCHORED * apart.sum() and apart.mean() > _MUCH:
@@ -69,16 +78,6 @@ def row_hashes(grey: Grey, bounds: list[int]) -> Hashes:
         factor = np.uint64((0x9E3779B97F4A7C15 * (2 * step + 1)) % (1 << 64))
         mixed[: len(single) - step] += single[step:] * factor
     return mixed
-
-
-def _votes(one: Hashes, other: Hashes, voting: Flags) -> dict[int, int]:
-    first, where_first = _unique(one)
-    first, where_first = first[voting[where_first]], where_first[voting[where_first]]
-    second, where_second = _unique(other)
-    _, left, right = np.intersect1d(first, second, assume_unique=True, return_indices=True)
-    offsets, counts = np.unique(where_second[right] - where_first[left], return_counts=True)
-    order = np.argsort(-counts, kind="stable")[:_MOST_OF_A_STRIP]
-    return {int(offsets[at]): int(counts[at]) for at in order if counts[at] >= _FEW_VOTES}
 
 
 def _unique(hashes: Hashes) -> tuple[Hashes, NDArray[np.intp]]:

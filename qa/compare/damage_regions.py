@@ -94,7 +94,13 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
         [np.bincount(own[damage.kinds[damaged] == kind], minlength=count) for kind in range(5)],
         axis=1,
     )
-    edges = _edges(own, rows, columns, count)
+    # First row, end row, first column and end column of each region.
+    edges = np.zeros((count, 4), np.intp)
+    edges[:, (0, 2)] = np.iinfo(np.intp).max
+    np.minimum.at(edges[:, 0], own, rows)
+    np.maximum.at(edges[:, 1], own, rows + 1)
+    np.minimum.at(edges[:, 2], own, columns)
+    np.maximum.at(edges[:, 3], own, columns + 1)
     # Which regions are something that lies over the page.
     screen = damaged.shape[1] * min(damaged.shape[0], damaged.shape[1] * SCREEN_SHAPE)
     area = (edges[:, 1] - edges[:, 0]) * (edges[:, 3] - edges[:, 2])
@@ -135,20 +141,6 @@ def _empty(spans: Floats, colours: Floats) -> float:
         return 0.0
     near = (np.abs(flat - np.median(flat, axis=0)) < _SAME_COLOUR).all(-1)
     return float(near.sum()) / spans.size
-
-
-def _edges(
-    own: NDArray[np.intp], rows: NDArray[np.intp], columns: NDArray[np.intp], count: int
-) -> NDArray[np.intp]:
-    """Return first row, end row, first column and end column of each label."""
-    edges = np.empty((count, 4), np.intp)
-    edges[:, (0, 2)] = np.iinfo(np.intp).max
-    edges[:, (1, 3)] = 0
-    np.minimum.at(edges[:, 0], own, rows)
-    np.maximum.at(edges[:, 1], own, rows + 1)
-    np.minimum.at(edges[:, 2], own, columns)
-    np.maximum.at(edges[:, 3], own, columns + 1)
-    return edges
 
 
 def label_connected(flags: Flags) -> NDArray[np.intp]:

@@ -125,16 +125,32 @@ def compare_resources(
     needed = {key: _weight(part) for key, part in had.items() if part.came and key in requested}
     reasons = {key: reason for key in needed if (reason := _reason(requested[key]))}
     certain = frozenset(reasons)
-    for key, part in _unrequested(had, requested, RESOURCE_KINDS.get(level, frozenset())):
-        needed[key] = _OF_UNASKED * _weight(part)
-        reasons[key] = "unasked"
+    # Parts named by the page's markup, of kinds that the copy requests few of.
+    for kind in RESOURCE_KINDS.get(level, frozenset()):
+        named = {
+            key: part
+            for key, part in had.items()
+            if part.kind == kind and part.initiator == "parser" and part.came
+        }
+        missed = {key: part for key, part in named.items() if key not in requested}
+        if named and 1 - len(missed) / len(named) < _FEW:
+            needed |= {key: _OF_UNASKED * _weight(part) for key, part in missed.items()}
+            reasons |= dict.fromkeys(missed, "unasked")
     tiny = [key for key in needed if _is_tiny(had[key])]
     of_tiny = sum(needed[key] for key in tiny)
     if of_tiny > _MOST_OF_TINY:
         for key in tiny:
             needed[key] *= _MOST_OF_TINY / of_tiny
     lost = sorted(reasons, key=lambda key: -needed[key])
-    mains = _mains([part for part in had.values() if part.came])
+    of_images = sum(part.size or 0 for part in had.values() if part.came and part.kind == "Image")
+
+    def is_main(part: PartRequest) -> bool:
+        size = part.size or 0
+        if part.kind == "Stylesheet":
+            return not size or size >= _LEAST_SHEET_BYTES
+        is_largest = size > TINY_BYTES and size > of_images / 2
+        return part.kind == "Image" and (size >= _LARGE_BYTES or is_largest)
+
     weight = sum(needed.values())
     gone = sum(needed[key] for key in lost)
     return ResourceComparison(
@@ -143,21 +159,8 @@ def compare_resources(
         shown=len(needed) - len(lost),
         lost=tuple(LostPart(had[key].url, reasons[key]) for key in lost),
         lost_sheets=sum(had[key].kind == "Stylesheet" for key in lost),
-        main=next((had[key].url for key in lost if key in certain and had[key] in mains), ""),
+        main=next((had[key].url for key in lost if key in certain and is_main(had[key])), ""),
     )
-
-
-def _mains(parts: Sequence[PartRequest]) -> frozenset[PartRequest]:
-    whole = sum(part.size or 0 for part in parts if part.kind == "Image")
-
-    def is_main(part: PartRequest) -> bool:
-        size = part.size or 0
-        if part.kind == "Stylesheet":
-            return not size or size >= _LEAST_SHEET_BYTES
-        is_largest = size > TINY_BYTES and size > whole / 2
-        return part.kind == "Image" and (size >= _LARGE_BYTES or is_largest)
-
-    return frozenset(part for part in parts if is_main(part))
 
 
 def _is_tiny(part: PartRequest) -> bool:
@@ -193,21 +196,6 @@ def _reason(part: PartRequest) -> str:
     if part.status is not None and part.status >= 400:
         return f"status: {part.status}" + (f", {part.failed}" if part.failed else "")
     return f"failed: {part.failed}" if part.failed else "unanswered"
-
-
-def _unrequested(
-    had: Mapping[str, PartRequest], requested: Mapping[str, PartRequest], kinds: Iterable[str]
-) -> Iterable[tuple[str, PartRequest]]:
-    """Yield parts named by the page's markup, of kinds that the copy requests few of."""
-    for kind in kinds:
-        named = {
-            key: part
-            for key, part in had.items()
-            if part.kind == kind and part.initiator == "parser" and part.came
-        }
-        missed = {key: part for key, part in named.items() if key not in requested}
-        if named and 1 - len(missed) / len(named) < _FEW:
-            yield from missed.items()
 
 
 def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) -> QaVerdict:

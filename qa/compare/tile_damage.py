@@ -93,7 +93,13 @@ def classify_tiles(
         ~drawn[1] & _off_ground(tiles.colour_shown, shown.ground),
     )
     weight_seen, weight_shown = (_weights(drawn[at], filled[at]) for at in (0, 1))
-    likeness = _likeness(tiles, drawn)
+    apart = np.abs(tiles.colour_seen - tiles.colour_shown).max(-1)
+    few = 1 - np.clip((tiles.missed - _FEW_MISSED) / (_MANY_MISSED - _FEW_MISSED), 0, 1)
+    flat = 1 - np.clip((apart - _FLAT_NEAR) / (_FLAT_FAR - _FLAT_NEAR), 0, 1)
+    alike = np.maximum(_ramp(tiles.alike), tiles.missed <= _FEW_MISSED)
+    likeness = np.where(drawn[0] & drawn[1], alike, few * flat)
+    likeness = np.where(drawn[0] | drawn[1], likeness, flat)
+    likeness = (likeness * (1 - 0.7 * tiles.hued)).astype(np.float32)
     if beside is not None:
         # Where brightness matches in place, only the colour differs, which is not searched for.
         better = np.where(beside > tiles.alike + _BETTER, beside, -1)
@@ -119,19 +125,6 @@ def classify_tiles(
 def _ramp(alike: Floats, unlike: float = _UNLIKE, like: float = _LIKE) -> Floats:
     ramp: Floats = np.clip((alike - unlike) / (like - unlike), 0, 1)
     return ramp
-
-
-def _likeness(tiles: TileMetrics, drawn: tuple[Flags, Flags]) -> Floats:
-    both = drawn[0] & drawn[1]
-    apart = np.abs(tiles.colour_seen - tiles.colour_shown).max(-1)
-    few = 1 - np.clip((tiles.missed - _FEW_MISSED) / (_MANY_MISSED - _FEW_MISSED), 0, 1)
-    flat = 1 - np.clip((apart - _FLAT_NEAR) / (_FLAT_FAR - _FLAT_NEAR), 0, 1)
-    likeness = np.where(
-        both, np.maximum(_ramp(tiles.alike), tiles.missed <= _FEW_MISSED), few * flat
-    )
-    likeness = np.where(~drawn[0] & ~drawn[1], flat, likeness)
-    coloured: Floats = (likeness * (1 - 0.7 * tiles.hued)).astype(np.float32)
-    return coloured
 
 
 def _off_ground(colours: Floats, ground: tuple[int, int, int]) -> Flags:
@@ -190,16 +183,11 @@ def rewritten_share(seen: Grey, tiles: TileMetrics, damage: TileDamage) -> float
     sharp = tiles.range_seen >= _CONTRAST
     if not (other & sharp).any():
         return 0.0
-    written = _written(seen, sharp)
-    return float((written & other).sum()) / max(int(written.sum()), 1)
-
-
-def _written(grey: Grey, sharp: Flags) -> Flags:
-    """Return the sharp tiles with text: much of their area is the darkest or brightest colour."""
+    # Much of a tile with text is its darkest or its brightest colour.
     written = np.zeros_like(sharp)
     for first, end in chunks(len(sharp)):
         rows, columns = np.nonzero(sharp[first:end])
-        part = grey[first * TILE_PX : end * TILE_PX]
+        part = seen[first * TILE_PX : end * TILE_PX]
         boxes = part.reshape(end - first, TILE_PX, -1, TILE_PX)[rows, :, columns]
         flat = boxes.reshape(len(rows), TILE_PX * TILE_PX)
         # The contrast is so large that neither leaves a byte.
@@ -207,7 +195,7 @@ def _written(grey: Grey, sharp: Flags) -> Flags:
         dark = flat <= flat.min(1, keepdims=True) + _ONE_COLOUR
         share = np.maximum(bright.mean(1), dark.mean(1))
         written[rows + first, columns] = (share >= _FEWEST) & (share <= _MOST)
-    return written
+    return float((written & other).sum()) / max(int(written.sum()), 1)
 
 
 SIDEWAYS_PX = 8
