@@ -194,9 +194,19 @@ class HoldingsVerifier:
             artifact = parse_artifact_uri(row.url)
             if artifact is None or artifact[0] not in (ArtifactKind.TEXT, ArtifactKind.DOM):
                 continue
-            payload = _payload(self._layout, _PayloadLocation(row.filename, row.offset, row.length))
-            if payload is None:
+            if row.length > MOST_BYTES:
+                continue
+            payload = b""
+            try:
+                place = _PayloadLocation(row.filename, row.offset, row.length)
+                with open_record(self._layout.archive, *place) as record:
+                    for block in record.content:
+                        payload += block
+                        if len(payload) >= MOST_READ:
+                            break
+            except PermanentError:
                 continue  # reported already
+            payload = payload[:MOST_READ]
             if artifact[0] is ArtifactKind.DOM:
                 if _is_empty(payload):
                     yield row.url, EMPTY
@@ -263,22 +273,6 @@ def _is_same(one: str, other: str) -> bool:
         return Digest.parse(one) == Digest.parse(other)
     except InputError:
         return False
-
-
-def _payload(layout: Layout, place: _PayloadLocation) -> bytes | None:
-    """Return the beginning of the payload of a resource; None when it cannot be read."""
-    if place.length > MOST_BYTES:
-        return None
-    payload = b""
-    try:
-        with open_record(layout.archive, *place) as record:
-            for block in record.content:
-                payload += block
-                if len(payload) >= MOST_READ:
-                    break
-    except PermanentError:
-        return None
-    return payload[:MOST_READ]
 
 
 def _is_empty(dom: bytes) -> bool:

@@ -90,26 +90,24 @@ class SampledPage:
 
 def weigh_candidate(page: SampleCandidate) -> SampledPage:
     """Return the page with its suspicion weight and reasons."""
-    suspicions = list(_suspicions(page))
-    return SampledPage(
-        page, 1.0 + sum(each for each, _ in suspicions), tuple(why for _, why in suspicions)
-    )
-
-
-def _suspicions(page: SampleCandidate) -> Iterator[tuple[float, str]]:
+    suspicions: list[tuple[float, str]] = []
     if page.outcome == VisitOutcome.PARTIAL:
-        yield 4.0, page.reason or "partial"
+        suspicions.append((4.0, page.reason or "partial"))
     if page.page_class not in GOOD:
-        yield 3.0, f"class: {page.page_class}"
+        suspicions.append((3.0, f"class: {page.page_class}"))
     if page.before_bytes is not None and page.before_bytes > 0 and page.stored_bytes >= 0:
         ratio = page.stored_bytes / page.before_bytes
         # A capture with deduplicated payloads is small regardless of its content.
         if ratio > _CHANGED or ratio < 1 / _CHANGED:
-            yield (2.0 if ratio > 1 else 1.0), f"size: {ratio:.1f} times that of the one before"
+            why = f"size: {ratio:.1f} times that of the one before"
+            suspicions.append((2.0 if ratio > 1 else 1.0, why))
     if page.stored_bytes > _BIG_BYTES:
-        yield 1.0, f"big: {page.stored_bytes // 1_000_000} MB"
+        suspicions.append((1.0, f"big: {page.stored_bytes // 1_000_000} MB"))
     if not page.host_checked:
-        yield 1.0, "host: never checked"
+        suspicions.append((1.0, "host: never checked"))
+    return SampledPage(
+        page, 1.0 + sum(each for each, _ in suspicions), tuple(why for _, why in suspicions)
+    )
 
 
 class WeightedSample:

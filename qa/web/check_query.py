@@ -82,13 +82,26 @@ def parse_check_filter(parameters: Mapping[str, str]) -> CheckFilter:
         if value and value not in known[name]:
             raise InputError(noop("There is no such filter."))
     verdict = named["verdict"]
+    host, below = parameters.get("host", "").strip(), None
+    if host:
+        is_host = len(host) <= _LONGEST_HOST and _HOST.fullmatch(host)
+        try:
+            host = url_parts_of(f"http://{host}/" if is_host else host[:_LONGEST_HOST]).host
+        except BadUrlError:
+            raise InputError(noop("A host is named like www.example.org.")) from None
+    score = parameters.get("below", "").strip().replace(" ", "").replace(",", ".")
+    if score:
+        if _SCORE.fullmatch(score):
+            below = float(score[:-1]) / 100 if score.endswith("%") else float(score)
+        if below is None or below > 1:
+            raise InputError(noop("A score is a number from 0 to 1, or so many per cent."))
     return CheckFilter(
         verdict=QaVerdict("" if verdict == UNCHECKED else verdict) if verdict else None,
-        host=_host(parameters.get("host", "")),
+        host=host or None,
         page_class=PageClass(named["class"]) if named["class"] else None,
         level=named["level"] or None,
         fault=PlaybackFault(named["fault"]) if named["fault"] else None,
-        below=_score(parameters.get("below", "")),
+        below=below,
         unreviewed=parse_flag(parameters.get("unreviewed", "")),
     )
 
@@ -120,30 +133,6 @@ def parse_start(text: str) -> CheckPosition | None:
         return parse_position(text)
     except InputError:
         raise InputError(noop("after is the place that the part before gave.")) from None
-
-
-def _host(text: str) -> str | None:
-    """Return the canonical host of user input: a host, or a URL on it."""
-    text = text.strip()
-    if not text:
-        return None
-    is_host = len(text) <= _LONGEST_HOST and _HOST.fullmatch(text)
-    try:
-        return url_parts_of(f"http://{text}/" if is_host else text[:_LONGEST_HOST]).host
-    except BadUrlError:
-        raise InputError(noop("A host is named like www.example.org.")) from None
-
-
-def _score(text: str) -> float | None:
-    text = text.strip().replace(" ", "").replace(",", ".")
-    if not text:
-        return None
-    value = 2.0
-    if _SCORE.fullmatch(text):
-        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    if value > 1:
-        raise InputError(noop("A score is a number from 0 to 1, or so many per cent."))
-    return value
 
 
 MOST_COUNTED = 1_000_000  # of each verdict

@@ -10,10 +10,11 @@ Rows are written as they are read: memory is bounded by the strings that rows sh
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -109,22 +110,19 @@ class CheckReportWriter:
         out.write("]</script>\n")
         out.write(_data("strings", strings.texts) + _data("words", _words(report)))
         out.writelines(f"<script>{each}</script>\n" for each in scripts)
-        for place, result in enumerate(pictured):
-            out.writelines(self._embedded(place, result.row))
-        out.write("</body>\n</html>\n")
-        return count
-
-    def _embedded(self, place: int, row: CheckedPage) -> Iterator[str]:
-        for kind in PICTURES:
+        for (place, result), kind in product(enumerate(pictured), PICTURES):
+            check = result.row.check
             try:
-                body = self._pictures.whole(row.check.page_id, row.check.level, kind)
+                body = self._pictures.whole(check.page_id, check.level, kind)
                 small = make_thumbnail(body) if kind in _SMALL_KINDS else b""
             except HTTPException:  # it went meanwhile, or is damaged
                 continue
             if len(body) <= MOST_PICTURE_BYTES:
-                yield _picture(f"p{place}-{kind}", body)
+                out.write(_picture(f"p{place}-{kind}", body))
             if small:
-                yield _picture(f"p{place}-{kind}-small", small)
+                out.write(_picture(f"p{place}-{kind}-small", small))
+        out.write("</body>\n</html>\n")
+        return count
 
 
 class _StringPool:
