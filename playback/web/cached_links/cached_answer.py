@@ -6,6 +6,7 @@ internal callers if a page of the farm does (W20, W24).
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -131,7 +132,9 @@ def answer_link(facts: LinkEvidence, leading: AnswerOrigins, today: int) -> Cach
         and facts.is_dead
         and (offer is None or offer.bar in (CopyObstacle.FAILED, CopyObstacle.REFUSED))
     ):
-        date, name = _moment(elsewhere.timestamp), service_name(elsewhere.service)
+        date, name = None, service_name(elsewhere.service)
+        with suppress(InputError, ValueError):
+            date = parse_timestamp14(elsewhere.timestamp).astimezone(UTC)
         words = (
             translate("copy in %(archive)s", archive=name)
             if date is None
@@ -149,7 +152,18 @@ def answer_link(facts: LinkEvidence, leading: AnswerOrigins, today: int) -> Cach
         if answer is CopyState.QUEUED and facts.standing is not None and facts.standing.attempts:
             found["next_at"] = facts.standing.until
     words = _words(facts, words, today)
-    return CachedLink(text, answer, words=words, **_liveness(facts), **found)
+    link = facts.link
+    if link is not None:
+        found |= {
+            "state": link.state.name.lower(),
+            "group": link.group.value,
+            "is_dead": facts.is_dead,
+            "checked": None if link.checked_day is None else date_of(link.checked_day),
+            "mime": link.mime or None,
+            "kib": link.kib,
+            "spelling": link.spelling or link.url,
+        }
+    return CachedLink(text, answer, words=words, **found)
 
 
 def _per_language(make: Callable[..., str]) -> Callable[..., str]:
@@ -182,20 +196,6 @@ def max_age_s(links: list[CachedLink], now: datetime, *, is_watched: bool) -> in
 def is_to_offer(copy: ExternalCopy) -> bool:
     """Return True when the address of a copy in another archive may become a link."""
     return is_web_url(copy.address)
-
-
-def _liveness(facts: LinkEvidence) -> dict[str, Any]:
-    if facts.link is None:
-        return {}
-    return {
-        "state": facts.link.state.name.lower(),
-        "group": facts.link.group.value,
-        "is_dead": facts.is_dead,
-        "checked": None if (day := facts.link.checked_day) is None else date_of(day),
-        "mime": facts.link.mime or None,
-        "kib": facts.link.kib,
-        "spelling": facts.link.spelling or facts.link.url,
-    }
 
 
 def _without_copy(facts: LinkEvidence) -> tuple[CopyState, str]:
@@ -307,19 +307,17 @@ def _words(facts: LinkEvidence, what: str, today: int) -> str:
         return _capital(what)
     parts = [what] if what else []
     if link.mime:
-        parts.append(_type_words(link.mime, link.kib))
+        sized = noop("the link leads to a file (%(type)s, %(kib)s KiB)")
+        parts.append(
+            translate("the link leads to a file (%(type)s)", type=link.mime)
+            if link.kib is None
+            else translate(sized, type=link.mime, kib=number(link.kib))
+        )
     if link.group in _TOLD_GROUPS or link.is_unreachable:
         known = replace(link, url="", spelling="", fails=0, checked_day=None, mime="", kib=None)
         how = _standing(known, today)
         return translate("%(how)s; %(what)s", how=how, what="; ".join(parts)) if parts else how
     return _capital("; ".join(parts))
-
-
-def _type_words(mime: str, kib: int | None) -> str:
-    if kib is None:
-        return translate("the link leads to a file (%(type)s)", type=mime)
-    size = number(kib)
-    return translate("the link leads to a file (%(type)s, %(kib)s KiB)", type=mime, kib=size)
 
 
 _standing = _per_language(standing_of)
@@ -340,10 +338,3 @@ _LABELS = {
     CopyState.REFUSED: noop("not archived"),
     CopyState.FAILED: noop("not archived"),
 }
-
-
-def _moment(timestamp: str) -> datetime | None:
-    try:
-        return parse_timestamp14(timestamp).astimezone(UTC)
-    except (InputError, ValueError):
-        return None

@@ -36,7 +36,7 @@ from playback.web.registry.answer_formats import Data, as_json
 from playback.web.registry.link_messages import request_words
 from playback.web.registry.registry_api import CORS_HEADERS, TOO_OFTEN, answer_or_problem, problem
 from playback.web.registry.registry_forms import read_body
-from playback.web.registry.registry_values import PageAnswer, PageQuestion
+from playback.web.registry.registry_values import PageQuestion
 
 GADGET_PATH = "/links/gadget.js"
 
@@ -131,15 +131,25 @@ class CachedLinks:
             self._in_addresses(question.wiki),
         )
         links = [answer_link(facts, leading, self._finder.day) for facts in found.facts]
+        page, about = found.page, None
+        if page is not None:
+            listed = date_of(page.listed_day).isoformat() if page.listed_day is not None else None
+            about = {
+                "is_observed": page.is_observed,
+                "links_read": listed,
+                "revision": page.revision,
+                "request": page.request.value if page.request else None,
+                "note": request_words(page.request) or None,
+            }
         data: Data = {
             "wiki": str(question.wiki) if question.wiki else None,
             "fresh_s": max_age_s(links, self._means.clock.now(), is_watched=found.is_watched),
             "is_whole": found.is_whole,
-            "page": _page_of(found.page),
+            "page": about,
             "links": [cached_link_data(link) for link in links],
         }
         noting = None
-        if found.page is not None and not found.page.is_observed and question.wiki is not None:
+        if page is not None and not page.is_observed and question.wiki is not None:
             asked = PageQuestion(question.wiki, (question.page_id,), ())
             noting = BackgroundTask(self._note, asked)
         headers = {"Content-Language": page_language.get().language}
@@ -154,18 +164,6 @@ class CachedLinks:
             return named if named and self._means.offers.speak_of(named) else ""
         except (InputError, TransientError):
             return ""
-
-
-def _page_of(page: PageAnswer | None) -> Data | None:
-    if page is None:
-        return None
-    return {
-        "is_observed": page.is_observed,
-        "links_read": date_of(page.listed_day).isoformat() if page.listed_day is not None else None,
-        "revision": page.revision,
-        "request": page.request.value if page.request else None,
-        "note": request_words(page.request) or None,
-    }
 
 
 def cached_link_data(link: CachedLink) -> Data:

@@ -26,7 +26,6 @@ from links.registry.farm_queries import (
 )
 from links.registry.link_search import STATES
 from links.registry.urls import UrlRow
-from links.registry.wikis import Wiki
 from links.rules.link_class import MISSING_TARGET, LinkClass, classify_link
 from links.rules.wiki_rules import RuleBook
 from links.states import LinkState
@@ -93,10 +92,24 @@ class LinkEvidenceReader:
         offers, has_index = self._offers(question.urls, known.until_ms)
         copied = {place for place, offer in offers.items() if offer.page is not None}
         standings, has_books = self._standings(question.urls, copied)
-        facts = [
-            self._facts(each, offers.get(place), known, standings)
-            for place, each in enumerate(question.urls)
-        ]
+        facts = []
+        for place, each in enumerate(question.urls):
+            if each.spelled is None:
+                facts.append(LinkEvidence(each))
+                continue
+            identity = each.spelled.identity
+            link = known.links.get(identity)
+            is_missing = link is not None and link.evidence == MISSING_TARGET
+            evidence = LinkEvidence(
+                each,
+                offers.get(place),
+                link,
+                known.elsewhere.get(identity),
+                known.wanted.get(identity),
+                standings.get(each.spelled.fetch) or standings.get(identity),
+                LinkClass.MISSING if is_missing else None,
+            )
+            facts.append(evidence)
         is_whole = has_index and has_registry and has_books
         facts = self._with_reasons(facts, known)
         return LinkFindings(tuple(facts), known.is_watched, is_whole, known.page)
@@ -120,27 +133,6 @@ class LinkEvidenceReader:
             else each
             for each in facts
         ]
-
-    @staticmethod
-    def _facts(
-        asked: AskedUrl,
-        offer: CopyOffer | None,
-        known: _RegistryFacts,
-        standings: Mapping[str, UrlQueueStatus],
-    ) -> LinkEvidence:
-        if asked.spelled is None:
-            return LinkEvidence(asked)
-        identity = asked.spelled.identity
-        link = known.links.get(identity)
-        return LinkEvidence(
-            asked,
-            offer,
-            link,
-            known.elsewhere.get(identity),
-            known.wanted.get(identity),
-            standings.get(asked.spelled.fetch) or standings.get(identity),
-            LinkClass.MISSING if link is not None and link.evidence == MISSING_TARGET else None,
-        )
 
     def _offers(
         self, urls: Sequence[AskedUrl], until_ms: Mapping[str, int]
@@ -202,7 +194,17 @@ def _read(
     rows = known_in_farm(reading.reader, wiki, identities)
     numbers = {row.id: identity for identity, row in rows.items()}
     page = reading.page(wiki, question.page_id) if question.page_id else None
-    shown = _of_page(reading, wiki, page, rows)
+    # The URLs on the page with their spelling, and its links to missing pages of the farm (W50).
+    shown: dict[int, str] = {}
+    missing: dict[str, LinkRecord] = {}
+    if page is not None and page.page_id is not None and page.is_observed:
+        shown = on_page(reading.reader, wiki.id, page.page_id, [row.id for row in rows.values()])
+        for url, since in missing_targets_on(reading.reader, wiki.id, page.page_id).items():
+            with suppress(BadUrlError):
+                missing[identity_key(url)] = missing_target(url, since, page.listed_day)
+    elif page is not None and page.page_id is not None:  # as read on request (W10)
+        has = {link.url for link in page.links}
+        shown = {row.id: "" for identity, row in rows.items() if identity in has}
     if is_internal:
         shown = {**dict.fromkeys(numbers, ""), **shown}
     links = {
@@ -210,7 +212,6 @@ def _read(
         for identity, row in rows.items()
         if row.id in shown
     }
-    missing = _missing(reading, wiki, page)
     dead = [number for number in shown if links[numbers[number]].is_unreachable]
     elsewhere = copies_elsewhere(reading.reader, dead)
     wanted = wanted_since(reading.reader, numbers)
@@ -231,30 +232,6 @@ def _read(
         wiki_id=wiki.id,
         page=page,
     )
-
-
-def _missing(reading: RegistryReader, wiki: Wiki, page: PageAnswer | None) -> dict[str, LinkRecord]:
-    """Return the page's links to missing pages of the farm, by identity key (W50)."""
-    if page is None or page.page_id is None or not page.is_observed:
-        return {}
-    found = missing_targets_on(reading.reader, wiki.id, page.page_id)
-    links: dict[str, LinkRecord] = {}
-    for url, day in found.items():
-        with suppress(BadUrlError):
-            links[identity_key(url)] = missing_target(url, day, page.listed_day)
-    return links
-
-
-def _of_page(
-    reading: RegistryReader, wiki: Wiki, page: PageAnswer | None, rows: Mapping[str, UrlRow]
-) -> dict[int, str]:
-    """Return the URLs on the page with their spelling; if not observed, as read on request (W10)."""
-    if page is None or page.page_id is None:
-        return {}
-    if page.is_observed:
-        return on_page(reading.reader, wiki.id, page.page_id, [row.id for row in rows.values()])
-    has = {link.url for link in page.links}
-    return {row.id: "" for identity, row in rows.items() if identity in has}
 
 
 _ADDRESS = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:|[/\\]{2})", re.IGNORECASE)

@@ -57,13 +57,25 @@ class CachedQuestion:
 
 def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
     """Parse a JSON body; addresses below `own`, this archive's origins, are copies already."""
-    given = _object(body)
+    try:
+        given = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise InputError(noop("Send a JSON object in UTF-8."))
     urls = given.get("urls")
     if not isinstance(urls, list) or not all(isinstance(each, str) for each in urls):
         raise InputError(noop('Name the URLs: {"urls": ["https://example.org/"]}.'))
     if len(urls) > MOST_URLS:
         raise InputError(noop("Ask for 1000 URLs at a time at most."))
-    page_id = _page_id_of(given.get("page_id"))
+    page_id = given.get("page_id")
+    if page_id is None:
+        page_id = 0  # e.g. of a page not saved yet
+    if isinstance(page_id, float) and page_id.is_integer():
+        page_id = int(page_id)  # JSON knows one sort of numbers
+    is_whole = isinstance(page_id, int) and not isinstance(page_id, bool)
+    if not is_whole or not 0 <= page_id < _MOST_PAGE_ID:
+        raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
     wiki, language = _text(given, "wiki"), _text(given, "lang")
     if language and not _CODE.fullmatch(language):
         raise InputError(noop("A language is named like de or de-AT."))
@@ -120,16 +132,6 @@ def _below(own: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{origin}/" for origin in own if origin)
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        given = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        raise InputError(noop("Send a JSON object in UTF-8."))
-    return given
-
-
 def _no_constant(name: str) -> None:
     raise ValueError(name)  # NaN and the infinities are no JSON
 
@@ -140,15 +142,4 @@ def _text(given: dict[str, Any], name: str) -> str:
         return ""
     if not isinstance(value, str):
         raise InputError(noop("wiki and lang are texts."))
-    return value
-
-
-def _page_id_of(value: object) -> int:
-    """Return the page number; 0 without one, e.g. for a page not saved yet."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # JSON knows one sort of numbers
-    if value is None:
-        return 0
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST_PAGE_ID:
-        raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
     return value
