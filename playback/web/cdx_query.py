@@ -100,12 +100,20 @@ def parse_query(
     filters = [value for name, value in given if name == "filter" and value]
     if len(filters) > _MOST_FILTERS:
         raise InputError(f"There may be {_MOST_FILTERS} filters at most.")
+    between = TimeRange()
+    if first := one.get("from") or one.get("from_ts"):
+        between = replace(between, first_ms=_first_moment(first, "from"))
+    if last := one.get("to"):
+        between = replace(between, last_ms=_last_moment(last))
+    fields: tuple[str, ...] = IA_FIELDS if archive else FIELDS
+    if named := one.get("fl") or one.get("fields"):
+        fields = tuple(dict.fromkeys(each for each in named[:400].split(",") if each))
     return CdxQuery(
         url=one["url"],
         keys=keys,
-        between=_between(one),
+        between=between,
         output=output,
-        fields=_fields(one, archive=archive),
+        fields=fields,
         archive_dialect=archive,
         limit=abs(limit) if limit else None,
         skip=min(_number(one, "offset") or 0, MOST_ROWS),
@@ -178,14 +186,6 @@ def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
     raise InputError("url= names no page, or matchType is none of exact, prefix, host and domain.")
 
 
-def _between(one: dict[str, str]) -> TimeRange:
-    first, last = one.get("from") or one.get("from_ts"), one.get("to")
-    between = TimeRange()
-    if first:
-        between = replace(between, first_ms=_first_moment(first, "from"))
-    return replace(between, last_ms=_last_moment(last)) if last else between
-
-
 def _first_moment(text: str, name: str) -> int:
     return unix_milliseconds(_moment(text, name, "0101000000"))
 
@@ -216,13 +216,6 @@ def _number(one: dict[str, str], name: str, *, lowest: int = 0) -> int | None:
 
 def _is_yes(text: str | None) -> bool:
     return text is not None and text.lower() in {"true", "1", "yes", "on"}
-
-
-def _fields(one: dict[str, str], *, archive: bool) -> tuple[str, ...]:
-    named = one.get("fl") or one.get("fields")
-    if named:
-        return tuple(dict.fromkeys(each for each in named[:400].split(",") if each))
-    return IA_FIELDS if archive else FIELDS
 
 
 def _collapses(given: list[tuple[str, str]]) -> Iterable[CollapseRule]:

@@ -184,15 +184,18 @@ class CdxWalk:
 
     def _of_chunk(self, chunk: list[ListedCapture]) -> list[ListedCapture]:
         """Return the rows of a chunk that pass access control, filters and collapsing."""
-        between, filters = self._query.between, self._query.filters
-        return [
-            row
-            for row in chunk
-            if between.first_ms <= row.position.captured_ms <= between.last_ms
-            and all(matches(row) for matches in filters)
-            and not self._is_hidden(row)
-            and self._is_new(row)
-        ]
+        between, filters, passed = self._query.between, self._query.filters, []
+        for row in chunk:
+            if (
+                not between.first_ms <= row.position.captured_ms <= between.last_ms
+                or not all(matches(row) for matches in filters)
+                or self._is_hidden(row)
+            ):
+                continue
+            before, self._last = self._last, tuple(each.key(row) for each in self._query.collapses)
+            if not any(old == new for old, new in zip(before, self._last, strict=False)):
+                passed.append(row)
+        return passed
 
     def _is_hidden(self, row: ListedCapture) -> bool:
         takedown = self._permits.capture(
@@ -212,15 +215,6 @@ class CdxWalk:
         return takedown is not None and takedown.effect is TakedownEffect.HIDE
 
     _last: tuple[tuple[str, ...], ...] = ()
-
-    def _is_new(self, row: ListedCapture) -> bool:
-        """Return True unless the row collapses with the previous one."""
-        if not self._query.collapses:
-            return True
-        keys = tuple(each.key(row) for each in self._query.collapses)
-        same = [old == new for old, new in zip(self._last, keys, strict=False)]
-        self._last = keys
-        return not any(same)
 
 
 def _limited(

@@ -178,8 +178,61 @@ class PageRenderer:
 
     def __init__(self, replay_origin: str, **functions: Callable[..., object]) -> None:
         """Create the template environment, with additional template functions."""
-        self._templates = _environment(replay_origin)
-        self._templates.globals.update(rough=rough_distance, **functions)
+        environment = self._templates = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+        def replayed(timestamp: str, modifier: MementoModifier, url: str, wiki: str = "") -> str:
+            return replay_origin + memento_path(Memento(timestamp, modifier, url, wiki))
+
+        def image_address(timestamp: str, uri: str, asked: PageAddress | None = None) -> str:
+            return replayed(timestamp, MementoModifier.IMAGE, uri, asked.wiki if asked else "")
+
+        def copy_address(page: CapturedPage, asked: PageAddress) -> str:
+            modifier = (
+                LEVEL_MODIFIERS[asked.level] if asked.level is not None else MementoModifier.PAGE
+            )
+            return replayed(page.timestamp, modifier, page.url, asked.wiki)
+
+        def with_modifier(modifier: MementoModifier) -> Callable[[CapturedPage, PageAddress], str]:
+            return lambda page, asked: replayed(page.timestamp, modifier, page.url, asked.wiki)
+
+        def text_address(page: CapturedPage) -> str:
+            return replayed(page.timestamp, MementoModifier.TEXT, page.artifacts[ArtifactKind.TEXT])
+
+        environment.globals.update(
+            image_address=image_address,
+            copy_address=copy_address,
+            very_address=with_modifier(MementoModifier.VERY),
+            file_address=with_modifier(MementoModifier.FILE),
+            text_address=text_address,
+            history_path=history_path,
+            changes_path=changes_path,
+            escape_url=escape_url,
+            localized_path=localized_path,
+            is_web_url=is_web_url,
+            _=i18n.translate,
+            ngettext=i18n.translate_count,
+            page_path=reader_path,
+            languages=[(each, i18n.language_name(each)) for each in i18n.languages()],
+            month_name=i18n.month,
+            weekdays=i18n.weekdays,
+            rough=rough_distance,
+            **functions,
+        )
+        environment.filters.update(
+            when=i18n.when,
+            day=i18n.day,
+            minute=i18n.minute,
+            moment=i18n.moment_of,
+            month_and_year=i18n.month_and_year,
+            number=i18n.number,
+            size=size_of,
+        )
 
     def __call__(
         self,
@@ -228,61 +281,6 @@ def history_path(url: str, period: str = "", facets: CaptureFacets = EVERYTHING)
 def changes_path(older: CapturedPage, newer: CapturedPage) -> str:
     """Return the path of the comparison of two captures."""
     return localized_path(f"/changes/{older.timestamp}/{newer.timestamp}/{escape_url(newer.url)}")
-
-
-def _environment(replay_origin: str) -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-    def replayed(timestamp: str, modifier: MementoModifier, url: str, wiki: str = "") -> str:
-        return replay_origin + memento_path(Memento(timestamp, modifier, url, wiki))
-
-    def image_address(timestamp: str, uri: str, asked: PageAddress | None = None) -> str:
-        return replayed(timestamp, MementoModifier.IMAGE, uri, asked.wiki if asked else "")
-
-    def copy_address(page: CapturedPage, asked: PageAddress) -> str:
-        modifier = LEVEL_MODIFIERS[asked.level] if asked.level is not None else MementoModifier.PAGE
-        return replayed(page.timestamp, modifier, page.url, asked.wiki)
-
-    def with_modifier(modifier: MementoModifier) -> Callable[[CapturedPage, PageAddress], str]:
-        return lambda page, asked: replayed(page.timestamp, modifier, page.url, asked.wiki)
-
-    def text_address(page: CapturedPage) -> str:
-        return replayed(page.timestamp, MementoModifier.TEXT, page.artifacts[ArtifactKind.TEXT])
-
-    environment.globals.update(
-        image_address=image_address,
-        copy_address=copy_address,
-        very_address=with_modifier(MementoModifier.VERY),
-        file_address=with_modifier(MementoModifier.FILE),
-        text_address=text_address,
-        history_path=history_path,
-        changes_path=changes_path,
-        escape_url=escape_url,
-        localized_path=localized_path,
-        is_web_url=is_web_url,
-        _=i18n.translate,
-        ngettext=i18n.translate_count,
-        page_path=reader_path,
-        languages=[(each, i18n.language_name(each)) for each in i18n.languages()],
-        month_name=i18n.month,
-        weekdays=i18n.weekdays,
-    )
-    environment.filters.update(
-        when=i18n.when,
-        day=i18n.day,
-        minute=i18n.minute,
-        moment=i18n.moment_of,
-        month_and_year=i18n.month_and_year,
-        number=i18n.number,
-        size=size_of,
-    )
-    return environment
 
 
 def size_of(count: int) -> str:

@@ -177,7 +177,15 @@ class PageSearch:
         self, condition: "_SqlCondition", step: "_ListStep"
     ) -> tuple[list[Any], PageListCursor | None]:
         """Return one row more than a page of results has, and where a bounded search stopped."""
-        if condition.range and self._is_few(condition):
+        is_few = False
+        if condition.range:
+            (found,) = self._database.rows(
+                f"SELECT count(*) AS n FROM (SELECT 1 FROM pages WHERE {condition.range}"  # noqa: S608 constants of ours
+                " LIMIT :few) AS found",
+                {**condition.values, "few": _FEW + 1},
+            ) or ({"n": 0},)
+            is_few = int(found["n"]) <= _FEW
+        if is_few:
             # The plus keeps both databases from walking the index by time.
             query = (
                 f"SELECT {COLUMNS} FROM pages WHERE ({condition.range}) AND"  # noqa: S608 constants of ours
@@ -200,14 +208,6 @@ class PageSearch:
             {**step.values, "most": self._most_read - 1},
         )
         return list(rows), _cursor(last[0]) if last else None
-
-    def _is_few(self, condition: "_SqlCondition") -> bool:
-        (row,) = self._database.rows(
-            f"SELECT count(*) AS n FROM (SELECT 1 FROM pages WHERE {condition.range} LIMIT :few)"  # noqa: S608 as above
-            " AS found",
-            {**condition.values, "few": _FEW + 1},
-        ) or ({"n": 0},)
-        return int(row["n"]) <= _FEW
 
     def _condition(self, question: PageSearchQuery) -> "_SqlCondition | None":
         if not question.words:

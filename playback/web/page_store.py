@@ -5,7 +5,7 @@ every calendar entry through `PageStore.moments`.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, takewhile
@@ -266,7 +266,13 @@ class PageStore:
                 offered = best_pages(
                     self._database.rows, self._database.has_key, key, COLUMNS, wanted
                 )
-                first = list(takewhile(lambda row: _is_named(row, facts), offered))
+                urls = (facts["url"], facts["twin"])
+                first = list(
+                    takewhile(
+                        lambda row: row["timestamp"] == wanted.timestamp and row["url"] in urls,
+                        offered,
+                    )
+                )
                 seen = [row["page_id"] for row in (*first, *very)]
                 yield from (*first, *very)
         for shown in (OFFERED, f"NOT ({OFFERED})"):
@@ -434,12 +440,33 @@ class PageStore:
         for page in pages:
             takedown = taken_down.get(page.page_id)
             if takedown is None and page.page_id in embedded:
-                why = [each.takedown for each in embedded[page.page_id]]
-                shown.append(_without_frames(page, why))
+                # Reduced for framed documents that must not be shown.
+                effects = {each.takedown.effect for each in embedded[page.page_id]}
+                is_told = effects <= {TakedownEffect.BLOCK}
+                uris = page.artifacts.items()
+                reduced = replace(
+                    page,
+                    artifacts={kind: uri for kind, uri in uris if kind not in WITH_FRAMES},
+                    text_digest="",
+                    withheld=TakedownEffect.BLOCK if is_told else TakedownEffect.HIDE,
+                )
+                shown.append(reduced)
             elif takedown is None:
                 shown.append(page)
             elif takedown.effect is TakedownEffect.BLOCK:
-                shown.append(_blocked(page, takedown))
+                blocked = replace(
+                    page,
+                    final_url=page.url,
+                    reason="",
+                    title="",
+                    class_evidence="",
+                    artifacts={},
+                    text_digest="",
+                    taken_down=takedown,
+                    device="",
+                    language="",
+                )
+                shown.append(blocked)
         return tuple(shown)
 
     def _artifacts(self, page_ids: list[str]) -> dict[str, "_PageArtifacts"]:
@@ -517,41 +544,9 @@ def _page(row: Any, artifacts: _PageArtifacts) -> CapturedPage:
     )
 
 
-def _blocked(page: CapturedPage, takedown: Takedown) -> CapturedPage:
-    return replace(
-        page,
-        final_url=page.url,
-        reason="",
-        title="",
-        class_evidence="",
-        artifacts={},
-        text_digest="",
-        taken_down=takedown,
-        device="",
-        language="",
-    )
-
-
-def _without_frames(page: CapturedPage, why: Iterable[Takedown]) -> CapturedPage:
-    """Return the page reduced for framed documents that must not be shown."""
-    is_told = all(each.effect is TakedownEffect.BLOCK for each in why)
-    artifacts = {kind: uri for kind, uri in page.artifacts.items() if kind not in WITH_FRAMES}
-    return replace(
-        page,
-        artifacts=artifacts,
-        text_digest="",
-        withheld=TakedownEffect.BLOCK if is_told else TakedownEffect.HIDE,
-    )
-
-
 def _of_url(url: str) -> dict[str, Any] | None:
     """Return the query parameters for a URL's pages; None when it has no key."""
     try:
         return {**key_values(replay_key(url)), "url": url, "twin": other_scheme(url)}
     except BadUrlError:
         return None
-
-
-def _is_named(row: Any, facts: dict[str, Any]) -> bool:
-    urls = (facts["url"], facts["twin"])
-    return bool(row["timestamp"] == facts["timestamp"] and row["url"] in urls)

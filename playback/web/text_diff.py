@@ -267,14 +267,11 @@ def _folded(rows: list[DiffRow]) -> Iterator[DiffRow]:
         if hidden:
             yield DiffRow(DiffKind.FOLDED, count=hidden)
             hidden = 0
-        yield _brief(row) if row.kind is DiffKind.SAME else row
+        if row.kind is DiffKind.SAME and len(row.before[0].text) > _LONGEST_CONTEXT:
+            text = row.before[0].text[:_LONGEST_CONTEXT]
+            pieces = (TextRun(text), TextRun("", is_gap=True))
+            yield DiffRow(DiffKind.SAME, pieces, pieces)
+        else:
+            yield row
     if hidden:
         yield DiffRow(DiffKind.FOLDED, count=hidden)
-
-
-def _brief(row: DiffRow) -> DiffRow:
-    text = row.before[0].text
-    if len(text) <= _LONGEST_CONTEXT:
-        return row
-    pieces = (TextRun(text[:_LONGEST_CONTEXT]), TextRun("", is_gap=True))
-    return DiffRow(DiffKind.SAME, pieces, pieces)

@@ -63,7 +63,18 @@ def read_list(
     row = reading.wiki(wiki)
     if row is None:
         return None
-    only = _below(connection, domain) if domain and kind is not WikiListKind.SPAM else None
+    only: list[int] | None = None
+    if domain and kind is not WikiListKind.SPAM:
+        try:
+            pattern = parse_pattern(domain)
+        except InputError:
+            pattern = None
+        if pattern is None or pattern.form is PatternForm.REGEX:
+            raise InputError(noop("Name a site and the beginning of a path: example.org/path."))
+        below = find_matching_urls(connection, pattern, limit=MOST_BELOW + 1)
+        if len(below) > MOST_BELOW:
+            raise InputError(noop("That means too many links: name more of the path."))
+        only = [each.id for each in below]
     found: list[WikiListEntry] = []
     for _ in range(ROUNDS):
         last = connection.scalar(last_of_round(row.id, after))
@@ -89,19 +100,6 @@ def last_of_round(wiki_id: int, after: int) -> Select[Any]:
         .offset(MOST_PAGES_SCANNED - 1)
         .limit(1)
     )
-
-
-def _below(connection: Connection, domain: str) -> list[int]:
-    try:
-        pattern = parse_pattern(domain)
-    except InputError:
-        pattern = None
-    if pattern is None or pattern.form is PatternForm.REGEX:
-        raise InputError(noop("Name a site and the beginning of a path: example.org/path."))
-    found = find_matching_urls(connection, pattern, limit=MOST_BELOW + 1)
-    if len(found) > MOST_BELOW:
-        raise InputError(noop("That means too many links: name more of the path."))
-    return [each.id for each in found]
 
 
 def count_findings(

@@ -19,7 +19,6 @@ from links.feedback.replacements import shown_replacement
 from links.registry.farm_queries import known_by_key, wikis_having
 from links.registry.link_additions import revisions_of
 from links.registry.lookups import (
-    InvalidLink,
     PageFacts,
     QuirkFacts,
     UrlFacts,
@@ -141,7 +140,18 @@ class RegistryReader:
         }
         wanted = {*question.page_ids, *(row.page_id for row in named.values() if row)}
         facts = page_facts(self._reader, wiki.id, wanted, day=self._day)
-        observed = self._observed(wiki, facts, question.revision)
+        own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
+        links = self._links(own)
+        read = revisions_of(self._reader, [page.page.id for page in facts.values()])
+        observed = {}
+        for page_id, page in facts.items():
+            its = [replace(links[each.facts.row.id], spelling=each.spelling) for each in page.links]
+            seen = read.get(page.page.id)
+            observed[page_id] = replace(
+                _page(wiki, page, its),
+                revision=seen,
+                is_current=seen == question.revision if question.revision else None,
+            )
         others = self._unobserved(
             wiki,
             [each for each in question.page_ids if each not in observed],
@@ -239,20 +249,6 @@ class RegistryReader:
         rows = FIND_WIKI.rows(self._reader, {"dbname": dbname, "farm": farm})
         return _wiki(rows[0]) if rows else None
 
-    def _observed(
-        self, wiki: Wiki, facts: dict[int, PageFacts], revision: int
-    ) -> dict[int, PageAnswer]:
-        own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
-        links = self._links(own)
-        read = revisions_of(self._reader, [page.page.id for page in facts.values()])
-        answers = {}
-        for page_id, page in facts.items():
-            its = [replace(links[each.facts.row.id], spelling=each.spelling) for each in page.links]
-            seen = read.get(page.page.id)
-            is_current = seen == revision if revision else None
-            answers[page_id] = replace(_page(wiki, page, its), revision=seen, is_current=is_current)
-        return answers
-
     def _unobserved(
         self, wiki: Wiki, page_ids: Sequence[int], titles: Sequence[str]
     ) -> dict[int | str, PageAnswer]:
@@ -282,39 +278,37 @@ class RegistryReader:
             for batch in batches(facts)
             for row in LAST_SEEN.rows(self._reader, {"ids": batch})
         }
-        return {
-            number: self._link(each, *seen.get(number, ("", ""))) for number, each in facts.items()
-        }
-
-    def _link(self, facts: UrlFacts, evidence: str, led_to: str) -> LinkRecord:
-        row = facts.row
-        runs = tuple(
-            CheckPeriod(run.code, public_status(run.code) or None, run.first, run.last)
-            for run in unpack_history(row.history)
-        )
-        proposed = facts.replacement
-        return LinkRecord(
-            url=row.url,
-            state=row.state,
-            code=row.code,
-            http=public_status(row.code) or None,
-            since_day=since_day(row.state, runs, row.first_fail_day),
-            checked_day=row.checked_day,
-            fails=row.fails,
-            runs=runs,
-            evidence=evidence,
-            led_to=led_to,
-            mime=row.mime or "",
-            kib=row.kib,
-            notes=tuple(self._notes(facts)),
-            copies=tuple(
-                LinkCopy(each.service, each.address, each.timestamp) for each in facts.copies
-            ),
-            reports=facts.reports,
-            replacement=shown_replacement(proposed.address, proposed.state, row.state)
-            if proposed is not None
-            else "",
-        )
+        links = {}
+        for number, each in facts.items():
+            row, proposed = each.row, each.replacement
+            evidence, led_to = seen.get(number, ("", ""))
+            runs = tuple(
+                CheckPeriod(run.code, public_status(run.code) or None, run.first, run.last)
+                for run in unpack_history(row.history)
+            )
+            links[number] = LinkRecord(
+                url=row.url,
+                state=row.state,
+                code=row.code,
+                http=public_status(row.code) or None,
+                since_day=since_day(row.state, runs, row.first_fail_day),
+                checked_day=row.checked_day,
+                fails=row.fails,
+                runs=runs,
+                evidence=evidence,
+                led_to=led_to,
+                mime=row.mime or "",
+                kib=row.kib,
+                notes=tuple(self._notes(each)),
+                copies=tuple(
+                    LinkCopy(copy.service, copy.address, copy.timestamp) for copy in each.copies
+                ),
+                reports=each.reports,
+                replacement=shown_replacement(proposed.address, proposed.state, row.state)
+                if proposed is not None
+                else "",
+            )
+        return links
 
     def _notes(self, facts: UrlFacts) -> Iterable[HintNote]:
         is_working = GROUPS[facts.row.state] is Group.WORKING
@@ -377,7 +371,17 @@ def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
     links_shown = [
         replace(link, spam=spam[link.url]) if link.url in spam else link for link in links
     ]
-    links_shown += [_invalid_link(each, page.listed_day) for each in facts.invalid]
+    for each in facts.invalid:
+        text = each.text.encode("utf-8", "replace").decode()
+        if each.reason == MISSING_TARGET:
+            links_shown.append(missing_target(text, each.first_day, page.listed_day))
+        elif each.reason == FTP:
+            notes = (HintNote(LinkHint.FTP),)
+            links_shown.append(LinkRecord(text, LinkState.EXCLUDED, evidence=FTP, notes=notes))
+        else:
+            links_shown.append(
+                LinkRecord(text, LinkState.INVALID, code=StatusCode.INVALID, evidence=each.reason)
+            )
     have = {link.url for link in links_shown}
     links_shown += [
         LinkRecord(url, LinkState.EXCLUDED, spam=hits)
@@ -395,15 +399,6 @@ def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
         total=len(links_shown),
         links=tuple(links_shown[:MOST_LINKS]),
     )
-
-
-def _invalid_link(link: InvalidLink, listed_day: int | None) -> LinkRecord:
-    text = link.text.encode("utf-8", "replace").decode()
-    if link.reason == MISSING_TARGET:
-        return missing_target(text, link.first_day, listed_day)
-    if link.reason == FTP:
-        return LinkRecord(text, LinkState.EXCLUDED, evidence=FTP, notes=(HintNote(LinkHint.FTP),))
-    return LinkRecord(text, LinkState.INVALID, code=StatusCode.INVALID, evidence=link.reason)
 
 
 def missing_target(url: str, first_day: int, listed_day: int | None) -> LinkRecord:
