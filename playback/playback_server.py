@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -283,31 +283,24 @@ async def _serve_both(
     """Serve the front and supervise replay until cancelled, SIGTERM, or a failure of either."""
     limits = ConnectionLimits(connection_limit(_MOST_CONNECTIONS))
     server = HttpServer(app, limits, on_ready=on_ready, timeout_graceful_shutdown=3)
-    asked_to_stop = asyncio.Event()
+    asked_to_stop, loop = asyncio.Event(), asyncio.get_running_loop()
     tasks = [
         asyncio.create_task(server.serve(sockets=[listener])),
         asyncio.create_task(asked_to_stop.wait()),
         *(asyncio.create_task(each.keep_running()) for each in replay),
     ]
     try:
-        with _set_on_sigterm(asked_to_stop) if signals else contextlib.nullcontext():
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+        if signals:
+            with contextlib.suppress(ValueError, RuntimeError):  # outside the main thread
+                loop.add_signal_handler(signal.SIGTERM, asked_to_stop.set)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
     finally:
+        if signals:
+            with contextlib.suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(signal.SIGTERM)
         server.should_exit = True
         for task in tasks[1:]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-@contextlib.contextmanager
-def _set_on_sigterm(asked_to_stop: asyncio.Event) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    with contextlib.suppress(ValueError, RuntimeError):  # outside the main thread
-        loop.add_signal_handler(signal.SIGTERM, asked_to_stop.set)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError, RuntimeError):
-            loop.remove_signal_handler(signal.SIGTERM)

@@ -176,7 +176,21 @@ class LeakTraces:
         kept, others = tuple(dict.fromkeys(payloads)), tuple(shown)
         texts = dict.fromkeys(title.strip() for title in titles if len(title.strip()) > 3)
         for payload in kept:
-            texts |= dict.fromkeys(_texts(payload))
+            if b"\0" in payload[:1000]:
+                continue
+            try:
+                text = payload.decode()
+            except UnicodeDecodeError:
+                continue
+            runs = {
+                " ".join(line.split())
+                for part in _TAGS.sub("\n", text).split("\n")
+                for line in _BREAKS.split(html.unescape(part))
+            }
+            long = (run for run in runs if len(run) >= _SHORTEST_TEXT)
+            longest = sorted(long, key=len, reverse=True)[:_MOST_TEXTS]
+            # Cut to pieces that survive sanitising.
+            texts |= dict.fromkeys(run[:_LONGEST_TEXT].strip() for run in longest)
         own = [text for text in texts if not any(text.encode() in other for other in others)]
         self.texts = tuple(own[:_MOST_TEXTS])
         self._payloads = [each for each in (*kept, *manifests) if each and each not in others]
@@ -207,24 +221,6 @@ class LeakTraces:
             if any(spelled in body for spelled in spellings):
                 return f"It says {text!r}."
         return ""
-
-
-def _texts(payload: bytes) -> Iterator[str]:
-    """Yield the longest runs of text, cut to pieces that survive sanitising."""
-    if b"\0" in payload[:1000]:
-        return
-    try:
-        text = payload.decode()
-    except UnicodeDecodeError:
-        return
-    runs = {
-        " ".join(line.split())
-        for part in _TAGS.sub("\n", text).split("\n")
-        for line in _BREAKS.split(html.unescape(part))
-    }
-    longest = sorted((run for run in runs if len(run) >= _SHORTEST_TEXT), key=len, reverse=True)
-    for run in longest[:_MOST_TEXTS]:
-        yield run[:_LONGEST_TEXT].strip()
 
 
 class TakedownAuditor:
@@ -384,10 +380,16 @@ def front_probes(
                 unproved.append(path)
                 break
             # Intended parameter values are requested in all variants, other values in one.
+            quoted = quote(url, safe="")
+            queries = ["", "?page=2", f"?q={quoted}", f"?q={urlsplit(url).hostname or ''}"]
+            narrower = ["", f"&timestamp={timestamp}", "&output=json"]
+            narrower += [f"&matchType={each}" for each in ("prefix", "host", "domain")]
+            queries += [f"?url={quoted}{more}" for more in narrower]
+            queries.append(f"?q={quoted}&page=1&year={timestamp[:4]}")
             usual = {tuple(values[name][:2][place] for name in names) for place in (0, -1)}
             for chosen in product(*(values[name] for name in names)):
                 target = form.format(*chosen)
-                for place, query in enumerate(("",) if names else _queries(url, timestamp)):
+                for place, query in enumerate([""] if names else queries):
                     is_plain = bool(place) or chosen not in usual
                     yield AuditRequest("front", path, target + query, is_plain=is_plain)
 
@@ -415,15 +417,6 @@ def _parameter_values(
         "language": ["en", "de"],
         "wiki": ["any"],
     }
-
-
-def _queries(url: str, timestamp: str) -> Iterator[str]:
-    quoted = quote(url, safe="")
-    yield from ("", "?page=2", f"?q={quoted}", f"?q={urlsplit(url).hostname or ''}")
-    for more in ("", f"&timestamp={timestamp}", "&output=json"):
-        yield f"?url={quoted}{more}"
-    yield from (f"?url={quoted}&matchType={each}" for each in ("prefix", "host", "domain"))
-    yield f"?q={quoted}&page=1&year={timestamp[:4]}"
 
 
 def _replay_probes(cases: list[AuditCase]) -> Iterator[AuditRequest]:

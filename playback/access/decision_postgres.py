@@ -54,7 +54,19 @@ class PostgresDecisionStore:
                 conninfo = make_conninfo(**self._address.parameters, **_OPTIONS)
                 with closing(psycopg.connect(conninfo)) as connection:
                     if not self._has_tables:
-                        self._make_tables(connection)
+                        # An existing schema is used if the role may not create one.
+                        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                        schema, relations = self._address.index, len(_RELATIONS)
+                        query = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
+                        if connection.execute(query, (schema,)).fetchone() != (1,):
+                            connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
+                        query = (
+                            "SELECT count(*) FROM pg_class JOIN pg_namespace AS n ON n.oid ="
+                            " relnamespace WHERE nspname = %s AND relname = ANY(%s)"
+                        )
+                        found = connection.execute(query, (schema, _RELATIONS)).fetchone()
+                        if found != (relations,):
+                            connection.execute(TABLES.encode())
                         connection.commit()  # before anything else is locked
                         self._has_tables = True
                     # Serialises writers, so that numbers and versions are consistent.
@@ -72,17 +84,3 @@ class PostgresDecisionStore:
     def close(self) -> None:
         """Close the connections."""
         self._reading.close()
-
-    def _make_tables(self, connection: psycopg.Connection[Any]) -> None:
-        """Create missing tables; an existing schema is used if the role may not create one."""
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        schema = self._address.index
-        query = "SELECT count(*) FROM pg_namespace WHERE nspname = %s"
-        if connection.execute(query, (schema,)).fetchone() != (1,):
-            connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
-        query = (
-            "SELECT count(*) FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace"
-            " WHERE nspname = %s AND relname = ANY(%s)"
-        )
-        if connection.execute(query, (schema, _RELATIONS)).fetchone() != (len(_RELATIONS),):
-            connection.execute(TABLES.encode())

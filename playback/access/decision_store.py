@@ -171,10 +171,26 @@ class SqliteDecisionStore:
         """Run a query and return its rows."""
         with self._lock:
             try:
-                return self._ask(query, values)
+                for _ in range(_MOST_ATTEMPTS):
+                    connection = self._connected()
+                    if connection is None:
+                        return []
+                    try:
+                        found = connection.execute(query, values).fetchall()
+                    except sqlite3.OperationalError as error:
+                        if "no such table" not in str(error):
+                            raise
+                        found = []  # of an older version of ours: nothing of that kind was decided
+                    except sqlite3.DatabaseError:
+                        if not self._is_frozen or self._identity() == self._opened:
+                            raise
+                        continue  # it was written to under a reader who takes no lock
+                    if not self._is_frozen or self._identity() == self._opened:
+                        return found
             except (sqlite3.Error, OSError) as error:
                 self._close()
                 raise TransientError(f"The decisions cannot be read: {error}.") from error
+        raise TransientError("The decisions change faster than they can be read.")
 
     def change(self, changes: Iterable[tuple[str, Values]]) -> None:
         """Apply the changes in one transaction."""
@@ -199,25 +215,6 @@ class SqliteDecisionStore:
         """Close the file."""
         with self._lock:
             self._close()
-
-    def _ask(self, query: str, values: Values) -> list[Any]:
-        for _ in range(_MOST_ATTEMPTS):
-            connection = self._connected()
-            if connection is None:
-                return []
-            try:
-                found = connection.execute(query, values).fetchall()
-            except sqlite3.OperationalError as error:
-                if "no such table" not in str(error):
-                    raise
-                found = []  # of an older version of ours: nothing of that kind was decided
-            except sqlite3.DatabaseError:
-                if not self._is_frozen or self._identity() == self._opened:
-                    raise
-                continue  # it was written to under a reader who takes no lock
-            if not self._is_frozen or self._identity() == self._opened:
-                return found
-        raise TransientError("The decisions change faster than they can be read.")
 
     def _close(self) -> None:
         for connection in (self._reader, self._writer):
