@@ -362,6 +362,13 @@ def _write_plain(
     declarations: Iterable[Declaration], rewriter: ReplayUrlRewriter, budget: ParserBudget
 ) -> str:
     parts = []
+
+    def shown(url: re.Match[str]) -> str:
+        target = picture_address(url[1] or url[2] or url[3], rewriter)
+        if target is None:
+            raise TokenNotAllowedError
+        return str(url_token(target).representation)
+
     for name, value, is_important in declarations:
         if not _is_allowed(name):
             continue
@@ -373,18 +380,11 @@ def _write_plain(
         text = value
         if "(" in value:
             try:
-                text = URL.sub(lambda url: _shown_url(url, rewriter), value)
+                text = URL.sub(shown, value)
             except TokenNotAllowedError:
                 continue
         parts.append(_as_written(name, name, text, is_important=is_important))
     return "".join(parts)
-
-
-def _shown_url(url: re.Match[str], rewriter: ReplayUrlRewriter) -> str:
-    target = picture_address(url[1] or url[2] or url[3], rewriter)
-    if target is None:
-        raise TokenNotAllowedError
-    return str(url_token(target).representation)
 
 
 @lru_cache(maxsize=1024)

@@ -29,7 +29,6 @@ from playback.replay.sanitizer.css_filter import (
 from playback.replay.sanitizer.css_rules import WAS_DISABLED
 from playback.replay.sanitizer.prescan import (
     Attributes,
-    PageStylesheet,
     limit_depth,
     scan_document,
 )
@@ -217,7 +216,14 @@ def _sanitise(
         )
     head = [] if rewriter.has_images else [NO_IMAGES]
     head.append(f"<style>{_BASE_STYLE}</style>")
-    head += [_write_sheet(sheet, rewriter, budget) for sheet in scan.sheets]
+    for sheet in scan.sheets:
+        media = safe_media(sheet.media)
+        condition = f' media="{escape(media)}"' if media else ""
+        if not sheet.href:
+            style = filter_style(sheet.text, rewriter, budget)
+            head.append(f"<style{condition}>{style}</style>" if style else "")
+        elif (address := rewriter.sheet(sheet.href)) is not None:
+            head.append(f'<link rel="stylesheet" href="{escape(address)}"{condition}>')
     return document_frame(
         scan.title,
         "".join(head),
@@ -311,9 +317,14 @@ def _plain(markup: str, shows: LevelAllowlist, keep: _AttributeFilter, level: Le
 
 
 def _clean(text: str, shows: LevelAllowlist, keep: _AttributeFilter | None) -> str:
+    custom: set[str] = set()
+    for match in _CUSTOM.finditer(text) if shows.has_look else ():
+        custom.add(match[1])
+        if len(custom) >= _MOST_CUSTOM:
+            break
     cleaned: str = nh3.clean(
         text,
-        tags={*shows.tags, *(_custom_elements(text) if shows.has_look else ())},
+        tags={*shows.tags, *custom},
         clean_content_tags=set(DROPPED_ELEMENTS),
         attributes={tag: set(names) for tag, names in shows.attributes.items()},
         generic_attribute_prefixes=set(shows.prefixes),
@@ -327,15 +338,6 @@ def _clean(text: str, shows: LevelAllowlist, keep: _AttributeFilter | None) -> s
         url_schemes={"http", "https", "data"},
     )
     return cleaned
-
-
-def _custom_elements(text: str) -> Collection[str]:
-    found: set[str] = set()
-    for match in _CUSTOM.finditer(text):
-        found.add(match[1])
-        if len(found) >= _MOST_CUSTOM:
-            break
-    return found
 
 
 def image_document(address: str, title: str) -> str:
@@ -396,18 +398,6 @@ def document_frame(  # noqa: PLR0913 the parts of one template
             f"{head}</head><body{body_attributes}>{body}</body></html>\n",
         )
     )
-
-
-def _write_sheet(sheet: PageStylesheet, rewriter: ReplayUrlRewriter, budget: ParserBudget) -> str:
-    media = safe_media(sheet.media)
-    condition = f' media="{escape(media)}"' if media else ""
-    if not sheet.href:
-        text = filter_style(sheet.text, rewriter, budget)
-        return f"<style{condition}>{text}</style>" if text else ""
-    address = rewriter.sheet(sheet.href)
-    if address is None:
-        return ""
-    return f'<link rel="stylesheet" href="{escape(address)}"{condition}>'
 
 
 def _safe_attributes(

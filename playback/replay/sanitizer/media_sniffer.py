@@ -115,27 +115,23 @@ def _webp(data: bytes) -> _Extent:
     at = 12
     while at + 8 <= len(data):
         kind, length = struct.unpack_from("<4sI", data, at)
-        if kind in {b"VP8X", b"VP8 ", b"VP8L"}:
-            one = _webp_size(data, kind, at + 8)
-            width, height = max(width, one[0]), max(height, one[1])
+        one = 0, 0
+        if kind == b"VP8X":
+            one = 1 + _u24(data, at + 12), 1 + _u24(data, at + 15)
+        elif kind == b"VP8 ":  # RFC 6386, 9.1: 14 bits each, behind the start code
+            one = struct.unpack_from("<HH", data, at + 14)
+            one = one[0] & 0x3FFF, one[1] & 0x3FFF
+        elif kind == b"VP8L":
+            bits = struct.unpack_from("<I", data, at + 9)[0]  # behind the signature byte
+            one = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
         elif kind == b"ANMF":
             frames += 1
             one = 1 + _u24(data, at + 14), 1 + _u24(data, at + 17)
-            width, height = max(width, one[0]), max(height, one[1])
+        width, height = max(width, one[0]), max(height, one[1])
         if frames > _MOST_FRAMES:
             return 0, 0, 0
         at += 8 + length + (length & 1)
     return width, height, width * height * max(frames, 1)
-
-
-def _webp_size(data: bytes, kind: bytes, at: int) -> tuple[int, int]:
-    if kind == b"VP8X":
-        return 1 + _u24(data, at + 4), 1 + _u24(data, at + 7)
-    if kind == b"VP8 ":  # RFC 6386, 9.1: 14 bits each, behind the start code
-        width, height = struct.unpack_from("<HH", data, at + 6)
-        return width & 0x3FFF, height & 0x3FFF
-    bits = struct.unpack_from("<I", data, at + 1)[0]  # behind the signature byte
-    return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
 
 
 def _u24(data: bytes, at: int) -> int:
