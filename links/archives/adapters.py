@@ -13,6 +13,7 @@ Only services named in the settings are queried.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -91,17 +92,15 @@ class CdxAdapter(HttpAdapter):
         if response is None:
             return []
         entries = parse_answer(self.name, response, read_cdx)
-        placed = [replace(entry, address=self._place(entry, url)) for entry in entries]
+        placed = []
+        for entry in entries:
+            original = entry.original or url
+            address = self._copies.replace("{ts}", entry.timestamp).replace("{url}", original)
+            if not self._copies:
+                with suppress(BadUrlError):
+                    address = make_archive_url(self.name, original, entry.timestamp)
+            placed.append(replace(entry, address=address))
         return self._filter.copies(placed, url)
-
-    def _place(self, entry: ListedCopy, url: str) -> str:
-        original = entry.original or url
-        if self._copies:
-            return self._copies.replace("{ts}", entry.timestamp).replace("{url}", original)
-        try:
-            return make_archive_url(self.name, original, entry.timestamp)
-        except BadUrlError:
-            return ""
 
 
 PARTS_READ: Final = 3  # of a long TimeMap

@@ -123,7 +123,15 @@ def read_json_timemap(text: str) -> ParsedTimeMap:
         listed = several if isinstance(several, list) else []
         names = ("closest", "first", "prev", "next", "last")
         listed = [*listed[:ENTRIES_LIMIT], *(mementos[name] for name in names if name in mementos)]
-    entries = dict.fromkeys(entry for each in listed for entry in _json_entries(each))
+    entries: dict[ListedCopy, None] = {}
+    for each in listed:
+        if not isinstance(each, dict):
+            continue
+        stamp = timestamp_of(text_value(each, "datetime"))
+        uris = each.get("uri")
+        for uri in uris if isinstance(uris, list) else [uris]:
+            if stamp and isinstance(uri, str) and uri:
+                entries[ListedCopy(uri, stamp)] = None
     parts = [
         TimeMapSegment(
             each["uri"],
@@ -134,16 +142,6 @@ def read_json_timemap(text: str) -> ParsedTimeMap:
         if isinstance(each, dict) and isinstance(each.get("uri"), str)
     ]
     return ParsedTimeMap(text_value(document, "original_uri"), tuple(entries), tuple(parts))
-
-
-def _json_entries(each: Any) -> Iterator[ListedCopy]:
-    if not isinstance(each, dict):
-        return
-    stamp = timestamp_of(text_value(each, "datetime"))
-    uris = each.get("uri")
-    for uri in uris if isinstance(uris, list) else [uris]:
-        if stamp and isinstance(uri, str) and uri:
-            yield ListedCopy(uri, stamp)
 
 
 def read_availability(text: str) -> dict[str, ListedCopy | None]:

@@ -130,9 +130,14 @@ def _strayed(
 
 def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> CopyCheckResult:
     stamp = timestamp_of(response.headers.get("memento-datetime", ""))
-    if not stamp and response.status >= 400:
-        return _refused(response)
-    if stamp and response.status >= 400:
+    if not stamp and response.status >= 400:  # the archive's own error
+        if response.status in _GONE:
+            return CopyCheckResult(CopyVerdict.GONE, note=f"the archive answered {response.status}")
+        runtime_error = response.headers.get("x-archive-wayback-runtime-error", "")
+        if response.status == 403 and _EXCLUDED.search(runtime_error.encode() + response.body):
+            return CopyCheckResult(CopyVerdict.GONE, note="the archive does not show it any more")
+        return _unclear(f"the archive answered {response.status}")
+    if response.status >= 400:
         return CopyCheckResult(
             CopyVerdict.BAD, address, stamp, f"a copy of an error {response.status}"
         )
@@ -146,16 +151,6 @@ def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> 
     if not stamp and service in _SPEAKERS:
         return _unclear("a page that does not say when it was taken")
     return _of_page(response, address, stamp, url)
-
-
-def _refused(response: ArchiveResponse) -> CopyCheckResult:
-    """Classify the archive's own error: whether it denies that such a copy exists."""
-    if response.status in _GONE:
-        return CopyCheckResult(CopyVerdict.GONE, note=f"the archive answered {response.status}")
-    evidence = response.headers.get("x-archive-wayback-runtime-error", "").encode() + response.body
-    if response.status == 403 and _EXCLUDED.search(evidence):
-        return CopyCheckResult(CopyVerdict.GONE, note="the archive does not show it any more")
-    return _unclear(f"the archive answered {response.status}")
 
 
 def _of_page(response: ArchiveResponse, address: str, stamp: str, url: str) -> CopyCheckResult:
@@ -235,22 +230,17 @@ async def resolve_address(asker: ArchiveClient, parsed: ArchiveUrl) -> ResolvedA
     )
     if response.status in NOT_THERE and "memento-datetime" not in response.headers:
         return ResolvedAddress(address=within.address)
-    return _by_page(within, response)
-
-
-def _by_page(parsed: ArchiveUrl, response: ArchiveResponse) -> ResolvedAddress:
-    stamp = timestamp_of(response.headers.get("memento-datetime", "")) or parsed.timestamp
+    stamp = timestamp_of(response.headers.get("memento-datetime", "")) or within.timestamp
     for link in parse_links(response.headers.get("link", "")):
         if "original" in link.rels:
-            return ResolvedAddress(_url(link.target), stamp, parsed.address)
+            return ResolvedAddress(_url(link.target), stamp, within.address)
     long = _LONG.search(response.text)
-    if long is not None:
-        further = recognise(unescape(long[1]))
-        if further is not None and further.service == parsed.service and further.original:
-            return ResolvedAddress(further.original, further.timestamp, further.address)
-    note = _AS_OF.search(response.text) if parsed.service == "freezepage" else None
+    further = recognise(unescape(long[1])) if long is not None else None
+    if further is not None and further.service == within.service and further.original:
+        return ResolvedAddress(further.original, further.timestamp, further.address)
+    note = _AS_OF.search(response.text) if within.service == "freezepage" else None
     original = _url(unescape(note[1])) if note is not None else ""
-    return ResolvedAddress(original, stamp, parsed.address)
+    return ResolvedAddress(original, stamp, within.address)
 
 
 def _url(text: str) -> str:
