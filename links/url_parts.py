@@ -7,6 +7,7 @@ key (`core.urls`).
 
 import ipaddress
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -78,17 +79,9 @@ def domain_index(host: str) -> str:
         return f"V6.{'.'.join(group.lstrip('0').upper() or '0' for group in groups)}."
     if _IPV4.fullmatch(host):
         return f"V4.{host}."
-    return ".".join(reversed(_spoken(host).split("."))) + "."
-
-
-def _spoken(host: str) -> str:
-    """Decode IDNs to Unicode, as MediaWiki indexes them in UTF-8."""
-    if "xn--" not in host:
-        return host
-    labels = []
-    for label in host.split("."):
-        try:
-            labels.append(label.encode("ascii").decode("idna") if label[:4] == "xn--" else label)
-        except UnicodeError:
-            labels.append(label)
-    return ".".join(labels)
+    labels = host.split(".")
+    for place, label in enumerate(labels):
+        if label.startswith("xn--"):  # MediaWiki indexes IDNs in UTF-8
+            with suppress(UnicodeError):
+                labels[place] = label.encode("ascii").decode("idna")
+    return ".".join(reversed(labels)) + "."

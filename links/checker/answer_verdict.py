@@ -83,7 +83,13 @@ def read_status(status: int, mime: str, length: int | None, body: bytes) -> Stat
     if plain.verdict in (CheckVerdict.REFUSED, CheckVerdict.UNDECIDED):
         return plain  # who refuses us may say so by any means
     size = len(body) if length is None else length
-    kind = _document(mime, body) if size >= _DOCUMENT_BYTES else ""
+    kind = ""
+    if size >= _DOCUMENT_BYTES:
+        sniffed = sniff(body) if body else ""
+        if _is_document(mime) and (not sniffed or types_agree(sniffed, mime)):
+            kind = mime
+        elif _is_document(sniffed) and sniffed not in _WRAPPERS:
+            kind = sniffed
     if kind:
         verdict = CheckVerdict.OK if kind == mime and body else CheckVerdict.SUSPECT
         return StatusReading(StatusCode.CORRECTED, verdict, f"false status: {status} with {kind}")
@@ -97,14 +103,6 @@ def read_status(status: int, mime: str, length: int | None, body: bytes) -> Stat
             StatusCode.CORRECTED, CheckVerdict.SUSPECT, f"false status: {status} with {size} bytes"
         )
     return plain
-
-
-def _document(mime: str, body: bytes) -> str:
-    """Return the document type of the answer: the declared one unless the bytes contradict it; or empty."""
-    sniffed = sniff(body) if body else ""
-    if _is_document(mime) and (not sniffed or types_agree(sniffed, mime)):
-        return mime
-    return sniffed if _is_document(sniffed) and sniffed not in _WRAPPERS else ""
 
 
 def _is_document(mime: str) -> bool:

@@ -97,7 +97,17 @@ def result_of_visit(seen: VisitSummary) -> CheckResult:
             note=f"browser: {seen.reason}",
             whole_host=whole_host,
         )
-    code, verdict, note = _page(seen)
+    status = seen.status if seen.status is not None else 200  # a document that a script wrote
+    code, verdict = code_of_http(status), verdict_of(code_of_http(status))
+    evidence = "; ".join(seen.evidence[:2])
+    note = f"{seen.page_class}: {evidence}" if evidence else ""
+    judged = _CLASSES.get(seen.page_class)
+    is_decided_by_status = (verdict is CheckVerdict.GONE and seen.page_class not in _OTHERS) or (
+        status >= 400 and seen.page_class is PageClass.NEAR_EMPTY
+    )
+    if judged is not None and not is_decided_by_status:
+        code, verdict = judged
+        note = note or str(seen.page_class)
     return CheckResult(
         code=code,
         verdict=verdict,
@@ -107,19 +117,6 @@ def result_of_visit(seen: VisitSummary) -> CheckResult:
         note=note,
         mime=seen.mime,
     )
-
-
-def _page(seen: VisitSummary) -> tuple[StatusCode, CheckVerdict, str]:
-    status = seen.status if seen.status is not None else 200  # a document that a script wrote
-    code, verdict = code_of_http(status), verdict_of(code_of_http(status))
-    evidence = "; ".join(seen.evidence[:2])
-    note = f"{seen.page_class}: {evidence}" if evidence else ""
-    if verdict is CheckVerdict.GONE and seen.page_class not in _OTHERS:
-        return code, verdict, note
-    judged = _CLASSES.get(seen.page_class)
-    if judged is None or (status >= 400 and seen.page_class is PageClass.NEAR_EMPTY):
-        return code, verdict, note
-    return *judged, note or str(seen.page_class)
 
 
 RUN_WORDS = 3
@@ -208,7 +205,9 @@ def page_likeness(then: PageText, now: PageText) -> PageLikeness:
     mine = told if len(told) >= USURPERS_WORDS and not hijack_words(then) else ()
     if mine and text is not None and text >= STILL_THERE:
         mine = ()  # an article about gambling, or a comment under the page
-    return PageLikeness(text, _alike(_words(then.title), _words(now.title)), mine)
+    was, is_now = set(_words(then.title)), set(_words(now.title))
+    title = len(was & is_now) / len(was | is_now) if was and is_now else None
+    return PageLikeness(text, title, mine)
 
 
 def compare_with_copy(
@@ -259,9 +258,3 @@ def _words(text: str) -> list[str]:
 
 def _runs(words: list[str]) -> Iterable[tuple[str, ...]]:
     return zip(*(words[start:] for start in range(RUN_WORDS)), strict=False)
-
-
-def _alike(one: list[str], other: list[str]) -> float | None:
-    if not one or not other:
-        return None
-    return len({*one} & {*other}) / len({*one} | {*other})

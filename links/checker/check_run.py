@@ -266,13 +266,6 @@ class CheckRun:
     def _is_used_up(self) -> bool:
         return self._plan.limit is not None and self._begun >= self._plan.limit
 
-    @property
-    def _has_room(self) -> bool:
-        """Return True when one more check may start: those that wait for their hosts hold no connection."""
-        looks = len(self._active)
-        asking = looks - self._means.turns.parked
-        return asking < self._connections and looks < self._connections * _LOOKS_EACH
-
     def _begin_looks(self, keeper: ResultWriter) -> float:
         """Start all checks that may start now; return the time of the next attempt."""
         now = self._means.clock.monotonic()
@@ -280,8 +273,10 @@ class CheckRun:
             return now + 1.0
         if self._doubts:
             return math.inf
-        while self._has_room and keeper.waiting < self._plan.waiting:
-            if self._is_used_up:
+        while keeper.waiting < self._plan.waiting and not self._is_used_up:
+            looks = len(self._active)
+            asking = looks - self._means.turns.parked  # those that wait hold no connection
+            if asking >= self._connections or looks >= self._connections * _LOOKS_EACH:
                 break
             turn = self._table.next(now)
             if isinstance(turn, float):

@@ -126,7 +126,13 @@ def forecast_checks(
     by_host = largest_host * host_gap_s / _DAY_S
     days, load = max(by_rate, by_host), _part(due, a_day)
     fits = days <= pass_days
-    sentence = f"A look at all {total:,} links takes {_in_words(days)}"
+    if math.isinf(days):
+        takes = "for ever, since none is done"
+    elif days < 2:
+        takes = "less than an hour" if days * 24 < 1 else f"about {days * 24:.0f} hours"
+    else:
+        takes = f"about {days:,.0f} days"
+    sentence = f"A look at all {total:,} links takes {takes}"
     if fits and load <= 1:
         sentence += f"; {load:.0%} of what can be done falls due.".replace("%", " %")
     elif fits:
@@ -151,15 +157,6 @@ def _part(many: float, of: float) -> float:
     if not many:
         return 0.0
     return many / of if of else math.inf
-
-
-def _in_words(days: float) -> str:
-    if math.isinf(days):
-        return "for ever, since none is done"
-    if days < 2:
-        hours = days * 24
-        return "less than an hour" if hours < 1 else f"about {hours:.0f} hours"
-    return f"about {days:,.0f} days"
 
 
 NAMED_RUN = "named"  # the part of passes over URLs that somebody named

@@ -166,7 +166,11 @@ class CheckerMaintenance:
         found = await self._means.desk.read(lambda rows: replacements_to_test(rows, today, _MOST))
         decided = await self._means.desk.do(self._means.marks.current)
         around = ProposalContext(refuses=decided.refuses)
-        mine = [each for each in found if self._is_mine(each.address)]
+        mine = []
+        for proposal in found:
+            with suppress(BadUrlError):
+                if self._part.has(bucket_of(host_of(proposal.address))):
+                    mine.append(proposal)
 
         async def keep(each: ReplacementProposal, finding: CheckResult) -> None:
             await self._means.desk.write(
@@ -188,12 +192,6 @@ class CheckerMaintenance:
         await self._means.desk.write(lambda rows: forget_acts(rows, now))
         await asyncio.to_thread(apply_marks, store, self._means.clock)  # marks that have expired
         return await asyncio.to_thread(purge, store, day=today, keep_days=self._keep_days)
-
-    def _is_mine(self, address: str) -> bool:
-        try:
-            return self._part.has(bucket_of(host_of(address)))
-        except BadUrlError:
-            return False
 
 
 FIRST_PAUSE_S = 5.0  # after a pass that ended by an internal error …

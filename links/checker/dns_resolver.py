@@ -229,20 +229,14 @@ def _class_of(error: Exception) -> FetchFailure:
     if isinstance(error, dns.resolver.LifetimeTimeout | dns.exception.Timeout):
         return FetchFailure.DNS_SILENT
     if isinstance(error, dns.resolver.NoNameservers):
-        return _class_of_answers(error)
-    return FetchFailure.DNS_BROKEN
-
-
-def _class_of_answers(error: dns.resolver.NoNameservers) -> FetchFailure:
-    causes = [each[3] for each in error.kwargs.get("errors", ())]
-    if any(isinstance(each, OSError) and each.errno in NO_FILES for each in causes):
-        return FetchFailure.NO_FILES
-    responses = [each[4] for each in error.kwargs.get("errors", ()) if each[4] is not None]
-    codes = {response.rcode() for response in responses}
-    if dns.rcode.SERVFAIL in codes:
-        return FetchFailure.DNS_FAILS
-    if dns.rcode.REFUSED in codes:
-        return FetchFailure.DNS_REFUSED
+        attempts = error.kwargs.get("errors", ())
+        if any(isinstance(each[3], OSError) and each[3].errno in NO_FILES for each in attempts):
+            return FetchFailure.NO_FILES
+        codes = {each[4].rcode() for each in attempts if each[4] is not None}
+        if dns.rcode.SERVFAIL in codes:
+            return FetchFailure.DNS_FAILS
+        if dns.rcode.REFUSED in codes:
+            return FetchFailure.DNS_REFUSED
     return FetchFailure.DNS_BROKEN
 
 

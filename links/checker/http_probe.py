@@ -67,7 +67,14 @@ class ChainCookies:
             plain = header.isascii() and header.isprintable()
             if not equals or not name or not plain or len(pair) > BYTES:
                 continue
-            key = (self._reach(host, attributes), name)
+            reach = host
+            for attribute in attributes.split(";"):
+                written, _, text = attribute.partition("=")
+                if written.strip().lower() == "domain":
+                    domain, own = text.strip().lstrip(".").lower(), registrable(host)
+                    if domain and (domain == own or domain.endswith("." + own)):
+                        reach = "." + own
+            key = (reach, name)
             self._set.pop(key, None)
             if "max-age=0" not in attributes.lower().replace(" ", "") and len(self._set) < COOKIES:
                 self._set[key] = value
@@ -80,16 +87,6 @@ class ChainCookies:
         return "; ".join(
             f"{name}={value}" for (place, name), value in self._set.items() if place in places
         )
-
-    def _reach(self, host: str, attributes: str) -> str:
-        for attribute in attributes.split(";"):
-            name, _, value = attribute.partition("=")
-            if name.strip().lower() == "domain":
-                domain = value.strip().lstrip(".").lower()
-                own = registrable(host)
-                if domain and (domain == own or domain.endswith("." + own)):
-                    return "." + own
-        return host
 
 
 HOPS = 20  # as browsers

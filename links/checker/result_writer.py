@@ -194,13 +194,19 @@ class ResultWriter:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LINGER_S):
                         await self._many.wait()
-            batch = self._next_batch()
-            if batch is None:
+            if not (self._results or self._later or self._broken_urls):
                 if self._closing:
                     return
                 self._some.clear()
                 self._many.clear()
                 continue
+            batch = ResultBatch(self._number + 1)
+            while self._results and len(batch.results) < BATCH:
+                batch.results.append(self._results.popleft())
+            batch.later.extend(self._later)
+            batch.broken.extend(self._broken_urls)
+            self._later.clear()
+            self._broken_urls.clear()
             self._under_way = len(batch.urls)
             booked = await self._write(batch)
             self._under_way = 0
@@ -214,7 +220,12 @@ class ResultWriter:
             raise
         except Exception as error:
             if len(batch.results) > 1:
-                return await self._write_each(batch)
+                booked, rest = [], batch
+                for each in batch.results:
+                    number = self._number + 1
+                    booked += await self._write(replace(rest, number=number, results=[each]))
+                    rest = ResultBatch(self._number)
+                return booked
             if not batch.results:
                 raise
             # Postpone the URL whose result cannot be stored, and store the rest of its batch.
@@ -231,30 +242,10 @@ class ResultWriter:
         self._broken = 0 if batch.results else self._broken
         return booked
 
-    async def _write_each(self, batch: ResultBatch) -> list[RecordedResult]:
-        booked: list[RecordedResult] = []
-        rest = batch
-        for each in batch.results:
-            booked += await self._write(replace(rest, number=self._number + 1, results=[each]))
-            rest = ResultBatch(self._number)
-        return booked
-
     def _wake(self) -> None:
         self._some.set()
         if self.waiting >= BATCH:
             self._many.set()
-
-    def _next_batch(self) -> ResultBatch | None:
-        if not self._results and not self._later and not self._broken_urls:
-            return None
-        batch = ResultBatch(self._number + 1)
-        while self._results and len(batch.results) < BATCH:
-            batch.results.append(self._results.popleft())
-        while self._later:
-            batch.later.append(self._later.popleft())
-        while self._broken_urls:
-            batch.broken.append(self._broken_urls.popleft())
-        return batch
 
     def _book(self, rows: Connection, batch: ResultBatch) -> list[RecordedResult]:
         for lease in self._tenure.leases:
