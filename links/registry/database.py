@@ -269,7 +269,21 @@ def open_registry_read_only(layout: Layout, url: str = "") -> RegistryStore | No
 
 def _opened(layout: Layout, address: IndexAddress | None) -> tuple[RegistryStore, bool]:
     """Open the database; return it, and True when it has the current version."""
-    store = _own(layout.links_db) if address is None else _shared(address)
+    if address is None:
+        store = _own(layout.links_db)
+    else:
+        parameters = {
+            **address.parameters,
+            "connect_timeout": "5",
+            "application_name": "weboid-links",
+        }
+        engine = create_engine(
+            "postgresql+psycopg://",
+            connect_args=parameters,
+            pool_size=_CONNECTIONS,
+            pool_pre_ping=True,
+        )
+        store = RegistryStore(engine, str(address))
     try:
         with store.reading() as connection:
             return store, version_of(connection) == HEAD
@@ -325,20 +339,6 @@ def _file(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _shared(address: IndexAddress) -> RegistryStore:
-    engine = create_engine(
-        "postgresql+psycopg://",
-        connect_args={
-            **address.parameters,
-            "connect_timeout": "5",
-            "application_name": "weboid-links",
-        },
-        pool_size=_CONNECTIONS,
-        pool_pre_ping=True,
-    )
-    return RegistryStore(engine, str(address))
 
 
 _AT_ONCE = 1_000

@@ -19,6 +19,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from io import BufferedIOBase, BufferedReader
 from typing import Any, NamedTuple, cast
 
@@ -154,17 +155,12 @@ def url_of_index(index: str, path: str) -> str:
     if domain.startswith("V4."):
         host = domain[3:]
     elif domain.startswith("V6."):
-        host = _ipv6(domain[3:])
+        host = f"[{domain[3:]}]"
+        with suppress(ValueError):
+            host = f"[{ipaddress.IPv6Address(domain[3:].replace('.', ':'))}]"
     else:
         host = ".".join(reversed(domain.split(".")))
     return f"{start}{user}@{host}{port}{path}" if user else f"{start}{host}{port}{path}"
-
-
-def _ipv6(groups: str) -> str:
-    try:
-        return f"[{ipaddress.IPv6Address(groups.replace('.', ':'))}]"
-    except ValueError:
-        return f"[{groups}]"
 
 
 class _CountingStream:
@@ -215,7 +211,15 @@ def _rows(stream: Any, *, one_wiki: bool) -> Iterator[DumpLink | MalformedLine]:
                 columns, is_head = _columns(cells, one_wiki=one_wiki)
                 if is_head:
                     continue
-            yield _tsv_row(columns, cells)
+            if len(cells) != len(columns):
+                yield MalformedLine(number, f"it has {len(cells)} columns, not {len(columns)}")
+                continue
+            values = dict(zip(columns, cells, strict=True))
+            for name in ("index", "path", *(("url",) if len(columns) == 2 else ())):
+                if name in values:
+                    text = values[name]
+                    values[name] = "" if text in ("NULL", "\\N") else unescape_sql(text)
+            yield _row_of(values)
         except ValueError as error:
             yield MalformedLine(number, str(error))
 
@@ -251,16 +255,6 @@ def _columns(cells: list[str], *, one_wiki: bool) -> tuple[list[str], bool]:
             "that names them; or JSON lines. `weboid links import --help` shows the forms."
         )
     return found, False
-
-
-def _tsv_row(columns: list[str], cells: list[str]) -> DumpLink:
-    if len(cells) != len(columns):
-        raise ValueError(f"it has {len(cells)} columns, not {len(columns)}")
-    values = dict(zip(columns, cells, strict=True))
-    for name in ("index", "path", *(("url",) if len(columns) == 2 else ())):
-        if name in values:
-            values[name] = "" if values[name] in ("NULL", "\\N") else unescape_sql(values[name])
-    return _row_of(values)
 
 
 def _link_of(row: dict[str, str]) -> DumpLink:

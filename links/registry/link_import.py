@@ -156,7 +156,19 @@ class LinkImporter:
         progress(before)
         for wiki, group in groupby(pages, key=lambda page: page.wiki):
             for batch in batches(group, BATCH):
-                self._write(ids[wiki], batch, done)
+                with self._store.writing() as connection:
+                    rules = self._rules.rules_of(connection, ids[wiki])
+                    put = [PutPage(page.name, sorted_links(page.urls, rules)) for page in batch]
+                    result = put_pages(connection, ids[wiki], put, day=self._day)
+                    if self._digest:
+                        last = number_of(ids[wiki], batch[-1].name.page_id)
+                        count = done.resumed + done.pages + len(batch)
+                        row = {"digest": self._digest, "page": last, "pages": count}
+                        upsert(connection, imports, ["digest"], [row | {"day": self._day}])
+                for each in put:
+                    self._count(done, each.links)
+                done.added += result.added
+                done.gone += result.gone
                 progress(len(batch))
         with self._store.writing() as connection:
             FORGET.run(connection, {"of": self._digest})
@@ -180,21 +192,6 @@ class LinkImporter:
                     self._count(done, sorted_links(page.urls, rules[place]))
                 progress(len(batch))
         return done
-
-    def _write(self, wiki_id: int, batch: list[_SpooledPage], done: ImportSummary) -> None:
-        with self._store.writing() as connection:
-            rules = self._rules.rules_of(connection, wiki_id)
-            put = [PutPage(page.name, sorted_links(page.urls, rules)) for page in batch]
-            result = put_pages(connection, wiki_id, put, day=self._day)
-            if self._digest:
-                last = number_of(wiki_id, batch[-1].name.page_id)
-                pages = done.resumed + done.pages + len(batch)
-                row = {"digest": self._digest, "page": last, "pages": pages, "day": self._day}
-                upsert(connection, imports, ["digest"], [row])
-        for each in put:
-            self._count(done, each.links)
-        done.added += result.added
-        done.gone += result.gone
 
     def _count(self, done: ImportSummary, links: Iterable[ClassifiedLink]) -> None:
         done.pages += 1

@@ -171,9 +171,18 @@ def purge(
         (OLD_HOST_QUIRKS, HOST_QUIRK_DAYS),
         (VERY_OLD_HOST_QUIRKS, GET_ONLY_DAYS),
     ):
-        forgotten, left = _purge_host_quirks(store, statement, day - days, progress)
-        quirks += forgotten
-        gone_hosts += left
+        while True:
+            with store.writing() as connection:
+                rows = statement.rows(connection, {"before": day - days, "most": BATCH})
+                parameters = [
+                    {"of": host, "which": kind, "before": day - days} for host, kind in rows
+                ]
+                FORGET_HOST_QUIRK.run(connection, parameters)
+                gone_hosts += _forget_hosts(connection, (row[0] for row in rows))
+            if not rows:
+                break
+            quirks += len(rows)
+            progress("quirks", len(rows))
     looks = _repeat(store, OLD_OBSERVATIONS, _second(day), "observations", progress)
     over = _repeat(store, OVER_REPORTS, day, "reports", progress)
     with store.writing() as connection:
@@ -266,22 +275,6 @@ def _purge_urls(
         gone += went
         if not went:
             return gone, gone_hosts
-
-
-def _purge_host_quirks(
-    store: RegistryStore, statement: SqlStatement, before: int, progress: Callable[[str, int], None]
-) -> tuple[int, int]:
-    gone = gone_hosts = 0
-    while True:
-        with store.writing() as connection:
-            rows = statement.rows(connection, {"before": before, "most": BATCH})
-            parameters = [{"of": host, "which": kind, "before": before} for host, kind in rows]
-            FORGET_HOST_QUIRK.run(connection, parameters)
-            gone_hosts += _forget_hosts(connection, (row[0] for row in rows))
-        gone += len(rows)
-        if not rows:
-            return gone, gone_hosts
-        progress("quirks", len(rows))
 
 
 def _forget_hosts(connection: Connection, ids: Iterable[int]) -> int:

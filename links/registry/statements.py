@@ -137,23 +137,15 @@ class SqlStatement:
         keys = list(state.parameters) if state.positiontup is None else list(state.positiontup)
         parts: list[tuple[str, int | None, Any]] = []
         for key in keys:
-            name, place = self._source(key)
-            if place is None:
+            name, _, number = key.rpartition("_")
+            if name not in self.lists or not number.isdigit():
                 constant = None if key in wanted else state.parameters[key]
                 parts.append((key if key in wanted else "", None, constant))
-            elif place == 0:
+            elif int(number) == 1:  # a list is one part, at its first value
                 parts.append((name, size[name], None))
         return StatementPlan(
             state.statement, tuple(parts), None if state.positiontup else tuple(keys)
         )
-
-    def _source(self, key: str) -> tuple[str, int | None]:
-        """Return the list that a value belongs to, and its index; None when it belongs to none."""
-        for name in self.lists:
-            start, _, number = key.rpartition("_")
-            if start == name and number.isdigit():
-                return name, int(number) - 1
-        return key, None
 
 
 def upsert(

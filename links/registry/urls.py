@@ -204,7 +204,20 @@ def _one_key(one: str, other: str) -> InvariantError:
 
 
 def _write(connection: Connection, missing: Mapping[bytes, UrlParts], day: int) -> None:
-    places = _ensure_hosts(connection, sorted({each.host for each in missing.values()}))
+    names = sorted({each.host for each in missing.values()})
+    places: dict[str, int] = dict(FIND_HOSTS.each(connection, "names", names))
+    new = [name for name in names if name not in places]
+    new_hosts = [
+        {
+            "name": name,
+            "domain_index": domain_index(name),
+            "domain": registrable(name),
+            "bucket": bucket_of(name),
+        }
+        for name in new
+    ]
+    insert_missing(connection, hosts, new_hosts)
+    places |= dict(FIND_HOSTS.each(connection, "names", new))
     rows = [
         {
             "key": key,
@@ -220,22 +233,6 @@ def _write(connection: Connection, missing: Mapping[bytes, UrlParts], day: int) 
         for key, each in missing.items()
     ]
     insert_missing(connection, urls, rows)
-
-
-def _ensure_hosts(connection: Connection, names: list[str]) -> dict[str, int]:
-    found: dict[str, int] = dict(FIND_HOSTS.each(connection, "names", names))
-    missing = [name for name in names if name not in found]
-    rows = [
-        {
-            "name": name,
-            "domain_index": domain_index(name),
-            "domain": registrable(name),
-            "bucket": bucket_of(name),
-        }
-        for name in missing
-    ]
-    insert_missing(connection, hosts, rows)
-    return found | dict(FIND_HOSTS.each(connection, "names", missing))
 
 
 _HOSTS_AT_ONCE = 1_000

@@ -214,7 +214,19 @@ class RuleBook:
             kept = self._kept.get(wiki_id)
         if kept is not None and kept[0] == seen:
             return kept[1]
-        made = _rules(facts, _read_lists(rows, facts.farm_id, wiki_id))
+        contents = rows.execute(
+            select(table.wiki_id, table.name, table.kind, table.content)
+            .where(*its)
+            .order_by(table.wiki_id, table.name)
+        )
+        spam = [
+            SpamList(
+                *(row.name, SpamListKind(row.kind), row.content),
+                is_global=row.wiki_id == FARM_WIDE,
+            )
+            for row in contents
+        ]
+        made = _rules(facts, spam)
         with self._lock:
             if len(self._kept) >= _WIKIS_KEPT:
                 self._kept.clear()
@@ -280,19 +292,6 @@ def lists_kept(rows: Connection) -> list[ListRow]:
     order = table.farm_id, table.wiki_id, table.name
     found = rows.execute(select(*columns).order_by(*order)).all()
     return [ListRow(row[0], row[1], row[2], SpamListKind(row[3]), row[4]) for row in found]
-
-
-def _read_lists(rows: Connection, farm_id: int, wiki_id: int) -> list[SpamList]:
-    table = spam_lists.c
-    found = rows.execute(
-        select(table.wiki_id, table.name, table.kind, table.content)
-        .where(table.farm_id == farm_id, table.wiki_id.in_((FARM_WIDE, wiki_id)))
-        .order_by(table.wiki_id, table.name)
-    )
-    return [
-        SpamList(row.name, SpamListKind(row.kind), row.content, is_global=row.wiki_id == FARM_WIDE)
-        for row in found
-    ]
 
 
 def _rules(facts: Any, lists: list[SpamList]) -> WikiRules:
