@@ -92,7 +92,13 @@ class _MarkJoiner:
                 self._seen(item.draft, item.end)
                 self._accessed(stretch, number)
             elif item.inner is not None:
-                self._reference(item)
+                if item.inner.is_ref:
+                    within = self.by_reference.get(item.start)
+                    if not within and item.name in self.named:
+                        within = self.by_reference[self.named[item.name]]
+                    self.last = within[-1] if within else None
+                    self.last_end = item.end
+                    self.is_behind_reference = True
             elif item.tag is not None:
                 self._tag(stretch, item, item.tag)
         if stretch.is_ref and self.reader.rules.writing.citation:
@@ -102,16 +108,6 @@ class _MarkJoiner:
         self.last = draft
         self.last_end = end
         self.is_behind_reference = False
-
-    def _reference(self, item: AdjacentItem) -> None:
-        if item.inner is None or not item.inner.is_ref:
-            return
-        within = self.by_reference.get(item.start)
-        if not within and item.name in self.named:
-            within = self.by_reference[self.named[item.name]]
-        self.last = within[-1] if within else None
-        self.last_end = item.end
-        self.is_behind_reference = True
 
     def _tag(self, stretch: TextStretch, item: AdjacentItem, tag: CitationTag) -> None:
         target = self._target(stretch, item)
@@ -298,7 +294,13 @@ class _PageWalk:
 
     def _read(self, stretch: TextStretch, templates: TemplateReader) -> None:
         flat = flatten(self.text, stretch.start, stretch.end, stretch.children)
-        if stretch.is_value and self._is_whole(stretch, flat):
+        value = flat.text.strip() if stretch.is_value else ""
+        if is_url(value):  # the parameter consists of one URL only
+            start = flat.text.index(value)
+            url = TextSpan(flat.source(start), flat.source_end(start + len(value)))
+            draft = CitationDraft(CitationForm.TEMPLATE, stretch.owner or url, url, value)
+            draft.template = stretch.within
+            self.add(stretch, draft)
             return
         links = find_links(flat.text) if "//" in flat.text else ()
         pending = iter(links)
@@ -314,18 +316,6 @@ class _PageWalk:
             self._link(stretch, flat, link)
             link = next(pending, None)
 
-    def _is_whole(self, stretch: TextStretch, flat: FlatText) -> bool:
-        """Record a parameter value that consists of one URL only; return True if so."""
-        value = flat.text.strip()
-        if not is_url(value):
-            return False
-        start = flat.text.index(value)
-        url = TextSpan(flat.source(start), flat.source_end(start + len(value)))
-        draft = CitationDraft(CitationForm.TEMPLATE, stretch.owner or url, url, value)
-        draft.template = stretch.within
-        self.add(stretch, draft)
-        return True
-
     def _link(self, stretch: TextStretch, flat: FlatText, link: ExternalLink) -> None:
         url = TextSpan(flat.source(link.url_start), flat.source_end(link.url_end))
         span = TextSpan(flat.source(link.start), flat.source_end(link.end))
@@ -338,17 +328,16 @@ class _PageWalk:
             label = TextSpan(flat.source(link.label_start), flat.source_end(link.end - 1))
             draft.title = self.text[label.start : label.end].strip()
         if flat.text.startswith(HOLE, link.url_end):
-            draft.is_malformed = self._goes_on(flat.node_at(link.url_end))
+            # What is directly after the URL may be part of it, so that the URL is unknown.
+            node, rules = flat.node_at(link.url_end), self.reader.rules
+            draft.is_malformed = node is not None and (
+                node.kind is NodeKind.ARGUMENT
+                or (
+                    node.kind is NodeKind.TEMPLATE
+                    and not rules.is_tag(rules.name_of(written_name(self.text, node)))
+                )
+            )
         self.add(stretch, draft)
-
-    def _goes_on(self, node: WikitextNode | None) -> bool:
-        """Return True if the node directly after a URL is part of it, so that the URL is unknown."""
-        if node is None or node.kind is NodeKind.ARGUMENT:
-            return node is not None
-        if node.kind is not NodeKind.TEMPLATE:
-            return False
-        rules = self.reader.rules
-        return not rules.is_tag(rules.name_of(written_name(self.text, node)))
 
     def _node(self, stretch: TextStretch, node: WikitextNode, templates: TemplateReader) -> None:
         if stretch.depth > DEEPEST:

@@ -148,10 +148,15 @@ def find_links(text: str) -> list[ExternalLink]:
             continue
         is_relative = text[start] == "["
         before = text[start - 1 : start]
-        run = run if begin.end() < run else _run_from(text, begin.end())
+        if begin.end() >= run:
+            rest = _REST.match(text, begin.end())
+            run = -1 if rest is None else rest.end()  # -1: no URL begins there
         if run < 0 or (not is_relative and (before.isalnum() or before == "_")):
             continue
-        end = _end_before_quotes(text, begin.end(), run)
+        end, quotes = run, _QUOTES.search(text, begin.end(), run)
+        if quotes is not None:  # italics or bold; the first of four quotes is literal
+            count = len(quotes[0])
+            end = quotes.start() + (1 if count == 4 else max(count - 5, 0))
         if is_relative or before == "[":
             if run > hopeless:
                 link = _bracketed(text, start + is_relative, begin.end(), end)
@@ -171,12 +176,6 @@ def find_links(text: str) -> list[ExternalLink]:
     return results
 
 
-def _run_from(text: str, address: int) -> int:
-    """Return the end of the run of URL characters; -1: no URL begins there."""
-    rest = _REST.match(text, address)
-    return -1 if rest is None else rest.end()
-
-
 def opens_tag(text: str, at: int) -> bool:
     """Return True if an HTML tag allowed by MediaWiki begins or ends there."""
     return _TAG.match(text, at) is not None
@@ -188,15 +187,6 @@ def _swallowed(text: str, end: int) -> int:
         rest = _RUN.match(text, end + 1)
         end = rest.end() if rest is not None else end + 1
     return end
-
-
-def _end_before_quotes(text: str, address: int, end: int) -> int:
-    """Return the URL's end before italics or bold; the first of four quotes is literal."""
-    quotes = _QUOTES.search(text, address, end)
-    if quotes is None:
-        return end
-    count = len(quotes[0])
-    return quotes.start() + (1 if count == 4 else max(count - 5, 0))
 
 
 def _bracketed(text: str, url_start: int, address: int, end: int) -> ExternalLink | int:
@@ -232,12 +222,17 @@ def _bare(text: str, start: int, address: int, end: int) -> ExternalLink | None:
         end = _before_cell(text, line, address, end)
         if end < 0:
             return None
-    elif line[:1] == "=":
-        end = _in_heading(text, line, end)
+    elif line[:1] == "=" and text[end : end + 1] in ("", "\n"):
+        level = len(line) - len(line.lstrip("="))  # of the heading, whose closing signs follow
+        while level and text[end - 1] == "=":
+            end -= 1
+            level -= 1
     if takes_letters(text, start) or _is_in_tag(text, near, end) or _is_in_other(near):
         return None
-    end = _without_stops(text, start, _within_link(text, start, address, end))
-    if end <= address:
+    place = place_of(text, start, end)
+    bar = text.find("|", address, end) if place is TextPlace.CAPTION else -1
+    end = _without_stops(text, start, end if bar < 0 else bar)
+    if place is TextPlace.LABEL or end <= address:
         return None
     return ExternalLink(start, end, start, end, end)
 
@@ -266,26 +261,6 @@ def _before_cell(text: str, line: str, address: int, end: int) -> int:
         return -1  # what stands before a cell's own bar are its attributes
     is_open = before.count('"') % 2 == 1 and "=" in before and "|" not in before
     return -1 if is_open and rest is not None and rest[0] == "|" else end
-
-
-def _in_heading(text: str, line: str, end: int) -> int:
-    """Return the URL's end in a heading, before its closing signs."""
-    if text[end : end + 1] not in ("", "\n"):
-        return end
-    level = len(line) - len(line.lstrip("="))
-    while level and text[end - 1] == "=":
-        end -= 1
-        level -= 1
-    return end
-
-
-def _within_link(text: str, start: int, address: int, end: int) -> int:
-    """Return the URL's end in an image caption; -1 within a page link."""
-    place = place_of(text, start, end)
-    if place is TextPlace.LABEL:
-        return -1
-    bar = text.find("|", address, end) if place is TextPlace.CAPTION else -1
-    return end if bar < 0 else bar
 
 
 def _is_in_tag(text: str, near: str, end: int) -> bool:

@@ -112,7 +112,11 @@ class _ParserPass:
         if text.startswith("=", start, end):
             self._open_heading(start)
         self._run()
-        self._give_up()
+        # What is still open is plain text; elements closed within it are kept.
+        for each in self._stack:
+            if each.kind == "{":
+                for part in each.parts:
+                    self.children.extend(part.children)
 
     def _run(self) -> None:
         text, end = self._text, self._end
@@ -137,21 +141,28 @@ class _ParserPass:
             elif sign == "}":
                 self._close_braces(at, match.end() - at)
             elif sign == "{":
-                self._open_braces(at, match.end() - at)
+                part = TemplatePart(match.end())
+                opened = _OpenNode("{", at, match.end() - at, [part], part.children)
+                self._stack.append(opened)
+                self._pattern = _IN_NAME
+                self._at = match.end()
             elif sign == "[":
-                self._brackets(at, match.end())
+                # An internal link is no node: what is in it belongs to what is around it.
+                self._at = match.end()
+                if text[self._at - 1] == "[":
+                    self._stack.append(_OpenNode("[", at, self._at - at, [], self._here()))
+                    self._pattern = _IN_LINK
             elif sign == "]":
-                self._close_brackets(at)
+                top = self._stack[-1]
+                top.count -= 2
+                if top.count < 2:
+                    self._stack.pop()
+                self._at = at + 2
+                self._choose()
             elif sign == "\n":
                 self._line(at, match.end())
             else:
                 self._tag(at)
-
-    def _open_braces(self, at: int, count: int) -> None:
-        part = TemplatePart(at + count)
-        self._stack.append(_OpenNode("{", at, count, [part], part.children))
-        self._pattern = _IN_NAME
-        self._at = at + count
 
     def _close_braces(self, at: int, run: int) -> None:
         top = self._stack[-1]
@@ -169,21 +180,6 @@ class _ParserPass:
         else:
             self._stack.pop()
         self._here().append(node)
-        self._choose()
-
-    def _brackets(self, at: int, end: int) -> None:
-        # An internal link is no node: what is in it belongs to what is around it.
-        self._at = end
-        if self._text[end - 1] == "[":
-            self._stack.append(_OpenNode("[", at, end - at, [], self._here()))
-            self._pattern = _IN_LINK
-
-    def _close_brackets(self, at: int) -> None:
-        top = self._stack[-1]
-        top.count -= 2
-        if top.count < 2:
-            self._stack.pop()
-        self._at = at + 2
         self._choose()
 
     def _line(self, at: int, end: int) -> None:
@@ -268,14 +264,6 @@ class _ParserPass:
         kind = NodeKind.CONTENT if is_read else NodeKind.VERBATIM
         self._here().append(WikitextNode(kind, at, self._at, name, inner=inner, children=children))
 
-    def _give_up(self) -> None:
-        """Convert all open elements to plain text; elements closed within them are kept."""
-        for each in self._stack:
-            if each.kind == "{":
-                for part in each.parts:
-                    self.children.extend(part.children)
-        self._stack.clear()
-
 
 HOLE: Final = "\x7f"  # stands for a node; no URL goes on across it
 _SIGNS: Final = {"!": "|", "=": "="}  # core's magic words for signs that would divide
@@ -339,7 +327,9 @@ def flatten(text: str, start: int, end: int, children: Sequence[WikitextNode]) -
         if node.start > at:
             add(text[at : node.start], at, None)
         if node.kind is not NodeKind.COMMENT:
-            add(_substituted_sign(text, node), node.start, node)
+            is_sign = node.end - node.start == 5 and node.kind is NodeKind.TEMPLATE
+            sign = _SIGNS.get(text[node.start + 2], HOLE) if is_sign else HOLE
+            add(sign, node.start, node)
         at = node.end
     if at < end:
         add(text[at:end], at, None)
@@ -347,9 +337,3 @@ def flatten(text: str, start: int, end: int, children: Sequence[WikitextNode]) -
     if not flat.starts:  # nothing but comments
         add("", start, None)
     return flat
-
-
-def _substituted_sign(text: str, node: WikitextNode) -> str:
-    if node.end - node.start == 5 and node.kind is NodeKind.TEMPLATE:
-        return _SIGNS.get(text[node.start + 2], HOLE)
-    return HOLE

@@ -74,10 +74,16 @@ def check_map(entries: Any, place: str) -> Mapping[str, Any]:
     if not isinstance(entries, Mapping):
         raise ConfigError(f"{place} must be a table.")
     for key, value in entries.items():
-        if key in _ENTRIES:
-            _check_entries(value, _ENTRIES[key], f"{place}.{key}")
-        else:
+        if key not in _ENTRIES:
             _check(value, _within(_MAP_FORM, key, place), f"{place}.{key}")
+            continue
+        if not isinstance(value, list):
+            raise ConfigError(f"{place}.{key} must be a list of tables.")
+        for number, entry in enumerate(value[:LONGEST_ENTRY], 1):
+            where = f"{place}.{key}[{number}]"
+            _check(entry, _ENTRIES[key], where)
+            if not entry.get("names"):
+                raise ConfigError(f"{where} names no template: give it names = [\u2026].")
     return entries
 
 
@@ -102,15 +108,6 @@ def overlay_map(base: Mapping[str, Any], entries: Mapping[str, Any]) -> Mapping[
         else:
             results[key] = value
     return results
-
-
-def _check_entries(value: Any, form: Mapping[str, Any], place: str) -> None:
-    if not isinstance(value, list):
-        raise ConfigError(f"{place} must be a list of tables.")
-    for number, entry in enumerate(value[:LONGEST_ENTRY], 1):
-        _check(entry, form, f"{place}[{number}]")
-        if not entry.get("names"):
-            raise ConfigError(f"{place}[{number}] names no template: give it names = [\u2026].")
 
 
 def _check(value: Any, form: Any, place: str) -> None:
