@@ -191,17 +191,17 @@ def _group(kind: type[_Group], values: Any, name: str) -> _Group:
         if key not in hints:
             known = ", ".join(sorted(hints))
             raise ConfigError(f"There is no {name}.{str(key)[:80]}; known: {known}.")
-    return kind(**{key: _value(hints[key], value, name, key) for key, value in values.items()})
-
-
-def _value(kind: Any, value: Any, group: str, key: str) -> Any:
-    where = f"{group}.{key}"
-    if get_origin(kind) is tuple:
-        of = get_args(kind)[0]
+    fields: dict[str, Any] = {}
+    for key, value in values.items():
+        where = f"{name}.{key}"
+        if get_origin(hints[key]) is not tuple:
+            fields[key] = _single(hints[key], value, where, key)
+            continue
         if not isinstance(value, list | tuple) or len(value) > TEXTS_LIMIT:
             raise ConfigError(f"{where} must be a list of at most {TEXTS_LIMIT:,} entries.")
-        return tuple(_single(of, each, where, key) for each in value)
-    return _single(kind, value, where, key)
+        of = get_args(hints[key])[0]
+        fields[key] = tuple(_single(of, each, where, key) for each in value)
+    return kind(**fields)
 
 
 def _single(kind: type[Any], value: Any, where: str, key: str) -> Any:

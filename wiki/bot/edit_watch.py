@@ -232,7 +232,13 @@ async def check_edits(
             if (outcome.state, outcome.changes) != (edit.state, edit.changes):
                 changed.append(outcome)
                 on_undone(outcome)
-    return [*changed, *_end_watch(watching, since)]
+    while True:  # edits that stood for a month are permanent
+        with watching.store.reading() as rows:
+            made = edits_in(rows, watching.wiki_id, [EditState.MADE], limit=EDITS_AT_ONCE)
+        old = [edit for edit in made if edit.moment < since]
+        changed += [_with_state(watching, edit, EditState.KEPT) for edit in old]
+        if len(old) < EDITS_AT_ONCE:
+            return changed
 
 
 def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[BotEdit]]:
@@ -394,18 +400,6 @@ def _report(watching: EditWatch, edit: BotEdit, undone: frozenset[int]) -> None:
             add_report(rows, names, who, watching.now, limits=_LIMITS)
     with watching.store.writing() as rows:
         set_reported(rows, edit.id)
-
-
-def _end_watch(watching: EditWatch, since: int) -> list[BotEdit]:
-    """Mark edits that stood for a month as permanent."""
-    results: list[BotEdit] = []
-    while True:
-        with watching.store.reading() as rows:
-            made = edits_in(rows, watching.wiki_id, [EditState.MADE], limit=EDITS_AT_ONCE)
-        old = [edit for edit in made if edit.moment < since]
-        results += [_with_state(watching, edit, EditState.KEPT) for edit in old]
-        if len(old) < EDITS_AT_ONCE:
-            return results
 
 
 def _mark_checked(watching: EditWatch, edit: BotEdit) -> BotEdit:

@@ -214,7 +214,15 @@ async def _draft_with_seen_copies(
     if (unfit := _page_objection(bench, now)) is not None:
         return PageEditResult(unfit[0], task.page_id, title, text=now.text, note=unfit[1])
     citations = bench.craft.read(now.text)
-    added = await _added_days(bench, task, citations)
+    # The dates on which links were added, where an access date is missing and needed; limited to a few
+    # links: for the others the day of first observation is used.
+    added: dict[str, datetime] = {}
+    undated = undated_urls(citations, task.known, task.held, has_own=bench.choosing.has_own)
+    for url in undated[:DATED_LINKS_LIMIT]:
+        with suppress(WikiRefusedError):
+            revision = await first_revision_with(bench.api, task.page_id, url)
+            if revision is not None:
+                added[url] = revision.moment
     wanted = choose_remedies(citations, task.known, task.held, bench.choosing, added)
     lost = {url: each for url, each in wanted.items() if each.condition is not LinkCondition.ALIVE}
     await looks.look_at_page(citations, lost)
@@ -246,23 +254,6 @@ async def _is_shown(drafted: EditDraft, looks: PageCopyChecks) -> bool:
         name = remedy.copy.address
         shown = await looks.is_shown(change.archive_url, change.url, name=name) and shown
     return shown
-
-
-async def _added_days(
-    bench: EditContext, task: EditTask, citations: Sequence[Citation]
-) -> dict[str, datetime]:
-    """Return the dates on which links were added, where an access date is missing and needed.
-
-    Limited to a few links; for the others the day of first observation is used.
-    """
-    undated = undated_urls(citations, task.known, task.held, has_own=bench.choosing.has_own)
-    results: dict[str, datetime] = {}
-    for url in undated[:DATED_LINKS_LIMIT]:
-        with suppress(WikiRefusedError):
-            revision = await first_revision_with(bench.api, task.page_id, url)
-            if revision is not None:
-                results[url] = revision.moment
-    return results
 
 
 def _draft_edit(

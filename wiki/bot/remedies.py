@@ -159,7 +159,10 @@ def choose_copy(
     """Choose the copy for a lost link, by the end of its access date; None without one."""
     added = _end_of(known.first_day)
     at = citation_day(accessed, added, choosing.now)
-    last = _last_moment(known, at)
+    # The latest time at which a copy can show the cited page.
+    last = None if known.died_day is None else _end_of(known.died_day)
+    if known.condition is LinkCondition.USURPED and at is not None:
+        last = at if last is None else min(at, last)
     results = [each.copy for each in known.copies if each.address and each.missed_day is None]
     own = choosing.own(known.url, at)
     for other in (last, FIRST_COPY):  # the nearest may be too late, and an older one not
@@ -220,14 +223,6 @@ def _is_doubted(facts: UrlFacts, day: int) -> bool:
     reported_day = facts.reports_until - VALID_DAYS + 1
     # A reader's report counts until the next check.
     return row.checked_day is None or row.checked_day <= reported_day
-
-
-def _last_moment(known: KnownLink, at: datetime | None) -> datetime | None:
-    """Return the latest time at which a copy can show the cited page."""
-    died = None if known.died_day is None else _end_of(known.died_day)
-    if known.condition is LinkCondition.USURPED and at is not None:
-        return at if died is None else min(at, died)
-    return died
 
 
 def _is_before(copy: ArchiveMemento, last: datetime | None) -> bool:

@@ -96,7 +96,16 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
     watch = watch or TagFilter()
     place, templates, in_select = 0, 0, False
     while True:
-        place = _after_skipped(data, place, watch)
+        # Skip text and unselected tags.
+        stop = watch.stop(data, place)
+        skipped = _skipped_pattern(watch.names, plain=watch.only_citing)
+        match = skipped.match(data, place, stop)
+        assert match is not None  # it matches nothing, too
+        place = match.end()
+        if place >= stop and stop != len(data):
+            match = TEXT.match(data, stop)
+            assert match is not None
+            place = match.end()
         tag = tag_at(data, place)
         if tag is None:
             place = after_markup(data, place)
@@ -123,18 +132,6 @@ def iter_tags(data: bytes, watch: TagFilter | None = None) -> Iterator[HtmlTag]:
                 place = tag.end
             if place < 0:
                 return
-
-
-def _after_skipped(data: bytes, place: int, watch: TagFilter) -> int:
-    """Return the start of the next item that is neither text nor an unselected tag."""
-    stop = watch.stop(data, place)
-    match = _skipped_pattern(watch.names, plain=watch.only_citing).match(data, place, stop)
-    assert match is not None  # it matches nothing, too
-    if match.end() < stop or stop == len(data):
-        return match.end()
-    text = TEXT.match(data, stop)
-    assert text is not None
-    return text.end()
 
 
 # A whole link to a path: nothing in its tag can be, or become, the host of an address.

@@ -70,22 +70,19 @@ def detect_codec(data: bytes, declared: str = "") -> str | None:
         return "utf-8"
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return None
-    for known in (_codec_of_label(declared), _meta_charset(data)):
-        if known != "":
-            return known
+    known = _codec_of_label(declared)
+    if known == "":
+        meta = _META.search(data, 0, _PRESCAN_BYTES)
+        label = "" if meta is None else meta[1].decode("ascii", "replace").lower()
+        # It was read as ASCII, so that is not true (WHATWG HTML, 13.2.3.2).
+        known = "utf-8" if label.startswith("utf-16") else _codec_of_label(label)
+    if known != "":
+        return known
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
         return "cp1252"
     return "utf-8"
-
-
-def _meta_charset(data: bytes) -> str | None:
-    """Return the codec of the page's meta element; empty without one."""
-    meta = _META.search(data, 0, _PRESCAN_BYTES)
-    label = "" if meta is None else meta[1].decode("ascii", "replace").lower()
-    # It was read as ASCII, so that is not true (WHATWG HTML, 13.2.3.2).
-    return "utf-8" if label.startswith("utf-16") else _codec_of_label(label)
 
 
 def _codec_of_label(label: str) -> str | None:
@@ -184,12 +181,6 @@ def read_page(
     return MarkablePage(data, tuple(_LinkReader(data, around, rules or MarkRules(), codec).links()))
 
 
-def _content_of(data: bytes, lowered: bytes) -> tuple[ElementSelector, ...]:
-    match = _GENERATOR.search(lowered, 0, _HEAD)
-    content = () if match is None else _CONTENT[match[1]]
-    return content if any(each.value in data for each in content) else ()
-
-
 class _LinkReader:
     """Reader of one page."""
 
@@ -201,7 +192,11 @@ class _LinkReader:
         self._has_base = False
         self._cited: dict[str, CitedAddress | None] = {}
         lowered = data.lower()
-        only = rules.only or _content_of(data, lowered)
+        only = rules.only
+        generator = None if only else _GENERATOR.search(lowered, 0, _HEAD)
+        if generator is not None:
+            content = _CONTENT[generator[1]]
+            only = content if any(each.value in data for each in content) else ()
         skip = [each for each in (*_ALWAYS_SKIPPED, *rules.skip) if each.needle in lowered]
         self._only = SelectedRegion(only)
         self._skip = SelectedRegion(skip)
@@ -224,7 +219,9 @@ class _LinkReader:
             if tag.name == b"a":
                 if current is not None and tag.is_end:
                     current.end = tag.end
-                current = None if tag.is_end or not self._is_within() else self._link(tag)
+                current = None
+                if not (tag.is_end or self._skip or (self._has_only and not self._only)):
+                    current = self._link(tag)
                 if current is not None:
                     results.append(current)
                 self._watch.only_citing = current is None and self._may_pass
@@ -232,7 +229,8 @@ class _LinkReader:
                 for each in tag_attributes(self._data, tag):
                     if each.name == b"href" and not self._has_base:
                         self._has_base = True
-                        self._base = attribute_text(self._value(each), self._codec).strip()
+                        value = self._data[each.start : each.end]
+                        self._base = attribute_text(value, self._codec).strip()
                         self._cited.clear()  # relative links after it mean something else
                         self._want()
         has_copy = _beside_copies(results)
@@ -240,9 +238,6 @@ class _LinkReader:
             is_marked = link.end >= 0 and _SPACE_AND_SUP.match(self._data, link.end)
             if not (link.is_copy or place in has_copy or is_marked):
                 yield link
-
-    def _is_within(self) -> bool:
-        return (not self._has_only or bool(self._only)) and not self._skip
 
     def _want(self) -> None:
         self._watch.names = self._only.wanted | self._skip.wanted
@@ -261,9 +256,6 @@ class _LinkReader:
         if cited is None:
             return None
         return MarkableLink(cited.url, tag.start, classes, cited.page, is_copy=cited.is_copy)
-
-    def _value(self, attribute: HtmlAttribute) -> bytes:
-        return self._data[attribute.start : attribute.end]
 
 
 @lru_cache(maxsize=8_192)  # a page's links are the same at its next view

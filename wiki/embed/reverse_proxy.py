@@ -27,7 +27,6 @@ from wiki.embed.link_lookup import URLS_AT_ONCE, HttpLinkLookup, LinkLookup, Pag
 from wiki.embed.page_marker import MarkablePage, insert_marks, read_page, remove_marks
 from wiki.embed.proxy_message import (
     BodyMemory,
-    BufferedBody,
     HeaderList,
     Network,
     PrivatePages,
@@ -211,7 +210,10 @@ class EmbedExchange:
                 coding = header_value(head, b"content-encoding")
                 data = decode_body(b"".join(held.parts), coding, limit=settings.page_limit)
             if data is None:
-                marker = (_PSEUDONYM, b"passed; why=" + _release_reason(held))
+                why = b"too-large" if held.pending is None else b"too-slow"
+                if held.is_whole or held.is_crowded:
+                    why = b"damaged" if held.is_whole else b"crowded"
+                marker = (_PSEUDONYM, b"passed; why=" + why)
                 await self._stream(answer.status, [*head, marker], held.rest(body))
                 return
             around = self._proxy.around(self._origin() + self._target.decode("latin-1"))
@@ -261,14 +263,6 @@ class EmbedExchange:
         if self._caller.is_proxy:
             host = header_value(self._head, b"x-forwarded-host").split(b",")[0].strip() or host
         return f"{reader_scheme(self._head, self._caller)}://{host.decode('latin-1')}"
-
-
-def _release_reason(held: BufferedBody) -> bytes:
-    if held.is_whole:
-        return b"damaged"
-    if held.is_crowded:
-        return b"crowded"
-    return b"too-large" if held.pending is None else b"too-slow"
 
 
 def _lowered(answer: httpcore.Response) -> HeaderList:

@@ -222,7 +222,14 @@ class StaticSite:
                 done.passed_over[each.name] = "somebody else wrote it meanwhile; run this again"
                 return
             if write:
-                _replace(path, data, each)
+                # With the mode and modification time of the original page. Servers derive file versions
+                # from time and size: when the size is unchanged, the time is changed.
+                before = path.stat().st_size if path.exists() else -1
+                with _scratch(path) as scratch:
+                    scratch.write_bytes(data)
+                    scratch.chmod(stat.S_IMODE(each.facts.st_mode))
+                    if before != len(data):
+                        os.utime(scratch, ns=(each.facts.st_atime_ns, each.facts.st_mtime_ns))
         except OSError as error:
             done.passed_over[each.name] = str(error.strerror)
         else:
@@ -245,19 +252,6 @@ def _urls(page: MarkablePage) -> tuple[str, ...]:
 
 def _moment(facts: os.stat_result) -> tuple[int, int, int]:
     return facts.st_mtime_ns, facts.st_size, facts.st_ino
-
-
-def _replace(path: Path, data: bytes, of: _SiteFile) -> None:
-    """Write the bytes atomically, with the mode and modification time of the original page.
-
-    Servers derive file versions from time and size: when the size is unchanged, the time is changed.
-    """
-    before = path.stat().st_size if path.exists() else -1
-    with _scratch(path) as scratch:
-        scratch.write_bytes(data)
-        scratch.chmod(stat.S_IMODE(of.facts.st_mode))
-        if before != len(data):
-            os.utime(scratch, ns=(of.facts.st_atime_ns, of.facts.st_mtime_ns))
 
 
 @contextmanager

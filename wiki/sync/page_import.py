@@ -184,7 +184,12 @@ class PageImporter:
             for page in observed
         ]
         note_additions(connection, revisions, written.new, day=day)
-        self._want(connection, observed, written, order, now)
+        if order.priority is not None:
+            # Removed links stay queued until due: they may return by then, with the grace period running.
+            numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
+            release_pages(connection, numbers, now=now, grace=order.grace)
+            links = current_links(connection, numbers) if order.is_first else written.added
+            want_links(connection, links, priority=order.priority, now=now, grace=order.grace)
         self._cite(connection, observed, read, written, rules, day)
         self._release(connection, [page for page, _ in refused], now)
         put_ids = {page.page_id for page in observed}
@@ -198,24 +203,6 @@ class PageImporter:
             dropped=dropped,
             refused={reason: reasons.count(reason) for reason in set(reasons)},
         )
-
-    def _want(
-        self,
-        connection: Connection,
-        observed: Sequence[WikiPage],
-        written: WrittenLinks,
-        order: ImportOptions,
-        now: datetime,
-    ) -> None:
-        # Removed links stay queued until due: they may return by then, with the grace period running.
-        if order.priority is None:
-            return
-        links: Iterable[LinkRef] = written.added
-        numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
-        release_pages(connection, numbers, now=now, grace=order.grace)
-        if order.is_first:
-            links = current_links(connection, numbers)
-        want_links(connection, links, priority=order.priority, now=now, grace=order.grace)
 
     def _cite(
         self,

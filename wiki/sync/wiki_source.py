@@ -232,7 +232,8 @@ class FarmPages:
         results: dict[str, str] = {}
         for wiki in wikis:
             is_own = wiki.id == own.id
-            prefix = _prefix(wiki.pages_url or (own_pages_url if is_own else ""))
+            start, mark, end = (wiki.pages_url or (own_pages_url if is_own else "")).partition("$1")
+            prefix = _address(start) if mark and not end else ""  # empty: unknown
             if prefix and (wiki.url or is_own):
                 results.setdefault(prefix, "" if is_own else wiki.url)
         # The longest first: one wiki may lie below another.
@@ -283,12 +284,6 @@ async def missing_targets(
             continue
         lost.update(url for title in missing for url in titles[title])
     return frozenset(lost)
-
-
-def _prefix(pages_url: str) -> str:
-    """Return the common prefix of a wiki's page addresses, without a scheme; empty: unknown."""
-    start, mark, end = pages_url.partition("$1")
-    return _address(start) if mark and not end else ""
 
 
 def _address(url: str) -> str:
