@@ -82,7 +82,14 @@ class PageExcerpt:
 
 def parse_page_excerpt(body: bytes, content_type: str = "") -> PageExcerpt:
     """Parse the bytes as a page; never raises."""
-    source = _decoded(body[:LOOKED_AT], content_type)
+    body = body[:LOOKED_AT]
+    named = _CHARSET.search(content_type.encode("latin-1", "replace")) or _CHARSET.search(
+        body[:2048]
+    )
+    try:
+        source = body.decode(named[1].decode() if named else "utf-8", "replace")
+    except (LookupError, ValueError):  # unknown, or one that is no charset ("base64")
+        source = body.decode("utf-8", "replace")
     seen = _visible(source)
     title, heading = _TITLE.search(source[:_HEAD]), _HEADING.search(seen[:_HEAD])
     text = _SPACE.sub(" ", unescape(_TAG.sub(" ", seen))).strip()
@@ -195,17 +202,6 @@ def _visible(source: str) -> str:
         at = end.end()
     visible.append(source[at:])
     return " ".join(visible)
-
-
-def _decoded(body: bytes, content_type: str) -> str:
-    named = _CHARSET.search(content_type.encode("latin-1", "replace")) or _CHARSET.search(
-        body[:2048]
-    )
-    charset = named[1].decode() if named else "utf-8"
-    try:
-        return body.decode(charset, "replace")
-    except (LookupError, ValueError):  # unknown, or one that is no charset ("base64")
-        return body.decode("utf-8", "replace")
 
 
 def _spoken(markup: str) -> str:

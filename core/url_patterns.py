@@ -151,13 +151,16 @@ def _plain(text: str) -> UrlPattern:
         return UrlPattern(PatternForm.PREFIX, _prefix(written), (scheme or "").lower())
     scheme = _URL.match(text)
     if scheme is not None:
-        bare = "/" not in text[scheme.end() :] and "?" not in text[scheme.end() :]
-        if text.endswith(("/", "*")) or bare:
+        is_bare = "/" not in text[scheme.end() :] and "?" not in text[scheme.end() :]
+        if text.endswith(("/", "*")) or is_bare:
             return UrlPattern(PatternForm.PREFIX, _prefix(text), scheme[1].lower())
         return _exact(text)
     if "/" in text:
         return UrlPattern(PatternForm.PREFIX, _prefix(f"http://{text}"))
-    return _host(text)
+    bare = text.removeprefix("*.").removeprefix(".")
+    if re.fullmatch(r"[^\[\]:]+:\d{1,5}|\[.*\]:\d{1,5}", bare):  # with a port
+        return UrlPattern(PatternForm.PREFIX, _prefix(f"http://{bare}/"))
+    return UrlPattern(PatternForm.HOST_TREE, canonical_host(bare))
 
 
 def _exact(text: str) -> UrlPattern:
@@ -170,13 +173,6 @@ def _exact(text: str) -> UrlPattern:
             PatternForm.EXACT, identity_key(_fetch(f"http://{text}")).partition("://")[2]
         )
     return UrlPattern(PatternForm.HOST, canonical_host(text))
-
-
-def _host(text: str) -> UrlPattern:
-    bare = text.removeprefix("*.").removeprefix(".")
-    if re.fullmatch(r"[^\[\]:]+:\d{1,5}|\[.*\]:\d{1,5}", bare):  # with a port
-        return UrlPattern(PatternForm.PREFIX, _prefix(f"http://{bare}/"))
-    return UrlPattern(PatternForm.HOST_TREE, canonical_host(bare))
 
 
 def _prefix(text: str) -> str:
@@ -243,7 +239,11 @@ class PatternTable(Generic[T]):
 
     def find(self, target: PatternTarget) -> list[PatternMatch[T]]:
         """Return the matches of the URL, the most specific first."""
-        matches = [*self._find_plain(target), *self._find_regexes(target)]
+        matches = list(self._find_plain(target))
+        if self._regexes:
+            rank = PatternRank(PatternForm.REGEX, 0)
+            found = self._compiled().search(target.text)
+            matches += [PatternMatch(rank, self._regexes[number][1]) for number in found]
         matches.sort(key=lambda match: match.rank, reverse=True)
         return matches
 
@@ -264,11 +264,6 @@ class PatternTable(Generic[T]):
             _, dot, domain = domain.partition(".")
             if not dot:
                 break
-
-    def _find_regexes(self, target: PatternTarget) -> Iterator[PatternMatch[T]]:
-        if self._regexes:
-            for number in self._compiled().search(target.text):
-                yield PatternMatch(PatternRank(PatternForm.REGEX, 0), self._regexes[number][1])
 
     def _compiled(self) -> RegexList:
         if self._expressions is None:

@@ -14,6 +14,7 @@ date in a citation is worse than an unusual one.
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import MAXYEAR, UTC, date, datetime, time, timedelta, timezone
 from email.utils import parsedate_tz
 
@@ -128,20 +129,14 @@ def iso_date(words: str) -> str:
     ('2024-05-01', '2024-05-01', '01/02/2024')
     """
     text = " ".join(words[: 4 * PAGE_DATE_LIMIT_CHARS].split())[:PAGE_DATE_LIMIT_CHARS]
-    try:
-        return _read(text) or text
-    except (ValueError, OverflowError):
-        return text
-
-
-def _read(text: str) -> str | None:
-    for pattern, read in _READINGS:
-        if match := pattern.fullmatch(text):
-            return read(*match.groups())
-    if text[:3].isalpha() and len(text) > 20:
-        moment = parse_mail_date(text)  # RFC 5322, 3.3
-        return None if moment is None else _with_zone(moment)
-    return None
+    with suppress(ValueError, OverflowError):
+        for pattern, read in _READINGS:
+            if match := pattern.fullmatch(text):
+                return read(*match.groups()) or text
+        if text[:3].isalpha() and len(text) > 20:
+            moment = parse_mail_date(text)  # RFC 5322, 3.3
+            return text if moment is None else _with_zone(moment)
+    return text
 
 
 def _year(year: str) -> str:
@@ -167,15 +162,10 @@ def _moment_of_match(day: date, clock: tuple[str | None, ...]) -> str:
     moment = datetime.combine(day, time(int(hours), int(minutes), int(seconds or 0)))
     if zone is None:
         return moment.isoformat()
-    return _with_zone(moment.replace(tzinfo=_zone(zone)))
-
-
-def _zone(zone: str) -> timezone:
-    digits = zone[1:].replace(":", "")
-    if not digits.isdigit():
-        return UTC
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
-    return timezone(-offset if zone[0] == "-" else offset)
+    digits, offset = zone[1:].replace(":", ""), timedelta()  # Z has none
+    if digits.isdigit():
+        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
+    return _with_zone(moment.replace(tzinfo=timezone(-offset if zone[0] == "-" else offset)))
 
 
 def _with_zone(moment: datetime) -> str:

@@ -28,8 +28,6 @@ from core.config.settings import (
     FrontierSettings,
     LinksSettings,
     PolicySettings,
-    RecrawlSettings,
-    ScopeSettings,
     Settings,
     VisitSettings,
 )
@@ -282,9 +280,17 @@ def check_settings(settings: Settings, *, source: str) -> None:
         except InputError as error:
             raise ConfigError(f"{source} [login] names: {error}") from error
     _check_frontier(settings.frontier, source)
-    _check_scope(settings.scope, source)
+    _check_choice(f"{source} [scope]", "kind", settings.scope.kind, SCOPE_KINDS)
+    PatternList(settings.scope.include, where=f"{source} [scope] include")
+    PatternList(settings.scope.exclude, where=f"{source} [scope] exclude")
     _check_policy(settings.policy, source)
-    _check_recrawl(settings.recrawl, source)
+    every = settings.recrawl.every
+    try:
+        is_short = bool(every) and parse_duration(every) < timedelta(seconds=1)
+    except InputError as error:
+        raise ConfigError(f"{source} [recrawl] every: {error}") from error
+    if is_short:
+        raise ConfigError(f"{source} [recrawl] every must be a second at least.")
     _check_links(settings.links, source)
     if not 0 <= settings.quality.share <= 1:
         raise ConfigError(f"{source} [quality] share must be from 0 to 1.")
@@ -383,23 +389,6 @@ def _check_frontier(frontier: FrontierSettings, source: str) -> None:
         )
     if not frontier.lease_s:
         raise ConfigError(f"{source} [frontier] lease_s must be more than zero.")
-
-
-def _check_scope(scope: ScopeSettings, source: str) -> None:
-    """Check the kind, and that patterns compile."""
-    _check_choice(f"{source} [scope]", "kind", scope.kind, SCOPE_KINDS)
-    PatternList(scope.include, where=f"{source} [scope] include")
-    PatternList(scope.exclude, where=f"{source} [scope] exclude")
-
-
-def _check_recrawl(recrawl: RecrawlSettings, source: str) -> None:
-    """Check the intervals."""
-    try:
-        length = parse_duration(recrawl.every) if recrawl.every else timedelta(1)
-    except InputError as error:
-        raise ConfigError(f"{source} [recrawl] every: {error}") from error
-    if length < timedelta(seconds=1):
-        raise ConfigError(f"{source} [recrawl] every must be a second at least.")
 
 
 def _check_policy(policy: PolicySettings, source: str) -> None:
