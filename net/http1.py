@@ -138,8 +138,12 @@ def parse_request_head(raw: bytes) -> RequestHead:
     if line is None:
         raise MalformedMessageError(f"No HTTP/1 request line: {first[:80]!r}.")
     headers = _headers(rest)
-    if b"\x00" in rest or b"\r" in rest or b" :" in rest or b"\t:" in rest:
-        _refuse_white_space(rest)
+    if b"\x00" in rest or b"\r" in rest:
+        raise MalformedMessageError("A header of the request holds NUL or a bare CR.")
+    if (b" :" in rest or b"\t:" in rest) and any(
+        line.partition(b":")[0][-1:] in (b" ", b"\t") for line in rest.split(b"\n")
+    ):
+        raise MalformedMessageError("White space before a colon (RFC 9112, 5.1).")
     if rest and len(headers) != rest.count(b"\n") + 1:
         raise MalformedMessageError("A line of the request's head is no header.")
     names = [key for key, _, _ in headers]
@@ -180,14 +184,6 @@ def _headers(lines: bytes) -> Headers:
     return tuple(
         (name.lower(), name, value.rstrip(b" \t")) for name, value in _HEADER.findall(lines)
     )
-
-
-def _refuse_white_space(lines: bytes) -> None:
-    """Raise when a name is followed by white space, or a line holds NUL or a bare CR."""
-    if b"\x00" in lines or b"\r" in lines:
-        raise MalformedMessageError("A header of the request holds NUL or a bare CR.")
-    if any(line.partition(b":")[0][-1:] in (b" ", b"\t") for line in lines.split(b"\n")):
-        raise MalformedMessageError("White space before a colon (RFC 9112, 5.1).")
 
 
 def _first(headers: Headers, name: bytes) -> bytes | None:

@@ -112,7 +112,12 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
         else:
             visit = self.server.visits.authorised(head.get(b"proxy-authorization"))
         if visit is None:
-            self._discard_body(head)
+            try:
+                self._read_body(head)
+            except RequestRefusedError as error:
+                raise ConnectionLostError("An unread request body was too long.") from error
+            finally:
+                self._return_what_was_borrowed()
             self._send(407, b'Proxy-Authenticate: Basic realm="weboid"\r\n', keep_alive=keep_alive)
             return keep_alive
         if head.method == "CONNECT":
@@ -267,14 +272,6 @@ class ArchivingHandler(WarcProxyHandler):  # type: ignore[misc]
     def _return_what_was_borrowed(self) -> None:
         self.server.exchanges.space.give_back(self._borrowed)
         self._borrowed = 0
-
-    def _discard_body(self, head: RequestHead) -> None:
-        try:
-            self._read_body(head)
-        except RequestRefusedError as error:
-            raise ConnectionLostError("An unread request body was too long.") from error
-        finally:
-            self._return_what_was_borrowed()
 
     def _answer_error(self, status: int, reason: str, *, keep_alive: bool) -> None:
         """Send an error of the proxy, marked to distinguish it from origin responses."""

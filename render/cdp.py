@@ -211,7 +211,14 @@ class CdpConnection:
             self.close("it sent something that is no JSON")
             return
         if "id" in message:
-            self._resolve(message)
+            waiting = self._pending.get(message["id"])
+            if waiting is None or waiting[0].done():
+                return
+            future, method, _ = waiting
+            if (error := message.get("error")) is None:
+                future.set_result(message.get("result", {}))
+            else:
+                future.set_exception(CommandError(method, str(error.get("message", error))))
             return
         handler = self._handlers.get(message.get("sessionId", ""))
         if handler is None:
@@ -222,14 +229,3 @@ class CdpConnection:
             self._loop.call_exception_handler(
                 {"message": f"Handling {message.get('method')} failed.", "exception": error}
             )
-
-    def _resolve(self, message: dict[str, Any]) -> None:
-        waiting = self._pending.get(message["id"])
-        if waiting is None or waiting[0].done():
-            return
-        future, method, _ = waiting
-        error = message.get("error")
-        if error is None:
-            future.set_result(message.get("result", {}))
-        else:
-            future.set_exception(CommandError(method, str(error.get("message", error))))

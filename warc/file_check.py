@@ -213,7 +213,15 @@ class _FileCheck:
                     self._member(each)
                 else:
                     self._damage(each)
-            self._left_over(report.size if end is None else end)
+            # What is left are index rows of records that do not exist.
+            end = report.size if end is None else end
+            for offset, row in sorted(self._rows.items()):
+                where = "no record begins here" if offset < end else f"the file ends at {end}"
+                text = f"The {row.record_type} of {row.url} is not here: {where}."
+                report.add(FaultKind.ROW, offset, text)
+            for offset, references in sorted(self._references.items()):
+                for reference in references:
+                    self._refers_wrongly(offset, reference, "no record")
         if whole is not None and whole.finish(path) != task.sha256:
             report.add(
                 FaultKind.CHECKSUM,
@@ -348,17 +356,6 @@ class _FileCheck:
         if damage.end > damage.offset:
             text += f" {damage.end - damage.offset} bytes are no record."
         self._report.add(kind_of(damage.problem), damage.offset, text)
-
-    def _left_over(self, end: int) -> None:
-        """Report index rows of records that do not exist."""
-        for offset, row in sorted(self._rows.items()):
-            where = "no record begins here" if offset < end else f"the file ends at {end}"
-            self._report.add(
-                FaultKind.ROW, offset, f"The {row.record_type} of {row.url} is not here: {where}."
-            )
-        for offset, references in sorted(self._references.items()):
-            for each in references:
-                self._refers_wrongly(offset, each, "no record")
 
 
 def find_warc(layout: Layout, filename: str) -> tuple[Path, bool]:

@@ -129,7 +129,12 @@ class CaptureQueries:
             past = after.urlkey + _NEXT
             keys = KeyRange(keys.low, after.urlkey) if descending else KeyRange(past, keys.high)
         if len(rows) < limit:
-            rows = [*rows, *self._of_range(keys, descending=descending, limit=limit - len(rows))]
+            order = _order((*self._index.by_key, "captured_ms", "id"), descending=descending)
+            rows += self._index.rows(
+                f"SELECT {_COLUMNS} FROM captures WHERE {self._index.in_range}"  # noqa: S608 constants of ours
+                f" ORDER BY {order} LIMIT :limit",
+                {**range_values(keys), "limit": limit - len(rows)},
+            )
         return [_row(each) for each in rows]
 
     def count(self, keys: KeyRange, between: TimeRange, *, most: int) -> int:
@@ -209,14 +214,6 @@ class CaptureQueries:
                 "id": number,
                 "limit": limit,
             },
-        )
-
-    def _of_range(self, keys: KeyRange, *, descending: bool, limit: int) -> list[Any]:
-        terms = (*self._index.by_key, "captured_ms", "id")
-        return self._index.rows(
-            f"SELECT {_COLUMNS} FROM captures WHERE {self._index.in_range}"  # noqa: S608 constants of ours
-            f" ORDER BY {_order(terms, descending=descending)} LIMIT :limit",
-            {**range_values(keys), "limit": limit},
         )
 
 
