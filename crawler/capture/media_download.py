@@ -12,7 +12,6 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -242,7 +241,13 @@ def _parse_output(output: bytes, reason: str, *, seconds: float) -> PlayerMedia:
     if not files:
         return PlayerMedia(reason=reason or "none: yt-dlp found no media", seconds=seconds)
     first = files[0]
-    urls = dict.fromkeys(url for each in files for url in _urls(each))
+    # Of each the file, or the playlist of its segments.
+    named = (each.get(name) for each in files for name in ("manifest_url", "url"))
+    urls = dict.fromkeys(
+        url
+        for url in named
+        if isinstance(url, str) and re.match("https?://", url) and len(url) <= _URL_LIMIT
+    )
     duration, height = first.get("duration"), [each.get("height") for each in files]
     return PlayerMedia(
         urls=tuple(urls),
@@ -256,14 +261,6 @@ def _parse_output(output: bytes, reason: str, *, seconds: float) -> PlayerMedia:
         reason=reason,
         seconds=seconds,
     )
-
-
-def _urls(file: dict[str, Any]) -> Iterable[str]:
-    """Yield the media's URLs: the file, or the playlist of its segments."""
-    for name in ("manifest_url", "url"):
-        value = file.get(name)
-        if isinstance(value, str) and re.match("https?://", value) and len(value) <= _URL_LIMIT:
-            yield value
 
 
 def _reason(complaint: bytes) -> str:

@@ -9,6 +9,7 @@ host cannot be resolved or reached, is no gap. A complete page costs one request
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -48,19 +49,15 @@ def attachment_name(value: str) -> str:
     # The extended one goes first (RFC 6266, 4.3).
     extended = _EXTENDED.fullmatch(parameters.get("filename*", "").strip('"'))
     text = unquote_to_bytes(extended[2]).decode(extended[1], "replace") if extended else ""
-    text = text or _plain(parameters.get("filename", ""))
+    if not text:
+        text = parameters.get("filename", "")
+        if text.startswith('"'):
+            text = _QUOTED_PAIR.sub(r"\1", text[1:].removesuffix('"'))
+        # Headers are read as Latin-1; most servers send UTF-8.
+        with suppress(UnicodeError):
+            text = text.encode("latin-1").decode("utf-8")
     last = _UNSEEN.sub("", text).replace("\\", "/").rpartition("/")[2]
     return last.strip()[:NAME_LIMIT_CHARS]
-
-
-def _plain(value: str) -> str:
-    if value.startswith('"'):
-        value = _QUOTED_PAIR.sub(r"\1", value[1:].removesuffix('"'))
-    try:
-        # Headers are read as Latin-1; most servers send UTF-8.
-        return value.encode("latin-1").decode("utf-8")
-    except (UnicodeEncodeError, UnicodeDecodeError):
-        return value
 
 
 # What a reader sees or hears of a page: wanted even when its page did not wait for it.
@@ -276,6 +273,10 @@ def build_page_info(
     written = [entry for entry in ledger if entry.filename]
     true = visit.mime if main is None else effective_type(main.identified, main.mime) or visit.mime
     name = attachment_name(visit.headers.get("content-disposition", ""))
+    text_digest = main.digest if main is not None else ""
+    texts = (each.data.split() for each in visit.artifacts if each.kind is ArtifactKind.TEXT)
+    if words := next(filter(None, texts), None):
+        text_digest = f"text:{sha256(b' '.join(words)).hexdigest()}"
     return PageInfo(
         page_id=page_id,
         url=visit.url,
@@ -297,7 +298,7 @@ def build_page_info(
         console=visit.console,
         redirects=visit.redirects,
         tls_verified=not main.tls_error if main and main.url.startswith("https:") else None,
-        text_digest=_text_digest(visit, main),
+        text_digest=text_digest,
         behaviours=tuple(
             PageBehaviour(each.name, each.found, each.done, each.seconds, each.error, each.notes)
             for each in visit.behaviours
@@ -432,10 +433,3 @@ def _proxy_only_resource(entry: RequestLogEntry, resource_type: str = "") -> Pag
         digest=entry.digest,
         refetched=entry.again,
     )
-
-
-def _text_digest(visit: Visit, main: RequestLogEntry | None) -> str:
-    for artifact in visit.artifacts:
-        if artifact.kind is ArtifactKind.TEXT and (words := artifact.data.split()):
-            return f"text:{sha256(b' '.join(words)).hexdigest()}"
-    return main.digest if main is not None else ""

@@ -283,7 +283,13 @@ class PolicyEntryCache:
             if stats.version != self._version:
                 orders: dict[str, str] = await self.ask(lambda: self.frontier.orders(POLICY_ORDER))
                 if orders != self._orders:
-                    await self._read(orders)
+                    if len(orders) > IN_A_THREAD:
+                        self.entries = await asyncio.to_thread(
+                            read_entries, orders, known=self.entries
+                        )
+                    else:
+                        self.entries = read_entries(orders, known=self.entries)
+                    self._orders = orders
                     # Delete entries that expired long ago.
                     over = [
                         key
@@ -295,13 +301,6 @@ class PolicyEntryCache:
                 self._version = stats.version
             ended = self.clock.monotonic()
             self._next_read_at = ended + max(ENTRIES_POLL_S, (ended - began) * READING_SHARE)
-
-    async def _read(self, orders: dict[str, str]) -> None:
-        if len(orders) > IN_A_THREAD:
-            self.entries = await asyncio.to_thread(read_entries, orders, known=self.entries)
-        else:
-            self.entries = read_entries(orders, known=self.entries)
-        self._orders = orders
 
     async def ban(
         self, url: str, reason: str, *, seconds: float, now: datetime, key: str = ""

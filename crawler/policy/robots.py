@@ -20,7 +20,7 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -70,7 +70,12 @@ class Robots:
 
     def rule_for(self, url: str) -> RobotsRule | None:
         """Return the longest rule that matches the URL (a fetch key), or None."""
-        path = _path_of(url)
+        # Path and query in the form that rules are compared with; "*" and "$" are plain characters.
+        rest = url.partition("#")[0].partition("://")[2]
+        start = min(at for at in (rest.find("/"), rest.find("?"), len(rest)) if at >= 0)
+        path = rest[start:].encode("utf-8", "replace")
+        path = _spelled(path if path.startswith(b"/") else b"/" + path)
+        path = path.replace(b"*", b"%2A").replace(b"$", b"%24")
         if path == ROBOTS_PATH.encode():  # RFC 9309, 2.2.2: it may always be read
             return None
         if self.rules and not self._compiled:
@@ -173,7 +178,12 @@ class _RobotsGroup:
 
 def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield key, in lower case, and value of each known line."""
-    for line in _lines(data):
+    cut = len(data) > ROBOTS_LIMIT_BYTES
+    data = data[:ROBOTS_LIMIT_BYTES]
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = data.decode("utf-16", "replace").encode("utf-8", "replace")
+    lines = _LINE_ENDS.split(data.removeprefix(codecs.BOM_UTF8))
+    for line in lines[:-1] if cut else lines:  # half a line could mean more than the whole one
         text = line.partition(b"#")[0].strip()
         key, colon, value = text.partition(b":")
         key = b" ".join(key.lower().split())
@@ -183,15 +193,6 @@ def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
             key = first.lower()
         if key in _KEYS:
             yield key, value.strip()
-
-
-def _lines(data: bytes) -> Sequence[bytes]:
-    cut = len(data) > ROBOTS_LIMIT_BYTES
-    data = data[:ROBOTS_LIMIT_BYTES]
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        data = data.decode("utf-16", "replace").encode("utf-8", "replace")
-    lines = _LINE_ENDS.split(data.removeprefix(codecs.BOM_UTF8))
-    return lines[:-1] if cut else lines  # half a line could mean more than the whole one
 
 
 class _CompiledRule(NamedTuple):
@@ -227,15 +228,6 @@ def _compile(rule: RobotsRule) -> _CompiledRule:
     spelled = _spelled(text[:-1] if anchored else text).replace(b"$", b"%24")
     parts = tuple(re.sub(rb"\*+", b"*", spelled).split(b"*"))
     return _CompiledRule((len(spelled) + anchored, rule.allow), rule, parts, anchored)
-
-
-def _path_of(url: str) -> bytes:
-    """Return path and query in the form that rules are compared with; "*" and "$" are plain characters."""
-    rest = url.partition("#")[0].partition("://")[2]
-    start = min(at for at in (rest.find("/"), rest.find("?"), len(rest)) if at >= 0)
-    path = rest[start:].encode("utf-8", "replace")
-    spelled = _spelled(path if path.startswith(b"/") else b"/" + path)
-    return spelled.replace(b"*", b"%2A").replace(b"$", b"%24")
 
 
 def _spelled(text: bytes) -> bytes:

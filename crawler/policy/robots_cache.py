@@ -236,8 +236,10 @@ class OriginRobots:
         )
         # Half a megabyte is not parsed while others wait for the event loop.
         answer = await asyncio.to_thread(interpret_answer, fetched, policy.robots_agent, now=now)
+        # An answer is used for a day at most (RFC 9309, 2.4).
+        lifetime = max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), SHORTEST_RETRY)
         record = RobotsRecord(
-            answer.robots, policy.robots_agent, now + _lifetime(policy), read_at=now, why=answer.why
+            answer.robots, policy.robots_agent, now + lifetime, read_at=now, why=answer.why
         )
         if answer.robots is None:
             # Keep the rules last read, and block the host. After `UNREACHABLE_LIMIT` it is no longer
@@ -289,11 +291,6 @@ def origin_of(url: str) -> str:
     """
     scheme = "https" if url[:6].lower() == "https:" else "http"
     return f"{scheme}://{authority_of(url)}"
-
-
-def _lifetime(policy: PolicySettings) -> timedelta:
-    """Return an answer's lifetime: the setting, and a day at most (RFC 9309, 2.4)."""
-    return max(min(timedelta(seconds=policy.robots_lifetime_s), DAY), SHORTEST_RETRY)
 
 
 def _moment(text: str | None) -> datetime | None:

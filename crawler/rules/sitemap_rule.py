@@ -102,8 +102,11 @@ class SitemapWalk:
             if file.sitemaps and depth >= DEPTH_LIMIT:
                 walked.note(url, f"more than {DEPTH_LIMIT} indexes lie within each other")
                 continue
-            for below in _new_urls(file.sitemaps, seen, host=host_of(url)):
-                waiting.append((below, depth + 1))
+            for below in islice(file.sitemaps, FILES_LIMIT):
+                key = identity_key(below)
+                if key not in seen and host_of(below) == host_of(url):
+                    seen.add(key)
+                    waiting.append((below, depth + 1))
         else:
             if waiting:
                 walked.note(site, f"it has more than {FILES_LIMIT} sitemaps")
@@ -127,17 +130,6 @@ class SitemapWalk:
 
 def _of(site: str, path: str) -> str:
     return f"{site.partition('://')[0]}://{authority_of(site)}{path}"
-
-
-def _new_urls(urls: Sequence[str], seen: set[str], *, host: str) -> list[str]:
-    """Return the URLs of that host that are not in `seen`, and add them to it."""
-    new_urls = []
-    for url in islice(urls, FILES_LIMIT):
-        key = identity_key(url)
-        if key not in seen and host_of(url) == host:
-            seen.add(key)
-            new_urls.append(url)
-    return new_urls
 
 
 log = logging.getLogger(__name__)
