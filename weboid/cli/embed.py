@@ -258,15 +258,6 @@ async def _mark_files(
                 str(root / name) if len(roots) > 1 else name: reason
                 for name, reason in done.passed_over.items()
             }
-    _print_result(total, lookup, check=check, output=output)
-    if total.unanswered:
-        return ExitCode.UNAVAILABLE
-    return ExitCode.SOME_FAILED if total.passed_over or (check and total.changed) else ExitCode.OK
-
-
-def _print_result(
-    total: SiteMarkResult, lookup: LinkLookup, *, check: bool, output: CommandOutput
-) -> None:
     facts = {
         "pages": total.pages,
         "links": total.links,
@@ -277,22 +268,24 @@ def _print_result(
         "front": lookup.failure or None,
         "check": check,
     }
-    if output.json(facts):
-        return
-    for name in total.changed[:_SHOWN] if check else ():
-        click.echo(f"would change  {clean(name)}")
-    for name, why in list(total.passed_over.items())[:_SHOWN]:
-        click.echo(f"{clean(name)} is passed over: {clean(why)}.", err=True)
-    verb = "would change" if check else "written"
-    copied = f", {total.copied:,} other files copied" if total.copied else ""
-    click.echo(
-        f"{total.pages:,} pages with {total.links:,} links: {len(total.changed):,} {verb}{copied}."
-    )
-    if total.unanswered:
+    if not output.json(facts):
+        for name in total.changed[:_SHOWN] if check else ():
+            click.echo(f"would change  {clean(name)}")
+        for name, why in list(total.passed_over.items())[:_SHOWN]:
+            click.echo(f"{clean(name)} is passed over: {clean(why)}.", err=True)
+        verb = "would change" if check else "written"
+        copied = f", {total.copied:,} other files copied" if total.copied else ""
         click.echo(
-            f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are as they were: run this again.",
-            err=True,
+            f"{total.pages:,} pages with {total.links:,} links: {len(total.changed):,} {verb}{copied}."
         )
+        if total.unanswered:
+            click.echo(
+                f"weboid: {_unanswered(lookup)} {total.unanswered:,} pages are as they were: run this again.",
+                err=True,
+            )
+    if total.unanswered:
+        return ExitCode.UNAVAILABLE
+    return ExitCode.SOME_FAILED if total.passed_over or (check and total.changed) else ExitCode.OK
 
 
 def _unanswered(lookup: LinkLookup) -> str:

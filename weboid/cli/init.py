@@ -19,7 +19,7 @@ from crawler.profiles import builtin_profiles, load_chain, load_profile, profile
 from links.archives.adapters import check_archive_names
 from weboid.app.collection_config import COMMAND_TABLES, config_faults, read_config
 from weboid.app.operator_identity import OperatorIdentity, check_operator
-from weboid.cli.support.commands import ExitCode, cli_command, option
+from weboid.cli.support.commands import CommandGroup, ExitCode, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, CommandOutput
 
 _TEMPLATE = """\
@@ -124,7 +124,7 @@ def _line(key: str, value: object, example: object) -> str:
     return f"{key} = {toml_value(value)}" if value else f"# {key} = {toml_value(example)}"
 
 
-@click.group("config")
+@click.group("config", cls=CommandGroup)
 def config_group() -> None:
     """Show and check the configuration of a collection."""
 

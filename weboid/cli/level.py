@@ -25,6 +25,7 @@ from playback.access.levels import (
 )
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import (
+    CommandGroup,
     GroupWithDefault,
     argument,
     cli_command,
@@ -154,7 +155,7 @@ _LEVELS = click.Choice([str(level) for level in Level])
 _OTHER_STORED = tuple(each for each in StoredLevel if each.value not in set(Level))
 
 
-@click.group("level")
+@click.group("level", cls=CommandGroup)
 def command() -> None:
     """Set how much of a copy readers are shown: text, limited, html, images or full.
 
@@ -354,7 +355,7 @@ def _ruling_facts(
     }
 
 
-@cli_command("list", command)
+@cli_command("ls", command)
 def list_command(
     *,
     wiki: str | None = option("Only rules within that wiki."),

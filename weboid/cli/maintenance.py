@@ -28,7 +28,7 @@ from warc.rebuild import rebuild_index
 from warc.recovery import interrupted
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_setup
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import (
     COLLECTION,
     DEDUP,
@@ -205,7 +205,7 @@ def _positions(layout: Layout) -> dict[str, int]:
         ) from error
 
 
-@click.group("index")
+@click.group("index", cls=CommandGroup)
 def index_group() -> None:
     """Manage the captures index."""
 
@@ -256,7 +256,7 @@ def rebuild_command(
 index_group.add_command(push_command)
 
 
-@click.group("cache")
+@click.group("cache", cls=CommandGroup)
 def cache_group() -> None:
     """Show or delete the sanitised copies that playback caches.
 

@@ -42,24 +42,26 @@ def command(
     except PictureError as error:
         # The error does not name the file: report the first that cannot be opened.
         for path, data in ((seen, first), (shown, second)):
-            _check(path, data)
+            try:
+                decode_picture(data)
+            except PictureError as fault:
+                raise InputError(
+                    f"{clean(str(path))} cannot be compared. {fault}"
+                    f" Give a whole PNG, JPEG or WebP picture of at most {MOST_PIXELS:,} pixels."
+                ) from fault
         raise InputError(f"The pictures cannot be compared: {error}") from error
     if heat is not None and comparison.heat is not None:
-        _write(heat, comparison.heat)
+        try:
+            heat.write_bytes(comparison.heat)
+        except OSError as error:
+            raise InputError(
+                f"{clean(str(heat))} cannot be written: {error.strerror or error}."
+                " Give --heat a file in a folder that is there."
+            ) from error
     document = {**asdict(comparison), "sentence": describe_differences(comparison)}
     del document["heat"]
     output.show(document, lines_for(comparison))
     return ExitCode.OK if comparison.verdict is QaVerdict.GOOD else ExitCode.SOME_FAILED
-
-
-def _check(path: Path, data: bytes) -> None:
-    try:
-        decode_picture(data)
-    except PictureError as error:
-        raise InputError(
-            f"{clean(str(path))} cannot be compared. {error}"
-            f" Give a whole PNG, JPEG or WebP picture of at most {MOST_PIXELS:,} pixels."
-        ) from error
 
 
 def lines_for(comparison: PictureComparison) -> list[str]:
@@ -111,13 +113,3 @@ def _read(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{name} cannot be read: {reason}.") from error
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"{clean(str(path))} cannot be written: {reason}. Give --heat a file in a folder that is there."
-        ) from error

@@ -45,7 +45,14 @@ from playback.access.threat_lists import (
     url_hashes,
 )
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
+from weboid.cli.support.commands import (
+    CommandGroup,
+    ExitCode,
+    GroupWithDefault,
+    argument,
+    cli_command,
+    option,
+)
 from weboid.cli.support.options import DURATION, OUTPUT, CommandOutput
 from weboid.cli.support.run_output import format_size
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -54,7 +61,7 @@ _CLOCK = SystemClock()
 _SOURCES = "sources.json"
 
 
-@click.group("lists")
+@click.group("lists", cls=CommandGroup)
 def lists_group() -> None:
     """Manage lists of bad addresses in local files; no URL is sent to a service."""
 
@@ -101,7 +108,7 @@ def add_command(
     _show_list(output, made)
 
 
-@cli_command("remove", lists_group)
+@cli_command("rm", lists_group)
 def remove_command(
     *, name: str = argument(), stores: CollectionStores = STORES, output: CommandOutput = OUTPUT
 ) -> None:

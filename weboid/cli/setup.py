@@ -51,7 +51,14 @@ from render.site_session import (
     open_sign_in,
 )
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, GroupWithDefault, argument, cli_command, option
+from weboid.cli.support.commands import (
+    CommandGroup,
+    ExitCode,
+    GroupWithDefault,
+    argument,
+    cli_command,
+    option,
+)
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.run_options import ask_passphrase
 from weboid.cli.support.stores import make_collection
@@ -60,7 +67,7 @@ DEFAULT = "default"
 _SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
 
 
-@click.group("profile")
+@click.group("profile", cls=CommandGroup)
 def profile_group() -> None:
     """Show and check profiles, the settings of a crawl or a page visit.
 
@@ -69,7 +76,7 @@ def profile_group() -> None:
     """
 
 
-@cli_command("list", profile_group)
+@cli_command("ls", profile_group)
 def profile_list(*, output: CommandOutput = OUTPUT) -> None:
     """List the profiles that come with the program, and their purpose."""
     rows = []

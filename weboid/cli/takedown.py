@@ -23,7 +23,7 @@ from playback.access.takedowns import (
 from playback.takedown_coverage import CoveredPage, TakedownCoverage, digest_aliases
 from warc.index.database import IndexDatabase
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import argument, cli_command, option
+from weboid.cli.support.commands import CommandGroup, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, actor_name
@@ -33,7 +33,7 @@ _CLOCK = SystemClock()
 _MOST_SHOWN = 20  # entries of one `add` that are listed individually
 
 
-@click.group("takedown")
+@click.group("takedown", cls=CommandGroup)
 def takedown_group() -> None:
     """Take down content, and prove that it is not shown.
 
@@ -152,7 +152,7 @@ def add_command(
     _print_added(covered, numbers, already, framing, dry_run=dry_run, output=output)
 
 
-@cli_command("list", takedown_group)
+@cli_command("ls", takedown_group)
 def list_command(
     *,
     url: str | None = option("Only those that hold for the URL.", "--for", metavar="URL"),
@@ -206,7 +206,7 @@ def lift_command(
             if not matches:
                 raise InputError(
                     f"No take-down in force has the number or the name {name[:200]!r};"
-                    " `weboid takedown list --all` shows them."
+                    " `weboid takedown ls --all` shows them."
                 )
             chosen |= {each.number: each for each in matches}
         if not dry_run:

@@ -92,7 +92,7 @@ def erase_command(
     collection, and disk space for one copy of each affected WARC.
     """
     if (number is None) != only_finish:
-        raise InputError("Name the take-down: its number, as `weboid takedown list` shows it.")
+        raise InputError("Name the take-down: its number, as `weboid takedown ls` shows it.")
 
     async def erase() -> None:
         async with open_collection(stores.root, clock=_CLOCK) as opened:
@@ -126,7 +126,13 @@ def _erase(
     """Print what is erased, and erase it if `yes` is set; None otherwise."""
     if is_interrupted(erasure.layout):
         raise InputError("An erasing was interrupted: end it first, with --finish.")
-    takedown = _takedown_in_force(at.decisions, number)
+    entries = book.list_takedowns(at.decisions)
+    entry = next((each for each in entries if each.takedown.number == number), None)
+    if entry is None:
+        raise InputError(f"There is no take-down {number}; `weboid takedown ls` shows them.")
+    if not entry.holds(_CLOCK.now()):
+        raise InputError(f"Take-down {number} was lifted or is over, so nothing is erased.")
+    takedown = entry.takedown
     captures = list(TakedownCoverage(at.database, takedown, _CLOCK.now()).captures())
     lost = revisits_of(at.database, captures)
     if not output.is_json:
@@ -153,16 +159,6 @@ def _erase(
     }
     output.show(facts, "Nothing was erased. It cannot be undone: use --yes to do it.")
     return None
-
-
-def _takedown_in_force(decisions: DecisionStore, number: int) -> Takedown:
-    now = _CLOCK.now()
-    for each in book.list_takedowns(decisions):
-        if each.takedown.number == number:
-            if not each.holds(now):
-                raise InputError(f"Take-down {number} was lifted or is over, so nothing is erased.")
-            return each.takedown
-    raise InputError(f"There is no take-down {number}; `weboid takedown list` shows them.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +310,7 @@ def _prove(options: _ProofOptions, front: str, replay: str) -> AuditReport:
                 f"Nothing was captured at {named}."
                 if before
                 else f"No take-down covers a capture of {named}, and none was made with a login;"
-                " `weboid takedown list` shows the take-downs."
+                " `weboid takedown ls` shows the take-downs."
             )
         sought = traces_of(layout, at.database, cases, permits, now)
         cases += [] if before else embedding_cases(at.database, permits, cases)

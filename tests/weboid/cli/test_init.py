@@ -185,3 +185,13 @@ def test_the_version_names_browser_and_libraries(own: Weboid) -> None:
     assert re.search(r"^weboid, version [\d.]+\n", ran.out)
     assert re.search(r"^browser", ran.out, re.MULTILINE)
     assert "warcio" in ran.out
+
+
+@pytest.mark.parametrize(("verb", "ours"), [("list", "ls"), ("remove", "rm"), ("delete", "rm")])
+def test_verbs_of_other_programs_are_understood(own: Weboid, verb: str, ours: str) -> None:
+    """The help names one verb for one thing."""
+    theirs = own.call("policy", verb, "--help")
+
+    assert theirs.code == 0
+    assert theirs.out.splitlines()[2:] == own.call("policy", ours, "--help").out.splitlines()[2:]
+    assert verb not in own.call("policy", "--help").out.split("Commands:")[1]

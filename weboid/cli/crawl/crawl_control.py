@@ -26,7 +26,7 @@ from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import alternatives, argument, cli_command, option
+from weboid.cli.support.commands import CommandGroup, alternatives, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, host_name
 
 POLL_S = 0.2
@@ -310,7 +310,7 @@ def _until(moment: datetime | None, now: datetime) -> str:
     return f"until {moment:%Y-%m-%d %H:%M} UTC"
 
 
-@click.group("sheet")
+@click.group("sheet", cls=CommandGroup)
 def sheet_group() -> None:
     """Settings for a part of the web, changed while a crawl runs.
 
@@ -356,7 +356,7 @@ def sheet_set(
     _show_sheet(spelled, document, output=output)
 
 
-@cli_command("list", sheet_group)
+@cli_command("ls", sheet_group)
 def sheet_list(*, where: CommandTarget = TARGET, output: CommandOutput = OUTPUT) -> None:
     """List the sheets that were set, by prefix."""
     with where.frontier() as frontier:
@@ -367,7 +367,7 @@ def sheet_list(*, where: CommandTarget = TARGET, output: CommandOutput = OUTPUT)
         _show_sheet(prefix, _document(text), output=output)
 
 
-@cli_command("remove", sheet_group)
+@cli_command("rm", sheet_group)
 def sheet_remove(
     *, prefix: str = argument(), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT
 ) -> None:

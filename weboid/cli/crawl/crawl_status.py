@@ -250,12 +250,20 @@ def status_command(
     if watch and output.is_json:
         raise InputError("Use --watch or --json; `weboid monitor` serves JSON repeatedly.")
     with open_status_reader(where) as reader:
-        if watch:
-            with suppress(KeyboardInterrupt):
-                _watch(reader)
-        else:
+        if not watch:
             status = reader.status()
             output.show(status.to_dict(), status_lines(status, columns=width()))
+            return
+        console, tick = Console(highlight=False), threading.Event()
+        live = Live(console=console, screen=console.is_terminal, auto_refresh=False)
+        with suppress(KeyboardInterrupt), live:
+            while True:
+                try:
+                    text = "\n".join(status_lines(reader.status(), columns=console.width))
+                except WeboidError as error:  # a store that is away comes back
+                    text = f"It cannot be read at the moment: {error}"
+                live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+                tick.wait(REFRESH_S)
 
 
 @contextmanager
@@ -288,19 +296,6 @@ def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
             clock=SystemClock(),
             checks=checks,
         )
-
-
-def _watch(reader: StatusReader) -> None:
-    console = Console(highlight=False)
-    tick = threading.Event()
-    with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
-        while True:
-            try:
-                text = "\n".join(status_lines(reader.status(), columns=console.width))
-            except WeboidError as error:  # a store that is away comes back
-                text = f"It cannot be read at the moment: {error}"
-            live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
-            tick.wait(REFRESH_S)
 
 
 @cli_command("monitor")

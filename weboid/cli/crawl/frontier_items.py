@@ -30,7 +30,7 @@ from weboid.cli.support.command_target import (
     CommandTarget,
     selection_of,
 )
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 
 CHAIN_LIMIT = 50
@@ -160,7 +160,13 @@ def list_command(
         if selection.is_empty or selection == ItemSelection(host=host):
             records = list(frontier.ls(ItemState(state), limit=limit, host=host))
         else:
-            records = _first_items(select_items(frontier, ItemState(state), selection), limit)
+            # The first with different URLs.
+            by_url: dict[str, ItemRecord] = {}
+            for record in chain.from_iterable(select_items(frontier, ItemState(state), selection)):
+                by_url.setdefault(record.item.url, record)
+                if len(by_url) >= limit:
+                    break
+            records = list(by_url.values())
         total = frontier.counts()[ItemState(state)]
     if output.is_json:
         for record in records:
@@ -207,16 +213,6 @@ def find_item(frontier: Frontier, url: str) -> ItemRecord:
         if record is not None:
             return record
     raise InputError(f"The frontier does not know {url}: `weboid enqueue` adds it.")
-
-
-def _first_items(batches: Iterable[Sequence[ItemRecord]], limit: int) -> list[ItemRecord]:
-    """Return the first items with different URLs, of `limit` at most."""
-    records: dict[str, ItemRecord] = {}
-    for record in chain.from_iterable(batches):
-        records.setdefault(record.item.url, record)
-        if len(records) >= limit:
-            break
-    return list(records.values())
 
 
 @cli_command("retry")
@@ -357,7 +353,7 @@ def _show_count(count: int, what: str, *, dry_run: bool, output: CommandOutput) 
     )
 
 
-@click.group("frontier")
+@click.group("frontier", cls=CommandGroup)
 def frontier_group() -> None:
     """Inspect and repair the crawl queue."""
 

@@ -15,7 +15,7 @@ from core.clock import SystemClock
 from core.errors import InputError, InvariantError, UnavailableError
 from core.timestamps import LONGEST_DURATION, parse_duration
 from crawler.collection import read_collection
-from crawler.frontier.base import JOB_ORDER, AddResult, Frontier, ItemState, Lane, NewItem
+from crawler.frontier.base import JOB_ORDER, ItemState, Lane, NewItem
 from crawler.frontier.frontier_export import export_lines as lines_of
 from crawler.frontier.frontier_export import import_items as add_lines
 from crawler.frontier.redis_frontier import RedisFrontier
@@ -78,15 +78,8 @@ def enqueue_command(
         items = (NewItem(url, lane, job=job) for url in url_list)
         result = asyncio.run(add_in_batches(frontier, turns, items, now=_CLOCK.now, again=age))
         url_list.require_some()
-        _show_added(result, frontier, where, output=output)
-    return ExitCode.SOME_FAILED if url_list.bad else ExitCode.OK
-
-
-def _show_added(
-    result: AddResult, frontier: Frontier, where: CommandTarget, output: CommandOutput
-) -> None:
-    now = _CLOCK.now()
-    stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
+        now = _CLOCK.now()
+        stats, worked_on = frontier.stats(now), where.is_worked_on(frontier, now=now)
     facts = {
         "added": result.added,
         "duplicates": result.duplicates,
@@ -107,6 +100,7 @@ def _show_added(
         how = "`weboid worker`" if where.is_shared else "`weboid archive`"
         lines.append(f"Nobody works on {where.name} now: {how} does.")
     output.show(facts, lines)
+    return ExitCode.SOME_FAILED if url_list.bad else ExitCode.OK
 
 
 # Unfinished states first: an item that ends meanwhile is written twice rather than not at all.

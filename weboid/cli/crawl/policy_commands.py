@@ -29,7 +29,7 @@ from crawler.pools.resource_pool import open_local_pool
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import argument, cli_command, option
+from weboid.cli.support.commands import CommandGroup, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, end_moment
 from weboid.cli.support.stores import actor_name, make_collection
 
@@ -170,7 +170,7 @@ async def _open_fetcher(where: CommandTarget) -> AsyncIterator[ProxyFetcher]:
 _KINDS = click.Choice([str(kind) for kind in PolicyKind])
 
 
-@click.group("policy")
+@click.group("policy", cls=CommandGroup)
 def policy_group() -> None:
     """Manage archiving rules, and show which rule decides on a URL.
 
@@ -183,7 +183,7 @@ def policy_group() -> None:
 policy_group.add_command(explain_command)
 
 
-@cli_command("list", policy_group)
+@cli_command("ls", policy_group)
 def list_command(
     *,
     kind: str | None = option("Only these.", type=_KINDS),
@@ -294,7 +294,7 @@ def add_command(
         output.show(facts, text)
 
 
-@cli_command("remove", policy_group)
+@cli_command("rm", policy_group)
 def remove_command(
     *,
     names: tuple[str, ...] = argument("ID|PATTERN...", required=True),
@@ -316,7 +316,7 @@ def remove_command(
             ]
             if not matches:
                 raise InputError(
-                    f"No entry has the id or pattern {name[:200]!r}; `weboid policy list` shows them."
+                    f"No entry has the id or pattern {name[:200]!r}; `weboid policy ls` shows them."
                 )
             removed += [key for key in matches if frontier.take_back(POLICY_ORDER, key)]
     named = ((key, clean(str(entries[key])) if key in entries else "") for key in removed)

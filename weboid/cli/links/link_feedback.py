@@ -49,7 +49,14 @@ from links.registry.urls import require_observed
 from links.states import LinkState
 from net.address_policy import is_own
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option, option_dict
+from weboid.cli.support.commands import (
+    CommandGroup,
+    ExitCode,
+    argument,
+    cli_command,
+    option,
+    option_dict,
+)
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput, end_moment
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import (
@@ -69,7 +76,7 @@ _BECOMES = {
 }
 
 
-@click.group("mark")
+@click.group("mark", cls=CommandGroup)
 def mark_group() -> None:
     """Mark links as always alive, always dead, or never to be requested.
 
@@ -203,7 +210,7 @@ def settle_command(*, stores: CollectionStores = STORES, output: CommandOutput =
     _print_marked("settled", (), tally, dry_run=False, output=output)
 
 
-@cli_command("list", mark_group)
+@cli_command("ls", mark_group)
 def list_command(
     *,
     url: str | None = option("The one that decides on the URL.", "--for", metavar="URL"),
@@ -344,7 +351,17 @@ def replace_command(
                 gone = remove_replacement(rows, url, reporter_digest(stores, actor), _CLOCK.now())
             output.show({"removed": gone}, f"Removed {clean(gone)}.")
         elif address is None:
-            _show(registry, url, output=output)
+            with registry.reading() as rows:
+                observed = require_observed(rows, url)
+                found = replacements_of(rows, [observed.id]).get(observed.id)
+            if found is None:
+                lines = [f"No replacement is proposed for {clean(observed.url)}."]
+            else:
+                lines = [f"{clean(found.address)} {_STAGES[found.stage]}."]
+                if found.tested_day is not None:
+                    lines.append(f"It was tested on {date_of(found.tested_day).isoformat()}.")
+            proposed = found and _replacement_facts(found)
+            output.show({"url": observed.url, "replacement": proposed}, lines)
         else:
             around = _surroundings(registry, settings.links)
             who = reporter_digest(stores, actor)
@@ -367,19 +384,6 @@ def _surroundings(registry: RegistryStore, settings: LinksSettings) -> ProposalC
         archives=ArchiveCopies(),
         limits=limits_of(settings.reports_per_day),
     )
-
-
-def _show(registry: RegistryStore, url: str, output: CommandOutput) -> None:
-    with registry.reading() as rows:
-        observed = require_observed(rows, url)
-        found = replacements_of(rows, [observed.id]).get(observed.id)
-    if found is None:
-        lines = [f"No replacement is proposed for {clean(observed.url)}."]
-    else:
-        lines = [f"{clean(found.address)} {_STAGES[found.stage]}."]
-        if found.tested_day is not None:
-            lines.append(f"It was tested on {date_of(found.tested_day).isoformat()}.")
-    output.show({"url": observed.url, "replacement": found and _replacement_facts(found)}, lines)
 
 
 def _replacement_facts(found: ReplacementProposal) -> dict[str, object]:
@@ -446,36 +450,24 @@ def report_command(
             else:
                 limits = limits_of(per_day)
                 done = add_report(rows, named, who, now, is_pattern=is_pattern, limits=limits)
-    if isinstance(done, WithdrawalResult):
-        _say_withdrawn(done, output=output)
+    if isinstance(done, ReportResult):
+        until = date_of(done.until_day).isoformat()
+        facts = {
+            "reported": done.urls,
+            "until": until,
+            "renewed": done.renewed,
+            "domain_presumed_reachable": done.presumed,
+        }
+        lines = [clean(url) for url in done.urls[:_MOST_SHOWN]]
+        if len(done.urls) > _MOST_SHOWN:
+            lines.append(f"… and {len(done.urls) - _MOST_SHOWN:,} more.")
+        again = f", {done.renewed:,} of them again" if done.renewed else ""
+        lines.append(f"{len(done.urls):,} reported as reachable until {until}{again}.")
+        if done.presumed:
+            lines.append("Enough of the domain is reported: all of it is presumed reachable.")
     else:
-        _say_reported(done, output=output)
-
-
-def _say_reported(done: ReportResult, output: CommandOutput) -> None:
-    until = date_of(done.until_day).isoformat()
-    facts = {
-        "reported": done.urls,
-        "until": until,
-        "renewed": done.renewed,
-        "domain_presumed_reachable": done.presumed,
-    }
-    if output.json(facts):
-        return
-    for url in done.urls[:_MOST_SHOWN]:
-        click.echo(clean(url))
-    if len(done.urls) > _MOST_SHOWN:
-        click.echo(f"… and {len(done.urls) - _MOST_SHOWN:,} more.")
-    again = f", {done.renewed:,} of them again" if done.renewed else ""
-    click.echo(f"{len(done.urls):,} reported as reachable until {until}{again}.")
-    if done.presumed:
-        click.echo("Enough of the domain is reported: all of it is presumed reachable.")
-
-
-def _say_withdrawn(gone: WithdrawalResult, output: CommandOutput) -> None:
-    facts = {"withdrawn": gone.reports, "domain_no_longer_presumed": gone.presumption}
-    if output.json(facts):
-        return
-    click.echo(f"{gone.reports:,} reports withdrawn.")
-    if gone.presumption:
-        click.echo("The domain is no longer presumed reachable.")
+        facts = {"withdrawn": done.reports, "domain_no_longer_presumed": done.presumption}
+        lines = [f"{done.reports:,} reports withdrawn."]
+        if done.presumption:
+            lines.append("The domain is no longer presumed reachable.")
+    output.show(facts, lines)

@@ -1,6 +1,6 @@
 """`weboid links search` and `exclude`: link search, and hosts kept out of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -13,7 +13,6 @@ from links.registry.link_search import (
     STATES,
     FoundLink,
     LinkQuery,
-    LinkSearchResult,
     StateClass,
     search_links,
 )
@@ -29,7 +28,7 @@ from links.rules.exclusion_list import (
     with_entry,
     without_entry,
 )
-from links.rules.link_pattern import LinkPattern, parse_link_pattern
+from links.rules.link_pattern import parse_link_pattern
 from links.rules.wiki_rules import (
     RuleBook,
     mark_pages_of_entry,
@@ -39,7 +38,7 @@ from links.rules.wiki_rules import (
 )
 from links.url_parts import url_parts_of
 from weboid.app.text_table import clean, fitted, table, width
-from weboid.cli.support.commands import argument, cli_command, option
+from weboid.cli.support.commands import CommandGroup, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores, wiki_named
 
@@ -82,9 +81,14 @@ def search_command(
             states=frozenset() if state is None else STATES[StateClass(state)],
         )
         found: list[FoundLink] = []
-        for part in _parts(store, meant, wanted, limit=limit, after=after):
+        goes_on = True
+        while goes_on:
+            left = limit - len(found)
+            with store.reading() as rows:
+                part = search_links(rows, meant, wanted, limit=left, after=after)
             found += part.links
             after = part.after
+            goes_on = bool(after) and len(found) < limit
     document = {
         "pattern": meant.text,
         "links": [link_facts(link) for link in found],
@@ -124,20 +128,6 @@ def link_facts(link: FoundLink) -> dict[str, Any]:
     }
 
 
-def _parts(
-    store: RegistryStore, pattern: LinkPattern, wanted: LinkQuery, *, limit: int, after: str
-) -> Iterator[LinkSearchResult]:
-    left = limit
-    while True:
-        with store.reading() as rows:
-            part = search_links(rows, pattern, wanted, limit=left, after=after)
-        yield part
-        left -= len(part.links)
-        after = part.after
-        if not left or not after:
-            return
-
-
 def _search_lines(found: Sequence[FoundLink]) -> list[str]:
     if not found:
         return ["There is no such link."]
@@ -172,7 +162,7 @@ _FORM_OPTION = option(
 _DRY_OPTION = option("Show the changes without making them.", is_flag=True)
 
 
-@click.group("exclude")
+@click.group("exclude", cls=CommandGroup)
 def exclude_group() -> None:
     """Exclude hosts from link search.
 
@@ -228,7 +218,7 @@ def add_command(
         click.echo("Searches leave them out from now on; they stay archived and checked.")
 
 
-@cli_command("remove", exclude_group)
+@cli_command("rm", exclude_group)
 def remove_command(
     *,
     texts: tuple[str, ...] = argument("ENTRY...", required=True),
@@ -248,7 +238,7 @@ def remove_command(
             if left is None:
                 raise InputError(
                     f"The list of {found.name} has no {word} {text[:200]!r}; "
-                    f"`weboid links exclude list --wiki {found.name}` shows what it has."
+                    f"`weboid links exclude ls --wiki {found.name}` shows what it has."
                 )
             settings = left
         if not dry_run:
@@ -264,7 +254,7 @@ def remove_command(
         click.echo(f"Pages that had such links, and are marked to be read again: {marked:,}.")
 
 
-@cli_command("list", exclude_group)
+@cli_command("ls", exclude_group)
 def list_command(
     *, wiki: str = _WIKI_OPTION, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT
 ) -> None:
@@ -280,7 +270,18 @@ def list_command(
     document = {"wiki": str(found.name), "entries": facts, "unreadable": unreadable(settings)}
     if output.json(document):
         return
-    for line in _exclusion_lines(facts):
+    cells = [
+        (
+            each["as"] or "removed",
+            f"{each['links']:,}",
+            f"{each['pages']:,}",
+            each["last"] or "never",
+            each["entry"],
+        )
+        for each in facts
+    ]
+    head = ("as", "links>", "pages>", "last", "entry")
+    for line in table(head, cells, columns=width()) if cells else ["Nothing is excluded."]:
         click.echo(line)
     for why in unreadable(settings):
         click.echo(clean(why), err=True)
@@ -374,19 +375,3 @@ def _entry_facts(text: str, word: str, counts: dict[str, tuple[int, int, int]]) 
     links, pages, day = counts.get(text, (0, 0, 0))
     last = str(date_of(day)) if day else None
     return {"entry": text, "as": word, "links": links, "pages": pages, "last": last}
-
-
-def _exclusion_lines(facts: list[dict[str, Any]]) -> list[str]:
-    if not facts:
-        return ["Nothing is excluded."]
-    rows = [
-        (
-            each["as"] or "removed",
-            f"{each['links']:,}",
-            f"{each['pages']:,}",
-            each["last"] or "never",
-            each["entry"],
-        )
-        for each in facts
-    ]
-    return table(("as", "links>", "pages>", "last", "entry"), rows, columns=width())

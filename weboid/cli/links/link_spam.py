@@ -33,14 +33,13 @@ from links.rules.wiki_rules import (
 )
 from links.url_parts import key_of
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.progress import search_progress
 from weboid.cli.support.stores import STORES, CollectionStores, farm_named, wiki_named
 
 _CLOCK = SystemClock()
 _PROBLEMS_TOLD = 10
-_Place = tuple[int, bytes]
 _WIKI_OPTION = option("Whose.", required=True, metavar="DBNAME@FARM")
 
 
@@ -50,7 +49,7 @@ _OWNER_OPTIONS: dict[str, Any] = {
 }
 
 
-@click.group("spam")
+@click.group("spam", cls=CommandGroup)
 def spam_group() -> None:
     """Manage the spam lists of farms and wikis, and show which pages have listed links.
 
@@ -83,7 +82,14 @@ def load_command(
     cannot be run are reported, and the rest is used.
     """
     today = day_of(_CLOCK.now())
-    given = _read(file, kind, name or file.name)
+    form = SpamListKind(kind or list_kind(file.name))
+    try:
+        if file.stat().st_size > LIST_LIMIT_CHARS:
+            raise InputError(f"{file} has more than {LIST_LIMIT_CHARS:,} bytes.")
+        content = file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
+    given = SpamList(name or file.name, form, content)
     with stores.registry() as store, store.writing() as rows:
         farm_id, wiki_id = _owner(store, wiki, farm)
         if dry_run:
@@ -164,7 +170,13 @@ def hits_command(
     """Show the pages of a wiki that have listed links."""
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
-        hits = spam_on(rows, found.id, limit=limit + 1, after=_place(after))
+        named_place = re.fullmatch(r"(\d{1,18})-([0-9a-f]{32})", after, re.ASCII)
+        if after and named_place is None:
+            raise InputError(f"{after[:80]!r} is no place to go on at.")
+        place = (0, b"")
+        if named_place is not None:
+            place = int(named_place[1]), bytes.fromhex(named_place[2])
+        hits = spam_on(rows, found.id, limit=limit + 1, after=place)
     more = ""
     if len(hits) > limit:
         last = hits[limit - 1]
@@ -288,27 +300,6 @@ def _owner(store: RegistryStore, wiki: str | None, farm: str | None) -> tuple[in
             found = wiki_named(rows, wiki)
             return found.farm_id, found.id
         return farm_named(rows, farm or "").id, FARM_WIDE
-
-
-def _read(file: Path, kind: str | None, name: str) -> SpamList:
-    if kind is None:
-        kind = list_kind(file.name)
-    try:
-        if file.stat().st_size > LIST_LIMIT_CHARS:
-            raise InputError(f"{file} has more than {LIST_LIMIT_CHARS:,} bytes.")
-        content = file.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror or error}.") from error
-    return SpamList(name, SpamListKind(kind), content)
-
-
-def _place(after: str) -> _Place:
-    if not after:
-        return (0, b"")
-    found = re.fullmatch(r"(\d{1,18})-([0-9a-f]{32})", after, re.ASCII)
-    if found is None:
-        raise InputError(f"{after[:80]!r} is no place to go on at.")
-    return int(found[1]), bytes.fromhex(found[2])
 
 
 @cli_command("additions")

@@ -20,7 +20,6 @@ from links.archives.copy_check import check_copy, resolve_address
 from links.archives.copy_upkeep import (
     MirrorMode,
     MirrorOutcome,
-    MirrorResult,
 )
 from links.registry.database import open_registry_store
 from net.backoff import ExponentialBackoff
@@ -211,13 +210,6 @@ def _round(
     begun = CLOCK.now()
     todo = list(islice(task.waiting(start), limit))
     done = asyncio.run(task.mirror(todo))
-    _say(done, output=output)
-    if len(todo) < limit:  # else more is waiting
-        start = max(start, begun - _AGAIN)
-    return start, any(each.done is MirrorOutcome.LATER for each in done)
-
-
-def _say(done: list[MirrorResult], output: CommandOutput) -> None:
     for each in done:
         copy = each.copy
         facts = {
@@ -226,9 +218,12 @@ def _say(done: list[MirrorResult], output: CommandOutput) -> None:
             "copy": None if copy is None else {"archive": copy.service, "address": copy.address},
             "note": each.note,
         }
-        where = clean(each.copy.address) if each.copy is not None else clean(each.note)
+        where = clean(each.note if copy is None else copy.address)
         output.show(facts, f"{each.done:<6} {clean(each.url)}  {where}")
     if not output.is_json:
         counted = Counter(str(each.done) for each in done)
         counts = ", ".join(f"{count} {name}" for name, count in sorted(counted.items()))
         click.echo(f"{len(done)} links{': ' + counts if counts else ''}.", err=True)
+    if len(todo) < limit:  # else more is waiting
+        start = max(start, begun - _AGAIN)
+    return start, any(each.done is MirrorOutcome.LATER for each in done)

@@ -26,7 +26,7 @@ from core.errors import InputError
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
 from links.registry.dump_reader import MalformedLine, read_links
-from links.registry.link_import import ImportSummary, LinkImporter, PageSpool, sorted_links
+from links.registry.link_import import LinkImporter, PageSpool, sorted_links
 from links.registry.lookups import links_of_page, pages_by_title
 from links.registry.pages import PageName, PutPage, put_pages
 from links.registry.wikis import (
@@ -241,7 +241,12 @@ def import_command(
     wiki = None if wiki_name is None else parse_wiki(wiki_name)
     with ExitStack() as stack:
         store = stack.enter_context(stores.registry(make=not dry_run))
-        stream = _opened(stack, file)
+        stream = cast("BufferedIOBase", sys.stdin.buffer)
+        if file != "-":
+            try:
+                stream = stack.enter_context(Path(file).open("rb"))
+            except OSError as error:
+                raise InputError(f"{clean(file)} cannot be read: {error.strerror}.") from error
         spool = stack.enter_context(closing(PageSpool()))
         columns = (
             *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
@@ -257,17 +262,24 @@ def import_command(
             done = importer.run(
                 spool, anew=restart, progress=lambda more: progress.advance(task, more)
             )
-    _say(done, bad, spool, dry_run=dry_run, output=output)
+    sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
+    facts = {
+        "wikis": [str(name) for name in spool.names],
+        "pages": done.pages,
+        "resumed_after": done.resumed,
+        "links": done.links,
+        "sorts": sorts,
+        "added": done.added,
+        "gone": done.gone,
+        "bad_lines": bad,
+        "dry_run": dry_run,
+    }
+    would = "Would write" if dry_run else "Wrote"
+    lines = [f"{would} {done.pages:,} pages with {done.links:,} links."]
+    if done.resumed:
+        lines.insert(0, f"Went on after {done.resumed:,} pages that were written before.")
+    output.show(facts, lines + [f"  {count:,} {sort}" for sort, count in sorts.items()])
     return ExitCode.SOME_FAILED if bad else ExitCode.OK
-
-
-def _opened(stack: ExitStack, file: str) -> BufferedIOBase:
-    if file == "-":
-        return cast("BufferedIOBase", sys.stdin.buffer)
-    try:
-        return stack.enter_context(Path(file).open("rb"))
-    except OSError as error:
-        raise InputError(f"{clean(file)} cannot be read: {error.strerror}.") from error
 
 
 def _size(stream: BufferedIOBase) -> int | None:
@@ -318,33 +330,6 @@ def _read(
         click.echo(f"… and {bad - _BAD_SHOWN} more lines.", err=True)
     progress.remove_task(task)
     return bad
-
-
-def _say(
-    done: ImportSummary, bad: int, spool: PageSpool, *, dry_run: bool, output: CommandOutput
-) -> None:
-    sorts = {str(sort): done.sorts[sort] for sort in LinkClass if done.sorts[sort]}
-    facts = {
-        "wikis": [str(name) for name in spool.names],
-        "pages": done.pages,
-        "resumed_after": done.resumed,
-        "links": done.links,
-        "sorts": sorts,
-        "added": done.added,
-        "gone": done.gone,
-        "bad_lines": bad,
-        "dry_run": dry_run,
-    }
-    if output.json(facts):
-        return
-    if done.resumed:
-        click.echo(f"Went on after {done.resumed:,} pages that were written before.")
-    would = "Would write" if dry_run else "Wrote"
-    click.echo(f"{would} {done.pages:,} pages with {done.links:,} links.")
-    for sort, count in sorts.items():
-        click.echo(f"  {count:,} {sort}")
-    if not dry_run:
-        click.echo(f"{done.added:,} links are new or back, {done.gone:,} are gone.")
 
 
 _HEAD = "iwl_from"

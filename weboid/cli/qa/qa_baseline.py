@@ -44,7 +44,7 @@ from qa.sample import (
 )
 from weboid.app.standalone_page import baseline_report_page
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -59,7 +59,7 @@ _JOBS_OPTION = option(
 )
 
 
-@click.group("baseline")
+@click.group("baseline", cls=CommandGroup)
 def command() -> None:
     """Compare playback before and after an upgrade.
 

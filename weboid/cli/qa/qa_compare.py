@@ -28,7 +28,6 @@ from qa.page_changes import (
     PageChanges,
     PageDrift,
     PageSnapshot,
-    UrlDifferences,
     changes_as_json,
     compare_snapshots,
 )
@@ -224,21 +223,18 @@ def _print_changes(compared: ComparedCaptures, output: CommandOutput) -> None:
     if changes.text is not None:
         click.echo(f"  {'Text':<10}{changes.text.score:.3f}")
     for label, differing in (("Links", changes.links), ("Parts", changes.parts)):
-        _print_urls(label, differing)
+        if differing is None or not (differing.added_count or differing.removed_count):
+            continue
+        click.echo(
+            f"  {label:<10}{differing.added_count} added, {differing.removed_count} removed,"
+            f" {differing.kept_count} kept"
+        )
+        shown = [*(("-", url) for url in differing.removed[:_URLS_SHOWN])]
+        shown += (("+", url) for url in differing.added[:_URLS_SHOWN])
+        for sign, url in shown:
+            click.echo(f"    {sign} {clean(url)}")
     if compared.difference is not None:
         _print_paragraphs(compared.difference)
-
-
-def _print_urls(label: str, differing: UrlDifferences | None) -> None:
-    if differing is None or not (differing.added_count or differing.removed_count):
-        return
-    click.echo(
-        f"  {label:<10}{differing.added_count} added, {differing.removed_count} removed,"
-        f" {differing.kept_count} kept"
-    )
-    for sign, urls in (("-", differing.removed), ("+", differing.added)):
-        for url in urls[:_URLS_SHOWN]:
-            click.echo(f"    {sign} {clean(url)}")
 
 
 def _print_paragraphs(difference: TextDifference) -> None:

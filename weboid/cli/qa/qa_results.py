@@ -314,17 +314,15 @@ def read_marks(path: Path) -> tuple[str, list[ReviewMark]]:
         raise InputError(f"{path} cannot be read as a file of marks: {error}.") from error
     if not isinstance(document, dict) or document.get("weboid_marks") != 1:
         raise InputError(f"{path} is no file of marks that a report made.")
-    return str(document.get("by") or "")[:100], list(_marks(document.get("marks")))
-
-
-def _marks(listed: Any) -> Iterator[ReviewMark]:
+    listed, marks = document.get("marks"), []
     if not isinstance(listed, list):
         raise InputError("The file has no list of marks.")
     for number, each in enumerate(listed, 1):
         try:
-            yield _mark(each)
+            marks.append(_mark(each))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"Mark {number} is none: {clean(str(error))[:200]}.") from error
+    return str(document.get("by") or "")[:100], marks
 
 
 def _mark(fields: Mapping[str, Any]) -> ReviewMark:

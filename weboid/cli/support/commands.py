@@ -205,6 +205,20 @@ def _config_path(folder: click.Parameter, args: list[str]) -> Path | None:
     return Path(named) / CONFIG_FILE if isinstance(named, str | Path) else None
 
 
+class CommandGroup(click.Group):
+    """Group that takes other programs' verbs for its own: ``list`` for ``ls``, ``remove`` for ``rm``."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, or of the verb that is used here; None without one."""
+        found = super().get_command(ctx, cmd_name)
+        if found is None and cmd_name in VERBS:
+            found = super().get_command(ctx, VERBS[cmd_name])
+        return found
+
+
+VERBS = {"list": "ls", "remove": "rm", "delete": "rm", "get": "show", "update": "set"}
+
+
 class LazyGroup(click.Group):
     """Group whose commands are imported on use, which keeps `weboid --help` fast."""
 

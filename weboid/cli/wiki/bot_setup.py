@@ -170,11 +170,11 @@ def on_command(
             )
         if bot.account == settings.feed.account and "@" not in bot.account:
             raise InputError("The bot's account must be its own, not the one that reads.")
-        tried = _with(wiki, settings, bot)
+        merged = WikiSettings(settings.feed, bot, settings.templates).merged_into(wiki.settings)
+        tried = wiki._replace(settings=json.dumps(merged, ensure_ascii=False))
         unsourced = source_warnings(store, where, wiki, bot)
-        me, warnings = asyncio.run(
-            _check_account(tried, bot, where.settings, is_read=messages_read)
-        )
+        checked = _check_account(tried, bot, where.settings, is_read=messages_read)
+        me, warnings = asyncio.run(checked)
         warnings += unsourced
         _write(store, wiki, settings, bot)
     if output.json({"wiki": str(wiki.name), "user": me.name, "warnings": warnings}):
@@ -252,8 +252,3 @@ def _write(store: RegistryStore, wiki: Wiki, stored: WikiSettings, bot: BotSetti
             wiki,
             settings=WikiSettings(stored.feed, bot, stored.templates).merged_into(wiki.settings),
         )
-
-
-def _with(wiki: Wiki, stored: WikiSettings, bot: BotSettings) -> Wiki:
-    merged = WikiSettings(stored.feed, bot, stored.templates).merged_into(wiki.settings)
-    return wiki._replace(settings=json.dumps(merged, ensure_ascii=False))

@@ -20,7 +20,7 @@ from core.errors import ConfigError, InputError
 from crawler.status.status_server import parse_listen_address
 from links.registry.database import RegistryStore
 from links.registry.sync_state import use_signature
-from links.registry.wikis import Wiki, WikiName, parse_wiki
+from links.registry.wikis import Wiki, parse_wiki
 from net.process_supervisor import ProcessSupervisor
 from net.stop_signals import StopSignals, first_error
 from playback.access.clamd import find_clamd
@@ -179,7 +179,18 @@ def command(
             set_level = stack.enter_context(
                 open_level_setter(where.layout, where.settings.index.url, _CLOCK)
             )
-            _check_secrets(hung.secrets, store, wanted)
+            secrets = hung.secrets
+            known = (
+                [str(each.name) for each in select_wikis(store, wanted)]
+                if ANY_WIKI in secrets
+                else []
+            )
+            if len(known) > 1:
+                others = [name for name in known if name not in secrets]
+                raise ConfigError(
+                    "Several wikis are watched: name the wiki of each secret, "
+                    f"--secret-file {(others or known)[0]}=FILE."
+                )
             ringing = WebhookOptions(
                 watch.ring,
                 hung.secrets,
@@ -375,20 +386,6 @@ def _note(
         owner = str(parse_wiki(name)) if equals else ANY_WIKI
         files[owner] = str(Path(file).expanduser().absolute())
     return WatchNote(front, replay, bell or "" if hung is not None else "", files)
-
-
-def _check_secrets(
-    secrets: dict[str, bytes], store: RegistryStore, names: Sequence[WikiName]
-) -> None:
-    if ANY_WIKI not in secrets:
-        return
-    known = [str(wiki.name) for wiki in select_wikis(store, names)]
-    others = [name for name in known if name not in secrets]
-    if len(known) > 1:
-        raise ConfigError(
-            "Several wikis are watched: name the wiki of each secret, "
-            f"--secret-file {(others or known)[0]}=FILE."
-        )
 
 
 def signature_store(store: RegistryStore) -> UseSignature:

@@ -30,7 +30,7 @@ from wiki.wikitext.citation_model import (
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.edit_messages import unified_diff_of
 from wiki.wikitext.page_repair import repair_page
-from wiki.wikitext.template_map import TemplateRules, rules_for
+from wiki.wikitext.template_map import rules_for
 
 _LARGEST: Final = 16_000_000  # bytes; MediaWiki's own limit is 2 MB
 
@@ -107,12 +107,17 @@ def read_command(
     text = read_page_text(file)
     rules = rules_for(language, read_template_map(own))
     citations = read_citations(text, rules, today=_CLOCK.now().date())
+    lines = _LineCounter(text)
     if output.is_json:
-        click.echo(json.dumps(_citations_document(text, rules, citations), ensure_ascii=False))
+        document = {
+            "language": rules.language,
+            "characters": len(text),
+            "citations": [_facts(citation, lines) for citation in citations],
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
     elif not citations:
         click.echo("No link was found.")
     else:
-        lines = _LineCounter(text)
         for citation in citations:
             click.echo("\n".join(_citation_lines(citation, lines)))
     return ExitCode.SOME_FAILED if any(each.is_malformed for each in citations) else ExitCode.OK
@@ -136,28 +141,16 @@ def _citation_lines(citation: Citation, lines: _LineCounter) -> list[str]:
     """Return a citation as text: line and kind, and below it its fields."""
     kind = f"{citation.way} {citation.template}".strip()
     items = [f"line {lines.of(citation.span.start)}: {clean(citation.url)}  ({clean(kind)})"]
+    tags = (citation.dead_tag, citation.archive_tag)
     results = [
         ("title", citation.title),
         ("in the parameter of", citation.within),
         ("seen", _day(citation.access_date)),
         ("archived", f"{citation.archive_url} {_day(citation.archive_date)}".strip()),
         ("status", citation.status),
-        (
-            "marked by",
-            ", ".join(
-                each.name
-                for each in [
-                    tag for tag in (citation.dead_tag, citation.archive_tag) if tag is not None
-                ]
-            ),
-        ),
+        ("marked by", ", ".join(tag.name for tag in tags if tag is not None)),
     ]
     items += [f"    {name}: {clean(value)[:300]}" for name, value in results if value]
-    items += [f"    {words}" for words in _words(citation)]
-    return items
-
-
-def _words(citation: Citation) -> list[str]:
     marks = (
         (citation.is_malformed, "no URL that can be fetched unchanged"),
         (citation.is_archive_in_place, "the archive's address stands in the original's place"),
@@ -166,18 +159,7 @@ def _words(citation: Citation) -> list[str]:
         (citation.is_convertible, "can become a citation template"),
         (citation.is_treated_dead and not citation.is_said_dead, "readers are led to the copy"),
     )
-    return [words for is_so, words in marks if is_so]
-
-
-def _citations_document(
-    text: str, rules: TemplateRules, citations: tuple[Citation, ...]
-) -> dict[str, Any]:
-    lines = _LineCounter(text)
-    return {
-        "language": rules.language,
-        "characters": len(text),
-        "citations": [_facts(citation, lines) for citation in citations],
-    }
+    return items + [f"    {words}" for is_so, words in marks if is_so]
 
 
 def _facts(citation: Citation, lines: _LineCounter) -> dict[str, Any]:
@@ -256,7 +238,13 @@ def repair_command(
     docs/reference/repairs.md.
     """
     text = read_page_text(file)
-    known = _remedies(remedies)
+    try:
+        listed = json.loads(remedies.read())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{remedies.name} is no JSON: {error}") from error
+    if not isinstance(listed, Mapping):
+        raise InputError(f"{remedies.name} must be an object: a remedy for each URL.")
+    known = {url: _remedy(url, entry) for url, entry in listed.items()}
     now = _CLOCK.now().astimezone(UTC)
     rules = rules_for(language, read_template_map(own))
     citations = read_citations(text, rules, today=now.date())
@@ -268,7 +256,14 @@ def repair_command(
             text, (), tuple(UnrepairedCitation(each, NoRepairReason.FORBIDDEN) for each in selected)
         )
     if output.is_json:
-        click.echo(json.dumps(_repair_document(done), ensure_ascii=False))
+        names = ("kind", "url", "archive_url", "before", "after")
+        refused = [{"url": each.citation.url, "reason": each.reason} for each in done.refused]
+        document = {
+            "text": done.text,
+            "changes": [{name: getattr(each, name) for name in names} for each in done.changes],
+            "refused": refused,
+        }
+        click.echo(json.dumps(document, ensure_ascii=False))
     elif as_diff:
         for line in unified_diff_of(text, done.text, Path(file.name).name).splitlines():
             click.secho(line, fg=_COLOURS.get(line[:1]))
@@ -277,33 +272,6 @@ def repair_command(
     for each in () if output.is_json else done.refused:
         click.echo(skip_reason_line(each), err=True)
     return ExitCode.SOME_FAILED if done.refused else ExitCode.OK
-
-
-def _repair_document(done: RepairedText) -> dict[str, Any]:
-    return {
-        "text": done.text,
-        "changes": [
-            {
-                "kind": each.kind,
-                "url": each.url,
-                "archive_url": each.archive_url,
-                "before": each.before,
-                "after": each.after,
-            }
-            for each in done.changes
-        ],
-        "refused": [{"url": each.citation.url, "reason": each.reason} for each in done.refused],
-    }
-
-
-def _remedies(file: IO[bytes]) -> dict[str, LinkRemedy]:
-    try:
-        document = json.loads(file.read())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file.name} is no JSON: {error}") from error
-    if not isinstance(document, Mapping):
-        raise InputError(f"{file.name} must be an object: a remedy for each URL.")
-    return {url: _remedy(url, entry) for url, entry in document.items()}
 
 
 def _remedy(url: str, entry: Any) -> LinkRemedy:
