@@ -19,8 +19,9 @@ from crawler.profiles import builtin_profiles, load_chain, load_profile, profile
 from links.archives.adapters import check_archive_names
 from weboid.app.collection_config import COMMAND_TABLES, config_faults, read_config
 from weboid.app.operator_identity import OperatorIdentity, check_operator
+from weboid.cli.setup import print_settings
 from weboid.cli.support.commands import CommandGroup, ExitCode, cli_command, option
-from weboid.cli.support.options import COLLECTION, OUTPUT, CommandOutput
+from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 
 _TEMPLATE = """\
 # Configuration of this collection; every command that works on it reads this file.
@@ -127,6 +128,23 @@ def _line(key: str, value: object, example: object) -> str:
 @click.group("config", cls=CommandGroup)
 def config_group() -> None:
     """Show and check the configuration of a collection."""
+
+
+@cli_command("show", config_group)
+def config_show(
+    *,
+    collection: Path = COLLECTION,
+    profile: str = PROFILE,
+    changed: bool = option("Only what is not as by default."),
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Show every setting that holds for the collection, and its source.
+
+    A line that begins with + differs from the default, which follows it.
+    """
+    if not read_config(collection):
+        click.echo(f"There is no {collection / CONFIG_FILE}; `weboid init` writes one.", err=True)
+    print_settings(profile, changed=changed, output=output)
 
 
 @cli_command("check", config_group)

@@ -103,6 +103,11 @@ def profile_show(
 
     A line that begins with + differs from the default, which follows it.
     """
+    print_settings(name, changed=changed, output=output)
+
+
+def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
+    """Print the settings of a profile with their sources; `changed`: only what is not as by default."""
     chain = load_chain(name)
     settings = chain_settings(chain)
     rows = list(_setting_rows(settings, chain))

@@ -109,6 +109,18 @@ def test_a_preset_on_the_command_line_lies_below_the_file(own: Weboid, config: P
     assert ran.events[0]["scope"] == "The page of the seed alone."
 
 
+def test_config_show_names_the_source_of_each_setting(own: Weboid, config: Path) -> None:
+    """The file, the preset below it, or the default."""
+    config.write_text('extends = "wiki"\n[visit]\ndom = false\n')
+
+    rows = json.loads(own.call("config", "show", "--json").out)["settings"]
+
+    sources = {(row["group"], row["key"]): row["from"] for row in rows}
+    assert sources["visit", "dom"].endswith("weboid.toml")
+    assert sources["visit", "timeout_s"] == "profile wiki"
+    assert sources["visit", "store"] == "default"
+
+
 def test_an_option_of_a_command_is_checked_with_its_line(own: Weboid, config: Path) -> None:
     """Unknown ones when the command starts, and by `config check`; invalid values, too."""
     config.write_text("[serve]\nprot = 1\n")
