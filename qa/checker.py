@@ -204,7 +204,23 @@ class PlaybackChecker:
                 for each in evidence.manifest.resources
                 if not is_hidden(each.url, each.digest)
             ]
-            parts = compare_resources(captured, self._parts_shown(view), level=self._playback.level)
+            # The browser reports a refused cross-origin answer only as blocked, so the reason is
+            # requested from playback.
+            shown: list[PartRequest] = []
+            requested = 0
+            for sent in view.requests:
+                url = self._playback.original(sent.url)
+                if url is None:
+                    continue
+                part = part_at_playback(url, sent)
+                is_blocked = part.status is None and part.failed in _KEPT_FROM_PAGE
+                if is_blocked and requested < _MOST_REFUSALS:
+                    requested += 1
+                    status, reason = self._playback.refusal(sent.url, sent.resource_type)
+                    if status is not None and status >= HTTPStatus.BAD_REQUEST:
+                        part = replace(part, status=status, failed=reason)
+                shown.append(part)
+            parts = compare_resources(captured, shown, level=self._playback.level)
 
         def is_doubted(picture: PictureComparison) -> bool:
             verdict = judge_copy(picture, text, parts).verdict
@@ -217,31 +233,6 @@ class PlaybackChecker:
             except PermanentError as error:
                 evidence.lost.append(_damaged(evidence.kind or ArtifactKind.VIEW, page.url, error))
         return picture, text, parts
-
-    def _parts_shown(self, view: CopyView) -> list[PartRequest]:
-        """Return the parts that the copy requested, by their archived URLs.
-
-        The browser reports a refused cross-origin answer only as blocked, so the reason is
-        requested from playback.
-        """
-        parts: list[PartRequest] = []
-        requested = 0
-        for each in view.requests:
-            url = self._playback.original(each.url)
-            if url is None:
-                continue
-            part = part_at_playback(url, each)
-            if (
-                part.status is None
-                and part.failed in _KEPT_FROM_PAGE
-                and requested < _MOST_REFUSALS
-            ):
-                requested += 1
-                status, reason = self._playback.refusal(each.url, each.resource_type)
-                if status is not None and status >= HTTPStatus.BAD_REQUEST:
-                    part = replace(part, status=status, failed=reason)
-            parts.append(part)
-        return parts
 
     def _judge(
         self, page: SampleCandidate, evidence: _CaptureEvidence, judgement: CopyJudgement

@@ -166,9 +166,18 @@ class CollectionReplay:
         page = self._store.with_ids([page_id]).get(page_id)
         if page is None:
             return None
-        return StoredPage(
-            page, self._withheld(page), self._address(page), self._store, self._records
-        )
+        # The address of that exact capture; the default level shows unoffered ones, too.
+        replay, level = urlsplit(self._origins.replay), Level(self.level)
+        if level is Level.FULL:
+            front = urlsplit(self._origins.front)
+            path = page_path(page.timestamp, page.url, view="full-view")
+            hosts = (front.netloc, replay.netloc, f"*.localhost:{replay.port}")
+            address = CopyAddress(self._origins.front + path, hosts, framed=True)
+        else:
+            modifier = MementoModifier.VERY if level is DEFAULT_LEVEL else LEVEL_MODIFIERS[level]
+            path = memento_path(Memento(page.timestamp, modifier, page.url))
+            address = CopyAddress(self._origins.replay + path, (replay.netloc,))
+        return StoredPage(page, self._withheld(page), address, self._store, self._records)
 
     def lost(self, page: PageInfo) -> Sequence[LostPart]:
         """Return the parts of the page that the archive does not hold as captured."""
@@ -240,19 +249,6 @@ class CollectionReplay:
         if not page.has_copy and page.is_showable and self.level != DEFAULT_LEVEL:
             return f"Of a page of the class {page.page_class} no copy is offered at this level."
         return ""
-
-    def _address(self, page: CapturedPage) -> CopyAddress:
-        """Return the address of that exact capture; the default level shows unoffered ones, too."""
-        replay = urlsplit(self._origins.replay)
-        if self.level == Level.FULL:
-            front = urlsplit(self._origins.front)
-            path = page_path(page.timestamp, page.url, view="full-view")
-            hosts = (front.netloc, replay.netloc, f"*.localhost:{replay.port}")
-            return CopyAddress(self._origins.front + path, hosts, framed=True)
-        level = Level(self.level)
-        modifier = MementoModifier.VERY if level is DEFAULT_LEVEL else LEVEL_MODIFIERS[level]
-        path = memento_path(Memento(page.timestamp, modifier, page.url))
-        return CopyAddress(self._origins.replay + path, (replay.netloc,))
 
 
 class StoredPage:

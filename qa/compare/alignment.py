@@ -200,7 +200,8 @@ def _cheapest(costs: Floats) -> NDArray[np.intp]:
 def _refine(moves: Places, profiles: tuple[Grey, Grey], parts: list[int], band: int) -> None:
     """Move each change of offset to the best row within the two adjacent bands."""
     rows, strips = np.nonzero(moves[1:] != moves[:-1])
-    edges = [*parts, profiles[0].shape[1]]
+    seen, shown = profiles
+    edges = [*parts, seen.shape[1]]
     for last, strip in zip(
         rows[:_MOST_REFINED].tolist(), strips[:_MOST_REFINED].tolist(), strict=True
     ):
@@ -208,25 +209,18 @@ def _refine(moves: Places, profiles: tuple[Grey, Grey], parts: list[int], band: 
         columns = slice(edges[strip], edges[strip + 1])
         before, after = int(moves[last, strip]), int(moves[last + 1, strip])
         here = np.arange(first, end)
-        apart = [_row_costs(profiles, here, offset, columns) for offset in (before, after)]
+        worst = _FAR * (columns.stop - columns.start)
+        apart = []
+        for offset in (before, after):
+            there = here + offset
+            known = (there >= 0) & (there < len(shown))
+            differ = _apart(seen[here, columns], shown[np.clip(there, 0, len(shown) - 1), columns])
+            apart.append(np.where(known, differ.sum(1, dtype=np.int64), worst))
         # Before a split at k the rows cost what they do at the one offset, from it on at the other.
         splits = np.concatenate(([0], np.cumsum(apart[0] - apart[1])))
         split = first + int(splits.argmin())
         moves[first:split, strip] = before
         moves[split:end, strip] = after
-
-
-def _row_costs(
-    profiles: tuple[Grey, Grey], rows: NDArray[np.intp], offset: int, columns: slice
-) -> NDArray[np.int64]:
-    seen, shown = profiles
-    there = rows + offset
-    known = (there >= 0) & (there < len(shown))
-    apart = _apart(seen[rows, columns], shown[np.clip(there, 0, len(shown) - 1), columns])
-    costs = apart.sum(1, dtype=np.int64)
-    worst = _FAR * (columns.stop - columns.start)
-    row_costs: NDArray[np.int64] = np.where(known, costs, worst)
-    return row_costs
 
 
 STRIP_TILES = 10

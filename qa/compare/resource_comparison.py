@@ -123,7 +123,14 @@ def compare_resources(
     """Compare the parts `seen` at capture with those `shown` at playback of a `RESOURCE_KINDS` level."""
     had, requested = _by_url(seen), _by_url(shown)
     needed = {key: _weight(part) for key, part in had.items() if part.came and key in requested}
-    reasons = {key: reason for key in needed if (reason := _reason(requested[key]))}
+    reasons: dict[str, str] = {}
+    for key in needed:
+        part = requested[key]
+        if part.came or part.failed in _TAKEN_BACK:
+            continue  # it came, or was not waited for
+        reasons[key] = f"failed: {part.failed}" if part.failed else "unanswered"
+        if part.status is not None and part.status >= 400:
+            reasons[key] = f"status: {part.status}" + (f", {part.failed}" if part.failed else "")
     certain = frozenset(reasons)
     # Parts named by the page's markup, of kinds that the copy requests few of.
     for kind in RESOURCE_KINDS.get(level, frozenset()):
@@ -187,15 +194,6 @@ def _weight(part: PartRequest) -> float:
     if _is_tiny(part):
         return _OF_TINY
     return min(weight, _OF_SMALL + (1 - _OF_SMALL) * part.size / _LARGE_BYTES)
-
-
-def _reason(part: PartRequest) -> str:
-    """Return why the part fails at playback; empty when it does not, or was not waited for."""
-    if part.came or part.failed in _TAKEN_BACK:
-        return ""
-    if part.status is not None and part.status >= 400:
-        return f"status: {part.status}" + (f", {part.failed}" if part.failed else "")
-    return f"failed: {part.failed}" if part.failed else "unanswered"
 
 
 def judge_losses(lost: Sequence[LostPart], page: PageInfo | None, level: str) -> QaVerdict:
