@@ -230,23 +230,20 @@ class CaptureLookup:
                 later.clear()
             if each is None:
                 break
-            standing = 0 if each.page_id in (None, of_page) else self._rank(each)
+            standing: int | None = 0
+            if each.page_id not in (None, of_page):
+                query = (
+                    f"SELECT {rank_sql()} AS standing, {OFFERED} AND NOT {WITHHELD} AS shown"  # noqa: S608 constants of ours
+                    " FROM pages WHERE page_id = :page"
+                )
+                for row in self.rows(query, {"page": each.page_id}):
+                    standing = row["standing"] if row["shown"] else None
             if standing == 0:
                 yield each
             elif standing is not None:
                 later.append((standing, each))
         if blocked is not None:
             raise blocked
-
-    def _rank(self, capture: Capture) -> int | None:
-        """Return the rank of the capture's page; None when it must not be a copy; 0: of no known page."""
-        query = (
-            f"SELECT {rank_sql()} AS standing, {OFFERED} AND NOT {WITHHELD} AS shown"  # noqa: S608 constants of ours
-            " FROM pages WHERE page_id = :page"
-        )
-        for row in self.rows(query, {"page": capture.page_id}):
-            return row["standing"] if row["shown"] else None
-        return 0
 
     def artifact(self, page: PageFacts, kind: ArtifactKind) -> Capture | None:
         """Return the page's artifact of that kind, under either of the page's URLs."""

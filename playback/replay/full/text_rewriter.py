@@ -110,12 +110,17 @@ def rewrite_module(text: str, rewrite: Rewrite, declarations: str) -> str:
 
     text = _FROM.sub(with_address, text)
     text = rewrite_dynamic_imports(text, "import.meta.url")
-    names = [
-        name
-        for name in _WRAPPED
-        if (re.search(rf"(?<![\w$.]){name}(?![\w$])", text) is not None)
-        and not _declares(name, text)
-    ]
+    names = []
+    for name in _WRAPPED:
+        # A name that the module may declare itself stays as it is.
+        declaration = (
+            rf"(?:let|const|var|function|class|import|as)\s+(?:[\w$]+\s*,\s*)*{name}(?![\w$])"
+            rf"|import\s*{{[^}}]{{0,2000}}(?<![\w$]){name}(?![\w$])(?!\s+as)"
+            rf"|(?:let|const|var)\s*[{{\[][^}}\]]{{0,2000}}(?<![\w$]){name}(?![\w$])"
+        )
+        is_used = re.search(rf"(?<![\w$.]){name}(?![\w$])", text) is not None
+        if is_used and re.search(declaration, text) is None:
+            names.append(name)
     # On the first line, so that line numbers stay.
     return (f'import {{{",".join(names)}}} from "{declarations}";' if names else "") + text
 
@@ -182,19 +187,6 @@ def _map(imports: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:
 
 def _is_address(text: str) -> bool:
     return text.startswith(("/", "./", "../", "http://", "https://"))
-
-
-def _declares(name: str, text: str) -> bool:
-    """Return True when the module may declare that name itself, and so keeps it."""
-    return (
-        re.search(
-            rf"(?:let|const|var|function|class|import|as)\s+(?:[\w$]+\s*,\s*)*{name}(?![\w$])"
-            rf"|import\s*{{[^}}]{{0,2000}}(?<![\w$]){name}(?![\w$])(?!\s+as)"
-            rf"|(?:let|const|var)\s*[{{\[][^}}\]]{{0,2000}}(?<![\w$]){name}(?![\w$])",
-            text,
-        )
-        is not None
-    )
 
 
 PAGE_MODIFIER = "mp_"

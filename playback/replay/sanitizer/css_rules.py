@@ -15,6 +15,7 @@ on the text of the page: they go to this archive only, which knows the page.
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from contextlib import suppress
 from typing import Any
 
 import tinycss2
@@ -131,19 +132,18 @@ def masking_tokens(name: str, tokens: list[Any]) -> list[Any]:
         (each.type == "ident" and bool(each.lower_value == "luminance")) for each in tokens
     ):
         raise TokenNotAllowedError
-    return [_with_twin(each) for each in tokens]
-
-
-def _with_twin(token: Any) -> Any:
-    if not isinstance(token, FunctionBlock) or token.lower_name != "var" or not token.arguments:
-        return token
-    first = next((each for each in token.arguments if each.type != "whitespace"), None)
-    if first is None or first.type != "ident" or not first.value.startswith("--"):
-        return token
-    if is_mask_twin(first.value):
-        return token
-    names = [IdentToken(0, 0, mask_twin(first.value)), LiteralToken(0, 0, ",")]
-    return FunctionBlock(0, 0, "var", [*names, token])
+    masks: list[Any] = []
+    for token in tokens:
+        is_variable = isinstance(token, FunctionBlock) and token.lower_name == "var"
+        arguments = token.arguments if is_variable else ()
+        first = next((each for each in arguments if each.type != "whitespace"), None)
+        name = first.value if first is not None and first.type == "ident" else ""
+        if name.startswith("--") and not is_mask_twin(name):
+            twin = [IdentToken(0, 0, mask_twin(name)), LiteralToken(0, 0, ",")]
+            masks.append(FunctionBlock(0, 0, "var", [*twin, token]))
+        else:
+            masks.append(token)
+    return masks
 
 
 _DESCRIPTORS = frozenset(
@@ -213,7 +213,14 @@ def _source(tokens: list[Any], rewriter: ReplayUrlRewriter) -> str:
     if url.lstrip()[:5].lower() != "data:":
         target = rewriter.font(url)
     else:
-        target = _within(url.strip()) if len(url) <= _LONGEST_DATA_URL else None
+        target = None
+        head, _, content = url.strip().partition(",")
+        if len(url) <= _LONGEST_DATA_URL and head.lower().rstrip().endswith(";base64"):
+            with suppress(Base64Error, ValueError):
+                data = b64decode(content, validate=True)
+                media_type = font_type(data)
+                if media_type is not None:
+                    target = f"data:{media_type};base64,{b64encode(data).decode()}"
     if target is None:
         return ""
     hints = [_hint(each) for each in tokens[1:]]
@@ -238,16 +245,3 @@ def _hint(token: Any) -> str | None:
         return None
     text = ",".join(f'"{each}"' if token.lower_name == "format" else each for each in words)
     return f"{token.lower_name}({text})"
-
-
-def _within(value: str) -> str | None:
-    """Return the font of a ``data:`` URL with its detected media type, or None."""
-    head, comma, content = value.partition(",")
-    if not comma or not head.lower().rstrip().endswith(";base64"):
-        return None
-    try:
-        data = b64decode(content, validate=True)
-    except (Base64Error, ValueError):
-        return None
-    media_type = font_type(data)
-    return None if media_type is None else f"data:{media_type};base64,{b64encode(data).decode()}"

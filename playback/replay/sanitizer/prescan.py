@@ -249,7 +249,14 @@ class _DocumentScanner:
     def _element(self, tag: re.Match[str]) -> int:
         name = tag[3].lower()
         if tag[2]:
-            return self._end_tag(tag, name)
+            end = self._text.find(">", tag.end()) + 1 or len(self._text)
+            if name == "template" and self._templates and self._templates.pop():
+                self._parts.append("</div>")
+            elif name in _STAND_INS:
+                self._parts.append(f"</{_STAND_INS[name]}>")
+            elif name not in {"html", "head", "body", "noscript", "math"}:
+                self._parts.append(self._text[tag.start() : end])
+            return end
         attributes, end = _attributes(self._text, tag.end())
         if name in _RAW_TEXT_ENDS:
             return self._raw_text(name, attributes, end)
@@ -276,16 +283,6 @@ class _DocumentScanner:
             return close
         elif name != "head":
             self._parts.append(self._body_element(name, attributes))
-        return end
-
-    def _end_tag(self, tag: re.Match[str], name: str) -> int:
-        end = self._text.find(">", tag.end()) + 1 or len(self._text)
-        if name == "template" and self._templates and self._templates.pop():
-            self._parts.append("</div>")
-        elif name in _STAND_INS:
-            self._parts.append(f"</{_STAND_INS[name]}>")
-        elif name not in {"html", "head", "body", "noscript", "math"}:
-            self._parts.append(self._text[tag.start() : end])
         return end
 
     def _drawing(self, attributes: Attributes, start: int, end: int) -> int:
@@ -378,24 +375,20 @@ class _DocumentScanner:
         if is_withheld or is_drawing:
             document = ""
         if document and self._was_scripted and len(self._scan.frames) < _MOST_FRAMES:
-            shown = self._frame(FramedDocument(document, attributes | {"src": source}))
+            self._scan.frames.append(FramedDocument(document, attributes | {"src": source}))
+            shown = ""
+            if self._frame_depth is None:
+                shown = f'<wbr id="{self._scan.mark}{len(self._scan.frames) - 1}">'
+            elif self._frame_depth < _DEEPEST_FRAME:
+                rewriter, depth = self._rewriter.based(source), self._frame_depth + 1
+                inner = _DocumentScanner(document, rewriter, was_scripted=True, frame_depth=depth)
+                shown = f"<div>{inner.run().body}</div>"
         elif is_picture:
             shown = self._image(attributes | {"src": source})
         else:
             # An iframe's own content is never shown; this opens one that the sanitiser takes out.
             return {"object": _start_tag("span", attributes), "iframe": "<iframe>"}.get(name, "")
         return shown + {"object": "<span hidden>", "iframe": "<iframe>"}.get(name, "")
-
-    def _frame(self, frame: FramedDocument) -> str:
-        self._scan.frames.append(frame)
-        if self._frame_depth is None:
-            return f'<wbr id="{self._scan.mark}{len(self._scan.frames) - 1}">'
-        if self._frame_depth >= _DEEPEST_FRAME:
-            return ""
-        rewriter = self._rewriter.based(frame.attributes["src"])
-        depth = self._frame_depth + 1
-        inner = _DocumentScanner(frame.text, rewriter, was_scripted=True, frame_depth=depth).run()
-        return f"<div>{inner.body}</div>"
 
     def _image(self, attributes: Attributes) -> str:
         """Return the image, or its alternative text."""
