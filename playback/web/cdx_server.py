@@ -108,7 +108,18 @@ class CdxWalk:
         """Yield the matching rows in chunks; TransientError: out of time without a resumption key."""
         query = self._query
         if query.closest is not None:
-            near = ([row] for row in self._by_distance(query.closest))
+            closest, whole = query.closest, query.between
+            earlier = TimeRange(whole.first_ms, min(closest - 1, whole.last_ms))
+            later = TimeRange(max(closest, whole.first_ms), whole.last_ms)
+            sides = (
+                chain.from_iterable(
+                    self._chunks(replace(query, between=between, descending=is_before))
+                )
+                for between, is_before in ((earlier, True), (later, False))
+            )
+            # Nearest first; the earlier one of equal distance.
+            rows = heapq.merge(*sides, key=lambda row: abs(row.position.captured_ms - closest))
+            near = ([row] for row in rows)
             yield from _limited(map(self._of_chunk, near), query.skip, query.limit)
             self.resume = None  # there is no going on in this order
         elif query.newest:
@@ -168,19 +179,6 @@ class CdxWalk:
         return self._rows.of_range(
             query.keys, after=after, descending=query.descending, limit=limit
         )
-
-    def _by_distance(self, closest: int) -> Iterator[ListedCapture]:
-        """Yield rows of one key, nearest first; the earlier one of equal distance."""
-        whole = self._query.between
-        earlier = TimeRange(whole.first_ms, min(closest - 1, whole.last_ms))
-        later = TimeRange(max(closest, whole.first_ms), whole.last_ms)
-        sides = (
-            chain.from_iterable(
-                self._chunks(replace(self._query, between=between, descending=is_before))
-            )
-            for between, is_before in ((earlier, True), (later, False))
-        )
-        return heapq.merge(*sides, key=lambda row: abs(row.position.captured_ms - closest))
 
     def _of_chunk(self, chunk: list[ListedCapture]) -> list[ListedCapture]:
         """Return the rows of a chunk that pass access control, filters and collapsing."""

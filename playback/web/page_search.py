@@ -161,13 +161,23 @@ class PageSearch:
     ) -> tuple[list[CapturedPage], PageListCursor | None]:
         """Return the visible pages of a result plus one, and where a bounded search stopped."""
         pages: list[CapturedPage] = []
+        words = question.words.lower().split()
+        is_of_url = question.where in (SearchField.URL, SearchField.HOST)
+        is_of_any = question.where is SearchField.ANY
         for _ in range(_MOST_ROUNDS):
             rows, read_to = self._rows(condition, _ListStep(at, newer_wanted, PAGE_SIZE + 1))
             rows.sort(
                 key=lambda row: (row["captured_ms"], row["page_id"]), reverse=not newer_wanted
             )
             found = self._store.pages_of(rows)
-            pages += [page for page in found if _may_be_found(page, question)]
+            # Blocked pages are not found by title.
+            pages += [
+                page
+                for page in found
+                if page.taken_down is None
+                or is_of_url
+                or (is_of_any and all(word in page.url.lower() for word in words))
+            ]
             if len(pages) > PAGE_SIZE or len(rows) <= PAGE_SIZE:
                 return pages, read_to
             at = _cursor(rows[-1])
@@ -221,27 +231,29 @@ class PageSearch:
                     return None
                 return self._in_ranges([(front + low, front + high) for low, high in _AFTER_HOST])
             case SearchField.URL:
-                return self._of_address(question.words)
+                words = question.words
+                if words.lower().startswith(("http://", "https://")):
+                    spellings = [words, other_scheme(words)]
+                else:
+                    spellings = [f"{scheme}://{www}{words}" for scheme, www in _BEGINNINGS]
+                # Query arguments are sorted in the key, so only the part before the query is a prefix.
+                key = _key(re.split(r"[?#]", spellings[0], maxsplit=1)[0])
+                if key is None:
+                    return None
+                low = key.removesuffix("/") if key.endswith(")/") else key
+                condition = self._in_ranges([(low, low + "\U0010ffff")])
+                values = {
+                    f"begins_{n}": escape_like(each) + "%" for n, each in enumerate(spellings)
+                }
+                like = f"url {self._database.contains} :{{}} ESCAPE '\\'"
+                filters = " OR ".join(like.format(name) for name in values)
+                return _SqlCondition(
+                    condition.range, f"({filters})", {**condition.values, **values}
+                )
             case SearchField.TITLE:
                 return self._of_words(question.words, ("title",))
             case SearchField.ANY:
                 return self._of_words(question.words, ("url", "title"))
-
-    def _of_address(self, words: str) -> "_SqlCondition | None":
-        if words.lower().startswith(("http://", "https://")):
-            spellings = [words, other_scheme(words)]
-        else:
-            spellings = [f"{scheme}://{www}{words}" for scheme, www in _BEGINNINGS]
-        # Query arguments are sorted in the key, so only the part before the query is a prefix.
-        key = _key(re.split(r"[?#]", spellings[0], maxsplit=1)[0])
-        if key is None:
-            return None
-        low = key.removesuffix("/") if key.endswith(")/") else key
-        condition = self._in_ranges([(low, low + "\U0010ffff")])
-        values = {f"begins_{n}": escape_like(each) + "%" for n, each in enumerate(spellings)}
-        like = f"url {self._database.contains} :{{}} ESCAPE '\\'"
-        filters = " OR ".join(like.format(name) for name in values)
-        return _SqlCondition(condition.range, f"({filters})", {**condition.values, **values})
 
     def _in_ranges(self, ranges: Sequence[tuple[str, str]]) -> "_SqlCondition":
         values: dict[str, str] = {}
@@ -310,14 +322,6 @@ class _ListStep:
 def cursor_of(page: CapturedPage) -> PageListCursor:
     """Return the cursor of the page."""
     return PageListCursor(unix_milliseconds(page.captured_at), page.page_id)
-
-
-def _may_be_found(page: CapturedPage, question: PageSearchQuery) -> bool:
-    """Return True when the match may be shown: blocked pages are not found by title."""
-    if page.taken_down is None or question.where in (SearchField.URL, SearchField.HOST):
-        return True
-    words = question.words.lower().split()
-    return question.where is SearchField.ANY and all(word in page.url.lower() for word in words)
 
 
 def _cursor(row: Any) -> PageListCursor:

@@ -92,7 +92,13 @@ def compare_texts(before: str, after: str, *, steps: int = STEPS) -> TextDiffere
     is_cut |= len(olds) > MOST_PARAGRAPHS or len(news) > MOST_PARAGRAPHS
     olds, news = olds[:MOST_PARAGRAPHS], news[:MOST_PARAGRAPHS]
     budget = DiffBudget(steps)
-    rows = list(_rows(olds, news, budget))
+    rows: list[DiffRow] = []
+    for is_same, i, j, k, end in edit_runs(olds, news, budget):
+        if is_same:
+            same = [(TextRun(text),) for text in olds[i:j]]
+            rows += [DiffRow(DiffKind.SAME, each, each) for each in same]
+        else:
+            rows += [_row(old, new, budget) for old, new in zip_longest(olds[i:j], news[k:end])]
     counts = {kind: sum(row.kind is kind for row in rows) for kind in DiffKind}
     shown = list(_folded(rows))
     return TextDifference(
@@ -194,17 +200,6 @@ def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[tuple[int,
             runs.append((at_x, at_y, x - at_x))
         x, y = from_x, from_y
     return runs[::-1]
-
-
-def _rows(olds: list[str], news: list[str], budget: DiffBudget) -> Iterator[DiffRow]:
-    for is_same, i, j, k, end in edit_runs(olds, news, budget):
-        if is_same:
-            yield from (
-                DiffRow(DiffKind.SAME, (TextRun(text),), (TextRun(text),)) for text in olds[i:j]
-            )
-            continue
-        for old, new in zip_longest(olds[i:j], news[k:end]):
-            yield _row(old, new, budget)
 
 
 def _row(old: str | None, new: str | None, budget: DiffBudget) -> DiffRow:

@@ -224,7 +224,17 @@ def _rounded(texts: tuple[str, str, str, str], days: int) -> str:
     unit, count, is_more = rough_duration(days)
     if unit == "day" and count <= 1:
         return translate(texts[count])
-    return translate(texts[2 if is_more else 3], time=_dative(unit, count))
+    # As used after “for” and before “ago”, with numbers up to twelve in words.
+    spelled = spell_number(count)
+    if unit == "day":
+        time = ngettext("one day", "%(number)s days", count, number=spelled)
+    elif unit == "week":
+        time = ngettext("one week", "%(number)s weeks", count, number=spelled)
+    elif unit == "month":
+        time = ngettext("one month", "%(number)s months", count, number=spelled)
+    else:
+        time = ngettext("one year", "%(number)s years", count, number=spelled)
+    return translate(texts[2 if is_more else 3], time=time)
 
 
 def standing_of(link: LinkRecord, today: int) -> str:
@@ -257,18 +267,6 @@ def rough_duration(days: int) -> RoughDuration:
     if days < 365:
         return RoughDuration("month", min(round(days / 30.44), 11))
     return RoughDuration("year", days // 365, is_more=True)
-
-
-def _dative(unit: str, count: int) -> str:
-    """Format a duration as used after “for” and before “ago”, with numbers up to twelve in words."""
-    spelled = spell_number(count)
-    if unit == "day":
-        return ngettext("one day", "%(number)s days", count, number=spelled)
-    if unit == "week":
-        return ngettext("one week", "%(number)s weeks", count, number=spelled)
-    if unit == "month":
-        return ngettext("one month", "%(number)s months", count, number=spelled)
-    return ngettext("one year", "%(number)s years", count, number=spelled)
 
 
 _NUMBERS = (

@@ -284,11 +284,16 @@ class ReportPages:
             url_reports = self._found(request, url) if url else None
         except (InputError, TransientError, UnavailableError) as error:
             return self._failed(error, _ReportRequest(ReportAction.REPORT, url), None)
-        has_done = (
-            done in set(ReportAction)
-            and url_reports is not None
-            and _shows(ReportAction(done), url_reports)
-        )
+        has_done = False  # unless the reports reflect the result of the action
+        if url_reports is not None:
+            count = url_reports.reachable.reports
+            results = {
+                ReportAction.REPORT.value: count > 0,
+                ReportAction.WITHDRAW.value: count == 0,
+                ReportAction.REPLACE.value: True,
+                ReportAction.REMOVE.value: url_reports.replacement is None,
+            }
+            has_done = results.get(done, False)
         return self._page(url_reports, url=url, done=done if has_done else "")
 
     def ask(self, request: Request) -> Response:
@@ -440,16 +445,3 @@ def _wanted(act: str, given: Mapping[str, str]) -> _ReportRequest:
         ].strip(),
         given.get("token", ""),
     )
-
-
-def _shows(act: ReportAction, url_reports: UrlReports) -> bool:
-    """Return True when the reports already reflect the result of the action."""
-    match act:
-        case ReportAction.REPORT:
-            return url_reports.reachable.reports > 0
-        case ReportAction.WITHDRAW:
-            return url_reports.reachable.reports == 0
-        case ReportAction.REPLACE:
-            return True
-        case ReportAction.REMOVE:
-            return url_reports.replacement is None
