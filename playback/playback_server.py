@@ -15,8 +15,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from starlette.applications import Starlette
@@ -111,19 +110,6 @@ class _ReplayProcess:
                 except UnavailableError:
                     if attempt == _START_ATTEMPTS:
                         raise
-
-
-@asynccontextmanager
-async def _replay_processes(
-    command: list[str], listener: socket.socket, more: dict[str, str], count: int
-) -> AsyncIterator[list[_ReplayProcess]]:
-    """Run processes that share the listener; UnavailableError when one does not start."""
-    processes = [_ReplayProcess(command, listener, more) for _ in range(count)]
-    try:
-        await asyncio.gather(*(each.start() for each in processes))
-        yield processes
-    finally:
-        await asyncio.gather(*(each.stop() for each in processes))
 
 
 _MOST_CONNECTIONS = 4_000
@@ -236,12 +222,15 @@ async def serve(  # noqa: PLR0913 independent options
                 pattern,
                 inside=http_origin(host, replay_at),
             )
-            async with _replay_processes(
-                command, replay_listener, more, workers or default_workers()
-            ) as replay:
+            count = workers or default_workers()
+            replay = [_ReplayProcess(command, replay_listener, more) for _ in range(count)]
+            try:
+                await asyncio.gather(*(each.start() for each in replay))
                 await _serve_both(
                     app, listener, replay, lambda: on_ready and on_ready(front), signals=signals
                 )
+            finally:
+                await asyncio.gather(*(each.stop() for each in replay))
 
 
 def _check(host: str, origins: "ServerOrigins | None", full: str, *, with_replay: bool) -> None:

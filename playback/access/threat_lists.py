@@ -100,7 +100,17 @@ def _parts(url: str | bytes) -> _UrlParts:
     authority, tail = (rest[: cut.start()], rest[cut.start() :]) if cut else (rest, b"")
     host, is_address = _host(_PORT.sub(b"", authority.rpartition(b"@")[2]))
     path, mark, query = tail.partition(b"?")
-    return _UrlParts(scheme, host, _resolved(path), mark + query, is_address)
+    # The path without dot segments and repeated slashes, beginning with a slash.
+    resolved: list[bytes] = []
+    segments = path.split(b"/")[1:]
+    for segment in segments:
+        if segment == b"..":
+            del resolved[-1:]
+        elif segment not in (b"", b"."):
+            resolved.append(segment)
+    ends = bool(resolved) and segments[-1] in (b"", b".", b"..")
+    path = b"/" + b"/".join(resolved) + (b"/" if ends else b"")
+    return _UrlParts(scheme, host, path, mark + query, is_address)
 
 
 def _unescape(data: bytes) -> bytes:
@@ -156,19 +166,6 @@ def _ipv4(host: bytes) -> int | None:
     if any(head > 255 for head in heads) or last >= 1 << 8 * (5 - len(fields)):
         return None
     return last + sum(head << 8 * (3 - place) for place, head in enumerate(heads))
-
-
-def _resolved(path: bytes) -> bytes:
-    """Return the path without dot segments and repeated slashes, beginning with a slash."""
-    resolved: list[bytes] = []
-    segments = path.split(b"/")[1:]
-    for segment in segments:
-        if segment == b"..":
-            del resolved[-1:]
-        elif segment not in (b"", b"."):
-            resolved.append(segment)
-    ends = bool(resolved) and bool(segments) and segments[-1] in (b"", b".", b"..")
-    return b"/" + b"/".join(resolved) + (b"/" if ends else b"")
 
 
 def _escape(data: bytes) -> bytes:
