@@ -98,34 +98,22 @@ async def check_copy(
                 seen = _judged(service, response, requested, url)
                 return _moved(seen, address, requested, own)
             requested = fetch_key(urljoin(requested, target), allow_single_label=True)
-            stray = _strayed(service, address, requested, url, own)
-            if stray is not None:
-                return stray
+            parsed = recognise(requested, own=own)
+            if parsed is not None and parsed.service == service:
+                if is_copy_of(parsed, url) is False or (
+                    service == OTHER and not is_same_page(parsed.original, url)
+                ):
+                    note = f"a copy of a redirect to {parsed.original[:200]}"
+                    return CopyCheckResult(CopyVerdict.BAD, note=note)
+            elif authority_of(requested) != authority_of(fetch_key(address)):
+                # A parked domain leads elsewhere: the archive's death, and not the copy's (W32).
+                return _unclear(f"it leads to another host, {authority_of(requested)[:200]}")
     except TroubleError as error:
         note = "it is refused" if error.failure is ArchiveFailure.REFUSED else str(error)
         return _unclear(note)
     except (BadUrlError, ValueError):
         return _unclear("it leads to what is no address")
     return _unclear("it leads on and on")
-
-
-def _strayed(
-    service: str, address: str, target: str, url: str, own: tuple[str, ...]
-) -> CopyCheckResult | None:
-    """Classify a redirect that leaves the page's copies; None when it does not."""
-    parsed = recognise(target, own=own)
-    if parsed is not None and parsed.service == service:
-        if is_copy_of(parsed, url) is False or (
-            service == OTHER and not is_same_page(parsed.original, url)
-        ):
-            return CopyCheckResult(
-                CopyVerdict.BAD, note=f"a copy of a redirect to {parsed.original[:200]}"
-            )
-        return None
-    if authority_of(target) == authority_of(fetch_key(address)):
-        return None
-    # A parked domain leads elsewhere: the archive's death, and not the copy's (W32).
-    return _unclear(f"it leads to another host, {authority_of(target)[:200]}")
 
 
 def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> CopyCheckResult:

@@ -110,9 +110,16 @@ def add_report(
     facts = {"moment": int(now.timestamp()), "expires_day": until, "reporter": reporter}
     rows = [{"url_id": each.id, "host_id": each.host_id, **facts} for each in wanted]
     upsert(connection, reports, ("url_id", "reporter"), rows)
-    presumed = [_presume(connection, domain, day) for domain in _domains(connection, wanted)]
+    half = [
+        each for each in _domains(connection, wanted) if _is_half_reported(connection, each, day)
+    ]
+    presumption = {"kind": int(HostQuirk.PRESUMED_REACHABLE), "first_day": day, "last_day": day}
+    for domain in half:  # from this day the whole domain is presumed reachable
+        on_it = select(hosts.c.id).where(hosts.c.domain == domain).order_by(hosts.c.id)
+        quirks = [{"host_id": each, **presumption} for each in connection.execute(on_it).scalars()]
+        upsert(connection, host_quirks, ("host_id", "kind"), quirks)
     found = tuple(each.url for each in wanted)
-    return ReportResult(found, until, renewed=before, presumed=any(presumed))
+    return ReportResult(found, until, renewed=before, presumed=bool(half))
 
 
 def withdraw_reports(
@@ -259,18 +266,6 @@ def _is_half_reported(connection: Connection, domain: str, day: int) -> bool:
         select(func.count()).select_from(some.limit(2 * without_one + 1).subquery())
     ).scalar_one()
     return 0 < watched <= 2 * without_one
-
-
-def _presume(connection: Connection, domain: str, day: int) -> bool:
-    """Mark the whole domain as presumed reachable from this day, when enough readers report half of it."""
-    if not _is_half_reported(connection, domain, day):
-        return False
-    kind = int(HostQuirk.PRESUMED_REACHABLE)
-    on_it = select(hosts.c.id).where(hosts.c.domain == domain).order_by(hosts.c.id)
-    facts = {"kind": kind, "first_day": day, "last_day": day}
-    rows = [{"host_id": each, **facts} for each in connection.execute(on_it).scalars()]
-    upsert(connection, host_quirks, ("host_id", "kind"), rows)
-    return True
 
 
 def _presumption(domain: str) -> tuple[ColumnElement[bool], ...]:

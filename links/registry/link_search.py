@@ -276,17 +276,19 @@ class _ExclusionFilter:
 
     def among(self, links: Iterable[tuple[SearchHost, SearchRow]]) -> set[int]:
         """Return the links that are excluded by every wiki whose pages have them."""
-        return {row.id for host, row in links if self._lists and self._is_hidden(host, row)}
-
-    def _is_hidden(self, host: SearchHost, row: SearchRow) -> bool:
-        url = UrlParts(SCHEMES[row.scheme], host.name, row.port, row.path)
-        excluding = {wiki for wiki, each in self._lists.items() if each.entry_for(url)}
-        if not excluding or self._wanted.wiki_id is not None:
-            return bool(excluding)
-        shown, is_on_pages = self._pages_besides(row.id, excluding)
-        if shown:
-            self.citing[row.id] = shown
-        return is_on_pages and not shown
+        hidden = set()
+        for host, row in links if self._lists else ():
+            url = UrlParts(SCHEMES[row.scheme], host.name, row.port, row.path)
+            excluding = {wiki for wiki, each in self._lists.items() if each.entry_for(url)}
+            is_hidden = bool(excluding)
+            if excluding and self._wanted.wiki_id is None:
+                shown, is_on_pages = self._pages_besides(row.id, excluding)
+                is_hidden = is_on_pages and not shown
+                if shown:
+                    self.citing[row.id] = shown
+            if is_hidden:
+                hidden.add(row.id)
+        return hidden
 
     def _pages_besides(self, url_id: int, excluding: set[int]) -> tuple[list[CitingPage], bool]:
         """Return some pages of other wikis that have the link, and True when any page has it."""

@@ -96,9 +96,20 @@ def read_interwikis(text: str | bytes) -> InterwikiMap:
             "There is no interwiki map in that: ask the wiki's API for "
             "action=query&meta=siteinfo&siprop=interwikimap&format=json."
         )
-    return InterwikiMap(
-        each for entry in found[:MAP_LIMIT] if isinstance(entry, dict) and (each := _one(entry))
-    )
+    prefixes = []
+    for entry in found[:MAP_LIMIT]:
+        given = entry if isinstance(entry, dict) else {}
+        prefix, url, wiki = given.get("prefix"), given.get("url"), given.get("wikiid")
+        if not isinstance(prefix, str) or not isinstance(url, str) or not prefix.strip():
+            continue
+        url = f"https:{url}" if url.startswith("//") else url
+        if len(url) > URL_LIMIT_CHARS or not url.lower().startswith(("http://", "https://")):
+            continue
+        # In the API's first format a flag is there, though empty, or not; in the second it is a boolean.
+        is_local = given.get("local", False) not in (False, None, 0)
+        dbname = wiki if isinstance(wiki, str) else ""
+        prefixes.append(InterwikiPrefix(prefix.strip().lower(), url, is_local, dbname))
+    return InterwikiMap(prefixes)
 
 
 def encoded_title(title: str) -> str:
@@ -109,22 +120,6 @@ def encoded_title(title: str) -> str:
     """
     text = "_".join(title.split(" ")).encode("utf-8", "replace")
     return quote(text, safe=_KEPT)
-
-
-def _one(entry: Mapping[str, Any]) -> InterwikiPrefix | None:
-    prefix, url = entry.get("prefix"), entry.get("url")
-    if not isinstance(prefix, str) or not isinstance(url, str) or not prefix.strip():
-        return None
-    if url.startswith("//"):
-        url = f"https:{url}"
-    if len(url) > URL_LIMIT_CHARS or not url.lower().startswith(("http://", "https://")):
-        return None
-    # In the API's first format a flag is there, though empty, or not; in the second it is a boolean.
-    is_local = entry.get("local", False) not in (False, None, 0)
-    wiki = entry.get("wikiid")
-    return InterwikiPrefix(
-        prefix.strip().lower(), url, is_local, wiki if isinstance(wiki, str) else ""
-    )
 
 
 DEFAULT_FARM = "WMF"

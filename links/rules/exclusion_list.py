@@ -58,7 +58,19 @@ def parse_entry(text: str, form: EntryForm) -> ExclusionEntry:
     text = text.strip()
     if len(text) > ENTRY_LIMIT_CHARS:
         _refuse(text, f"an entry has {ENTRY_LIMIT_CHARS:,} characters at most")
-    return _domain(text) if form is EntryForm.DOMAIN else _pattern(text)
+    if form is EntryForm.DOMAIN:
+        return _domain(text)
+    try:
+        found = parse_link_pattern(text)
+    except InputError as error:
+        why = str(error).partition(" cannot be searched for: ")[2]
+        _refuse(text, why.removesuffix("."), error)
+    is_address = found.index.startswith(("V4.", "V6."))
+    if not found.path and not found.is_tree and not is_address:
+        found = replace(found, is_tree=True)
+    elif found.port is None:
+        found = replace(found, any_port=not found.path)
+    return ExclusionEntry(text, EntryForm.PATTERN, found)
 
 
 class ExclusionList:
@@ -243,20 +255,6 @@ def _domain(text: str) -> ExclusionEntry:
     return ExclusionEntry(
         host, EntryForm.DOMAIN, LinkPattern(host, "", index, is_tree, any_port=True)
     )
-
-
-def _pattern(text: str) -> ExclusionEntry:
-    try:
-        found = parse_link_pattern(text)
-    except InputError as error:
-        why = str(error).partition(" cannot be searched for: ")[2]
-        _refuse(text, why.removesuffix("."), error)
-    is_address = found.index.startswith(("V4.", "V6."))
-    if not found.path and not found.is_tree and not is_address:
-        found = replace(found, is_tree=True)
-    elif found.port is None:
-        found = replace(found, any_port=not found.path)
-    return ExclusionEntry(text, EntryForm.PATTERN, found)
 
 
 def _texts(settings: Mapping[str, Any], form: EntryForm) -> list[str]:
