@@ -220,27 +220,24 @@ class WikibaseRepository:
             return await unknown_entities(repository, entries)
 
     async def _at(self, items_at: str) -> WikiApi:
-        if self._repository is None or self._items_at != items_at:
-            await self.aclose()
-            self._repository, self._items_at = await self._opened(items_at), items_at
-        return self._repository
-
-    async def _opened(self, items_at: str) -> WikiApi:
+        if self._repository is not None and self._items_at == items_at:
+            return self._repository
+        await self.aclose()
         address = items_at or await repository_address(self._api)
-        if address == self._api.address:  # a wiki may keep its items itself
-            return self._api
-        opened = self._open(address)
-        try:
-            if (
-                not items_at
-                and host_of(address) != self._api.host
-                and self._api.is_public is not False
-            ):
-                await opened.keep_public()  # a wiki on the web leads nobody into a private network
-        except BaseException:
-            await opened.aclose()
-            raise
-        return opened
+        found = self._api  # a wiki may keep its items itself
+        if address != found.address:
+            found = self._open(address)
+            is_elsewhere = not items_at and host_of(address) != self._api.host
+            try:
+                if is_elsewhere and self._api.is_public is not False:
+                    await (
+                        found.keep_public()
+                    )  # a wiki on the web leads nobody into a private network
+            except BaseException:
+                await found.aclose()
+                raise
+        self._repository, self._items_at = found, items_at
+        return found
 
 
 @contextmanager

@@ -8,7 +8,7 @@ wiki is cached for half a minute.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from wiki.api.client import ApiTiming, WikiApi
@@ -56,7 +56,15 @@ def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:
         return True
     name = _name(bot)
     for is_no, parts, end in _BOTS.findall(_HIDDEN_MARKUP.sub("", text)):
-        parameters = [each for each in _parameters(parts) if each[1]]
+        parameters = []  # each one's key and the names in it; ``none`` is a name, too
+        for part in parts.split("|")[1:]:
+            key, equals, value = part.partition("=")
+            key = key.strip().casefold() if equals and not key.strip().isdigit() else ""
+            listed_names = frozenset(
+                filter(None, map(_name, (value if equals else part).split(",")))
+            )
+            if listed_names:
+                parameters.append((key, listed_names))
         if not end or (is_no and not parameters):  # it cannot be parsed, or is {{nobots}}
             return False
         for key, names in parameters:
@@ -69,16 +77,6 @@ def _permits(text: str, bot: str, kinds: frozenset[str]) -> bool:
             ):
                 return False
     return True
-
-
-def _parameters(text: str) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield each parameter's key and the names in it; ``none`` is returned like a name."""
-    for part in text.split("|")[1:]:
-        key, equals, value = part.partition("=")
-        if not equals:
-            key, value = "", part
-        names = frozenset(filter(None, map(_name, value.split(","))))
-        yield "" if key.strip().isdigit() else key.strip().casefold(), names
 
 
 def _name(text: str) -> str:

@@ -222,6 +222,7 @@ _POINTS = {
     b"svg": frozenset((b"foreignobject", b"desc", b"title")),
     b"math": frozenset((b"mi", b"mo", b"mn", b"ms", b"mtext")),
 }
+_HTML_TYPES = (b"text/html", b"application/xhtml+xml")  # of MathML's annotation-xml
 _VOID_ELEMENTS = frozenset(
     b"area base br col embed hr img input link meta source track wbr param".split()
 )
@@ -298,7 +299,14 @@ def _opened(data: bytes, tag: HtmlTag, stack: list[_OpenElement]) -> int:
         else:
             space = b"svg" if tag.name == b"svg" else top.space
             if not is_closed_itself(data, tag):
-                stack.append(_OpenElement(tag.name, space, _holds_html(data, tag, space)))
+                holds_html = tag.name in _POINTS[space]
+                if space == b"math" and tag.name == b"annotation-xml":
+                    holds_html = any(
+                        each.name == b"encoding"
+                        and data[each.start : each.end].lower() in _HTML_TYPES
+                        for each in tag_attributes(data, tag)
+                    )
+                stack.append(_OpenElement(tag.name, space, holds_html))
             return tag.end
     if tag.name in RAW or tag.name in (b"script", b"plaintext"):
         return after_raw(data, tag)
@@ -308,16 +316,6 @@ def _opened(data: bytes, tag: HtmlTag, stack: list[_OpenElement]) -> int:
     elif tag.name not in _VOID_ELEMENTS and tag.name not in (b"keygen", b"image"):
         stack.append(_OpenElement(tag.name, b"html", holds_html=True))
     return tag.end
-
-
-def _holds_html(data: bytes, tag: HtmlTag, space: bytes) -> bool:
-    if space == b"math" and tag.name == b"annotation-xml":
-        kinds = (b"text/html", b"application/xhtml+xml")
-        return any(
-            each.name == b"encoding" and data[each.start : each.end].lower() in kinds
-            for each in tag_attributes(data, tag)
-        )
-    return tag.name in _POINTS[space]
 
 
 _SELECTOR = re.compile(

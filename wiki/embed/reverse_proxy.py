@@ -222,19 +222,16 @@ class EmbedExchange:
             except Exception:  # noqa: BLE001 a mistake of ours; the page is still the wiki's
                 _LOG.exception("A page could not be marked.")
                 made, rewritten = data, "passed; why=mistake"
-            await self._send_page(answer.status, head, made, rewritten)
-
-    async def _send_page(self, status: int, head: HeaderList, made: bytes, marker: str) -> None:
-        tag = page_tag(made) if status == 200 else b""
-        is_packed = bool(header_value(head, b"content-encoding")) and accepts_gzip(self._head)
-        body = gzip_body(made) if is_packed else made
-        coding = b"gzip" if is_packed else b""
-        new = marked_head(head, length=len(body), tag=tag, coding=coding)
-        new.append((_PSEUDONYM, marker.encode()))
-        if tag and is_unchanged(self._head, new):
-            await self._whole(304, unchanged_head(new), b"")
-        else:
-            await self._whole(status, new, body)
+            tag = page_tag(made) if answer.status == 200 else b""
+            is_packed = bool(header_value(head, b"content-encoding")) and accepts_gzip(self._head)
+            packed = gzip_body(made) if is_packed else made
+            coding = b"gzip" if is_packed else b""
+            new = marked_head(head, length=len(packed), tag=tag, coding=coding)
+            new.append((_PSEUDONYM, rewritten.encode()))
+            if tag and is_unchanged(self._head, new):
+                await self._whole(304, unchanged_head(new), b"")
+            else:
+                await self._whole(answer.status, new, packed)
 
     async def _whole(self, status: int, head: HeaderList, body: bytes) -> None:
         self._is_started = True

@@ -146,12 +146,49 @@ class PageImporter:
             FeedHeldError: another process has taken over the wiki; nothing was written.
             TransientError: the database does not answer; nothing was written.
         """
+        day = day_of(now)
         with self.store.writing() as connection:
             hold_feed_lease(connection, self.wiki_id, self._holder)
-            outcome = self._write(connection, read, order, now)
+            dropped = drop_pages(connection, self.wiki_id, read.missing, day=day)
+            known = find_pages(connection, self.wiki_id, [page.page_id for page in read.pages])
+            observed, refused = _split_observed(read.pages, order.criteria, known)
+            rules = self._rules.rules_of(connection, self.wiki_id)
+            put = [
+                _put_page(page, order.interwikis, rules, read.missing_targets) for page in observed
+            ]
+            written = write_pages(connection, self.wiki_id, put, day=day)
+            revisions = [
+                PageRevision(
+                    number_of(self.wiki_id, page.page_id),
+                    page.rev_id,
+                    page.parent_id,
+                    page.account,
+                    day_of(page.touched) if page.touched is not None else day,
+                )
+                for page in observed
+            ]
+            note_additions(connection, revisions, written.new, day=day)
+            if order.priority is not None:
+                # Removed links stay queued until due: they may return by then, with the grace period running.
+                numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
+                release_pages(connection, numbers, now=now, grace=order.grace)
+                links = current_links(connection, numbers) if order.is_first else written.added
+                want_links(connection, links, priority=order.priority, now=now, grace=order.grace)
+            self._cite(connection, observed, read, written, rules, day)
+            self._release(connection, [page for page, _ in refused], now)
+            put_ids = {page.page_id for page in observed}
+            clear_stale(connection, self.wiki_id, read.requested - put_ids)
+            reasons = [reason for _, reason in refused]
             for kind, cursor in cursors.items():
                 put_cursor(connection, self.wiki_id, kind, cursor, now=now)
-        return outcome
+        return ImportResult(
+            pages=written.put.pages,
+            links=written.put.urls,
+            added=written.put.added,
+            gone=written.put.gone,
+            dropped=dropped,
+            refused={reason: reasons.count(reason) for reason in set(reasons)},
+        )
 
     def note(
         self, cursors: Mapping[str, str], *, now: datetime, stale: Collection[int] = ()
@@ -162,47 +199,6 @@ class PageImporter:
             mark_stale(connection, self.wiki_id, stale)
             for kind, cursor in cursors.items():
                 put_cursor(connection, self.wiki_id, kind, cursor, now=now)
-
-    def _write(
-        self, connection: Connection, read: PageBatch, order: ImportOptions, now: datetime
-    ) -> ImportResult:
-        day = day_of(now)
-        dropped = drop_pages(connection, self.wiki_id, read.missing, day=day)
-        known = find_pages(connection, self.wiki_id, [page.page_id for page in read.pages])
-        observed, refused = _split_observed(read.pages, order.criteria, known)
-        rules = self._rules.rules_of(connection, self.wiki_id)
-        put = [_put_page(page, order.interwikis, rules, read.missing_targets) for page in observed]
-        written = write_pages(connection, self.wiki_id, put, day=day)
-        revisions = [
-            PageRevision(
-                number_of(self.wiki_id, page.page_id),
-                page.rev_id,
-                page.parent_id,
-                page.account,
-                day_of(page.touched) if page.touched is not None else day,
-            )
-            for page in observed
-        ]
-        note_additions(connection, revisions, written.new, day=day)
-        if order.priority is not None:
-            # Removed links stay queued until due: they may return by then, with the grace period running.
-            numbers = [number_of(self.wiki_id, page.page_id) for page in observed]
-            release_pages(connection, numbers, now=now, grace=order.grace)
-            links = current_links(connection, numbers) if order.is_first else written.added
-            want_links(connection, links, priority=order.priority, now=now, grace=order.grace)
-        self._cite(connection, observed, read, written, rules, day)
-        self._release(connection, [page for page, _ in refused], now)
-        put_ids = {page.page_id for page in observed}
-        clear_stale(connection, self.wiki_id, read.requested - put_ids)
-        reasons = [reason for _, reason in refused]
-        return ImportResult(
-            pages=written.put.pages,
-            links=written.put.urls,
-            added=written.put.added,
-            gone=written.put.gone,
-            dropped=dropped,
-            refused={reason: reasons.count(reason) for reason in set(reasons)},
-        )
 
     def _cite(
         self,

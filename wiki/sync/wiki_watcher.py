@@ -224,7 +224,13 @@ class WikiWatcher:
             except Exception as error:  # noqa: BLE001 the other wikis go on, and this one later
                 failures += 1
                 why = await self._note(wiki, error)
-                await self._wait(stop, failures, why)
+                pause = TROUBLE_RETRY_S
+                if not isinstance(why, InputError):
+                    pause = min(FIRST_BACK_OFF_S * 2 ** min(failures - 1, 10), LONGEST_BACK_OFF_S)
+                    pause *= 1 + self._chance.random() / 4
+                if isinstance(why, WikiAwayError):
+                    pause = max(pause, min(why.retry_s, 3_600.0))
+                await _wait_for_event(stop, pause)  # notifications do not shorten it
 
     async def _rounds(self, feed: WikiFeed, stop: asyncio.Event) -> AsyncIterator[FeedRound]:
         """Yield rounds of a wiki until it must be reopened or the watcher stops."""
@@ -271,17 +277,6 @@ class WikiWatcher:
             await asyncio.to_thread(put)
         except TransientError as error:
             log.warning("%s", error)
-
-    async def _wait(self, stop: asyncio.Event, failures: int, error: WeboidError) -> None:
-        """Wait before a retry. Notifications do not shorten the wait."""
-        if isinstance(error, InputError):
-            pause = TROUBLE_RETRY_S
-        else:
-            pause = min(FIRST_BACK_OFF_S * 2 ** min(failures - 1, 10), LONGEST_BACK_OFF_S)
-            pause *= 1 + self._chance.random() / 4
-        if isinstance(error, WikiAwayError):
-            pause = max(pause, min(error.retry_s, 3_600.0))
-        await _wait_for_event(stop, pause)
 
 
 @asynccontextmanager

@@ -169,12 +169,24 @@ class CitationBuilder:
         archive_url = None if draft.is_malformed else self.archive(address)
         if archive_url is not None:
             url, archived = archive_url.original or address, draft.archived or address
-        status = self._status(draft)
+        status, entry = "", draft.parameters.get(ParameterRole.STATUS)
+        if entry is not None and entry.value:
+            values = self.rules.status.get(fold_name(entry.name), {})
+            status = values.get(entry.value.casefold(), values.get("*", ""))
+        if draft.dead_says == "usurped":
+            status = status or draft.dead_says
         is_dead = bool(draft.dead_tag or status in ("dead", "unfit", "usurped"))
         shows_copy = archived and not status and draft.way is CitationForm.CITATION
         accessed = _value_of(draft, ParameterRole.ACCESS_DATE) or draft.accessed
         access = draft.parameters.get(ParameterRole.ACCESS)
         walled = self.rules.access.get(fold_name(access.name), ()) if access is not None else ()
+        dated = _value_of(draft, ParameterRole.ARCHIVE_DATE) or draft.dated
+        archive_date = read_date(dated, today=self.today, first=FIRST_ARCHIVED_DAY)
+        if archive_date is None and archived:
+            if archive_url is None or archived != draft.written:
+                archive_url = self.archive(decode_entities(archived))
+            moment = archive_url.moment if archive_url is not None else None
+            archive_date = moment.date() if moment is not None else None
         return Citation(
             url=url,
             way=draft.way,
@@ -186,7 +198,7 @@ class CitationBuilder:
             reference=draft.reference,
             access_date=read_date(accessed, today=self.today),
             archive_url=archived,
-            archive_date=self._archive_date(draft, archived, archive_url),
+            archive_date=archive_date,
             status=status,
             dead_tag=draft.dead_tag,
             archive_tag=draft.archive_tag,
@@ -253,27 +265,6 @@ class CitationBuilder:
             return make_archive_url(service, original, digits) if digits else ""
         except InputError:
             return ""
-
-    def _status(self, draft: CitationDraft) -> str:
-        entry = draft.parameters.get(ParameterRole.STATUS)
-        if entry is not None and entry.value:
-            values = self.rules.status.get(fold_name(entry.name), {})
-            value = values.get(entry.value.casefold(), values.get("*", ""))
-            if value:
-                return value
-        return draft.dead_says if draft.dead_says == "usurped" else ""
-
-    def _archive_date(
-        self, draft: CitationDraft, archived: str, archived_copy: ArchiveUrl | None
-    ) -> date | None:
-        text = _value_of(draft, ParameterRole.ARCHIVE_DATE) or draft.dated
-        day = read_date(text, today=self.today, first=FIRST_ARCHIVED_DAY)
-        if day is not None or not archived:
-            return day
-        if archived_copy is None or archived != draft.written:
-            archived_copy = self.archive(decode_entities(archived))
-        moment = archived_copy.moment if archived_copy is not None else None
-        return moment.date() if moment is not None else None
 
 
 def _value_of(draft: CitationDraft, role: ParameterRole) -> str:

@@ -20,7 +20,6 @@ from wiki.wikitext.citation_model import (
 )
 from wiki.wikitext.repair_markup import (
     CopyWorth,
-    ExistingCopy,
     PageRepairContext,
     archive_tag,
     assess_copy,
@@ -56,16 +55,22 @@ def repair_link(
 
     Raises CannotRepairError: the link is left unchanged.
     """
+    own = page.options.own
+    copy = usable_copy(remedy.copy, citation.url, own)
+    is_alive = remedy.condition is LinkCondition.ALIVE
     if citation.dead_tag is not None and citation.dead_tag.span == citation.span:
-        _repair_lone_tag(page, citation, remedy, draft)
+        # The dead-link tag is the link itself: ``{{Toter Link|url=…|text=…}}``.
+        if is_alive or copy is None:
+            return  # we write no such tags, and it says already what there is to say
+        if "{title}" not in page.rules.writing.archive:
+            raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
+        _write_tag(page, citation.span, citation, copy, draft, RepairKind.ARCHIVED)
         return
-    if remedy.condition is LinkCondition.ALIVE:
+    if is_alive:
         _revive(page, citation, remedy, draft)
         return
     raw = page.text[citation.url_span.start : citation.url_span.end]
-    own = page.options.own
     in_place = assess_copy(raw, citation.url, remedy, own)
-    copy = usable_copy(remedy.copy, citation.url, own)
     if in_place.archive is not None and in_place.archive.is_known:
         # An archive URL in the link's place stays unless it shows nothing (B13).
         if in_place.worth is CopyWorth.GOOD:
@@ -78,7 +83,11 @@ def repair_link(
     beside = assess_copy(citation.archive_url, citation.url, remedy, own)
     if beside.worth is CopyWorth.GOOD:
         draft.archive_url = beside.secure
-        _tidy_tag(page, citation, beside, draft)
+        tag, archive = citation.archive_tag, beside.archive
+        if tag is not None and archive is not None and is_obsolete(page, tag):
+            # A correct archive template where the wiki prefers another one (B15).
+            kept = ArchivedCopy(beside.secure, archive.timestamp, archive.service)
+            _write_tag(page, tag.span, citation, kept, draft, RepairKind.TIDIED)
         return
     if copy is None:
         raise CannotRepairError(NoRepairReason.NO_COPY)
@@ -89,18 +98,6 @@ def repair_link(
         _put_in_place(citation, copy, draft)
     elif not _convert(page, citation, remedy, copy, draft):
         _put_beside(page, citation, copy, draft, fits)
-
-
-def _repair_lone_tag(
-    page: PageRepairContext, citation: Citation, remedy: LinkRemedy, draft: RepairDraft
-) -> None:
-    """Repair a dead-link tag that is the link itself: ``{{Toter Link|url=…|text=…}}``."""
-    copy = usable_copy(remedy.copy, citation.url, page.options.own)
-    if remedy.condition is LinkCondition.ALIVE or copy is None:
-        return  # we write no such tags, and it says already what there is to say
-    if "{title}" not in page.rules.writing.archive:
-        raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
-    _write_tag(page, citation.span, citation, copy, draft, RepairKind.ARCHIVED)
 
 
 def repair_archive_template(
@@ -213,17 +210,6 @@ def _put_in_place(citation: Citation, copy: ArchivedCopy, draft: RepairDraft) ->
     if citation.way is CitationForm.TEMPLATE:
         raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
     draft.replace(citation.url_span, copy.address, RepairKind.ARCHIVED, copy.address)
-
-
-def _tidy_tag(
-    page: PageRepairContext, citation: Citation, there: ExistingCopy, draft: RepairDraft
-) -> None:
-    """Rewrite a correct archive template where the wiki prefers another one (B15)."""
-    tag, archive = citation.archive_tag, there.archive
-    if tag is None or archive is None or not is_obsolete(page, tag):
-        return
-    copy = ArchivedCopy(there.secure, archive.timestamp, archive.service)
-    _write_tag(page, tag.span, citation, copy, draft, RepairKind.TIDIED)
 
 
 def _write_tag(

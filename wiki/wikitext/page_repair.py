@@ -275,25 +275,20 @@ def _apply_drafts(
         )
         pieces.setdefault(number, []).append(piece)
     new = "".join([*parts, text[at:]])
-    return new, tuple(
-        _citation_repair(text, new, citation, draft, pieces[number])
-        for number, (citation, draft) in enumerate(drafts)
-    )
-
-
-def _citation_repair(
-    text: str, new: str, citation: Citation, draft: RepairDraft, pieces: Sequence[ReplacedSpan]
-) -> CitationRepair:
-    first, last = pieces[0], pieces[-1]
-    before = TextSpan(
-        min(first.span.start, citation.span.start), max(last.span.end, citation.span.end)
-    )
-    lead, tail = first.span.start - before.start, before.end - last.span.end
-    return CitationRepair(
-        kind=draft.kind or RepairKind.TIDIED,
-        url=citation.url,
-        archive_url=draft.archive_url,
-        before=text[before.start : before.end],
-        after=new[first.new_span.start - lead : last.new_span.end + tail],
-        replacements=tuple(pieces),
-    )
+    repairs = []
+    for number, (citation, draft) in enumerate(drafts):
+        replaced, span = pieces[number], citation.span
+        first, last = replaced[0], replaced[-1]
+        before = TextSpan(min(first.span.start, span.start), max(last.span.end, span.end))
+        lead, tail = first.span.start - before.start, before.end - last.span.end
+        repairs.append(
+            CitationRepair(
+                kind=draft.kind or RepairKind.TIDIED,
+                url=citation.url,
+                archive_url=draft.archive_url,
+                before=text[before.start : before.end],
+                after=new[first.new_span.start - lead : last.new_span.end + tail],
+                replacements=tuple(replaced),
+            )
+        )
+    return new, tuple(repairs)

@@ -211,7 +211,12 @@ class TemplateReader:
             draft.within = stretch.within
             self.add(stretch, draft)
             results.append(place)
-            self._behind(stretch, place, draft)
+            end = draft.url_span.end  # tags may follow a URL in its own parameter
+            children = [each for each in place.part.children if each.start >= end]
+            if children and not draft.is_malformed:
+                inner = stretch.inner(end, place.part.end, children)
+                inner.within, inner.cited, inner.is_value = draft.template, draft, True
+                self.surely(inner)
         left = [each for each in parameters if each not in results]
         self._values(stretch, node, written, left, draft)
 
@@ -233,30 +238,17 @@ class TemplateReader:
                 value = bare
         if is_url(value):
             return CitationDraft(CitationForm.CITATION, span, inner, value)
-        if place.name in template.text_urls or self._holds_link(value, children):
+        # A value may wrongly be a link rather than a URL; it is read as a link then.
+        is_link = place.name in template.text_urls or value.startswith(("[http", "[//"))
+        first = next((each for each in children if each.kind is not NodeKind.COMMENT), None)
+        if value.startswith(HOLE) and first is not None and first.kind is NodeKind.TEMPLATE:
+            rules = self.reader.rules
+            is_link = is_link or rules.name_of(written_name(self.text, first)) in rules.links
+        if is_link:
             return None
         draft = CitationDraft(CitationForm.CITATION, span, place.parameter.inner, place.value)
         draft.is_malformed = True
         return draft
-
-    def _holds_link(self, value: str, children: list[WikitextNode]) -> bool:
-        """Return True if a value is wrongly a link rather than a URL; it is read as a link then."""
-        if value.startswith(("[http", "[//")):
-            return True
-        first = next((each for each in children if each.kind is not NodeKind.COMMENT), None)
-        if not value.startswith(HOLE) or first is None or first.kind is not NodeKind.TEMPLATE:
-            return False
-        rules = self.reader.rules
-        return rules.name_of(written_name(self.text, first)) in rules.links
-
-    def _behind(self, stretch: TextStretch, place: GivenParameter, draft: CitationDraft) -> None:
-        """Read the tags that follow a URL in its own parameter."""
-        end = draft.url_span.end
-        children = [each for each in place.part.children if each.start >= end]
-        if children and not draft.is_malformed:
-            inner = stretch.inner(end, place.part.end, children)
-            inner.within, inner.cited, inner.is_value = draft.template, draft, True
-            self.surely(inner)
 
     def _without_tags(self, value: str, children: list[WikitextNode]) -> str:
         """Return a value without the tags that follow the URL in it."""

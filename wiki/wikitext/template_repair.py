@@ -220,7 +220,14 @@ def _repair_dead(
     if there.worth is CopyWorth.GOOD:
         _keep_copy(writer, there, in_place, url, draft)
     elif in_place.worth is CopyWorth.GOOD and (copy is None or _day(in_place) is not None):
-        _move(writer, in_place, url, draft)
+        # Move the archive URL to its parameter, and restore the original URL (B04, B15).
+        moved = in_place.archive
+        if moved is None or _day(in_place) is None or not is_url_safe(in_place.secure):
+            raise CannotRepairError(NoRepairReason.UNSAFE)
+        _restore_link(writer, url)
+        there_now = ExistingCopy(CopyWorth.NONE, "")
+        _put_copy(writer, ArchivedCopy(in_place.secure, moved.timestamp), there_now, draft)
+        draft.kind = RepairKind.MOVED
     elif copy is not None:
         _put_copy(writer, copy, there, draft)
         if in_place.worth is not CopyWorth.NONE:
@@ -255,16 +262,6 @@ def _keep_copy(
     if not writer.value_of(ParameterRole.ARCHIVE_DATE):
         _put_date(writer, there.archive.timestamp)
         draft.note(RepairKind.TIDIED)
-
-
-def _move(writer: _TemplateWriter, in_place: ExistingCopy, url: str, draft: RepairDraft) -> None:
-    """Move the archive URL to its parameter, and restore the original URL (B04, B15)."""
-    if in_place.archive is None or _day(in_place) is None or not is_url_safe(in_place.secure):
-        raise CannotRepairError(NoRepairReason.UNSAFE)
-    _restore_link(writer, url)
-    copy = ArchivedCopy(in_place.secure, in_place.archive.timestamp)
-    _put_copy(writer, copy, ExistingCopy(CopyWorth.NONE, ""), draft)
-    draft.kind = RepairKind.MOVED
 
 
 def _day(there: ExistingCopy) -> date | None:
