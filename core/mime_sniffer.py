@@ -200,7 +200,17 @@ def sniff(beginning: bytes) -> str:
     mime = _magic(head)
     for probe in _PROBES:
         mime = mime or probe(head)
-    return mime or _characters(head)
+    if mime:
+        return mime
+    if head[:3] == _UTF_8_MARK:
+        return _written(head[3:]) or TEXT
+    if head[:2] in _UTF_16_MARKS:
+        return TEXT
+    mime = _written(head)
+    if mime or not head:
+        return mime
+    header = head[:HEADER_BYTES]
+    return TEXT if len(header.translate(None, _BINARY_BYTES)) == len(header) else BINARY
 
 
 def _magic(head: bytes) -> str:
@@ -289,19 +299,6 @@ def _inside_ole(head: bytes) -> str:
     if at is None:
         return OLE
     return next((mime for name, mime in _OLE_STREAMS if head.find(name, at.start()) >= 0), OLE)
-
-
-def _characters(head: bytes) -> str:
-    """Detect text formats; else `BINARY`, and empty for no bytes."""
-    if head[:3] == _UTF_8_MARK:
-        return _written(head[3:]) or TEXT
-    if head[:2] in _UTF_16_MARKS:
-        return TEXT
-    mime = _written(head)
-    if mime or not head:
-        return mime
-    header = head[:HEADER_BYTES]
-    return TEXT if len(header.translate(None, _BINARY_BYTES)) == len(header) else BINARY
 
 
 def _written(head: bytes) -> str:

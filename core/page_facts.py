@@ -235,7 +235,11 @@ class _FactSources:
     def __init__(self, raw: Mapping[str, Any], headers: Mapping[str, str]) -> None:
         self._values: dict[str, list[str]] = {}
         for name, content in _pairs(raw.get("metas")):
-            self._add(f"meta:{_meta_name(name)}", content)
+            # Spellings of Dublin Core: ``DC:creator``, ``dc.creator``, ``DC.Creator.Name``.
+            key = name.strip().lower()
+            if key.startswith(("dc:", "dcterms:")):
+                key = key.replace(":", ".", 1)
+            self._add(f"meta:{key}", content)
         for name, content in _pairs(raw.get("items")):
             self._add(f"item:{name}", content)
         for name, content in _pairs(raw.get("html")):
@@ -268,15 +272,6 @@ _LD_NAMES = sorted(
         if source.startswith("ld:") and source != "ld:@type"
     }
 )
-
-
-def _meta_name(name: str) -> str:
-    """Normalize the spellings of Dublin Core: ``DC:creator``, ``dc.creator``, ``DC.Creator.Name``."""
-    lowered = name.strip().lower()
-    for prefix in ("dc:", "dcterms:"):
-        if lowered.startswith(prefix):
-            return lowered.replace(":", ".", 1)
-    return lowered
 
 
 def _pairs(value: Any) -> Iterator[tuple[str, str]]:

@@ -273,20 +273,14 @@ class NetworkLog:
             return
         self._requests.append(request)
         self._open[identifier] = request
-        self._judge(request)
+        if request.resource_type not in _NEVER_HOLD:
+            self.scripted = self.scripted or request.resource_type in _SCRIPTS
+            if request.resource_type in _HOLD_FOR_A_WHILE:
+                place = request.url.partition("?")[0]
+                request.times = self._times[place] = self._times.get(place, 0) + 1
+            if request.times <= POLL_TIMES:  # else it belongs to a poll
+                self.news += 1
         self.on_change()
-
-    def _judge(self, request: _Request) -> None:
-        """Count the request in `news` unless it belongs to a poll."""
-        if request.resource_type in _NEVER_HOLD:
-            return
-        self.scripted = self.scripted or request.resource_type in _SCRIPTS
-        if request.resource_type in _HOLD_FOR_A_WHILE:
-            place = request.url.partition("?")[0]
-            request.times = self._times[place] = self._times.get(place, 0) + 1
-            if request.times > POLL_TIMES:
-                return
-        self.news += 1
 
     def _received(self, params: dict[str, Any], _: str) -> None:
         response = params["response"]

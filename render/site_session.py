@@ -83,9 +83,7 @@ def covers_host_of(hosts: Sequence[str], url: str) -> bool:
 
 
 def confine_to_hosts(
-    cookies: Sequence[Cookie],
-    storage: Mapping[str, Mapping[str, str]],
-    hosts: Sequence[str],
+    cookies: Sequence[Cookie], storage: Mapping[str, Mapping[str, str]], hosts: Sequence[str]
 ) -> SiteSession:
     """Return the cookies (of ``Storage.getCookies``) and storage (by origin) of these host patterns."""
     confined: dict[tuple[str, str, str], Cookie] = {}
@@ -108,7 +106,13 @@ async def restore_session(session: SiteSession, context: BrowserContext, page: B
     Raises:
         CommandError, PageClosedError, BrowserUnavailableError: it could not be loaded.
     """
-    cookies = [_param(cookie) for cookie in session.cookies]
+    cookies = []
+    for each in session.cookies:
+        cookie, domain = dict(each), each["domain"]
+        if not domain.startswith("."):  # it is for its URL's host alone
+            scheme = "https" if cookie.get("secure") else "http"
+            cookie["url"] = f"{scheme}://{cookie.pop('domain')}/"
+        cookies.append(cookie)
     connection, of = context.connection, {"browserContextId": context.id}
     try:
         await connection.send("Storage.setCookies", {"cookies": cookies, **of})
@@ -125,16 +129,6 @@ async def restore_session(session: SiteSession, context: BrowserContext, page: B
         await page.send(
             "Page.addScriptToEvaluateOnNewDocument", {"source": source, "worldName": WORLD}
         )
-
-
-def _param(cookie: Cookie) -> Cookie:
-    """Convert the cookie to a CDP parameter; without a domain it is for its URL's host alone."""
-    domain = cookie["domain"]
-    if domain.startswith("."):
-        return dict(cookie)
-    scheme = "https" if cookie.get("secure") else "http"
-    rest = {key: value for key, value in cookie.items() if key != "domain"}
-    return {**rest, "url": f"{scheme}://{domain}/"}
 
 
 def _domains(domain: str, hosts: Sequence[str]) -> list[str]:
