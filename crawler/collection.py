@@ -126,25 +126,21 @@ async def open_collection(
             raise DiskFullError(f"The disk that holds {root} is full: free some space.") from error
         raise UnavailableError(f"{root} cannot be used: {error.strerror or error}.") from error
     try:
-        await _lock(lock_fd, layout, clock, shared=shared)
+        deadline = clock.monotonic() + LOCK_WAIT_S
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        is_locked = False
+        while not is_locked:
+            try:
+                fcntl.flock(lock_fd, kind | fcntl.LOCK_NB)
+                is_locked = True
+            except BlockingIOError as error:
+                if clock.monotonic() > deadline:
+                    raise CollectionInUseError(_used_by(lock_fd, layout)) from error
+                await asyncio.sleep(LOCK_POLL_S)
         _check_version(layout)
         yield Collection(layout, lock_fd)
     finally:
         os.close(lock_fd)
-
-
-async def _lock(lock_fd: int, layout: Layout, clock: Clock, *, shared: bool) -> None:
-    deadline = clock.monotonic() + LOCK_WAIT_S
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    while True:
-        try:
-            fcntl.flock(lock_fd, kind | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if clock.monotonic() > deadline:
-                raise CollectionInUseError(_used_by(lock_fd, layout)) from error
-            await asyncio.sleep(LOCK_POLL_S)
-        else:
-            return
 
 
 def _used_by(lock_fd: int, layout: Layout) -> str:

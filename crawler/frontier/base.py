@@ -9,33 +9,14 @@ host's queue, is claimed under a lease, and ends done, skipped or dead; its reco
       ╰─retry, release───╯ ╰─────fail─────> dead ────add(again)───────> queued
         lease ran out              retry that was the last ──────────> dead
 
-**Lanes and shares.** Claims are numbered by their tokens. A claim whose token is a multiple of
-`FrontierSettings.standard_every` looks for a host in the order STANDARD, HIGH, NOW; of
-`high_every`: HIGH, NOW, STANDARD; any other: NOW, HIGH, STANDARD. A host is listed in the lane of its
-highest item. In the host found, the same order decides which of its lanes gives the item, so a flood
-in one lane starves neither other hosts nor the host's own lower lanes (U15). 0: never.
-
-**Order.** ``fifo``: of the hosts that may be visited the one that has been ready longest, of its
-lane the item that waits longest. ``random``: new hosts, and the items of a lane, are in random order
-(W40).
-
-**Hosts.** "Host" is the slot key of an item: `core.urls.host_of` its URL, or `NewItem.host`, such as
-an address that several hosts share. A host is delayed after each visit; a block delays it longer;
-`back_off` blocks it for twice as long each time in a row. A host that cannot be reached at all is
-*down*: its items are then handed out without delay, with the reason in `host_down`, for the worker to
-end them unvisited (W46). Down ends by itself, and `complete` of an item that contacted the host ends a
-row of failures.
+Lanes, order, delays, blocks and clocks that are put back: docs/explanation/frontier.md. A "host" is
+the slot key of an item: `core.urls.host_of` its URL, or `NewItem.host`, such as an address that
+several hosts share. The items of one that is *down* are handed out without delay, with the reason in
+`host_down`, for the worker to end them unvisited (W46).
 
 **Orders and notes** are stored in the frontier too, so that they reach every worker on every machine:
 an order (a job, a policy entry, a sheet, "stop") raises `FrontierStats.version`, which workers poll; a
 note (a host's robots.txt, a heartbeat) does not, and may expire.
-
-**Clocks.** A clock that was put back changes no earlier decision, but no wait exceeds its maximum
-counted from *now*: the next claim cuts delays that end more than `CLOCK_SLACK` after the longest
-delay, and leases, back-offs, "down" and retries that end more than `CLOCK_MARGIN` after their longest.
-So a clock that jumped ahead and came back delays no item for longer than that. Blocks by
-`block_until` and due moments are kept, however far off, as they were set on purpose. `RedisFrontier`
-uses its server's time, so that machines whose clocks differ agree.
 
 Methods are synchronous and atomic: each is one transaction of a millisecond or less (a batch takes
 longer in proportion), so a worker may call them directly. They may be called from any thread.

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import product
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -184,7 +185,15 @@ def list_records(
         case ItemState.CLAIMED:
             numbers = _numbers(db, _CLAIMED.format(where=where), *of_host, limit)
         case ItemState.QUEUED:
-            numbers = _queued(db, limit, host_id)
+            # Those without a not-before moment come first, by lane.
+            if host_id is None:
+                numbers = _numbers(db, _QUEUED.format(where="lane >= 0"), limit)
+            else:
+                numbers, query = [], _QUEUED.format(where="lane = ? AND epoch = ? AND host_id = ?")
+                epochs = range(epoch_of(last_seq(db)) + 1)
+                for lane, epoch in product(Lane, epochs):
+                    if (left := limit - len(numbers)) > 0:
+                        numbers += _numbers(db, query, lane, epoch, host_id, left)
             rest = limit - len(numbers)
             numbers += _numbers(db, _LATER.format(where=where), *of_host, rest)
         case _:
@@ -245,20 +254,6 @@ def _scanned(
     rows = db.execute(_SCAN[query], (*fixed, *key, limit)).fetchall()
     following = ":".join(map(str, (part, *rows[-1][1:]))) if len(rows) == limit else ""
     return [_by_seq(db, row[0]) for row in rows], following
-
-
-def _queued(db: sqlite3.Connection, limit: int, host_id: int | None) -> list[int]:
-    """Return the numbers of queued items without a not-before moment, by lane."""
-    if host_id is None:
-        return _numbers(db, _QUEUED.format(where="lane >= 0"), limit)
-    seqs: list[int] = []
-    last = epoch_of(last_seq(db))
-    for lane in Lane:
-        for epoch in range(last + 1):
-            if len(seqs) < limit:
-                query = _QUEUED.format(where="lane = ? AND epoch = ? AND host_id = ?")
-                seqs += _numbers(db, query, lane, epoch, host_id, limit - len(seqs))
-    return seqs
 
 
 def _numbers(db: sqlite3.Connection, query: str, *values: int) -> list[int]:

@@ -430,10 +430,7 @@ def _map_fault(place: str, fault: RedisFault, words: str) -> WeboidError:
                 f"{place} cannot grow: {words}. Give Redis more memory or disk, then go on."
             )
         case RedisFault.OTHER:
-            return _map_other_fault(place, words)
-
-
-def _map_other_fault(place: str, words: str) -> WeboidError:
+            pass  # its words say more
     if "WEBOID-BROKEN" in words:
         return InvariantError(
             f"{place}: its books contradict: {words}. Has Redis thrown keys away, or did somebody"

@@ -310,7 +310,13 @@ class JobSettings:
                 faults[name] = str(error)
                 if before.faults.get(name) != str(error):
                     log.warning("job.unreadable error=%s", error)
-        moved = _redirected_seeds(self.frontier.orders(SEED_ORDER))
+        moved: dict[str, dict[str, str]] = {}  # targets of redirected seeds, by job and seed
+        for key, target in self.frontier.orders(SEED_ORDER).items():
+            job, _, seed = key.partition(" ")
+            try:
+                moved.setdefault(job, {})[seed] = fetch_key(target, allow_single_label=True)
+            except BadUrlError as error:
+                log.warning("seed.unreadable error=%s", error)
         live, repairs = live_sheets(self.frontier), read_repairs(self.frontier)
         return _JobOrders(texts, jobs, faults, moved, live, repairs)
 
@@ -335,15 +341,3 @@ def parse_live_sheet(prefix: str, text: str) -> Sheet:
     except ValueError as error:
         raise ConfigError(f"sheet {prefix!r} cannot be read: {error}.") from error
     return parse_sheet(prefix, document)
-
-
-def _redirected_seeds(orders: dict[str, str]) -> dict[str, dict[str, str]]:
-    """Return the targets of redirected seeds, by job and seed."""
-    targets: dict[str, dict[str, str]] = {}
-    for key, target in orders.items():
-        job, _, seed = key.partition(" ")
-        try:
-            targets.setdefault(job, {})[seed] = fetch_key(target, allow_single_label=True)
-        except BadUrlError as error:
-            log.warning("seed.unreadable error=%s", error)
-    return targets

@@ -78,7 +78,6 @@ def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metri
         yield from _checks(status.checks)
     if status.frontier is not None:
         yield from _frontier(status.frontier)
-        yield from _hosts_and_members(status.frontier)
 
 
 def _holdings(holdings: CollectionHoldings) -> Iterator[Metric]:
@@ -152,9 +151,7 @@ def _frontier(view: FrontierOverview) -> Iterator[Metric]:
         text = f"The latest {name} items by the beginning of their reason."
         counts = {group.reason: group.count for group in groups}
         yield _gauges(f"weboid_frontier_recent_{name}", text, counts, "reason")
-
-
-def _hosts_and_members(view: FrontierOverview) -> Iterator[Metric]:
+    # Hosts, and the members of a cluster.
     yield _gauge("weboid_hosts_blocked", "Blocked hosts; a thousand at most.", len(view.blocked))
     text = "How long a visit takes lately, of the slowest hosts."
     seconds = {each.host: each.mean.total_seconds() for each in view.slowest}
