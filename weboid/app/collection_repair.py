@@ -121,7 +121,12 @@ class CollectionRepair:
                 over = repairs.over()
                 await repairs.begin(options.limit)
             if over:
-                await self._finish(_levels_of(over), report)
+                # Check what others captured again.
+                layout, settings, levels = options.layout, options.settings, _levels_of(over)
+                async with open_check_tools(layout, settings, _CLOCK, levels) as tools:
+                    check = CaptureInspector(tools, report, _CLOCK).check
+                    with self._repairs(check, tools.checkers.keys(), report) as repairs:
+                        await repairs.finish()
         with self._repairs() as repairs:
             done.left = len(repairs.begun())
         return done
@@ -157,14 +162,6 @@ class CollectionRepair:
                 run, add_nothing, clock=_CLOCK, started=lambda *_: None, report=report
             )
         return account.stopped
-
-    async def _finish(self, levels: Sequence[Level], report: Callable[[Event], None]) -> None:
-        """Check what others captured again."""
-        options = self._options
-        async with open_check_tools(options.layout, options.settings, _CLOCK, levels) as tools:
-            check = CaptureInspector(tools, report, _CLOCK).check
-            with self._repairs(check, tools.checkers.keys(), report) as repairs:
-                await repairs.finish()
 
     @contextmanager
     def _repairs(

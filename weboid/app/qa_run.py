@@ -252,8 +252,14 @@ class QaRun:
 
     async def perform(self, *, as_json: bool, on_repair: Callable[[Event], None]) -> QaRunEnd:
         """Check the chosen pages, write records, capture broken pages again, and print the summary."""
+        # An upper bound of pages to check; 0 when it is not known yet.
+        total, wanted = 0, self._options.wanted
+        if not (self._options.urls or self._options.sample or wanted.host or wanted.since):
+            query = f"SELECT count(*) AS many FROM pages WHERE {OFFERED}"  # noqa: S608 constants of ours
+            rows = self._database.rows(query, {})
+            total = int(rows[0]["many"]) * len(self._options.levels) if rows else 0
         with (
-            QaProgress(as_json=as_json, total=self._total()) as show,
+            QaProgress(as_json=as_json, total=total) as show,
             StopSignals(lambda: show.notify("Stopping: what is begun is finished.")) as stop,
         ):
             self._unlisted = self._visits_without_manifest()
@@ -351,14 +357,6 @@ class QaRun:
             )
         if len(self._unlisted) > _MOST_NAMED:
             yield f"And {len(self._unlisted) - _MOST_NAMED} more without a manifest, see --json."
-
-    def _total(self) -> int:
-        """Return the upper bound of pages to check; 0 when it is not known yet."""
-        options = self._options
-        if options.urls or options.sample or options.wanted.host or options.wanted.since:
-            return 0
-        rows = self._database.rows(f"SELECT count(*) AS many FROM pages WHERE {OFFERED}", {})  # noqa: S608 constants of ours
-        return int(rows[0]["many"]) * len(options.levels) if rows else 0
 
     def _visits_without_manifest(self) -> list[UnlistedVisit]:
         """Return visits whose manifest is missing; empty for a run over a part of the archive."""

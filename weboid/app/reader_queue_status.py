@@ -62,17 +62,33 @@ class ReaderQueueStatus:
         now = self._clock.now()
         try:
             with self._lock:
-                frontier = self._opened()
+                is_there = self._settings.frontier.url or self._layout.frontier_db.exists()
+                if self._frontier is None and is_there:
+                    self._frontier = open_frontier(
+                        self._layout,
+                        self._settings.frontier,
+                        self._settings.politeness,
+                        server_time=self._server_time,
+                    )
+                frontier = self._frontier
                 if frontier is None or not keys:
                     return {}
                 records = frontier.find_all(list(keys.values()))
-                entries = self._current(frontier, now)
+                version = frontier.stats(now).version
+                if version != self._version:
+                    self._entries = read_entries(frontier.orders(POLICY_ORDER), known=self._entries)
+                    self._version = version
+                entries = self._entries
             statuses = {}
             for (url, key), record in zip(keys.items(), records, strict=True):
-                entry = _refusing(entries, key, now) if entries.by_id else None
+                entry = entries.deciding(pattern_target(key), now=now) if entries.by_id else None
+                if entry is not None and entry.allows:
+                    entry = None
                 block: tuple[datetime | None, str] = (None, "")
                 if with_blocks and record is not None and record.state is ItemState.QUEUED:
-                    block = _block_of(frontier, record.item.host, now)
+                    host = frontier.host(record.item.host, now=now)
+                    if host is not None and host.blocked_until is not None:
+                        block = host.blocked_until, host.blocked_reason
                 status = _status_of(record, entry, block)
                 if status is not None:
                     statuses[url] = status
@@ -87,24 +103,6 @@ class ReaderQueueStatus:
                 self._frontier.close()
                 self._frontier = None
 
-    def _opened(self) -> Frontier | None:
-        is_shared = bool(self._settings.frontier.url)
-        if self._frontier is None and (is_shared or self._layout.frontier_db.exists()):
-            self._frontier = open_frontier(
-                self._layout,
-                self._settings.frontier,
-                self._settings.politeness,
-                server_time=self._server_time,
-            )
-        return self._frontier
-
-    def _current(self, frontier: Frontier, now: datetime) -> PolicyEntries:
-        version = frontier.stats(now).version
-        if version != self._version:
-            self._entries = read_entries(frontier.orders(POLICY_ORDER), known=self._entries)
-            self._version = version
-        return self._entries
-
 
 def _key(url: str) -> str:
     """Return the URL's fetch key; empty when it cannot be fetched."""
@@ -116,15 +114,8 @@ def _key(url: str) -> str:
         return ""
 
 
-def _refusing(entries: PolicyEntries, url: str, now: datetime) -> PolicyEntry | None:
-    entry = entries.deciding(pattern_target(url), now=now)
-    return None if entry is None or entry.allows else entry
-
-
 def _status_of(
-    record: ItemRecord | None,
-    entry: PolicyEntry | None,
-    block: tuple[datetime | None, str],
+    record: ItemRecord | None, entry: PolicyEntry | None, block: tuple[datetime | None, str]
 ) -> UrlQueueStatus | None:
     if record is None:
         return None if entry is None else _refused(entry)
@@ -165,10 +156,3 @@ def _public(reason: str) -> str:
     """Return the reason for readers: operator decisions and lists are reduced to their kind."""
     kind, colon, _ = reason.partition(":")
     return f"{kind}{colon}" if kind in _PRIVATE else reason
-
-
-def _block_of(frontier: Frontier, host: str, now: datetime) -> tuple[datetime | None, str]:
-    report = frontier.host(host, now=now)
-    if report is None or report.blocked_until is None:
-        return None, ""
-    return report.blocked_until, report.blocked_reason

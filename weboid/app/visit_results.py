@@ -173,11 +173,7 @@ class BrowserConfirmation:
     """Writer of check results that are derived from captures."""
 
     def __init__(
-        self,
-        store: RegistryStore,
-        database: IndexDatabase,
-        layout: Layout,
-        settings: Settings,
+        self, store: RegistryStore, database: IndexDatabase, layout: Layout, settings: Settings
     ) -> None:
         """Use the registry, the captures index, and the collection with its frontier."""
         self._store = store
@@ -235,7 +231,11 @@ class BrowserConfirmation:
         """
         until = CLOCK.now() + timedelta(days=1)
         opinions: dict[int, tuple[CheckResult, datetime]] = {}
-        records = _queue_records(self._layout, self._settings, [each.address for each in waiting])
+        layout, settings = self._layout, self._settings
+        records: Sequence[ItemRecord | None] = [None] * len(waiting)
+        if waiting and (settings.frontier.url or layout.frontier_db.exists()):
+            with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
+                records = frontier.find_all([each.address for each in waiting])
         for each, record in zip(waiting, records, strict=True):
             opinion = self._copies.opinion(each.address, since=each.since, until=until)
             if opinion is None or opinion[0].verdict is CheckVerdict.UNDECIDED:
@@ -286,16 +286,6 @@ def _first_of_hosts(
             chosen.append(each)
         begun.add(origin)
     return chosen
-
-
-def _queue_records(
-    layout: Layout, settings: Settings, urls: Sequence[str]
-) -> Sequence[ItemRecord | None]:
-    """Return the frontier records of these URLs; empty without a frontier."""
-    if not settings.frontier.url and not layout.frontier_db.exists():
-        return [None] * len(urls)
-    with open_frontier(layout, settings.frontier, settings.politeness) as frontier:
-        return frontier.find_all(urls) if urls else []
 
 
 def _queue_opinion(
