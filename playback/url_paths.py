@@ -16,9 +16,6 @@ The page identifier selects the capture, so no table is needed. The MAC before i
 secret shared by front and replay, so that only the front can create addresses (P-04). It also covers
 the timestamp, the URL and the reader's wiki, so that each wiki has a separate host.
 
-On a single machine the suffix is ``localhost``, whose subdomains browsers resolve to the loopback
-interface (RFC 6761, 6.3). Elsewhere it is a dedicated domain, preferably listed as a public suffix.
-
 >>> origins = FullOrigins("http://*.localhost:8081", b"s" * 32)
 >>> origin = origins.origin_of("0f1e", "20260301120000", "https://example.org/")
 >>> origins.page_of(origin.removeprefix("http://"))

@@ -1,21 +1,11 @@
 """Changes of a page: between two captures or a capture and the live page, and between two playbacks.
 
-    a visit that found no page                 ─> gone, another owner, hidden, or undecided
-    the vocabulary of parked domains           ─> another owner
-    the same words, the same picture           ─> unchanged
-    most of the words, most of the picture     ─> changed a little
-    few of the words under the same title,
-      or another picture                       ─> rewritten
-    few of the words and another title         ─> another page
-
 Words count before pictures: a page with a new design keeps its words. With too few words the
 picture decides, and without either the result is undecided. `compare_snapshots` is a pure function
 of two `PageSnapshot`; `qa.snapshot_reader` makes them from the captures of a collection.
 
 `compare_playback` compares the playback of one capture before and after an upgrade: both views with
-each other, and each with the capture. A view that shows less than the one before is worse,
-regardless of the capture; one that is closer to the capture is better. A difference in neither
-direction counts as changed and needs a person's review.
+each other, and each with the capture (docs/how-to/quality.md).
 """
 
 from collections import Counter

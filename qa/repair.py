@@ -2,14 +2,8 @@
 
 The page class of the visit counts first: an error page, a wall or a bot challenge never replaces
 the page itself, however good its copy is. Nor does another page at the URL, or one with much less
-content, as long as more is left of the old copy: a faithful copy of the site's front page is no
-copy of the page. Between captures of the same class the verdict on the copy counts; between two
-broken ones, the score of each. Both are kept in any case, and readers are offered one.
-
-    a page of a worse class ──> the old one stays
-    another page, or less   ──> the old one stays, unless little is left of it
-    a better verdict        ──> the new one is offered
-    both broken, alike      ──> the old one stays: playback is the likely cause
+content, as long as more is left of the old copy. Between captures of the same class the verdict on
+the copy counts; between two broken ones, the score of each (docs/how-to/quality.md).
 
     wanted ─begin─> begun ─(the visit)─> finish: no capture ───────────> failed
                                                ╰─ checked, compared ──> done-better, done-not-better

@@ -111,11 +111,11 @@ def weigh_candidate(page: SampleCandidate) -> SampledPage:
 
 
 class WeightedSample:
-    """Sample of a stream of pages: most by suspicion, the share `ordinary` of every host at random."""
+    """Sample of a stream of pages: most by suspicion, some of every host at random."""
 
-    def __init__(self, size: int, dice: Random, *, ordinary: float = ORDINARY_SHARE) -> None:
+    def __init__(self, size: int, dice: Random) -> None:
         self._size = size
-        self._most_ordinary = min(size, max(1, round(size * ordinary))) if size else 0
+        self._most_ordinary = min(size, max(1, round(size * ORDINARY_SHARE))) if size else 0
         self._dice = dice
         self._number = 0
         # Smallest first, so that the least wanted leaves: (key, number, page).
@@ -312,7 +312,7 @@ def read_candidates(
 
 
 def newest_captures(
-    database: IndexDatabase, urls: Sequence[str], *, host_checked: bool = True
+    database: IndexDatabase, urls: Sequence[str]
 ) -> Iterator[tuple[str, SampleCandidate | None]]:
     """Yield each URL with its newest capture that has a copy; None: there is none."""
     for url in urls:
@@ -326,10 +326,7 @@ def newest_captures(
             f" AND {OFFERED} ORDER BY captured_ms DESC, page_id LIMIT 1",
             {**key, "url": url},
         )
-        yield (
-            url,
-            _candidate(rows[0], _host(url), None, host_checked=host_checked) if rows else None,
-        )
+        yield url, _candidate(rows[0], _host(url), None, host_checked=True) if rows else None
 
 
 def _candidate(row: Any, host: str, before: int | None, *, host_checked: bool) -> SampleCandidate:

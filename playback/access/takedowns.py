@@ -1,15 +1,7 @@
 """Take-downs: coverage of each kind, and their store (P-22).
 
 All kinds except digests match by replay key (`core.url_keys`); an artifact ``urn:KIND:URL`` matches
-by the URL within it:
-
-url      the URL and all with the same replay key: the other scheme, with and without ``www.``, other
-         letter case, another order of query arguments, any fragment
-prefix   that path and all below it, at a segment boundary: ``/a`` covers ``/a``, ``/a/b`` and
-         ``/a?q``, never ``/ab``; the same port only
-host     the host on every port, with and without ``www.``, and all its subdomains
-capture  the page of that URL and second, with everything captured for it and for no other page
-digest   a payload, in every capture
+by the URL within it (docs/how-to/takedown.md).
 
 The cost of a look-up grows with the number of URL segments, not with the number of take-downs.
 

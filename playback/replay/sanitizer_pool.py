@@ -103,21 +103,12 @@ class MakerPool:
     jobs and their wait are limited.
     """
 
-    def __init__(
-        self,
-        count: int,
-        command: list[str],
-        *,
-        most_waiting: int = _MOST_WAITING,
-        longest_wait_s: float = _LONGEST_WAIT_S,
-    ) -> None:
+    def __init__(self, count: int, command: list[str]) -> None:
         self._makers = [_MakerProcess(command) for _ in range(count)]
         self._free: Queue[_MakerProcess] = Queue()
         for maker in self._makers:
             self._free.put(maker)
         self._large = BoundedSemaphore(max(1, count - 1))
-        self._most_waiting = most_waiting
-        self._longest_wait_s = longest_wait_s
         self._waiting = 0
         self._waiting_large = 0
 
@@ -147,11 +138,11 @@ class MakerPool:
 
     @contextmanager
     def _maker(self) -> Iterator["_MakerProcess"]:
-        if self._free.empty() and self._waiting >= self._most_waiting:
+        if self._free.empty() and self._waiting >= _MOST_WAITING:
             raise OverloadedError("Too many copies wait to be made.")
         self._waiting += 1
         try:
-            maker: _MakerProcess = self._free.get(timeout=self._longest_wait_s)
+            maker: _MakerProcess = self._free.get(timeout=_LONGEST_WAIT_S)
         except Empty:
             raise OverloadedError("No maker was free in time.") from None
         finally:
@@ -168,7 +159,7 @@ class MakerPool:
             raise OverloadedError("Too many large copies wait to be made.", retry_after_s=30)
         self._waiting_large += 1
         try:
-            if not self._large.acquire(timeout=self._longest_wait_s):
+            if not self._large.acquire(timeout=_LONGEST_WAIT_S):
                 raise OverloadedError("Other large copies are made first.", retry_after_s=30)
         finally:
             self._waiting_large -= 1

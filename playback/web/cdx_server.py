@@ -256,7 +256,6 @@ class CdxServer:
         places: MementoEndpoints,
         *,
         wide: bool = False,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Store the index, access control, endpoints and limits."""
         self._rows = rows
@@ -264,7 +263,6 @@ class CdxServer:
         self._mementos = mementos
         self._places = places
         self._wide = wide
-        self._monotonic = monotonic
 
     def answer(self, request: Request) -> Response:
         """Return the captures; 400 for invalid parameters, 403 for wide queries, 404 for no result."""
@@ -276,8 +274,8 @@ class CdxServer:
             )
             if query.output == "link":
                 return self._link_format(query)
-            until = self._monotonic() + ANSWER_LIMIT_S
-            walk = CdxWalk(self._rows, self._permits, query, lambda: self._monotonic() > until)
+            until = time.monotonic() + ANSWER_LIMIT_S
+            walk = CdxWalk(self._rows, self._permits, query, lambda: time.monotonic() > until)
             if query.wants_pages:
                 pages = walk.pages()
                 if query.archive_dialect:

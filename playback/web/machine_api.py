@@ -274,10 +274,7 @@ class MachineApi:
         permits: AccessControl,
         places: MementoEndpoints,
         openness: MachineAccess,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._monotonic = monotonic
         self._openness = openness
         self._places = places
         self._mementos = MementoIndex(database, permits)
@@ -307,10 +304,10 @@ class MachineApi:
 
     def skews_of(self, pages: Sequence[CapturedPage]) -> list[TemporalDrift | None]:
         """Return the temporal drift of the copies; None where replay does not answer in time."""
-        until = self._monotonic() + _SKEWS_S
+        until = time.monotonic() + _SKEWS_S
         return [
             self.skews.of(page.url, page.timestamp)
-            if page.has_copy and self._monotonic() < until
+            if page.has_copy and time.monotonic() < until
             else None
             for page in pages
         ]

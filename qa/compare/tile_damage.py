@@ -4,14 +4,9 @@ A tile is drawn when its brightness varies, filled when it is flat but not of th
 Pages are mostly background, so tiles are weighted by their content, and every share is one of
 weights.
 
-A page in dark mode has every line in place, darker or brighter (recoloured); a page in another
-language, or another entry of a register, has the same boxes and pictures, and other letters in its
-lines (rewritten).
-
-A scroll bar, a wider column or another rounding shifts parts of a page by a few pixels each. So a
-damaged tile is searched around its place in the other picture: first by the means of a few of its
+A damaged tile is searched around its place in the other picture: first by the means of a few of its
 rows at a time, then, at the best position, by structural similarity. A sample against the mirror
-image measures chance matches and decides whether to search for all.
+image measures chance matches and decides whether to search for all (docs/explanation/comparing.md).
 """
 
 from collections.abc import Callable

@@ -217,8 +217,8 @@ class ParserBudget:
     out; plain rules need no parser and are not counted.
     """
 
-    def __init__(self, characters: int = MOST_PARSED) -> None:
-        self._left = characters
+    def __init__(self) -> None:
+        self._left = MOST_PARSED
 
     def take(self, text: str) -> bool:
         """Return True when the text may be parsed, and count it."""

@@ -164,9 +164,8 @@ class FormStamps:
     Fronts of one collection share the key; each remembers the stamps used there.
     """
 
-    def __init__(self, reporters: ReporterDigests, *, most_used: int = MOST_USED) -> None:
+    def __init__(self, reporters: ReporterDigests) -> None:
         self._reporters = reporters
-        self._most_used = most_used
         self._lock = threading.Lock()
         self._used: OrderedDict[str, None] = OrderedDict()
 
@@ -187,7 +186,7 @@ class FormStamps:
             if stamp in self._used:
                 return False
             self._used[stamp] = None
-            if len(self._used) > self._most_used:
+            if len(self._used) > MOST_USED:
                 self._used.popitem(last=False)
         return True
 

@@ -12,7 +12,7 @@ unavailable.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -78,12 +78,9 @@ class LazyRegistrySource:
     opening is not attempted for `RETRY_S`, so that requests do not block.
     """
 
-    def __init__(
-        self, layout: Layout, url: str = "", *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, layout: Layout, url: str = "") -> None:
         self._layout = layout
         self._url = url
-        self._monotonic = monotonic
         self._lock = threading.Lock()
         self._opened: RegistryStore | None = None
         self._failed: tuple[float, str] | None = None
@@ -99,7 +96,7 @@ class LazyRegistrySource:
         with self._lock:
             if self._opened is not None:
                 return self._opened
-            now = self._monotonic()
+            now = time.monotonic()
             if self._failed is not None and now - self._failed[0] < RETRY_S:
                 raise TransientError(self._failed[1])
             try:
