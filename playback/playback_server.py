@@ -50,11 +50,6 @@ _START_ATTEMPTS = 5
 _MOST_WORKERS = 4
 
 
-def default_workers() -> int:
-    """Return the default number of replay processes: one per core, at most four."""
-    return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
-
-
 class _ReplayProcess:
     """One replay process, restarted when it exits."""
 
@@ -127,7 +122,7 @@ async def serve(  # noqa: PLR0913 independent options
     on_ready: Callable[[str], None] | None = None,  # called with the front's origin
     index_url: str = "",  # captures index of several machines; empty: the collection's own
     with_replay: bool = True,  # False: a replay that runs separately serves the copies
-    workers: int = 1,  # number of replay processes; 0: `default_workers`
+    workers: int = 1,  # number of replay processes; 0: one per core, at most four
     full: str = "",  # origins of full copies: https://*.copies.example, or `LOCAL`; empty: none
     status: QueueStatusReader | None = None,  # reads the crawl queue
     language: str = SOURCE,  # for readers whose browser accepts no available language
@@ -222,7 +217,7 @@ async def serve(  # noqa: PLR0913 independent options
                 pattern,
                 inside=http_origin(host, replay_at),
             )
-            count = workers or default_workers()
+            count = workers or min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
             replay = [_ReplayProcess(command, replay_listener, more) for _ in range(count)]
             try:
                 await asyncio.gather(*(each.start() for each in replay))

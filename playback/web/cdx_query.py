@@ -104,7 +104,10 @@ def parse_query(
     if first := one.get("from") or one.get("from_ts"):
         between = replace(between, first_ms=_first_moment(first, "from"))
     if last := one.get("to"):
-        between = replace(between, last_ms=_last_moment(last))
+        rest = "1231235959"
+        if len(last) == 6 and last.isascii() and last.isdigit() and "01" <= last[4:6] <= "12":
+            rest = f"12{monthrange(max(int(last[:4]), 1), int(last[4:6]))[1]}235959"
+        between = replace(between, last_ms=unix_milliseconds(_moment(last, "to", rest)) + 999)
     fields: tuple[str, ...] = IA_FIELDS if archive else FIELDS
     if named := one.get("fl") or one.get("fields"):
         fields = tuple(dict.fromkeys(each for each in named[:400].split(",") if each))
@@ -188,13 +191,6 @@ def _keys(url: str, match: str, *, wide: bool) -> KeyRange:
 
 def _first_moment(text: str, name: str) -> int:
     return unix_milliseconds(_moment(text, name, "0101000000"))
-
-
-def _last_moment(text: str) -> int:
-    rest = "1231235959"
-    if len(text) == 6 and text.isascii() and text.isdigit() and "01" <= text[4:6] <= "12":
-        rest = f"12{monthrange(max(int(text[:4]), 1), int(text[4:6]))[1]}235959"
-    return unix_milliseconds(_moment(text, "to", rest)) + 999
 
 
 def _moment(text: str, name: str, rest: str) -> datetime:

@@ -141,11 +141,6 @@ class _PartRequest:
     request: FullRequest
 
     @property
-    def is_document(self) -> bool:
-        """Return True for the document of the page's frame, False for frames within it."""
-        return self.modifier == PAGE_MODIFIER and self.request.destination in {"", *_FRAMES}
-
-    @property
     def is_nested(self) -> bool:
         """Return True for documents of frames within the page."""
         return self.modifier in {"if_", "fr_"}
@@ -242,7 +237,9 @@ class FullCopyServer:
             rank = (0 if capture.status < 400 else 2) + (0 if own else 1)
             if rank < best_rank:
                 best, best_rank = capture, rank
-        if part.is_document and (
+        # The document of the page's frame, not that of a frame within it.
+        is_document = part.modifier == PAGE_MODIFIER and request.destination in {"", *_FRAMES}
+        if is_document and (
             best is None or not (best.page_id == part.page.page_id or _is_page_itself(part))
         ):
             address = self._context.front + page_path(part.page.timestamp, part.url)

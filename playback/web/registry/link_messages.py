@@ -225,7 +225,7 @@ def _rounded(texts: tuple[str, str, str, str], days: int) -> str:
     if unit == "day" and count <= 1:
         return translate(texts[count])
     # As used after “for” and before “ago”, with numbers up to twelve in words.
-    spelled = spell_number(count)
+    spelled = translate(_NUMBERS[count - 2]) if 2 <= count <= 12 else number(count)
     if unit == "day":
         time = ngettext("one day", "%(number)s days", count, number=spelled)
     elif unit == "week":
@@ -273,8 +273,3 @@ _NUMBERS = (
     noop("two"), noop("three"), noop("four"), noop("five"), noop("six"), noop("seven"),
     noop("eight"), noop("nine"), noop("ten"), noop("eleven"), noop("twelve"),
 )  # fmt: skip
-
-
-def spell_number(count: int) -> str:
-    """Format a number for running text, with small ones in words."""
-    return translate(_NUMBERS[count - 2]) if 2 <= count <= 12 else number(count)

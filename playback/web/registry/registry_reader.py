@@ -133,7 +133,9 @@ class RegistryReader:
         wiki = self.wiki(question.wiki)
         if wiki is None:
             raise UnknownWikiError
-        titled = pages_by_title(self._reader, wiki.id, title_spellings(question.titles))
+        # Most wikis store titles with a capital first letter.
+        spellings = {*question.titles, *map(capitalize_title, question.titles)}
+        titled = pages_by_title(self._reader, wiki.id, sorted(spellings))
         named = {
             title: titled.get(title) or titled.get(capitalize_title(title))
             for title in question.titles
@@ -347,11 +349,6 @@ def address_of(wiki: Wiki, title: str) -> str:
         return ""
     address = wiki.pages_url.replace("$1", quote(title.replace(" ", "_"), safe=_TITLE_SAFE))
     return address if is_web_url(address) else ""
-
-
-def title_spellings(titles: Sequence[str]) -> list[str]:
-    """Return the titles, and those with a capital first letter as stored by most wikis."""
-    return sorted({each for title in titles for each in (title, capitalize_title(title))})
 
 
 def capitalize_title(title: str) -> str:
