@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from qa.compare.alignment import RowAlignment
-from qa.compare.picture_decoder import TILE_PX, Flags, Floats, Grey, Pixels, TiledPicture, chunks
+from qa.compare.picture_decoder import TILE_PX, Flags, Grey, Pixels, TiledPicture, chunks
 from qa.compare.tile_damage import ADDED, CHANGED, DIMMED, DRAWN, FINE, LOST, TileDamage
 from qa.compare.tile_metrics import TileMetrics
 
@@ -117,6 +117,10 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
         first, end, left, right = map(int, edges[at])
         box = slice(first, end), slice(left, right)
         unfilled = (damage.weight_seen[box] > 0) & (damage.weight_shown[box] == 0)
+        # Empty are tiles that are flat and have the commonest colour of flat tiles.
+        flat = tiles.colour_shown[box][tiles.range_shown[box] < DRAWN]
+        middle = np.median(flat, axis=0) if len(flat) else 0.0
+        near = (np.abs(flat - middle) < _SAME_COLOUR).all(-1)
         most = max(_KINDS, key=lambda kind: tallies[at][kind])
         boxes.append(
             DamageRegion(
@@ -127,20 +131,11 @@ def find_regions(damage: TileDamage, tiles: TileMetrics) -> DamageRegions:
                 RegionKind.COVERED if covering[at] else _KINDS[most],
                 round(float(shares[at]), 4),
                 round(float(((tiles.range_seen[box] >= DRAWN) | unfilled).mean()), 2),
-                round(_empty(tiles.range_shown[box], tiles.colour_shown[box]), 2),
+                round(float(near.sum()) / unfilled.size, 2),
             )
         )
     covered = damaged & np.concatenate(([False], covering))[labels]
     return DamageRegions(tuple(boxes), float(sizes.max()) / damaged.size, covered)
-
-
-def _empty(spans: Floats, colours: Floats) -> float:
-    """Return the share of tiles that are flat and have the commonest colour of flat tiles."""
-    flat = colours[spans < DRAWN]
-    if not len(flat):
-        return 0.0
-    near = (np.abs(flat - np.median(flat, axis=0)) < _SAME_COLOUR).all(-1)
-    return float(near.sum()) / spans.size
 
 
 def label_connected(flags: Flags) -> NDArray[np.intp]:

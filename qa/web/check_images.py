@@ -78,14 +78,9 @@ class CheckPictureFolder:
                 body = file.read(MOST_BYTES + 1)
         except OSError:
             raise HTTPException(404) from None
-        if len(body) > MOST_BYTES or not is_webp(body):
+        if len(body) > MOST_BYTES or body[:4] != b"RIFF" or body[8:12] != b"WEBP":
             raise HTTPException(404)
         return body
-
-
-def is_webp(body: bytes) -> bool:
-    """Return whether the data begins with a WebP signature."""
-    return body[:4] == b"RIFF" and body[8:12] == b"WEBP"
 
 
 def make_thumbnail(body: bytes) -> bytes:
