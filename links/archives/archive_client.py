@@ -197,12 +197,11 @@ class HttpFetch:
         *,
         is_own: Callable[[Address], bool],
         user_agent: str,
-        names: DnsResolver | None = None,
         limit_s: float = 60.0,
         origins: Iterable[str] = (),
     ) -> None:
         """Load `[egress]` or raise ConfigError; own `origins` are exempt from the address checks."""
-        self._names = names or DnsResolver()
+        self._names = DnsResolver()
         self._judge = _CheckedResolver(egress, self._names, is_own, origins)
         self._context = strict_context(egress.ca_file)
         self._user_agent = user_agent
@@ -303,7 +302,7 @@ class _CheckedResolver(AbstractResolver):
         egress: EgressSettings,
         names: DnsResolver,
         is_own: Callable[[Address], bool],
-        origins: Iterable[str] = (),
+        origins: Iterable[str],
     ) -> None:
         self._trusted: set[tuple[str, int]] = set()
         for origin in origins:

@@ -1,14 +1,7 @@
 """Timetable of checks within a run: one request per host at a time, with a gap.
 
 A 429 doubles a host's gap, up to `BACKOFF_LIMIT_S`; `CALM` other answers in a row halve it again.
-Gaps persist across runs. A mark's setting ``gap_s`` for a host or domain replaces the general gap,
-where the owner of a large site allows more requests, or wants fewer.
-
-    timetable = Timetable(gaps=6.0)
-    timetable.add(url_id, host, payload, inferable=may_infer(standing))   # while it returns TAKEN
-    found = timetable.next(now)            # a turn, or the time of the next attempt
-    … check …
-    timetable.done(found, now, finding)    # for a turn of ASK only
+Gaps persist across runs. A mark's setting ``gap_s`` for a host or domain replaces the general gap.
 
 Without I/O: `now` is seconds of a monotonic clock. Every added URL is returned exactly once. Turns
 come in the order of adding, so add in the random order of the keys (W40); URLs of waiting hosts are
@@ -49,6 +42,9 @@ def parse_gap(text: str) -> float | None:
     return seconds if LEAST_GAP_S <= seconds <= LARGEST_GAP_S else None
 
 
+_HOSTS_REMEMBERED = 50_000  # with 429
+
+
 @dataclass(slots=True)
 class _GapBackoff:
     seconds: float
@@ -58,11 +54,10 @@ class _GapBackoff:
 class HostGaps:
     """Request gaps of one checker; `learned_day` is when earlier rate limits were loaded."""
 
-    def __init__(self, gap_s: float, *, memory: int = 50_000) -> None:
-        """Set the general gap, and the maximum number of remembered hosts with 429."""
+    def __init__(self, gap_s: float) -> None:
+        """Set the general gap."""
         self.gap_s = gap_s
         self.learned_day: int | None = None
-        self._memory = memory
         self._backoffs: dict[str, _GapBackoff] = {}
         self._setting: Deciding = lambda _url, _key: None
 
@@ -110,7 +105,7 @@ class HostGaps:
             self._set(host, min(2 * self.base(host), BACKOFF_LIMIT_S))
 
     def _set(self, host: str, seconds: float) -> None:
-        while len(self._backoffs) >= self._memory and host not in self._backoffs:
+        while len(self._backoffs) >= _HOSTS_REMEMBERED and host not in self._backoffs:
             del self._backoffs[next(iter(self._backoffs))]
         self._backoffs[host] = _GapBackoff(seconds)
 

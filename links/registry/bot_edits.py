@@ -352,12 +352,10 @@ def held_links(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
     return found
 
 
-def last_edits(
-    reader: Reader, wiki_id: int, page_ids: Iterable[int], *, kind: EditKind = EditKind.PAGE
-) -> dict[int, LastEdit]:
+def last_edits(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[int, LastEdit]:
     """Return the last action on each of the pages."""
     found: dict[int, LastEdit] = {}
-    parameters = {"wiki": wiki_id, "kind": str(kind)}
+    parameters = {"wiki": wiki_id, "kind": str(EditKind.PAGE)}
     for row in sql.LATELY.each(reader, "ids", dict.fromkeys(page_ids), **parameters):
         basis = None if row[3] is None else bytes(row[3])
         found[row[0]] = LastEdit(EditState(row[1]), row[2], basis, row[4])
@@ -365,11 +363,11 @@ def last_edits(
 
 
 def revived_links(
-    reader: Reader, wiki_id: int, living: Sequence[int], *, after: int = 0, limit: int = MOST
+    reader: Reader, wiki_id: int, living: Sequence[int], *, after: int = 0
 ) -> list[RevivedLink]:
     """Return links in one of the states `living` that the bot changed, by page, after page `after`."""
     parameters = {"states": list(map(int, STANDING)), "living": list(living)}
-    rows = sql.REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": limit, **parameters})
+    rows = sql.REVIVED.rows(reader, {"wiki": wiki_id, "after": after, "most": MOST, **parameters})
     return [RevivedLink(*row) for row in rows]
 
 

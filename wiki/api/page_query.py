@@ -309,9 +309,7 @@ async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, PageHea
     return heads
 
 
-async def history_after(
-    api: WikiApi, page_id: int, rev_id: int, *, limit: int = HISTORY_LIMIT
-) -> tuple[Revision, ...]:
+async def history_after(api: WikiApi, page_id: int, rev_id: int) -> tuple[Revision, ...]:
     """Return the revision and its successors, oldest first, without texts; () if deleted or replaced."""
     revisions: list[Revision] = []
     with suppress(WikiRefusedError):
@@ -321,17 +319,15 @@ async def history_after(
             rvprop=_PROPS,
             rvstartid=rev_id,
             rvdir="newer",
-            rvlimit=min(limit, HISTORY_LIMIT),
+            rvlimit=HISTORY_LIMIT,
         ):
             revisions += map(parse_revision, _revisions_in(answer))
-            if len(revisions) >= limit:
+            if len(revisions) >= HISTORY_LIMIT:
                 break
-    return tuple(revisions[:limit])
+    return tuple(revisions[:HISTORY_LIMIT])
 
 
-async def earlier_digests(
-    api: WikiApi, page_id: int, rev_id: int, *, limit: int = PAGES_AT_ONCE
-) -> frozenset[str]:
+async def earlier_digests(api: WikiApi, page_id: int, rev_id: int) -> frozenset[str]:
     """Return the SHA-1 of the revision's text and of earlier ones; hidden revisions are left out."""
     try:
         answer = await api.get(
@@ -341,7 +337,7 @@ async def earlier_digests(
             rvprop="ids|sha1",
             rvstartid=rev_id,
             rvdir="older",
-            rvlimit=limit,
+            rvlimit=PAGES_AT_ONCE,
         )
     except WikiRefusedError:
         return frozenset()

@@ -8,7 +8,6 @@ wiki is cached for half a minute.
 """
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from wiki.api.client import ApiTiming, WikiApi
@@ -36,9 +35,9 @@ def may_edit(text: str, bot: str) -> bool:
     return _permits(text, bot, frozenset({"all"}))
 
 
-def may_message(text: str, bot: str, kinds: Iterable[str] = OPT_OUTS) -> bool:
-    """Return True if the talk page allows messages about links (`kinds` in ``optout=``)."""
-    return _permits(text, bot, frozenset(kinds))
+def may_message(text: str, bot: str) -> bool:
+    """Return True if the talk page allows messages about links (`OPT_OUTS` in ``optout=``)."""
+    return _permits(text, bot, frozenset(OPT_OUTS))
 
 
 def is_busy(text: str) -> bool:

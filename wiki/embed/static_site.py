@@ -75,12 +75,10 @@ def site_title(name: str) -> str:
     return title.encode("utf-8", "surrogateescape").decode("utf-8", "replace") or "/"
 
 
-async def mark_page(
-    data: bytes, marking: MarkOptions, lookup: LinkLookup, *, name: str = ""
-) -> tuple[bytes, bool]:
+async def mark_page(data: bytes, marking: MarkOptions, lookup: LinkLookup) -> tuple[bytes, bool]:
     """Return one page marked, and True if the lookup succeeded; otherwise the page is unchanged."""
     plain = remove_marks(data) if marking.anew else data
-    page = read_page(plain, marking.around(name), rules=marking.rules)
+    page = read_page(plain, marking.around(), rules=marking.rules)
     urls = page.urls(len(page.links))
     answers = await lookup.ask(marking.wiki, urls)
     if len(answers) < len(urls):

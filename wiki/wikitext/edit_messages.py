@@ -93,7 +93,10 @@ def _job(text: str) -> str:
     return "#" + re.sub(r"[^\w.-]", "", text)[:64]
 
 
-def unified_diff_of(before: str, after: str, title: str = "", *, context: int = 2) -> str:
+_CONTEXT = 2  # lines around a change
+
+
+def unified_diff_of(before: str, after: str, title: str = "") -> str:
     r"""Return the unified diff of two texts; empty when they are equal.
 
     Common lines at both ends are skipped before the comparison, so that a page of two megabytes with one
@@ -110,15 +113,15 @@ def unified_diff_of(before: str, after: str, title: str = "", *, context: int = 
     tail = 0
     while tail < shortest - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
-    start = max(head - context, 0)
-    ends = [len(lines) - max(tail - context, 0) for lines in (old, new)]
+    start = max(head - _CONTEXT, 0)
+    ends = [len(lines) - max(tail - _CONTEXT, 0) for lines in (old, new)]
     name = _visible(title) or "page"
     lines = difflib.unified_diff(
         old[start : ends[0]],
         new[start : ends[1]],
         name,
         f"{name} (repaired)",
-        n=context,
+        n=_CONTEXT,
         lineterm="",
     )
 
