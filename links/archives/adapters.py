@@ -1,15 +1,6 @@
 """Lookup adapters: CDX servers, Memento TimeMaps and TimeGates, Wayback Machine.
 
-    wayback                                   availability API, then redirects of its own addresses
-    wayback-cdx  arquivo                      captures by CDX, with their statuses
-    archive-today  perma  loc  …              TimeMaps of that archive
-    time-travel                               the Memento project's aggregator
-    timemap https://…/timemap/json/{url}      any aggregator or archive with TimeMaps
-    timegate https://…/timegate/{url}         an archive with only a TimeGate
-    cdx https://…/cdx https://…/{ts}/{url}    pywb or another CDX server, and its copy addresses
-    weboid https://front.example https://copies.example
-
-Only services named in the settings are queried.
+docs/how-to/archives.md lists the names of the setting. Only services named in it are queried.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -211,10 +202,9 @@ _WAYBACK_HOME: Final = "https://web.archive.org/"
 class AvailabilityAdapter(HttpAdapter):
     """Adapter for the Wayback Machine's availability API, version 2: many URLs per request."""
 
-    def __init__(
-        self, asker: ArchiveClient, address: str = "https://archive.org/wayback/available"
-    ) -> None:
-        """Store the client and the API address."""
+    def __init__(self, asker: ArchiveClient) -> None:
+        """Store the client."""
+        address = "https://archive.org/wayback/available"
         super().__init__(asker, "wayback", address, homes=(_WAYBACK_HOME,))
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
@@ -262,14 +252,14 @@ class AvailabilityAdapter(HttpAdapter):
 class WaybackRedirectAdapter(HttpAdapter):
     """Adapter for the redirect of ``/web/<url>``: finds pages that the availability API omits."""
 
-    def __init__(self, asker: ArchiveClient, origin: str = "https://web.archive.org") -> None:
-        """Store the client and the origin."""
-        super().__init__(asker, "wayback", origin, homes=(_WAYBACK_HOME,))
+    def __init__(self, asker: ArchiveClient) -> None:
+        """Store the client."""
+        super().__init__(asker, "wayback", _WAYBACK_HOME)
 
     async def find(self, url: str, at: datetime | None) -> list[ArchiveMemento]:
         """Return the copy that the redirect for `at` points to."""
-        origin, stamp = self._template, f"{timestamp14(at)}/" if at is not None else ""
-        address = f"{origin}/web/{stamp}{escape_for_path(url)}"
+        stamp = f"{timestamp14(at)}/" if at is not None else ""
+        address = f"{_WAYBACK_HOME}web/{stamp}{escape_for_path(url)}"
         response = await self._ask(ArchiveRequest(address, is_head_enough=True), 200, *REDIRECTS)
         if response is None:
             return []
@@ -278,10 +268,7 @@ class WaybackRedirectAdapter(HttpAdapter):
         if response.status == 200 and not stamped:
             raise malformed_answer_error(self.name, "it shows a page, and no copy")
         if target.startswith("/"):
-            target = origin + target
-        # Under another origin it answers with its own; what it means is the Wayback Machine's.
-        if target.startswith(f"{origin}/"):
-            target = "https://web.archive.org" + target.removeprefix(origin)
+            target = _WAYBACK_HOME + target.removeprefix("/")
         if recognise(target) is None:
             raise malformed_answer_error(self.name, f"it leads to {target[:200]}")
         return self._filter.copies([ListedCopy(target, stamped)], url)

@@ -1,16 +1,9 @@
 """MediaWiki API client: login, tokens, maxlag, rate limit, retries, continuation.
 
-    async with WikiApi(address, account, …) as api:
-        answer = await api.get(action="query", meta="siteinfo")   # formatversion 2
-        async for part in api.query(list="allpages", aplimit="max"): …   # until continuation ends
-        answer = await api.post(action="edit", …)                 # with a token, as the account
-
 `wiki.api.{site_info,recent_changes,page_query,edit_request}` build the queries of this package and
-return `wiki.api.models`.
-
-Requests are sent one at a time. Retry-After and maxlag are obeyed within `ApiSettings`; beyond that
-the error is raised. A write is repeated only when it cannot have been executed. An answer is a JSON
-object or an error; partial answers are never returned.
+return `wiki.api.models`. Requests are sent one at a time, with formatversion 2. Retry-After and maxlag are
+obeyed within `ApiSettings`; beyond that the error is raised. A write is repeated only when it cannot have been
+executed. An answer is a JSON object or an error; partial answers are never returned.
 """
 
 import asyncio

@@ -1,19 +1,11 @@
 """Changes of wikis: recent changes since a cursor, each entry once, and server-sent change events.
 
-    batch = await changes_since(api, cursor)      # "" at first: from now on
-    … read the pages in `batch.changes`; store `batch.cursor` in the same transaction
-
 A cursor is text: the position in the list (list=recentchanges) and the entries seen near its end. Entries
 appear when the wiki's transaction ends, stamped with its begin, and later still on a replica: so the last
 `OVERLAP` before the position is read again each time, and known entries are skipped by number.
 
-    async for notice in listen_to_stream(transport, url, watched=names, last_id=stored):
-        notice.wiki, notice.page_id   # what has changed, if anything
-        notice.last_id                # to be stored: the position to resume from
-
 Streams are those of wiki farms (Wikimedia's EventStreams, RCFeed); their history is about a week long, and
-after a longer outage every page is read again. Entries and events only name pages to read; the page may have
-changed since.
+after a longer outage every page is read again. Entries and events only name pages to read.
 """
 
 import codecs

@@ -1,15 +1,10 @@
 """Run of the bot over a wiki: recovery, watch, page edits, talk page messages.
 
 Talk page messages: one section per page, at most one in thirty days, never the same twice, and none where
-the talk page opts out of bot messages.
-
-    bot = WikiBot(store, api, wiki, makers, timing, job=new_job_name(now, chance))
-    summary = await bot.run(BotOptions(limit=100), on_result=print)
-
-Edits require ``bot.enabled`` and an account in the wiki's settings, which are read again before each
-batch of pages (B01), so that disabling the bot stops it within a minute. Two runs never edit one wiki at
-the same time. A killed run loses nothing and does nothing twice: the next one first settles its open
-edits.
+the talk page opts out of bot messages. Edits require ``bot.enabled`` and an account in the wiki's settings,
+which are read again before each batch of pages (B01), so that disabling the bot stops it within a minute.
+Two runs never edit one wiki at the same time. A killed run loses nothing and does nothing twice: the next
+one first settles its open edits.
 """
 
 import logging

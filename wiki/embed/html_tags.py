@@ -1,7 +1,5 @@
 """HTML tags, attributes and selected regions, read from bytes (WHATWG HTML 13.2.5).
 
-    for tag in iter_tags(data, watch): …        # those relevant to links, in order
-
 Tags are found as in a browser: not in comments, scripts, styles, text areas, the content of templates and
 select elements, SVG or MathML. Where a browser's parsing depends on unavailable information, parsing
 ends: links after that place stay unchanged. Linear in time; the patterns are possessive, so that nothing

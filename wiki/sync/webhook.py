@@ -1,19 +1,9 @@
-"""Webhook for change notifications and stored-level requests: signatures, HTTP, UDP.
+"""Webhook for change notifications and stored-level requests: signatures, HTTP, UDP (docs/how-to/wiki.md).
 
-One port serves both transports:
-
-- UDP: MediaWiki's ``$wgRCFeeds`` in JSON, a datagram per change. Datagrams are unauthenticated, so they
-  only trigger an earlier poll of the wiki.
-- HTTP: ``POST /changes`` names pages, also those affected by a template, with the levels that the wiki's
-  LocalSettings.php sets for all copies; ``POST /level`` requests a level of playback for a link in the
-  name of a wiki's user, ``POST /stored-level`` a level of what is recorded; ``POST /test`` has no
-  effect. All are signed: ``X-Weboid-Signature: t=UNIXSECONDS,n=NONCE,v2=HEX``,
-  HEX = HMAC-SHA256(secret, lines), the lines being "v2", T, NONCE, METHOD, PATH and the SHA-256 of the
-  body in hexadecimal digits.
-
-Each wiki has its own secret, which is valid for that wiki only. Notifications never supply page content.
-Requests and datagrams are limited in length, number and age; a signature is accepted once, also after a
-restart. A connection serves one request, whose head has a short timeout (`net.http_server`).
+One port serves both transports. Datagrams (MediaWiki's ``$wgRCFeeds`` in JSON) are unauthenticated, so they
+only trigger an earlier poll of the wiki; HTTP requests are signed with the secret of one wiki. Notifications
+never supply page content. Requests and datagrams are limited in length, number and age; a signature is
+accepted once, also after a restart.
 """
 
 import asyncio
@@ -124,12 +114,10 @@ def check_secret(text: str) -> bytes:
     return text.encode()
 
 
-def sign_request(
-    secret: bytes, body: bytes, *, at: int, nonce: str, path: str, method: str = "POST"
-) -> str:
-    """Return the signature header of a request at that time (seconds since 1970)."""
+def sign_request(secret: bytes, body: bytes, *, at: int, nonce: str, path: str) -> str:
+    """Return the signature header of a POST at that time (seconds since 1970)."""
     digest = hashlib.sha256(body).hexdigest()
-    return f"t={at},n={nonce},v2={_mac(secret, digest, at, nonce, method, path)}"
+    return f"t={at},n={nonce},v2={_mac(secret, digest, at, nonce, path)}"
 
 
 def find_signer(
@@ -141,14 +129,14 @@ def find_signer(
         return None
     digest = hashlib.sha256(body).hexdigest()
     for owner, secret in secrets.items():
-        made = _mac(secret, digest, int(match["at"]), match["nonce"], "POST", path)
+        made = _mac(secret, digest, int(match["at"]), match["nonce"], path)
         if secret and hmac.compare_digest(made, match["mac"]):
             return owner
     return None
 
 
-def _mac(secret: bytes, digest: str, at: int, nonce: str, method: str, path: str) -> str:
-    text = "\n".join(("v2", str(at), nonce, method, path, digest))
+def _mac(secret: bytes, digest: str, at: int, nonce: str, path: str) -> str:
+    text = "\n".join(("v2", str(at), nonce, "POST", path, digest))
     return hmac.digest(secret, text.encode(), "sha256").hex()
 
 

@@ -1,15 +1,10 @@
 """Feed of one wiki: rounds that follow changes, sweep, and hand links over.
 
 Changes only name pages to read. A page that was just saved is read twice: at once, and after
-`SETTLING_DELAY`, because a wiki updates its link table a moment after it lists the change. Pending second
-reads are stored in the registry, as a feed, and survive restarts.
-
-    feed = WikiFeed(wiki, source, shared)
-    while …: done = await feed.round(is_rung=…)       # a bounded amount of work
-
-A round first does urgent work: changes, requested pages, due links; then pages affected by templates and
-categories; then a part of the sweep. Everything is written together with its cursor
-(`wiki.sync.page_import`), so a round may be interrupted anywhere. One round at a time.
+`SETTLING_DELAY`, because a wiki updates its link table a moment after it lists the change. A round first does
+urgent work: changes, requested pages, due links; then pages affected by templates and categories; then a part
+of the sweep. Everything is written together with its cursor (`wiki.sync.page_import`), so a round may be
+interrupted anywhere. One round at a time.
 """
 
 import asyncio

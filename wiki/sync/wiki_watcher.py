@@ -2,14 +2,9 @@
 
 The event stream notifies the feeds of watched wikis, and names pages where it can
 (``page-links-change`` does, also for pages affected by a template). Each feed continues at its own
-cursor, so a stream that ends, is wrong or skips events only costs time.
-
-    async with serve_webhook(host, port, WebhookOptions(watcher.ring, …)):
-        await watcher.run(stop)
-
-A wiki that is unavailable, read-only, throttling, renamed or misconfigured is retried later; the error is
-stored in the registry, and the other wikis continue. No changes are lost meanwhile, since each feed
-resumes at its cursor. A wiki that another process feeds is left to it until that process ends.
+cursor, so a stream that ends, is wrong or skips events only costs time. A wiki that is unavailable, read-only,
+throttling, renamed or misconfigured is retried later; the error is stored in the registry, and the other
+wikis continue. A wiki that another process feeds is left to it until that process ends.
 """
 
 import asyncio
@@ -128,14 +123,12 @@ class WikiWatcher:
         *,
         names: Sequence[WikiName] = (),
         on_report: OnReport = lambda _report: None,
-        chance: random.Random | None = None,
     ) -> None:
         """Watch the named wikis; without names all that have an address, also those added later."""
         self._shared = shared
         self._open = opener
         self._names = tuple(names)
         self._on_report = on_report
-        self._chance = chance or random.Random()  # noqa: S311 no secret
         self._bells: dict[int, _WikiSignal] = {}
         self._wikis: dict[int, Wiki] = {}
 
@@ -227,7 +220,7 @@ class WikiWatcher:
                 pause = TROUBLE_RETRY_S
                 if not isinstance(why, InputError):
                     pause = min(FIRST_BACK_OFF_S * 2 ** min(failures - 1, 10), LONGEST_BACK_OFF_S)
-                    pause *= 1 + self._chance.random() / 4
+                    pause *= 1 + random.random() / 4  # noqa: S311 no secret
                 if isinstance(why, WikiAwayError):
                     pause = max(pause, min(why.retry_s, 3_600.0))
                 await _wait_for_event(stop, pause)  # notifications do not shorten it
