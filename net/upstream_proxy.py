@@ -63,13 +63,19 @@ def open_socks_tunnel(sock: socket.socket, via: UpstreamProxy, host: str, port: 
         raise ConnectError(f"{via} does not speak SOCKS5.")
     if method == 2 and via.username:
         # Username and password (RFC 1929).
-        name, password = via.username.encode(), via.password.encode()
-        sock.sendall(b"\x01" + bytes([len(name)]) + name + bytes([len(password)]) + password)
+        user, password = via.username.encode(), via.password.encode()
+        sock.sendall(b"\x01" + bytes([len(user)]) + user + bytes([len(password)]) + password)
         if _exactly(sock, 2, via)[1] != 0:
             raise ConnectError(f"{via} refuses our credentials.")
     elif method != 0:
         raise ConnectError(f"{via} accepts none of our ways to log in.")
-    sock.sendall(b"\x05\x01\x00" + _socks_address(host) + port.to_bytes(2, "big"))
+    try:
+        address = ipaddress.ip_address(host)
+        wanted = (b"\x01" if address.version == 4 else b"\x04") + address.packed
+    except ValueError:
+        name = host.encode("ascii")
+        wanted = b"\x03" + bytes([len(name)]) + name
+    sock.sendall(b"\x05\x01\x00" + wanted + port.to_bytes(2, "big"))
     _, reply, _, kind = _exactly(sock, 4, via)
     if reply != 0:
         said = _SOCKS_REPLIES.get(reply, f"reply {reply}")
@@ -135,15 +141,6 @@ def proxy_fault(head: ResponseHead, via: UpstreamProxy) -> str:
     if head.status >= 400 and (own_name or marked):  # RFC 9209: Proxy-Status
         return f"{via} answers in its own name: {_status_line(head)}."
     return ""
-
-
-def _socks_address(host: str) -> bytes:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        name = host.encode("ascii")
-        return b"\x03" + bytes([len(name)]) + name
-    return (b"\x01" if address.version == 4 else b"\x04") + address.packed
 
 
 def _exactly(sock: socket.socket, size: int, via: UpstreamProxy) -> bytes:

@@ -228,7 +228,16 @@ class Archivist:
             for job in batch:
                 self._fail(job, error)
         except DedupUnavailableError as error:
-            self._go_without(batch, error)
+            # Reject the jobs that need a claim and write the others.
+            log.warning("archivist.unclaimed error=%s", error)
+            rest: list[Job] = []
+            for job in batch:
+                if isinstance(job, RecordedExchange) and self._payload_key(job) is not None:
+                    self._fail(job, error)
+                else:
+                    rest.append(job)
+            if rest:
+                self._settle(rest)
         except LostClaimsError:
             log.warning("archivist.stalled records=%d", len(batch))
             return False
@@ -258,18 +267,6 @@ class Archivist:
                 job.done.set_result(locations[id(job)])
             else:
                 job.done.set_result(None)
-
-    def _go_without(self, batch: list[Job], error: DedupUnavailableError) -> None:
-        """Reject the jobs that need a claim and write the others."""
-        log.warning("archivist.unclaimed error=%s", error)
-        rest: list[Job] = []
-        for job in batch:
-            if isinstance(job, RecordedExchange) and self._payload_key(job) is not None:
-                self._fail(job, error)
-            else:
-                rest.append(job)
-        if rest:
-            self._settle(rest)
 
     def _commit(self, batch: list[Job]) -> tuple[SortedBatch, dict[int, list[RecordLocation]]]:
         changes = IndexBatch()

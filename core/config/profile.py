@@ -133,13 +133,22 @@ def settings_from(document: dict[str, Any], *, source: str = "profile") -> Setti
     tables = dict(document)
     sheets = tables.pop("sheets", None) or tables.pop("sheet", ())
     _refuse_unknown(tables, {**groups, "sheet": Sheet}, source)
-    return Settings(
-        **{
-            name: _group(groups[name], table, f"{source} [{name}]")
-            for name, table in tables.items()
-        },
-        sheets=_sheets(sheets, source),
-    )
+    values = {
+        name: _group(groups[name], table, f"{source} [{name}]") for name, table in tables.items()
+    }
+    if not isinstance(sheets, list | tuple) or not all(isinstance(each, dict) for each in sheets):
+        raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
+    parsed = []
+    for number, table in enumerate(sheets, start=1):
+        keys = dict(table)
+        named = [keys.pop(key) for key in ("prefix", "match") if key in keys]
+        if len(named) != 1 or not isinstance(named[0], str):
+            raise ConfigError(
+                f'{source} sheet {number} must say which part it is for: prefix = "org,example,", '
+                'or match = "example.org".'
+            )
+        parsed.append(parse_sheet(named[0], keys, source=f"{source} sheet"))
+    return Settings(**values, sheets=tuple(parsed))
 
 
 def parse_sheet(prefix: str, document: Mapping[str, Any], *, source: str = "sheet") -> Sheet:
@@ -184,22 +193,6 @@ def _groups() -> dict[str, type]:
     return {
         name: kind for name, kind in typing.get_type_hints(Settings).items() if name != "sheets"
     }
-
-
-def _sheets(tables: object, source: str) -> tuple[Sheet, ...]:
-    if not isinstance(tables, list | tuple) or not all(isinstance(each, dict) for each in tables):
-        raise ConfigError(f"{source}: a sheet must be a table [[sheet]].")
-    sheets = []
-    for number, table in enumerate(tables, start=1):
-        document = dict(table)
-        named = [document.pop(key) for key in ("prefix", "match") if key in document]
-        if len(named) != 1 or not isinstance(named[0], str):
-            raise ConfigError(
-                f'{source} sheet {number} must say which part it is for: prefix = "org,example,", '
-                'or match = "example.org".'
-            )
-        sheets.append(parse_sheet(named[0], document, source=f"{source} sheet"))
-    return tuple(sheets)
 
 
 def _group(group: type, table: object, where: str) -> Any:

@@ -120,11 +120,7 @@ def player_of(seen: Visit, media: MediaSettings) -> MediaPlayer | None:
 
 
 async def fetch_media(
-    player: MediaPlayer,
-    through: MediaRoute,
-    media: MediaSettings,
-    *,
-    clock: Clock,
+    player: MediaPlayer, through: MediaRoute, media: MediaSettings, *, clock: Clock
 ) -> PlayerMedia:
     """Download the player's media through the proxy.
 
@@ -165,7 +161,12 @@ async def fetch_media(
                     _read(process.stdout, _OUTPUT_LIMIT_BYTES), _read(process.stderr, 64_000)
                 )
                 await process.wait()
-            reason = "" if process.returncode == 0 else _reason(complaint)
+            reason = ""
+            if process.returncode != 0:
+                text = complaint.decode(errors="replace")
+                lines = [each for each in text.splitlines() if each.strip()]
+                errors = [each for each in lines if each.startswith("ERROR")] or lines
+                reason = f"yt-dlp: {_text(errors[-1]) if errors else 'it ended without a word'}"
         except TimeoutError:
             output, reason = b"", f"deadline: {media.limit_s:g} s"
         finally:
@@ -261,12 +262,6 @@ def _parse_output(output: bytes, reason: str, *, seconds: float) -> PlayerMedia:
         reason=reason,
         seconds=seconds,
     )
-
-
-def _reason(complaint: bytes) -> str:
-    lines = [each for each in complaint.decode(errors="replace").splitlines() if each.strip()]
-    errors = [each for each in lines if each.startswith("ERROR")] or lines
-    return f"yt-dlp: {_text(errors[-1]) if errors else 'it ended without a word'}"
 
 
 def _text(value: object) -> str:

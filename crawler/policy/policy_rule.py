@@ -179,17 +179,13 @@ class PolicyRule(VisitRule):
             await self._forget(SITE_FAILURES_NOTE, host, now=now)
             return
         note = await self.ask(lambda: self.frontier.note(SITE_FAILURES_NOTE, host, now=now))
-        known = _failed_digests(note)
-        row = list(
-            dict.fromkeys(
-                [
-                    *known,
-                    blake2b(
-                        identity_key(page.url).encode("utf-8", "surrogatepass"), digest_size=4
-                    ).hexdigest(),
-                ]
-            )
-        )
+        try:
+            listed = json.loads(note or "[]")
+        except (ValueError, RecursionError):
+            listed = []
+        known = [str(each) for each in listed] if isinstance(listed, list) else []
+        spelled = identity_key(page.url).encode("utf-8", "surrogatepass")
+        row = list(dict.fromkeys([*known, blake2b(spelled, digest_size=4).hexdigest()]))
         if len(row) < policy.ban_failures:
             if row != known:
                 until = now + timedelta(seconds=min(max(policy.ban_failures_s, FAILED_ROW_S), 1e9))
@@ -217,15 +213,6 @@ class PolicyRule(VisitRule):
     def _policy(self, item: FrontierItem, *, now: datetime) -> PolicySettings:
         settings = self.settings_for(item).policy
         return self.judge.policy_for(pattern_target(item.url), settings, now=now)
-
-
-def _failed_digests(note: str | None) -> list[str]:
-    """Return the digests of failed URLs in a note; empty when it cannot be read."""
-    try:
-        digests = json.loads(note or "[]")
-    except (ValueError, RecursionError):
-        return []
-    return [str(each) for each in digests] if isinstance(digests, list) else []
 
 
 def make_policy(  # noqa: PLR0913 dependencies

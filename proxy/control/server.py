@@ -33,7 +33,6 @@ from core.errors import (
     WeboidError,
 )
 from core.timestamps import parse_warc_date
-from net.http1 import Headers
 from net.timeouts import enable_keepalive
 from proxy.archiving_proxy import ArchivingProxy
 from proxy.archivist_jobs import PendingArtifact
@@ -201,7 +200,14 @@ class _ControlSession(socketserver.BaseRequestHandler):
                 "The run has received all that it may; raise [proxy] crawl_limit_bytes, and go on."
             )
         page_id, bucket = _text(message, "page_id"), _text(message, "bucket")
-        headers = _headers(message)
+        # The headers to add to each request of the visit.
+        table = message.get("headers", {})
+        if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
+            raise InputError("headers is not a table of texts.")
+        check_headers(table)
+        headers = tuple(
+            (name.lower().encode(), name.encode(), value.encode()) for name, value in table.items()
+        )
         login = _text(message, "login") if "login" in message else ""
         if login:
             check_login_name(login)
@@ -217,12 +223,7 @@ class _ControlSession(socketserver.BaseRequestHandler):
         )
         proxy.visits.add(visit)
         host, port = proxy.reached_at
-        return {
-            "host": host,
-            "port": port,
-            "username": visit.username,
-            "password": visit.password,
-        }
+        return {"host": host, "port": port, "username": visit.username, "password": visit.password}
 
     def _write(self, message: Message, body: bytes) -> Message:
         visit = self._current()
@@ -321,17 +322,6 @@ def _text(message: Message, name: str) -> str:
     if not isinstance(text, str) or _CONTROL.search(text):
         raise InputError(f"{name} is not a text, or contains control characters.")
     return text
-
-
-def _headers(message: Message) -> Headers:
-    """Return the headers to add to each request of the visit; refuse those that are not allowed."""
-    table = message.get("headers", {})
-    if not isinstance(table, dict) or not all(isinstance(each, str) for each in table.values()):
-        raise InputError("headers is not a table of texts.")
-    check_headers(table)
-    return tuple(
-        (name.lower().encode(), name.encode(), value.encode()) for name, value in table.items()
-    )
 
 
 def _seconds(message: Message, name: str) -> float:
