@@ -241,12 +241,17 @@ def import_command(
     wiki = None if wiki_name is None else parse_wiki(wiki_name)
     with ExitStack() as stack:
         store = stack.enter_context(stores.registry(make=not dry_run))
-        stream = cast("BufferedIOBase", sys.stdin.buffer)
+        # The digest identifies an import; that of input that cannot be read again is empty.
+        stream, digest = cast("BufferedIOBase", sys.stdin.buffer), b""
         if file != "-":
+            path = Path(file)
             try:
-                stream = stack.enter_context(Path(file).open("rb"))
+                stream = stack.enter_context(path.open("rb"))
             except OSError as error:
                 raise InputError(f"{clean(file)} cannot be read: {error.strerror}.") from error
+            found = path.stat()
+            place = (str(path.absolute()), found.st_size, found.st_mtime_ns, str(wiki or ""))
+            digest = blake2b(repr(place).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         spool = stack.enter_context(closing(PageSpool()))
         columns = (
             *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
@@ -255,7 +260,7 @@ def import_command(
         progress = stack.enter_context(Progress(*columns, transient=True, disable=output.is_json))
         bad = _read(stream, spool, wiki, progress, size=_size(stream))
         task = progress.add_task("writing", total=spool.pages())
-        importer = LinkImporter(store, day=day_of(_CLOCK.now()), digest=_digest(file, wiki))
+        importer = LinkImporter(store, day=day_of(_CLOCK.now()), digest=digest)
         if dry_run:
             done = importer.look(spool, progress=lambda more: progress.advance(task, more))
         else:
@@ -287,15 +292,6 @@ def _size(stream: BufferedIOBase) -> int | None:
         return os.fstat(stream.fileno()).st_size or None
     except OSError:
         return None
-
-
-def _digest(file: str, wiki: WikiName | None) -> bytes:
-    """Return the digest that identifies this import; empty for input that cannot be read again."""
-    if file == "-":
-        return b""
-    found = Path(file).stat()
-    facts = (str(Path(file).absolute()), found.st_size, found.st_mtime_ns, str(wiki or ""))
-    return blake2b(repr(facts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _read(

@@ -79,13 +79,19 @@ def list_command(
         raise InputError("Name the wiki of the pages: --wiki NAME.")
     if as_pages and (host is not None or states):
         raise InputError("Pages have neither hosts nor states: leave out --pages, or the others.")
+    try:
+        start = tuple(int(part) for part in after.split(".")) if after else ()
+    except ValueError:
+        start = (-1,)
+    if len(start) > 2 or any(not 0 <= part < 1 << 63 for part in start):
+        raise InputError(f"{after[:80]!r} is no place: take it from the end of an earlier answer.")
     with stores.registry() as store, store.snapshot() as reader:
         asked = _ListingQuery(
             wiki=known_wiki(reader, parse_wiki(wiki_name)) if wiki_name else None,
             host=host_name(host) if host else "",
             states=[int(LinkState[name.upper()]) for name in states] or EVERY_STATE,
             limit=limit,
-            after=_place(after),
+            after=start,
         )
         lines = _pages(reader, asked) if as_pages else _links(reader, asked)
     place = ".".join(map(str, lines[-1].place)) if len(lines) == limit else ""
@@ -98,16 +104,6 @@ def list_command(
         click.echo(text)
     if place:
         click.echo(f"There may be more: --after {place}", err=True)
-
-
-def _place(text: str) -> tuple[int, ...]:
-    try:
-        found = tuple(int(part) for part in text.split(".")) if text else ()
-    except ValueError:
-        found = (-1,)
-    if len(found) > 2 or any(not 0 <= part < 1 << 63 for part in found):
-        raise InputError(f"{text[:80]!r} is no place: take it from the end of an earlier answer.")
-    return found
 
 
 def _pages(reader: Reader, asked: _ListingQuery) -> list[_ListingRow]:
