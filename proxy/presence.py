@@ -78,10 +78,7 @@ def this_machine() -> str:
 
 
 def join_collection(
-    folder: Path,
-    *,
-    machine: str | None = None,
-    wait: Callable[[float], object] | None = None,
+    folder: Path, *, machine: str | None = None, wait: Callable[[float], object] | None = None
 ) -> ProxyPresence:
     """Create the presence file, check that others' locks hold, remove files of dead proxies."""
     machine = machine or this_machine()

@@ -99,12 +99,7 @@ class BrowserPage:
         self.tried: Counter[str] = Counter()
         self.timers = PageTimers(clock)
         self.children = ChildTargets(
-            self._connection,
-            options,
-            self.log,
-            self.tried,
-            on_timer=self._timer_set,
-            clock=clock,
+            self._connection, options, self.log, self.tried, on_timer=self._timer_set, clock=clock
         )
         self.login = ProxyLogin(proxy, self.post)
         self.changed = asyncio.Event()

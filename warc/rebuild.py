@@ -268,10 +268,7 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and where to r
 
 
 def _recover_interrupted(
-    layout: Layout,
-    index: CaptureIndex,
-    covered: Mapping[str, int],
-    report: Callable[[str], None],
+    layout: Layout, index: CaptureIndex, covered: Mapping[str, int], report: Callable[[str], None]
 ) -> None:
     """Recover interrupted files by the coverage in the old index; they are indexed afterwards."""
     gone = []

@@ -142,11 +142,7 @@ def abandoned(layout: Layout) -> frozenset[str]:
 
 
 def recover_collection(
-    layout: Layout,
-    settings: ProxySettings,
-    *,
-    now: datetime,
-    index: IndexSettings | None = None,
+    layout: Layout, settings: ProxySettings, *, now: datetime, index: IndexSettings | None = None
 ) -> list[WarcRecovery]:
     """Recover claims, WARCs and indexes after a crash; write a report.
 
@@ -210,10 +206,7 @@ def append_report(layout: Layout, done: Iterable[WarcRecovery], *, now: datetime
 
 
 def recover_file(
-    layout: Layout,
-    path: Path,
-    index: CaptureIndex,
-    index_tail: _IndexTail,
+    layout: Layout, path: Path, index: CaptureIndex, index_tail: _IndexTail
 ) -> WarcRecovery | None:
     """Recover one file; None when a living process writes it, or it no longer exists."""
     wreck = InterruptedWarc(path, index.indexed_to(path.name.removesuffix(OPEN_SUFFIX)))

@@ -98,9 +98,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
     if run.ca is not None:
         fetch = ProxyFetcher(
             proxy_visits(
-                run.supervisor,
-                bucket=settings.proxy.dedup_bucket,
-                headers=settings.visit.headers,
+                run.supervisor, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers
             ),
             ca=run.ca,
             agent=user_agent_lookup(run.supervisor, settings.visit),

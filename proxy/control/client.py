@@ -116,12 +116,7 @@ class ProxyVisit:
         self, *, grace_s: float, awaited: Sequence[str] = (), await_s: float = 0.0
     ) -> list[RequestLogEntry]:
         """Close the network part of the visit; return each request's outcome, records on disk."""
-        message = {
-            "verb": "seal",
-            "grace_s": grace_s,
-            "awaited": list(awaited),
-            "await_s": await_s,
-        }
+        message = {"verb": "seal", "grace_s": grace_s, "awaited": list(awaited), "await_s": await_s}
         answer = await self._connection.ask(message, more_s=grace_s + await_s)
         self.refused = int(answer["refused"])
         return from_table(answer["entries"])

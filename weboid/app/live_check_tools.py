@@ -119,12 +119,7 @@ async def open_check_tools(
                 return compare_snapshots(*snapshots.pair(then, now))
 
             yield CheckTools(
-                by_name,
-                levels_of,
-                store,
-                layout.quality_pictures,
-                is_withheld,
-                changes_between,
+                by_name, levels_of, store, layout.quality_pictures, is_withheld, changes_between
             )
 
 

@@ -152,11 +152,7 @@ def _erase(
         )
     if yes:
         return erasure.erase(takedown, captures, lost)
-    facts = {
-        "erased": 0,
-        "records": len(captures),
-        "lost_revisits": [each.url for each in lost],
-    }
+    facts = {"erased": 0, "records": len(captures), "lost_revisits": [each.url for each in lost]}
     output.show(facts, "Nothing was erased. It cannot be undone: use --yes to do it.")
     return None
 

@@ -8,14 +8,7 @@ import click
 from core.errors import InputError
 from links.check_history import date_of
 from links.registry.database import RegistryStore
-from links.registry.link_search import (
-    LIMIT,
-    STATES,
-    FoundLink,
-    LinkQuery,
-    StateClass,
-    search_links,
-)
+from links.registry.link_search import LIMIT, STATES, FoundLink, LinkQuery, StateClass, search_links
 from links.registry.wikis import Wiki, all_wikis, change_wiki
 from links.rules.exclusion_list import (
     EntryForm,

@@ -12,11 +12,7 @@ from core.errors import BadUrlError, InputError
 from core.hosts import canonical_host, registrable
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
-from links.registry.link_additions import (
-    KEEP_DAYS,
-    additions_of,
-    domain_spreads,
-)
+from links.registry.link_additions import KEEP_DAYS, additions_of, domain_spreads
 from links.registry.wikis import Wiki, all_farms, all_wikis
 from links.rules.link_class import LinkClass, classify_link
 from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, SpamLists, list_kind

@@ -17,10 +17,7 @@ from crawler.profiles import load_profile
 from links.archives.archive_services import OTHER, SERVICES, AddressFault
 from links.archives.archive_urls import ArchiveUrl, is_copy_of, recognise
 from links.archives.copy_check import check_copy, resolve_address
-from links.archives.copy_upkeep import (
-    MirrorMode,
-    MirrorOutcome,
-)
+from links.archives.copy_upkeep import MirrorMode, MirrorOutcome
 from links.registry.database import open_registry_store
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped

@@ -29,12 +29,7 @@ from qa.baseline import (
     record_before,
 )
 from qa.checker import CheckOutcome
-from qa.page_changes import (
-    RegressionKind,
-    count_by_kind,
-    regression_as_json,
-    sort_worst_first,
-)
+from qa.page_changes import RegressionKind, count_by_kind, regression_as_json, sort_worst_first
 from qa.sample import (
     MOST_PAGES,
     CandidateFilter,

@@ -21,9 +21,7 @@ from proxy.control.frames import ClusterSecret
 from qa.check_records import RecordsSummary, write_checks
 from qa.local_replay import ENGINE
 from qa.repair import OPEN_REPAIRS_LIMIT
-from qa.sample import (
-    CandidateFilter,
-)
+from qa.sample import CandidateFilter
 from weboid.app.collection_repair import CollectionRepair, RepairRunOptions, RepairSummary
 from weboid.app.qa_run import QaOptions, QaRun
 from weboid.app.text_table import clean

@@ -24,13 +24,7 @@ from crawler.profiles import load_profile
 from crawler.run.crawl_run import RunConfig, archive_urls
 from playback.web.page_store import CapturedPage
 from playback.web.text_diff import DiffKind, TextDifference, TextRun, compare_texts
-from qa.page_changes import (
-    PageChanges,
-    PageDrift,
-    PageSnapshot,
-    changes_as_json,
-    compare_snapshots,
-)
+from qa.page_changes import PageChanges, PageDrift, PageSnapshot, changes_as_json, compare_snapshots
 from qa.snapshot_reader import SnapshotReader, open_snapshots
 from warc.index.database import IndexDatabase
 from warc.index.page_choice import OFFERED
