@@ -15,6 +15,8 @@ from pathlib import Path
 import click
 
 from core.config import settings as settings_module
+from core.config.settings import Settings
+from crawler.jobs.crawl_job import toml_value
 from scripts import archive_services, link_states
 from weboid.cli.main import weboid
 from weboid.cli.support.commands import ExitCode, LazyGroup
@@ -63,7 +65,9 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "What a profile may say, with its default. A profile is a TOML file: one table a group.",
+        "Settings of `weboid.toml` in a collection, and of [profiles](../how-to/profiles.md), with their defaults as TOML. Each table is a group.",
+        "Options of commands override them for one run: `--store`, `--robots`, `--workers`, `--frontier`, `--database`, `--dedup`, and the scope of `weboid crawl` ([command line](cli.md)).",
+        "",
         "Made from `core/config/settings.py` by `python -m scripts.reference`.",
     ]
     source = inspect.getsource(settings_module)
@@ -74,11 +78,35 @@ def settings_page() -> str:
                 continue  # the sheets, which repeat the groups
             group = groups[entry.annotation.id]
             lines += ["", f"## `[{entry.target.id}]`", "", ast.get_docstring(group) or "", ""]
-            lines += ["| key | default | meaning |", "|---|---|---|", *_rows(group, source)]
+            lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
+            lines += _rows(group, source, getattr(Settings(), entry.target.id))
     return "\n".join(lines) + "\n"
 
 
-def _rows(group: ast.ClassDef, source: str) -> list[str]:
+_KINDS = {
+    "bool": "true or false",
+    "int": "number",
+    "float": "number",
+    "str": "text",
+    "tuple[str, ...]": "list of texts",
+}
+_UNITS = {
+    "_s": "seconds, or `10m`",
+    "seconds": "seconds, or `10m`",
+    "bytes": "bytes, or `5GB`",
+    "_mb": "MB",
+    "_px": "CSS pixels",
+    "_days": "days",
+}
+
+
+def _shown(value: object) -> str:
+    """Return a default as TOML; large numbers with separators."""
+    is_large = isinstance(value, int | float) and not isinstance(value, bool) and value >= 10_000
+    return f"{value:_}" if is_large else toml_value(value)
+
+
+def _rows(group: ast.ClassDef, source: str, usual: object) -> list[str]:
     lines = source.splitlines()
     rows = []
     for entry in group.body:
@@ -86,14 +114,18 @@ def _rows(group: ast.ClassDef, source: str) -> list[str]:
             continue
         assert entry.value is not None
         assert entry.end_lineno is not None
-        default = ast.unparse(entry.value)
-        if "default_factory" in default:
-            default = "{}"
-        elif re.fullmatch(r"[\d_ *]+", default):
-            default = f"{eval(default):_}"  # digits, _ and * only
-        written = lines[entry.lineno - 1 : entry.end_lineno]
+        default = getattr(usual, entry.target.id)
+        start = entry.lineno - 1
+        above = start
+        while lines[above - 1].strip().startswith("#"):
+            above -= 1
+        written = [*lines[above:start], *lines[start : entry.end_lineno]]
         meaning = " ".join(line.partition("#")[2].strip() for line in written).strip()
-        rows.append(f"| `{entry.target.id}` | `{default}` | {meaning} |")
+        kind = _KINDS.get(ast.unparse(entry.annotation), "table")
+        unit = next((text for end, text in _UNITS.items() if entry.target.id.endswith(end)), "")
+        if unit and kind != "text":
+            kind = unit
+        rows.append(f"| `{entry.target.id}` | {kind} | `{_shown(default)}` | {meaning} |")
     return rows
 
 
