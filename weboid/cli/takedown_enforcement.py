@@ -278,7 +278,34 @@ def prove_command(
         keep.write_text(proof.warm.to_json(), encoding="utf-8")
         click.echo(f"{len(proof.cases)} captures asked for; what readers hold is in {keep}.")
         return ExitCode.OK
-    _print_proof(proof, output)
+    rows = list(proof.by_route())
+    names = ("server", "route", "answers", "verdict")
+    document: dict[str, Any] = {
+        "sound": proof.is_sound,
+        "captures": len(proof.cases),
+        "requests": len(proof.findings),
+        "routes": [dict(zip(names, row, strict=True)) for row in rows],
+        "leaks": [
+            {
+                "server": each.probe.server,
+                "method": each.probe.method,
+                "target": each.probe.target,
+                "headers": dict(each.probe.headers),
+                "status": each.status,
+                "leak": each.leak,
+            }
+            for each in proof.leaks
+        ],
+        "unproved": proof.unproved,
+    }
+    lines = table(names, rows, columns=width())
+    for each in proof.leaks[:_MOST_LEAKS]:
+        headers = ", ".join(f"{name}: {value}" for name, value in each.probe.headers)
+        what = f"{each.probe.method} {each.probe.target} {headers}".strip()
+        lines.append(clean(f"LEAK  {each.probe.server} {what} -> {each.status}. {each.leak}"))
+    result = "nothing of it is shown" if proof.is_sound else "it is NOT proved"
+    lines.append(f"{len(proof.cases):,} captures, {len(proof.findings):,} requests: {result}.")
+    output.show(document, lines)
     return ExitCode.OK if proof.is_sound else ExitCode.SOME_FAILED
 
 
@@ -344,36 +371,3 @@ async def _prove_own_server(options: _ProofOptions) -> AuditReport:
             with suppress(asyncio.CancelledError, WeboidError):
                 await serving
     raise AssertionError
-
-
-def _print_proof(proof: AuditReport, output: CommandOutput) -> None:
-    rows = list(proof.by_route())
-    names = ("server", "route", "answers", "verdict")
-    document: dict[str, Any] = {
-        "sound": proof.is_sound,
-        "captures": len(proof.cases),
-        "requests": len(proof.findings),
-        "routes": [dict(zip(names, row, strict=True)) for row in rows],
-        "leaks": [
-            {
-                "server": each.probe.server,
-                "method": each.probe.method,
-                "target": each.probe.target,
-                "headers": dict(each.probe.headers),
-                "status": each.status,
-                "leak": each.leak,
-            }
-            for each in proof.leaks
-        ],
-        "unproved": proof.unproved,
-    }
-    if output.json(document):
-        return
-    for line in table(("server", "route", "answers", "verdict"), rows, columns=width()):
-        click.echo(line)
-    for each in proof.leaks[:_MOST_LEAKS]:
-        headers = ", ".join(f"{name}: {value}" for name, value in each.probe.headers)
-        what = f"{each.probe.method} {each.probe.target} {headers}".strip()
-        click.echo(clean(f"LEAK  {each.probe.server} {what} -> {each.status}. {each.leak}"))
-    result = "nothing of it is shown" if proof.is_sound else "it is NOT proved"
-    click.echo(f"{len(proof.cases):,} captures, {len(proof.findings):,} requests: {result}.")

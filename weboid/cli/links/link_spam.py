@@ -13,7 +13,7 @@ from core.hosts import canonical_host, registrable
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
 from links.registry.link_additions import KEEP_DAYS, additions_of, domain_spreads
-from links.registry.wikis import Wiki, all_farms, all_wikis
+from links.registry.wikis import all_farms, all_wikis
 from links.rules.link_class import LinkClass, classify_link
 from links.rules.spam_list import LIST_LIMIT_CHARS, SpamList, SpamListKind, SpamLists, list_kind
 from links.rules.wiki_rules import (
@@ -252,7 +252,25 @@ def scan_command(
     with stores.registry() as store:
         with store.reading() as rows:
             found = wiki_named(rows, wiki)
-        looked_at, named, marked = _scan(store, found, dry_run=dry_run)
+            rules = RuleBook().rules_of(rows, found.id)
+
+        def reading(last: int) -> list[tuple[int, str]]:
+            with store.reading() as rows:
+                return urls_behind(rows, last)
+
+        looked_at, marked = 0, 0
+        named: dict[str, str] = {}
+        with search_progress("links checked", quiet=False) as progress:
+            task = progress.add_task("")
+            for part in known_urls(reading):
+                looked_at += len(part)
+                progress.update(task, completed=looked_at)
+                sorted_ = {url_id: classify_link(url, rules) for url_id, url in part}
+                spam = {key: each for key, each in sorted_.items() if each.sort is LinkClass.SPAM}
+                named |= {each.identity: each.note for each in spam.values()}
+                if spam and not dry_run:
+                    with store.writing() as rows:
+                        marked += mark_pages_stale(rows, [found.id], spam)
     document = {"wiki": str(found.name), "looked_at": looked_at, "links": named}
     if output.json({**document, "pages_marked": marked, "dry_run": dry_run}):
         return
@@ -261,30 +279,6 @@ def scan_command(
         click.echo(f"{clean(url)}: {clean(line)}")
     if not dry_run:
         click.echo(f"Pages that are newly marked to be read again: {marked:,}.")
-
-
-def _scan(store: RegistryStore, wiki: Wiki, *, dry_run: bool) -> tuple[int, dict[str, str], int]:
-    with store.reading() as rows:
-        rules = RuleBook().rules_of(rows, wiki.id)
-
-    def reading(last: int) -> list[tuple[int, str]]:
-        with store.reading() as rows:
-            return urls_behind(rows, last)
-
-    looked_at, marked = 0, 0
-    named: dict[str, str] = {}
-    with search_progress("links checked", quiet=False) as progress:
-        task = progress.add_task("")
-        for part in known_urls(reading):
-            looked_at += len(part)
-            progress.update(task, completed=looked_at)
-            sorted_ = {url_id: classify_link(url, rules) for url_id, url in part}
-            spam = {key: each for key, each in sorted_.items() if each.sort is LinkClass.SPAM}
-            named |= {each.identity: each.note for each in spam.values()}
-            if spam and not dry_run:
-                with store.writing() as rows:
-                    marked += mark_pages_stale(rows, [wiki.id], spam)
-    return looked_at, named, marked
 
 
 def _owner(store: RegistryStore, wiki: str | None, farm: str | None) -> tuple[int, int]:

@@ -24,7 +24,6 @@ from rich.progress import (
 from core.clock import SystemClock
 from core.errors import InputError
 from links.check_history import date_of, day_of
-from links.registry.database import RegistryStore
 from links.registry.dump_reader import MalformedLine, read_links
 from links.registry.link_import import LinkImporter, PageSpool, sorted_links
 from links.registry.lookups import links_of_page, pages_by_title
@@ -177,40 +176,33 @@ def add_page_command(
     given = [url for url in urls if url != "-"]
     if not urls or "-" in urls:
         given += [line.strip() for line in sys.stdin if line.strip()]
-    with stores.registry(make=True) as store:
-        links = _put(store, wiki, PageName(page_id or 0, page, namespace), given, keep=keep)
-    facts = [{"url": text, "sort": sort, "note": note} for text, sort, note in links]
-    if output.json({"wiki": wiki, "page": page, "links": facts}):
-        return
-    watched = sum(1 for _, sort, _ in links if sort in WATCHED)
-    what = "link that is" if watched == 1 else "links that are"
-    click.echo(f"{clean(page)} has {watched} {what} watched.")
-    for text, sort, note in links:
-        if sort not in WATCHED:
-            click.echo(f"  {clean(text)[:500]}: {sort}{f', {clean(note)}' if note else ''}")
-
-
-def _put(
-    store: RegistryStore, wiki_name: str, name: PageName, urls: list[str], *, keep: bool
-) -> list[tuple[str, str, str]]:
     day = day_of(_CLOCK.now())
-    with store.writing() as connection:
-        wiki = ensure_wiki(connection, parse_wiki(wiki_name), day=day)
-        if not name.page_id:
-            known = pages_by_title(connection, wiki.id, [name.title])
-            if not known:
+    with stores.registry(make=True) as store, store.writing() as connection:
+        found = ensure_wiki(connection, parse_wiki(wiki), day=day)
+        name = PageName(page_id or 0, page, namespace)
+        if not page_id:
+            there = pages_by_title(connection, found.id, [page]).get(page)
+            if there is None:
                 raise InputError(
-                    f"{wiki.name} has no page {clean(name.title)!r} that is known: --id says the wiki's "
+                    f"{found.name} has no page {clean(page)!r} that is known: --id says the wiki's "
                     "number for it (curid in its address)."
                 )
-            there = known[name.title]
-            name = PageName(there.page_id, name.title, there.namespace)
+            name = PageName(there.page_id, page, there.namespace)
         if keep:
-            urls = [*links_of_page(connection, wiki.id, name.page_id), *urls]
-        rules = RuleBook().rules_of(connection, wiki.id)
-        links = sorted_links(dict.fromkeys(urls), rules)
-        put_pages(connection, wiki.id, [PutPage(name, links)], day=day)
-    return [(link.text, str(link.sort), link.note) for link in links]
+            given = [*links_of_page(connection, found.id, name.page_id), *given]
+        rules = RuleBook().rules_of(connection, found.id)
+        links = sorted_links(dict.fromkeys(given), rules)
+        put_pages(connection, found.id, [PutPage(name, links)], day=day)
+    facts = [{"url": each.text, "sort": str(each.sort), "note": each.note} for each in links]
+    if output.json({"wiki": wiki, "page": page, "links": facts}):
+        return
+    watched = sum(each.sort in WATCHED for each in links)
+    what = "link that is" if watched == 1 else "links that are"
+    click.echo(f"{clean(page)} has {watched} {what} watched.")
+    for each in links:
+        if each.sort not in WATCHED:
+            note = f", {clean(each.note)}" if each.note else ""
+            click.echo(f"  {clean(each.text)[:500]}: {each.sort}{note}")
 
 
 _BAD_SHOWN = 20  # bad lines reported individually
