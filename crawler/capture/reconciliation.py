@@ -255,11 +255,8 @@ def build_page_info(
     resources = match_requests(visit.requests, ledger)
     main = main_entry(visit, ledger)
     outcome, reason = visit.outcome, visit.reason
-    if (
-        outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
-        and main is not None
-        and main.truncated
-    ):
+    is_shown = outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL)
+    if is_shown and main is not None and main.truncated:
         outcome, reason = VisitOutcome.PARTIAL, f"truncated: {main.truncated}"
     refetched, missing = _completed_gaps(gaps, ledger, resources)
     limited = refused + sum(resource.reason.startswith("limit:") for resource in resources)

@@ -233,20 +233,11 @@ async def submit_job(
 
 def _may_hold_more(before: Job, after: Job) -> bool:
     """Return True when more links may belong to the crawl now: more than its budgets changed."""
-    scopes = [
-        replace(
-            job.settings.scope,
-            pages=0,
-            bytes=0,
-            seconds=0.0,
-            host_pages=0,
-            host_bytes=0,
-            host_seconds=0.0,
-        )
-        for job in (before, after)
-    ]
-    sheets = [job.settings.sheets for job in (before, after)]
-    return scopes[0] != scopes[1] or sheets[0] != sheets[1] or before.seeds != after.seeds
+    old, new = before.settings, after.settings
+    budgets = ("pages", "bytes", "seconds", "host_pages", "host_bytes", "host_seconds")
+    kept = {name: getattr(old.scope, name) for name in budgets}
+    is_same = old.scope == replace(new.scope, **kept) and old.sheets == new.sheets
+    return not is_same or before.seeds != after.seeds
 
 
 class ManifestReader:

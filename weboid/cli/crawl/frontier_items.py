@@ -63,12 +63,8 @@ def _row(record: ItemRecord, now: datetime) -> tuple[str, ...]:
     item = record.item
     match record.state:
         case ItemState.QUEUED:
-            due = record.due_at
-            wait = (
-                format_duration((due - now).total_seconds())
-                if due is not None and due > now
-                else "-"
-            )
+            wait_s = 0.0 if record.due_at is None else (record.due_at - now).total_seconds()
+            wait = format_duration(wait_s) if wait_s > 0 else "-"
             return item.lane.name.lower(), str(item.hops), wait, item.url
         case ItemState.CLAIMED:
             until = record.lease_until

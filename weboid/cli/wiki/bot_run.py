@@ -145,13 +145,8 @@ async def _run(task: _BotRunOptions, own: OwnCaptures | None, show: "_BotRunRepo
         show.end(task, tally)
     if stop.event.is_set():
         return ExitCode.STOPPED
-    tally = done[0]
-    bad = (
-        PageEditStatus.REFUSED,
-        PageEditStatus.UNSAFE,
-        PageEditStatus.UNKNOWN,
-        PageEditStatus.BROKEN,
-    )
+    tally, status = done[0], PageEditStatus
+    bad = (status.REFUSED, status.UNSAFE, status.UNKNOWN, status.BROKEN)
     is_bad = sum(tally.did[each] for each in bad)
     return ExitCode.SOME_FAILED if is_bad or tally.unknown else ExitCode.OK
 

@@ -260,11 +260,8 @@ def _known_feed(store: RegistryStore, url: str, name: str) -> FeedSettings:
     """Return the stored settings of the wiki at that address: its account is needed for queries."""
     with store.reading() as connection:
         wikis = all_wikis(connection)
-    named = (
-        find_registered(wikis, WikiRegistration(url, SiteFacts("", "", (), "", "", "", {}), name))
-        if name
-        else None
-    )
+    wanted = WikiRegistration(url, SiteFacts("", "", (), "", "", "", {}), name)
+    named = find_registered(wikis, wanted) if name else None
     same = [each for each in wikis if each.url and is_same_server(each.url, _with_scheme(url))]
     known = named or (same[0] if len(same) == 1 else None)
     return settings_of_wiki(known).feed if known is not None else FeedSettings()
