@@ -238,7 +238,7 @@ class CheckRun:
             if (
                 self._guard.held
                 and not self._active
-                and (self._guard.held == self._feed.count_in_hand)
+                and (self._guard.held == sum(map(len, self._feed.in_hand.values())))
             ):
                 self._keep_held(keeper)
                 continue
@@ -367,7 +367,12 @@ class CheckRun:
                     "Nobody answers any more, not even hosts that did lately: mend this machine's "
                     "network, then run the same command again; what was due still is."
                 )
-            await self._pause(_OUTAGE_S)
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_OUTAGE_S):
+                    while not self._stopping:
+                        await self._changed.wait()
+                        self._changed.clear()
         again = self._guard.let_go()
         _LOG.warning("%d URLs of which nothing was found out are looked at again.", len(again))
         self._table.new_pass()  # what was inferred from our own outage is no inference
@@ -377,14 +382,6 @@ class CheckRun:
     def _keep_held(self, keeper: ResultWriter) -> None:
         for each in self._guard.let_go():
             keeper.put(*each)
-
-    async def _pause(self, seconds: float) -> None:
-        self._changed.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not self._stopping:
-                    await self._changed.wait()
-                    self._changed.clear()
 
     async def _probe(self, candidate: CheckCandidate) -> CheckResult | None:
         """Run a check; return None when it got no turn before the end of the run."""

@@ -2,15 +2,11 @@
 
 HEAD is sent first, and GET unless that is clearly good. Redirects are followed here, with every
 address checked again; total time is limited by `[links] timeout_s` (without waits for turns), and
-only the beginning of a body is read. Server behaviour never raises. This module decides which
-requests are sent, `links.checker.answer_verdict` interprets the answers.
+only the beginning of a body is read. A chain of redirects ends at an answer without one, at a URL that was
+requested before with the same cookies, or after `HOPS`. Cookies live for one check, and are sent to the host
+that set them, or to the hosts of the domain that it names when that is its own.
 
-A chain of redirects ends at an answer without one, at a URL that was requested before with the same
-cookies, or after `HOPS`. Cookies live for one check, and are sent to the host that set them, or to the
-hosts of the domain that it names when that is its own.
-
-robots.txt does not apply: the existence of a page is checked as a reader's browser would, and no
-content is stored.
+robots.txt does not apply: a page is checked as by a reader's browser, and no content is stored.
 """
 
 import logging

@@ -150,7 +150,18 @@ class TimetableFeed:
             self._ready.clear()
             return
         if self._ready and self.table.room >= self.host_room:
-            await self._read_host(self._ready.pop())
+            host_id = self._ready.pop()
+            passing = set(self.in_hand.get(host_id, ()))
+            limit = self.host_room - len(passing)
+            if limit > 0:
+                found = await self.desk.read(
+                    lambda rows: due_urls.due_urls_of_host(
+                        rows, host_id, self._horizon, passing=passing, limit=limit
+                    )
+                )
+                if len(found) < limit:
+                    self._crowded.discard(host_id)
+                await self._take(found)
             return
         for is_new in (True, False):
             after = self._after[is_new]
@@ -166,11 +177,6 @@ class TimetableFeed:
             )
         )
         await self._take(found)
-
-    @property
-    def count_in_hand(self) -> int:
-        """Count the URLs that were read and are not yet stored."""
-        return sum(map(len, self.in_hand.values()))
 
     def put_back(self, url: DueUrl) -> None:
         """Add a URL to the timetable again after its result was discarded."""
@@ -203,20 +209,6 @@ class TimetableFeed:
 
     def _is_held(self, url: DueUrl) -> bool:
         return url.id in self.in_hand.get(url.host_id, ())
-
-    async def _read_host(self, host_id: int) -> None:
-        passing = set(self.in_hand.get(host_id, ()))
-        limit = self.host_room - len(passing)
-        if limit <= 0:
-            return
-        found = await self.desk.read(
-            lambda rows: due_urls.due_urls_of_host(
-                rows, host_id, self._horizon, passing=passing, limit=limit
-            )
-        )
-        if len(found) < limit:
-            self._crowded.discard(host_id)
-        await self._take(found)
 
     async def _take(self, found: Sequence[DueUrl]) -> None:
         fresh = [url for url in found if not self._is_held(url)]

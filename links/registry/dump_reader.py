@@ -1,16 +1,9 @@
-"""Readers of link lists: JSON Lines, TSV and SQL dumps of MediaWiki.
+"""Readers of link lists: JSON Lines, TSV and SQL dumps of MediaWiki (docs/reference/cli.md).
 
-    JSON lines   {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo", "namespace": 0, "url": "…"},
-                 or "urls" with all of a page's
-    TSV          wiki, page id, title, namespace, URL; without the wiki when one is given
-    SQL          a dump of MediaWiki's table externallinks, as Wikimedia publishes it: comments, a
-                 CREATE TABLE with the columns, and INSERTs with many rows each
-    MediaWiki    el_from, el_to, or el_from, el_to_domain_index, el_to_path, as its command line client
-                 writes them: with backslash escapes, and NULL
-
-The first line of a TSV file may name the columns, in any order; unknown ones are ignored. Without
-it the number of columns determines them. Gzip is detected by its first bytes. An unreadable line is
-reported and skipped.
+MediaWiki's table externallinks comes as Wikimedia publishes it (SQL) or as its command line client writes it:
+with backslash escapes, and NULL. The first line of a TSV file may name the columns, in any order; unknown ones
+are ignored. Without it the number of columns determines them. Gzip is detected by its first bytes. An
+unreadable line is reported and skipped.
 """
 
 import gzip

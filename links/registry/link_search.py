@@ -75,11 +75,6 @@ class LinkQuery:
     states: frozenset[LinkState] = frozenset()  # those in one of these states; empty: in any
     with_excluded: bool = False  # include those that wikis exclude from link search
 
-    @property
-    def names_pages(self) -> bool:
-        """Return True when it has a condition on pages."""
-        return self.wiki_id is not None or bool(self.namespaces)
-
 
 @dataclass(frozen=True, slots=True)
 class CitingPage:
@@ -224,7 +219,7 @@ def _wanted_of(
         if (not wanted.states or row.state in wanted.states)
         and pattern.covers_rest(SCHEMES[row.scheme], row.port, row.path)
     ]
-    if not wanted.names_pages:
+    if wanted.wiki_id is None and not wanted.namespaces:
         return set(good)
     statement = ON_PAGES[wanted.wiki_id is not None, bool(wanted.namespaces)]
     return {row[0] for row in statement.each(rows, "ids", good, **_named(wanted))}

@@ -163,7 +163,20 @@ def purge(
 ) -> PurgeSummary:
     """Delete all rows not seen for `keep_days`; `progress` gets kind and number after each transaction."""
     before = day - keep_days
-    gone_pages = _purge_pages(store, day, keep_days, progress)
+    with store.snapshot() as reader:
+        wikis = all_wikis(reader)
+    gone_pages = 0
+    for wiki in wikis:
+        count = 1
+        while count:
+            with store.writing() as connection:
+                LOCK_WIKI.rows(connection, {"wiki": wiki.id})
+                newest = NEWEST_PAGE.rows(connection, {"wiki": wiki.id})[0][0] or 0
+                limits = {"wiki": wiki.id, "before": newest - keep_days, "most": BATCH}
+                found = [row[0] for row in UNTOUCHED_PAGES.rows(connection, limits)]
+                count = forget_pages(connection, wiki.id, found, day=day)
+            gone_pages += count
+            progress("pages", count)
     links = _repeat(store, GONE_LINKS, before, "links", progress)
     gone_urls, gone_hosts = _purge_urls(store, before, progress)
     quirks = _repeat(store, OLD_URL_QUIRKS, day - URL_QUIRK_DAYS, "quirks", progress)
@@ -230,26 +243,6 @@ def _repeat(
         if not count:
             return gone
         progress(what, count)
-
-
-def _purge_pages(
-    store: RegistryStore, day: int, keep_days: int, progress: Callable[[str, int], None]
-) -> int:
-    gone = 0
-    with store.snapshot() as reader:
-        wikis = all_wikis(reader)
-    for wiki in wikis:
-        count = 1
-        while count:
-            with store.writing() as connection:
-                LOCK_WIKI.rows(connection, {"wiki": wiki.id})
-                newest = NEWEST_PAGE.rows(connection, {"wiki": wiki.id})[0][0] or 0
-                parameters = {"wiki": wiki.id, "before": newest - keep_days, "most": BATCH}
-                found = [row[0] for row in UNTOUCHED_PAGES.rows(connection, parameters)]
-                count = forget_pages(connection, wiki.id, found, day=day)
-            gone += count
-            progress("pages", count)
-    return gone
 
 
 def _purge_urls(

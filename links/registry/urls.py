@@ -173,11 +173,6 @@ def touch_urls(connection: Connection, ids: Iterable[int], *, day: int) -> int:
     return TOUCH.run_each(connection, "ids", sorted(ids), day=day)
 
 
-def first_due_day(key: bytes, day: int) -> int:
-    """Return the day of the first check of a URL that is discovered today."""
-    return day + int.from_bytes(key[8:], "big") % FIRST_LOOKS_DAYS
-
-
 def _known(
     reader: Reader, wanted: Mapping[bytes, str], day: int
 ) -> tuple[dict[str, int], list[int]]:
@@ -218,7 +213,7 @@ def _write(connection: Connection, missing: Mapping[bytes, UrlParts], day: int) 
     ]
     insert_missing(connection, hosts, new_hosts)
     places |= dict(FIND_HOSTS.each(connection, "names", new))
-    rows = [
+    rows = [  # first checks are spread over `FIRST_LOOKS_DAYS`
         {
             "key": key,
             "host_id": places[each.host],
@@ -228,7 +223,7 @@ def _write(connection: Connection, missing: Mapping[bytes, UrlParts], day: int) 
             "bucket": bucket_of(each.host),
             "added_day": day,
             "touched_day": day,
-            "due_day": first_due_day(key, day),
+            "due_day": day + int.from_bytes(key[8:], "big") % FIRST_LOOKS_DAYS,
         }
         for key, each in missing.items()
     ]

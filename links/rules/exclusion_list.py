@@ -1,15 +1,9 @@
 """Exclusion lists of wikis for link search: entries, counts, suggestions.
 
-Two forms, as MediaWiki's two settings have them:
-
-    domains   ``example.com``: that host and its subdomains, every scheme, port and path (X03)
-    patterns  those of link search, except that ``example.com`` alone includes subdomains (X04)
-
-Excluded links are watched, archived and checked as any other; only link search by way of the wiki's
-pages omits them (X05). They are counted for each entry when a page's links are written.
-
-A host is a candidate for exclusion when it is trusted, linked from a very large share of the pages,
-and has few different URLs, such as a licence's page. Trust is a human decision.
+Domains (X03) and patterns (X04), as MediaWiki's two settings have them. Excluded links are watched, archived and
+checked as any other; only link search by way of the wiki's pages omits them (X05). They are counted for each
+entry when a page's links are written. A host is a candidate for exclusion when it is trusted, linked from a very
+large share of the pages, and has few different URLs, such as a licence's page. Trust is a human decision.
 """
 
 import json

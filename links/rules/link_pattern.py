@@ -1,14 +1,9 @@
 """URL patterns of link search (LinkFilter of MediaWiki), and their ranges in the registry.
 
-    test.com                  exactly that host, on its scheme's own port, any path
-    *.test.com                that host and its subdomains, any port
-    test.com/path             path prefix, without a star
-    127.0.*  [2001:db8:*]     address prefix; in [2001:db8::*] the star is the last group alone
-    http://test.com/path      one scheme; without it, http and https
-
-URLs are compared by identity key: default ports, user information and fragments are ignored, and an
-IDN is one host in both its spellings. A pattern is a range of the domain index (`links.url_parts`)
-and, on each host there, a range of paths: `LinkPattern` has them, and `covers` checks the rest.
+docs/how-to/link-search.md shows the forms. URLs are compared by identity key: default ports, user information
+and fragments are ignored, and an IDN is one host in both its spellings. A pattern is a range of the domain
+index (`links.url_parts`) and, on each host there, a range of paths: `LinkPattern` has them, and `covers`
+checks the rest.
 
 Links are returned in the order of the domain index and of path prefixes, in parts of bounded size.
 Each query uses an index, however many links a host has, or hosts a domain.
@@ -110,7 +105,18 @@ def parse_link_pattern(text: str) -> LinkPattern:
     if port is not None and not 0 < port < 65_536:
         _refuse(text, "a port is a number from 1 to 65535")
     index, is_tree = _host(text, host)
-    return LinkPattern(text, scheme, index, is_tree, port, path=_path(text, tail))
+    tail = tail.replace("\\", "/")
+    if "*" in tail.partition("#")[0]:
+        remedy = "leave it out, for what follows is meant anyway; a star that is one is %2A"
+        _refuse(text, f"paths and queries are known by how they begin, so no star helps: {remedy}")
+    path = ""
+    if tail:
+        try:
+            path = split_identity(identity_key(fetch_key(f"http://pattern.test{tail}"))).path
+        except BadUrlError as error:
+            _refuse(text, str(error).removesuffix(".").rpartition(": ")[2])
+        path += "?" if tail.endswith("?") and "?" not in path else ""
+    return LinkPattern(text, scheme, index, is_tree, port, path=path)
 
 
 def ending(beginning: str) -> str:
@@ -193,20 +199,6 @@ def _canonical(text: str, host: str) -> str:
     except BadUrlError as error:
         reason = str(error).removesuffix(".").rpartition(": ")[2]
         _refuse(text, f"{host[:80]!r} is no host ({reason})")
-
-
-def _path(text: str, tail: str) -> str:
-    tail = tail.replace("\\", "/")
-    if "*" in tail.partition("#")[0]:
-        remedy = "leave it out, for what follows is meant anyway; a star that is one is %2A"
-        _refuse(text, f"paths and queries are known by how they begin, so no star helps: {remedy}")
-    if not tail:
-        return ""
-    try:
-        path = split_identity(identity_key(fetch_key(f"http://pattern.test{tail}"))).path
-    except BadUrlError as error:
-        _refuse(text, str(error).removesuffix(".").rpartition(": ")[2])
-    return f"{path}?" if tail.endswith("?") and "?" not in path else path
 
 
 def _contains(outer: LinkPattern, inner: LinkPattern) -> bool:

@@ -233,7 +233,14 @@ class SpamLists:
             if len(each.content) > LIST_LIMIT_CHARS:
                 raise InputError(f"{each.name} has more than {LIST_LIMIT_CHARS:,} characters.")
             if each.kind is SpamListKind.DOMAINS:
-                for number, entry in enumerate(_entries(each), start=1):
+                try:
+                    entries = json.loads(each.content.removeprefix("\ufeff"))
+                except (ValueError, RecursionError) as error:
+                    raise InputError(f"{each.name} is no JSON: {error}.") from error
+                if not isinstance(entries, list):
+                    form = '[{"domain": "…", "notes": "…"}, …]'
+                    raise InputError(f"{each.name} is no list: it reads {form}.")
+                for number, entry in enumerate(entries, start=1):
                     hit = SpamLine(each.label, number)
                     domain = entry.get("domain") if isinstance(entry, dict) else entry
                     try:
@@ -289,13 +296,3 @@ class SpamLists:
     def _note(self, problem: SpamListProblem) -> None:
         if len(self._problems) < PROBLEMS_KEPT:
             self._problems.append(problem)
-
-
-def _entries(each: SpamList) -> list[object]:
-    try:
-        found = json.loads(each.content.removeprefix("\ufeff"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{each.name} is no JSON: {error}.") from error
-    if not isinstance(found, list):
-        raise InputError(f'{each.name} is no list: it reads [{{"domain": "…", "notes": "…"}}, …].')
-    return found
