@@ -211,7 +211,14 @@ async def _draft_with_seen_copies(
     unchanged.
     """
     title = now.title or task.title
-    if (unfit := _page_objection(bench, now)) is not None:
+    unfit = None
+    if now.is_missing:
+        unfit = PageEditStatus.GONE, ""
+    elif now.model != "wikitext" or now.is_redirect:
+        unfit = PageEditStatus.UNFIT, "a redirect" if now.is_redirect else now.model
+    elif not bench.craft.may_edit(now.text):
+        unfit = PageEditStatus.FORBIDDEN, edit_objection(now.text)
+    if unfit is not None:
         return PageEditResult(unfit[0], task.page_id, title, text=now.text, note=unfit[1])
     citations = bench.craft.read(now.text)
     # The dates on which links were added, where an access date is missing and needed; limited to a few
@@ -306,17 +313,6 @@ def _left_alone(
             reason = NoRepairReason.PAYWALL if is_walled else NoRepairReason.UNSHOWN
             results.append(UnrepairedCitation(each, reason))
     return results
-
-
-def _page_objection(bench: EditContext, now: EditablePage) -> tuple[PageEditStatus, str] | None:
-    """Return the reason for not editing the page, independent of its text; None: it may be edited."""
-    if now.is_missing:
-        return PageEditStatus.GONE, ""
-    if now.model != "wikitext" or now.is_redirect:
-        return PageEditStatus.UNFIT, "a redirect" if now.is_redirect else now.model
-    if bench.craft.may_edit(now.text):
-        return None
-    return PageEditStatus.FORBIDDEN, edit_objection(now.text)
 
 
 async def _save(

@@ -1,16 +1,10 @@
 """Links to archived copies next to a page's links, inserted into its bytes.
 
-The encoding matters only for link addresses with non-ASCII bytes; a page whose encoding does not contain
-ASCII cannot be read, and stays unchanged.
-
-    page = read_page(html, location)                      # its citing links
-    html = insert_marks(page, answers, CopyDisplay.ALWAYS)     # classes, attributes, links to copies
-    remove_marks(html) == the page that was read          # for any input
-
 The inserted markup is that of docs/how-to/embedding.md, the same for `weboid embed`, the gadget and the
 extension. Links that are already marked stay unchanged, so that marking is idempotent; call
 `remove_marks` first when the answers have changed. Insertions are ASCII, without script and style, and do
-not change how a browser parses the rest. Pure; time and memory are linear.
+not change how a browser parses the rest. A page whose encoding does not contain ASCII stays unchanged. Pure;
+time and memory are linear.
 """
 
 import re
@@ -297,7 +291,13 @@ def insert_marks(
     for link in page.links:
         answer = answers.get(link.url)
         if answer is not None and answer.says_something:
-            insertions += _insertions(page.data, link, answer)
+            classes = link.classes
+            attributes = _link_attributes(answer, with_class=classes is None)
+            insertions.append((link.start + _NAME_END, attributes))
+            if classes is not None:
+                raw = page.data[link.start : link.start + classes.end]
+                own = _class_insertions(raw, classes, answer.group)
+                insertions += ((link.start + to, text) for to, text in own)
             is_shown = show is CopyDisplay.ALWAYS or (show is CopyDisplay.DEAD and answer.is_dead)
             if is_shown and answer.href and link.end >= 0:
                 insertions.append((link.end, _copy_link(answer, labels or CopyLabels())))
@@ -310,19 +310,6 @@ def insert_marks(
         parts += (page.data[place:at], text)
         place = at
     return b"".join((*parts, page.data[place:]))
-
-
-def _insertions(data: bytes, link: MarkableLink, answer: LinkAnswer) -> Sequence[tuple[int, bytes]]:
-    at = link.start + _NAME_END
-    if link.classes is None:
-        return [(at, _link_attributes(answer, with_class=True))]
-    own = _class_insertions(
-        data[link.start : link.start + link.classes.end], link.classes, answer.group
-    )
-    return [
-        (at, _link_attributes(answer, with_class=False)),
-        *((link.start + to, text) for to, text in own),
-    ]
 
 
 @lru_cache(maxsize=4_096)

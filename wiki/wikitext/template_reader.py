@@ -231,7 +231,15 @@ class TemplateReader:
         if any(each.kind is not NodeKind.COMMENT for each in children):
             flat = flatten(self.text, place.start, place.part.end, children)
             value = flat.text.strip()
-            bare = self._without_tags(value, children)
+            bare, rules = value, self.reader.rules  # without the tags that follow the URL
+            holes = [each for each in children if each.kind is not NodeKind.COMMENT]
+            while bare.endswith(HOLE) and holes:
+                last = holes.pop()
+                if last.kind is not NodeKind.TEMPLATE or not rules.is_tag(
+                    rules.name_of(written_name(self.text, last))
+                ):
+                    break
+                bare = bare[:-1].rstrip()
             if bare and bare != value:
                 start = flat.text.index(bare)
                 inner = TextSpan(flat.source(start), flat.source_end(start + len(bare)))
@@ -242,26 +250,13 @@ class TemplateReader:
         is_link = place.name in template.text_urls or value.startswith(("[http", "[//"))
         first = next((each for each in children if each.kind is not NodeKind.COMMENT), None)
         if value.startswith(HOLE) and first is not None and first.kind is NodeKind.TEMPLATE:
-            rules = self.reader.rules
-            is_link = is_link or rules.name_of(written_name(self.text, first)) in rules.links
+            name = self.reader.rules.name_of(written_name(self.text, first))
+            is_link = is_link or name in self.reader.rules.links
         if is_link:
             return None
         draft = CitationDraft(CitationForm.CITATION, span, place.parameter.inner, place.value)
         draft.is_malformed = True
         return draft
-
-    def _without_tags(self, value: str, children: list[WikitextNode]) -> str:
-        """Return a value without the tags that follow the URL in it."""
-        rules = self.reader.rules
-        holes = [each for each in children if each.kind is not NodeKind.COMMENT]
-        while value.endswith(HOLE) and holes:
-            node = holes.pop()
-            if node.kind is not NodeKind.TEMPLATE:
-                break
-            if not rules.is_tag(rules.name_of(written_name(self.text, node))):
-                break
-            value = value[:-1].rstrip()
-        return value
 
     def _link(
         self, stretch: TextStretch, node: WikitextNode, written: str, parameters: tuple[str, ...]
@@ -320,7 +315,16 @@ class TemplateReader:
         if not match[1] and name not in _SHOWING_FUNCTIONS:
             return name in _SILENT_FUNCTIONS
         if match[1] and name == "tag":
-            self._tag_function(stretch, node, match.end())
+            # `{{#tag:ref|…}}` is read as a tag; this form allows templates within it.
+            kind = self.text[match.end() : first.end].strip().casefold()
+            if len(node.parts) >= 2 and kind in ("ref", "references", "gallery", "poem"):
+                part = node.parts[1]
+                inner = stretch.inner(part.start, part.end, part.children)
+                if kind == "ref":
+                    inner.reference = inner.owner = TextSpan(node.start, node.end)
+                    inner.is_ref = True
+                stretch.items.append(AdjacentItem(node.start, node.end, inner=inner))
+                self.later(inner)
             return True
         for part in node.parts:
             is_case = name == "switch" and part.equals >= 0
@@ -329,21 +333,6 @@ class TemplateReader:
             children = [each for each in part.children if each.start >= start]
             self.later(stretch.inner(start, part.end, children))
         return True
-
-    def _tag_function(self, stretch: TextStretch, node: WikitextNode, start: int) -> None:
-        """Read `{{#tag:ref|…}}` as a tag; this form allows templates within it."""
-        kind = self.text[start : node.parts[0].end].strip().casefold()
-        if len(node.parts) < 2 or kind not in ("ref", "references", "gallery", "poem"):
-            return
-        part = node.parts[1]
-        span = TextSpan(node.start, node.end)
-        is_ref = kind == "ref"
-        inner = stretch.inner(part.start, part.end, part.children)
-        if is_ref:
-            inner.reference = inner.owner = span
-            inner.is_ref = True
-        stretch.items.append(AdjacentItem(node.start, node.end, inner=inner))
-        self.later(inner)
 
 
 def _last_of_each(parameters: list[GivenParameter]) -> list[GivenParameter]:
