@@ -1,5 +1,6 @@
 """A disk that is nearly full: the run waits, says so, and goes on by itself (C-10)."""
 
+import itertools
 import json
 import os
 import signal
@@ -41,8 +42,9 @@ def start(weboid: Weboid) -> "subprocess.Popen[str]":
     profile = ("--profile", str(weboid.profile))
     process = weboid.start("archive", "--json", *profile, f"{RULES}/page/plain")
     assert process.stdout is not None
-    assert json.loads(process.stdout.readline())["event"] == "started"
-    paused = json.loads(process.stdout.readline())
+    events = (json.loads(line) for line in process.stdout)
+    started, paused = itertools.islice((e for e in events if e["event"] != "progress"), 2)
+    assert started["event"] == "started"
     assert (paused["event"], paused["reason"]) == ("paused", "disk")
     assert paused["free_bytes"] < 30 * MB < paused["wanted_bytes"]
     return process
