@@ -215,16 +215,15 @@ def sniff(beginning: bytes) -> str:
 
 def _magic(head: bytes) -> str:
     for magic, mime in _BY_FIRST.get(head[0], ()) if head else ():
-        if head.startswith(magic):
-            return (
-                _inside_ole(head)
-                if mime == OLE
-                else (
-                    "video/x-matroska"
-                    if mime == "video/webm" and b"matroska" in head[:64]
-                    else mime
-                )
-            )
+        if not head.startswith(magic):
+            continue
+        if mime == OLE:  # its stream names tell the format, if its directory is within the bytes
+            directory = _SECTOR.search(head)
+            start = len(head) if directory is None else directory.start()
+            return next((each for name, each in _OLE_STREAMS if head.find(name, start) >= 0), OLE)
+        if mime == "video/webm" and b"matroska" in head[:64]:
+            return "video/x-matroska"
+        return mime
     return ""
 
 
@@ -291,14 +290,6 @@ def _inside_zip(head: bytes) -> str:
         if any(name.startswith(folder) for name in names):
             return mime
     return ZIP
-
-
-def _inside_ole(head: bytes) -> str:
-    """Detect an OLE file's format by its stream names, if its directory is within the bytes."""
-    at = _SECTOR.search(head)
-    if at is None:
-        return OLE
-    return next((mime for name, mime in _OLE_STREAMS if head.find(name, at.start()) >= 0), OLE)
 
 
 def _written(head: bytes) -> str:

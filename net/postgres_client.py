@@ -100,7 +100,12 @@ class PostgresConnection:
                 yield
                 self.execute("COMMIT")
             except BaseException:
-                self._roll_back()
+                if self._connection is not None and not self._connection.closed:
+                    try:
+                        self._ask("ROLLBACK", None, patient=False)
+                    except WeboidError as error:
+                        log.warning("index.not_rolled_back error=%s", error)
+                        self._drop()
                 raise
             finally:
                 self._within = False
@@ -169,16 +174,6 @@ class PostgresConnection:
             raise IndexUnavailableError(
                 f"{self._place} is being made anew: wait until `weboid index rebuild` has ended."
             )
-
-    def _roll_back(self) -> None:
-        connection = self._connection
-        if connection is None or connection.closed:
-            return
-        try:
-            self._ask("ROLLBACK", None, patient=False)
-        except WeboidError as error:
-            log.warning("index.not_rolled_back error=%s", error)
-            self._drop()
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -151,9 +151,6 @@ def _turned(authority: str) -> str:
     host, colon, port = authority.rpartition(":")
     if not colon or "]" in port:
         host, colon, port = authority, "", ""
-    labels = (
-        [host]
-        if (host.startswith("[") or host.replace(".", "").isdigit())
-        else host.split(".")[::-1]
-    )
+    is_address = host.startswith("[") or host.replace(".", "").isdigit()
+    labels = [host] if is_address else host.split(".")[::-1]
     return "".join(f"{label}," for label in labels) + colon + port

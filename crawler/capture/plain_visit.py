@@ -8,6 +8,7 @@ is no screenshot; limits, ledger, manifest and dedup are as for any visit. Seeds
 
 import asyncio
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from hashlib import blake2b
@@ -66,7 +67,18 @@ class PlainVisits:
         page = PlainPage()
         if mime in _HTML and not document.error:
             page = read_page(document.body, charset, document.final_url)
-            await self._fetch_parts(recording, page.parts, max(settings.timeout_s - took, 0.0))
+            # Fetch the embedded resources; failures are in the proxy's ledger.
+            left_s, free = max(settings.timeout_s - took, 0.0), asyncio.Semaphore(PARALLEL_FETCHES)
+
+            async def fetch(part: str) -> None:
+                async with free:
+                    await self.fetcher.within(
+                        recording, part, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=left_s
+                    )
+
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await asyncio.gather(*map(fetch, page.parts))
         seconds = self.clock.monotonic() - began
         outcome, reason = VisitOutcome.COMPLETE, document.error
         if document.error and not document.status:
@@ -93,22 +105,6 @@ class PlainVisits:
             robots_meta=tuple(page.robots),
             classification=classify_plain(url, document, mime, page),
         )
-
-    async def _fetch_parts(self, recording: ProxyVisit, parts: list[str], left_s: float) -> None:
-        """Fetch the embedded resources; failures are in the proxy's ledger."""
-        free = asyncio.Semaphore(PARALLEL_FETCHES)
-
-        async def fetch(url: str) -> None:
-            async with free:
-                await self.fetcher.within(
-                    recording, url, limit_bytes=DOCUMENT_LIMIT_BYTES, timeout_s=left_s
-                )
-
-        try:
-            async with asyncio.timeout(left_s):
-                await asyncio.gather(*map(fetch, parts))
-        except TimeoutError:
-            return
 
 
 @dataclass(slots=True)
