@@ -74,11 +74,8 @@ def route_to(url: str, settings: Settings) -> ServerRoute:
         )
     proxy = ""
     if via is not None:
-        secret = (
-            f"{quote(via.username, safe='')}:{quote(via.password, safe='')}@"
-            if via.username
-            else ""
-        )
+        login = f"{quote(via.username, safe='')}:{quote(via.password, safe='')}@"
+        secret = login if via.username else ""
         proxy = f"http://{secret}{via.host}:{via.port}"
     return ServerRoute(strict_context(settings.egress.ca_file), proxy)
 

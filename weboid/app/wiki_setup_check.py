@@ -214,24 +214,18 @@ class WikiSetupCheck:
             remedy = f"$wgWeboidWiki = '{self._wiki.name}';"
             text = f"it calls the wiki {named}, the registry {self._wiki.name}"
             findings.append(bad("extension", text, remedy))
-        for key, setting in (("front", "$wgWeboidFront"), ("bell", "$wgWeboidBell")):
+        for key, setting, remedy in (
+            ("front", "$wgWeboidFront", "Nothing is shown next to links."),
+            ("bell", "$wgWeboidBell", "No change is notified."),
+        ):
             if not facts.get(key):
-                text = f"{setting} is not set"
-                remedy = (
-                    "Nothing is shown next to links."
-                    if key == "front"
-                    else "No change is notified."
-                )
-                findings.append(warn("extension", text, remedy))
+                findings.append(warn("extension", f"{setting} is not set", remedy))
         if not findings:
             text = f"version {text_field(facts, 'version')}, {named}"
             findings.append(good("extension", text))
         origins = facts.get("origins")
-        known = (
-            {each for each in origins if isinstance(each, str)}
-            if isinstance(origins, list)
-            else set()
-        )
+        listed = origins if isinstance(origins, list) else []
+        known = {each for each in listed if isinstance(each, str)}
         needed = [each for each in (self._note.front, self._note.replay) if each]
         if missing := [each for each in needed if each.lower() not in known]:
             both = ", ".join(f"'{each}'" for each in needed)

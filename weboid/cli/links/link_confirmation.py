@@ -14,8 +14,7 @@ from core.config.settings import Settings
 from core.layout import Layout
 from crawler.run.crawl_run import RunConfig, RunSummary, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, PageSkipped
-from links.checker.due_urls import AwaitingLink, links_awaiting_browser
-from links.checker.result_store import RecordedResult
+from links.checker.due_urls import links_awaiting_browser
 from links.registry.database import open_registry_store
 from net.stop_signals import wait_unless_stopped
 from warc.index.database import open_database
@@ -92,7 +91,24 @@ def confirm_command(
         goes_on = True
         while goes_on:
             left, goes_on = task.round(visit, limit=limit, lately=lately, hand_over=hand_over)
-            _print(task.recorded, left, output=output)
+            for result in task.recorded:
+                finding, before, after = result.finding, result.before.name, result.after.name
+                facts = {
+                    "url": result.url,
+                    "verdict": str(finding.verdict),
+                    "code": int(finding.code),
+                    "note": finding.note,
+                    "before": before.lower(),
+                    "after": after.lower(),
+                }
+                note = f" ({finding.note})" if finding.note else ""
+                change = f"{before.lower()} -> {after.lower()}"
+                output.show(facts, f"{change}  {result.url}  {finding.verdict}{note}")
+            if not output.is_json:
+                count = len(task.recorded)
+                click.echo(
+                    f"{count} opinions booked; {len(left)} links still wait for one.", err=True
+                )
             task.recorded.clear()
             goes_on = goes_on and every is not None and asyncio.run(wait_unless_stopped(every))
 
@@ -112,26 +128,3 @@ async def _visit(
                 step(1)
 
         return await archive_urls(run, urls, again=timedelta(0), clock=CLOCK, report=report)
-
-
-def _print(
-    results: Sequence[RecordedResult], left: Sequence[AwaitingLink], output: CommandOutput
-) -> None:
-    for each in results:
-        facts = {
-            "url": each.url,
-            "verdict": str(each.finding.verdict),
-            "code": int(each.finding.code),
-            "note": each.finding.note,
-            "before": each.before.name.lower(),
-            "after": each.after.name.lower(),
-        }
-        note = f" ({each.finding.note})" if each.finding.note else ""
-        output.show(
-            facts,
-            f"{facts['before']} -> {facts['after']}  {each.url}  {each.finding.verdict}{note}",
-        )
-    if not output.is_json:
-        click.echo(
-            f"{len(results)} opinions booked; {len(left)} links still wait for one.", err=True
-        )

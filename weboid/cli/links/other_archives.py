@@ -177,11 +177,8 @@ def mirror_command(
                 output.show({"url": url.url}, f"{visited}  {url.url}")
             return ExitCode.OK
         if every is None:
-            return (
-                ExitCode.SOME_FAILED
-                if _round(task, start, limit, output=output)[1]
-                else ExitCode.OK
-            )
+            _, failed = _round(task, start, limit, output=output)
+            return ExitCode.SOME_FAILED if failed else ExitCode.OK
         backoff = ExponentialBackoff(every.total_seconds(), max(_LONGEST_S, every.total_seconds()))
         failed, goes_on = False, True
         while goes_on:
