@@ -163,8 +163,13 @@ class LinkImporter:
                     if self._digest:
                         last = number_of(ids[wiki], batch[-1].name.page_id)
                         count = done.resumed + done.pages + len(batch)
-                        row = {"digest": self._digest, "page": last, "pages": count}
-                        upsert(connection, imports, ["digest"], [row | {"day": self._day}])
+                        row = {
+                            "digest": self._digest,
+                            "page": last,
+                            "pages": count,
+                            "day": self._day,
+                        }
+                        upsert(connection, imports, ["digest"], [row])
                 for each in put:
                     self._count(done, each.links)
                 done.added += result.added
