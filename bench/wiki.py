@@ -5,7 +5,7 @@ the filters that a bot's author would use), `bench.wiki_lookup` asks the front a
 (baseline: one by one), `bench.wiki_save` and `bench.wiki_view` use a real MediaWiki with and without the
 extension, `bench.wiki_embed` the proxy that does the same for any engine, `bench.wiki_queued` saves pages in a
 browser and waits for their marks, and `bench.wiki_playable` saves pages on a watched wiki and waits for their
-copies (baseline: without the bell).
+copies (baseline: without the webhook).
 """
 
 import sys

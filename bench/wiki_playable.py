@@ -2,7 +2,7 @@
 
 A real MediaWiki with the extension, watched by `weboid wiki watch --serve` as an operator runs it. Pages
 are saved one after the other, each with one link to a page nobody has seen; the next is saved when the
-copy of the one before plays. Once with the bell, and, as the baseline, by polling alone.
+copy of the one before plays. Once with the webhook, and, as the baseline, by polling alone.
 """
 
 import sys
@@ -21,7 +21,7 @@ from tests.support.wiki_town import Town, article, running_town
 
 TARGET_S = 60
 HOST = "www.saved-links.org"
-_COUNTS = {True: (3, 0), False: (20, 10)}  # with the bell, without
+_COUNTS = {True: (3, 0), False: (20, 10)}  # with the webhook, without
 
 
 def figures(*, quick: bool) -> dict[str, float]:
@@ -36,19 +36,19 @@ def figures(*, quick: bool) -> dict[str, float]:
         assert added.code == 0, added
         with town.watched():
             town.until("the front", lambda: town.cached(f"http://{HOST}/0"))
-            rung = [seconds(town, number) for number in range(counts[0])]
+            notified = [seconds(town, number) for number in range(counts[0])]
         polled: list[float] = []
         if counts[1]:
-            with town.watched(rings=False):
+            with town.watched(notifies=False):
                 town.until("the front", lambda: town.cached(f"http://{HOST}/0"))
                 polled = [seconds(town, counts[0] + number) for number in range(counts[1])]
-    rows = [("save to playable", "with the bell", "polling alone", "target")]
+    rows = [("save to playable", "with the webhook", "polling alone", "target")]
     for name, of in (("median s", statistics.median), ("p95 s", p95)):
         rows.append(
-            (name, f"{of(rung):.1f}", f"{of(polled):.1f}" if polled else "-", f"< {TARGET_S}")
+            (name, f"{of(notified):.1f}", f"{of(polled):.1f}" if polled else "-", f"< {TARGET_S}")
         )
     report.table(rows)
-    found = {"playable_p95_s": p95(rung), "playable_median_s": statistics.median(rung)}
+    found = {"playable_p95_s": p95(notified), "playable_median_s": statistics.median(notified)}
     if polled:
         found["playable_polled_p95_s"] = p95(polled)
     return found

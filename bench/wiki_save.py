@@ -1,7 +1,7 @@
 """An edit by the API of a real MediaWiki, with the extension and without: what a save takes longer.
 
 Rounds of one edit each, which changes one link, one after the other: without the extension, and with a
-bell that answers, one that hangs, and one where nobody listens. The time is that until the answer is
+webhook that answers, one that hangs, and one where nobody listens. The time is that until the answer is
 there. Telling is a job's: the queue's runner takes it, here as on every wiki of some size.
 """
 
@@ -42,7 +42,7 @@ def figures(*, quick: bool) -> dict[str, float]:
             ("a save, ms", "median", "added", "target"),
             ("without the extension", f"{median(taken['without']):.1f}", "", ""),
             *(
-                (f"bell: {kind}", f"{median(taken[kind]):.1f}", f"{found[f'{kind}_added_ms']:.1f}", "< 5")
+                (f"webhook: {kind}", f"{median(taken[kind]):.1f}", f"{found[f'{kind}_added_ms']:.1f}", "< 5")
                 for kind in KINDS[1:]
             ),
         ]

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 
-from tests.support.http_listener import SECRET, Listener, bell, front
+from tests.support.http_listener import SECRET, Listener, front, webhook
 from tests.support.mediawiki_extension import EXTENSION
 from tests.support.sites.mediawiki import Wiki, running_wiki
 
-HEADER = "X-Bench"  # a kind of bell
+HEADER = "X-Bench"  # a kind of webhook
 LIMIT_S = 120.0
 
 
@@ -27,7 +27,7 @@ class Timed:
     plain: Wiki
     wiki: Wiki
     front: Listener
-    bell: Listener
+    webhook: Listener
 
     def of(self, kind: str) -> Wiki:
         """The wiki that is asked for a kind: without the extension, or with it."""
@@ -61,10 +61,10 @@ def added(without: Sequence[float], with_it: Sequence[float]) -> float:
 
 @contextmanager
 def timed_wiki() -> Iterator[Timed]:
-    """The wikis; a front and a bell that answer, a bell that hangs, and one where nobody listens."""
+    """The wikis; a front and a webhook that answer, a webhook that hangs, and one where nobody listens."""
     with (
         socket.create_server(("127.0.0.1", 0), backlog=1_000) as hanging,
-        Listener.running(bell) as heard,
+        Listener.running(webhook) as heard,
         Listener.running(front(lambda: asked.address)) as asked,
     ):
         with socket.create_server(("127.0.0.1", 0)) as gone:
@@ -72,7 +72,7 @@ def timed_wiki() -> Iterator[Timed]:
         settings = f"""
 wfLoadExtension( 'Weboid', '{EXTENSION / "extension.json"}' );
 $wgWeboidFront = '{asked.address}';
-$wgWeboidBell = [
+$wgWeboidWebhook = [
 	'with' => '{heard.address}',
 	'hanging' => 'http://127.0.0.1:{hanging.getsockname()[1]}',
 	'refused' => 'http://127.0.0.1:{refused}',

@@ -16,7 +16,6 @@ from PIL import Image
 
 from tests.journeys.conftest import Command, Ran, Reader, Shell, profile_of, wait_until
 from tests.journeys.sites import SiteServer, article, paper
-from tests.support.commands import Weboid
 from tests.support.services.ports import free_port
 from tests.support.sites.mediawiki import Wiki, running_wiki
 from tests.support.wiki_writer import BOT_SECRET, Writer, make_bot
@@ -38,13 +37,13 @@ FIRST_LOOK, LAST_LOOK, DAYS_BETWEEN = 4, 60, 4
 class Archive:
     """`weboid wiki watch` with a front, as the README starts it. `start` may be said again after `stop`."""
 
-    def __init__(self, shell: Shell, front_port: int, bell_port: int) -> None:
+    def __init__(self, shell: Shell, front_port: int, webhook_port: int) -> None:
         self.front = f"http://127.0.0.1:{front_port}"
-        self.bell_port = bell_port
+        self.webhook_port = webhook_port
         self._shell = shell
         self._line = (
             f"weboid wiki watch --serve 127.0.0.1:{front_port} --links-internal 127.0.0.1"
-            f" --bell 127.0.0.1:{bell_port} --secret-file bell.secret --profile profile.toml"
+            f" --webhook 127.0.0.1:{webhook_port} --secret-file webhook.secret --profile profile.toml"
         )
         self._command: Command | None = None
 
@@ -86,8 +85,8 @@ def mill() -> Iterator[SiteServer]:
 @pytest.fixture
 def archive(shell: Shell, site: SiteServer, mill: SiteServer) -> Archive:
     """The archive beside the wiki, not started yet."""
-    (shell.folder / "bell.secret").write_text("cd" * 32 + "\n")
-    (shell.folder / "bell.secret").chmod(0o600)  # as `umask 077` makes it
+    (shell.folder / "webhook.secret").write_text("cd" * 32 + "\n")
+    (shell.folder / "webhook.secret").chmod(0o600)  # as `umask 077` makes it
     links = {"host_gap_s": 0.1, "contact": "https://wiki.oldtown.org/bot"}
     profile_of(shell.folder / "profile.toml", site, mill, links=links, frontier={"attempts": 2})
     return Archive(shell, free_port(), free_port())
@@ -100,8 +99,8 @@ def wiki(archive: Archive, shell: Shell) -> Iterator[Wiki]:
     settings = f"""
 wfLoadExtension( 'Weboid', '{ROOT / extension}' );
 $wgWeboidFront = '{archive.front}';
-$wgWeboidBell = 'http://127.0.0.1:{archive.bell_port}';
-$wgWeboidSecretFile = '{shell.folder / "bell.secret"}';
+$wgWeboidWebhook = 'http://127.0.0.1:{archive.webhook_port}';
+$wgWeboidSecretFile = '{shell.folder / "webhook.secret"}';
 $wgJobRunRate = 1;
 """
     with running_wiki(server="self", settings=settings) as running:
@@ -197,7 +196,6 @@ class Trial:
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        self._weboid = Weboid(shell.folder, shell.folder / "profile.toml")
         self.day = 0
         made = shell.run("weboid wiki trial --days 1 --no-bot --keep trial --profile profile.toml")
         assert made.code == 0, made.err
@@ -209,16 +207,16 @@ class Trial:
         assert ran.code == code, (line, ran.out, ran.err)
         return ran
 
-    def show(self, *words: str) -> str:
-        """Return what `weboid WORDS` prints on the copy, on its day; within this process."""
-        offset = ("--clock-offset", f"{self.day}d") if self.day else ()
-        shown = self._weboid.call(*offset, *words, "--collection", "trial")
+    def show(self, line: str) -> str:
+        """Return what `weboid LINE` prints on the copy, on its day."""
+        offset = f"--clock-offset {self.day}d " if self.day else ""
+        shown = self._shell.run(f"weboid {offset}{line} --collection trial")
         assert shown.code == 0, shown.err
         return shown.out
 
     def state(self, url: str) -> str:
         """Return what the registry calls the link."""
-        state: str = json.loads(self.show("links", "show", url, "--json"))["state"]
+        state: str = json.loads(self.show(f"links show {url} --json"))["state"]
         return state
 
     def pass_weeks(self, url: str) -> list[str]:
@@ -276,9 +274,9 @@ def test_a_site_that_dies_is_found_confirmed_and_mended_once(
     assert current(writer) == text
     trial.run("wiki bot run")
     assert current(writer) == text
-    edit = json.loads(trial.show("wiki", "bot", "edits", "--state", "reverted", "--json"))
+    edit = json.loads(trial.show("wiki bot edits --state reverted --json"))
     assert (edit["page_id"], edit["undone_by"]) == (page_id, "Admin")
-    assert dead in trial.show("wiki", "bot", "review")
+    assert dead in trial.show("wiki bot review")
 
     # The real collection knows nothing of it, and the archive goes on.
     real = shell.run(f"weboid links show {dead} --json")

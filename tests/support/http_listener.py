@@ -1,4 +1,4 @@
-"""Who the extension talks to: a front that answers as docs/how-to/embedding.md says, and a bell that listens.
+"""Who the extension talks to: a front that answers as docs/how-to/embedding.md says, and a webhook that listens.
 
 Both run in threads of the test, on free ports, and note all that they hear.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-SECRET = "0123456789abcdef0123456789abcdef-bell"
+SECRET = "0123456789abcdef0123456789abcdef-webhook"
 DATE = "2026-11-20T10:11:12Z"
 
 
@@ -162,8 +162,8 @@ def front(place: Callable[[], str], *, fresh_s: int = 3_600) -> Answer:
     return answer
 
 
-def bell(heard: Heard) -> Said:
-    """The bell's usual answer."""
+def webhook(heard: Heard) -> Said:
+    """The webhook's usual answer."""
     if heard.path in {"/level", "/stored-level"}:
         asked = heard.json()
         return Said(body=json.dumps({"url": asked["url"], "level": asked["level"]}).encode())

@@ -1,4 +1,4 @@
-"""A real MediaWiki with the extension, a front and a bell to talk to."""
+"""A real MediaWiki with the extension, a front and a webhook to talk to."""
 
 import json
 import sqlite3
@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.support.http_listener import SECRET, Listener, bell, front
+from tests.support.http_listener import SECRET, Listener, front, webhook
 from tests.support.sites.mediawiki import Wiki, running_wiki
 from tests.support.sites.versions import MACHINES, Version
 from tests.support.wiki_writer import Writer
@@ -37,12 +37,12 @@ class Extended:
 
     Attributes:
         front: who is asked for copies.
-        bell: who is told of changes.
+        webhook: who is told of changes.
     """
 
     wiki: Wiki
     front: Listener
-    bell: Listener
+    webhook: Listener
     writer: Writer
 
     def view(self, title: str, query: str = "", **headers: str) -> Page:
@@ -136,7 +136,7 @@ foreach ( $db->query( "SELECT keyname FROM objectcache WHERE keyname LIKE '%:{ke
         """Usual settings, nobody silent, nothing kept of what the front said, and nothing heard."""
         self.say()
         self.front.forget()
-        self.bell.forget()
+        self.webhook.forget()
         self.lose("weboid-%")
         self.recycle_jobs()
 
@@ -159,7 +159,7 @@ foreach ( $db->query( "SELECT keyname FROM objectcache WHERE keyname LIKE '%:{ke
 def extended_wiki(settings: str = "", version: Version = MACHINES) -> Iterator[Extended]:
     """A wiki with the extension, from its start to its end."""
     with (
-        Listener.running(bell) as heard,
+        Listener.running(webhook) as heard,
         Listener.running(front(lambda: asked.address)) as asked,
         running_wiki(
             server="self", settings=_settings(asked, heard) + settings, version=version
@@ -172,7 +172,7 @@ def _settings(asked: Listener, heard: Listener) -> str:
     return f"""
 wfLoadExtension( 'Weboid', {_php(str(EXTENSION / "extension.json"))} );
 $wgWeboidFront = '{asked.address}';
-$wgWeboidBell = '{heard.address}';
+$wgWeboidWebhook = '{heard.address}';
 $wgWeboidSecret = '{SECRET}';
 $wgWeboidWiki = 'library@example';
 $wgWeboidTimeout = 5; // machines are slow sometimes; tests of silence say their own

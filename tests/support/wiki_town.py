@@ -57,7 +57,7 @@ class Town:
     writer: Writer
     weboid: Weboid
     front: str
-    bell: str
+    webhook: str
     secret: Path
     said: list[dict[str, Any]] = field(default_factory=list)
     _name: str = ""
@@ -81,13 +81,13 @@ class Town:
         return self.run("wiki", "add", self.wiki.base, *options)
 
     @contextmanager
-    def watched(self, *options: str, rings: bool = True) -> Iterator[None]:
-        """Watch, archive, check and serve, until the end of the block; with the bell, or without."""
+    def watched(self, *options: str, notifies: bool = True) -> Iterator[None]:
+        """Watch, archive, check and serve, until the end of the block; with the webhook, or without."""
         port = self.front.rsplit(":", 1)[1]
         self._process = self.weboid.start(
             *("wiki", "watch", "--json", f"--collection={self.weboid.collection}"),
             *(f"--profile={self.weboid.profile}", f"--serve=127.0.0.1:{port}"),
-            *((f"--bell={self.bell}", f"--secret-file={self.secret}") if rings else ()),
+            *((f"--webhook={self.webhook}", f"--secret-file={self.secret}") if notifies else ()),
             *options,
         )
         hearing = threading.Thread(target=self._hear, args=(self._process,), daemon=True)
@@ -195,16 +195,16 @@ def running_town(
         secret = folder / "secret"
         secret.write_text(SECRET)
         secret.chmod(0o600)
-        front, bell = f"http://127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+        front, webhook = f"http://127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         settings = "\n".join(
             [
                 f"wfLoadExtension( 'Weboid', '{EXTENSION}' );",
                 f"$wgWeboidFront = '{front}';",
-                f"$wgWeboidBell = 'http://{bell}';",
+                f"$wgWeboidWebhook = 'http://{webhook}';",
                 f"$wgWeboidSecretFile = '{secret}';",
                 "$wgJobRunRate = 1;",
                 "$wgRCFeeds['weboid'] = [ 'formatter' => 'JSONRCFeedFormatter', "
-                f"'uri' => 'udp://{bell}', 'omit_bots' => false ];",
+                f"'uri' => 'udp://{webhook}', 'omit_bots' => false ];",
                 php,
             ]
         )
@@ -212,7 +212,7 @@ def running_town(
         profile = folder / "profile.toml"
         profile.write_text(profile_of(sites, **groups))
         weboid = Weboid(folder, profile)
-        yield Town(wiki, Writer(wiki.api()), weboid, front, bell, secret)
+        yield Town(wiki, Writer(wiki.api()), weboid, front, webhook, secret)
 
 
 def profile_of(sites: Sequence[LinkedSite], **groups: dict[str, Any]) -> str:

@@ -200,7 +200,7 @@ class WatchNote:
 
     front: str = ""  # the origin of the pages; empty: not served
     replay: str = ""  # the origin of the copies
-    bell: str = ""  # the webhook, `host:port`; empty: there is none
+    webhook: str = ""  # the webhook, `host:port`; empty: there is none
     # by the wiki that signs with each; "" for the only one
     secret_files: dict[str, str] = field(default_factory=dict)
 
@@ -209,13 +209,13 @@ class WatchNote:
         return self.secret_files.get(wiki) or self.secret_files.get("", "")
 
     def changed(
-        self, front: str | None, replay: str | None, bell: str | None, secret_file: str | None
+        self, front: str | None, replay: str | None, webhook: str | None, secret_file: str | None
     ) -> "WatchNote":
         """Return a copy of the note with the given values replaced."""
         changes: dict[str, Any] = {
             "front": front.rstrip("/") if front is not None else None,
             "replay": replay.rstrip("/") if replay is not None else None,
-            "bell": bell,
+            "webhook": webhook,
             "secret_files": {"": secret_file} if secret_file is not None else None,
         }
         return replace(

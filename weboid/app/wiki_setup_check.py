@@ -142,11 +142,9 @@ class WikiSetupCheck:
         return good("replay", f"{origin} answers")
 
     async def _webhook(self, client: httpx.AsyncClient) -> AsyncIterator[SetupFinding]:
-        place = self._note.bell
+        place = self._note.webhook
         if not place:
-            remedy = (
-                "`weboid wiki watch --bell HOST:PORT --secret-file FILE` receives changes at once."
-            )
+            remedy = "`weboid wiki watch --webhook HOST:PORT --secret-file FILE` receives changes at once."
             yield unset("webhook", "changes are found every 10 s", remedy)
             return
         file = self._note.secret_of(str(self._wiki.name))
@@ -168,7 +166,7 @@ class WikiSetupCheck:
                 f"http://{place}/test", content=body, headers={"X-Weboid-Signature": signed}
             )
         except httpx.HTTPError as error:
-            remedy = "Start `weboid wiki watch --bell`, or use --bell HOST:PORT."
+            remedy = "Start `weboid wiki watch --webhook`, or use --webhook HOST:PORT."
             yield bad("webhook", f"{place}: {_why(error)}", remedy)
             return
         if answer.status_code == httpx.codes.NO_CONTENT:
@@ -216,7 +214,7 @@ class WikiSetupCheck:
             findings.append(bad("extension", text, remedy))
         for key, setting, remedy in (
             ("front", "$wgWeboidFront", "Nothing is shown next to links."),
-            ("bell", "$wgWeboidBell", "No change is notified."),
+            ("webhook", "$wgWeboidWebhook", "No change is notified."),
         ):
             if not facts.get(key):
                 findings.append(warn("extension", f"{setting} is not set", remedy))
@@ -233,7 +231,7 @@ class WikiSetupCheck:
             findings.append(bad("origins", text, f"$wgWeboidOrigins = [ {both} ];"))
         else:
             findings.append(good("origins", ", ".join(sorted(known))))
-        if self._secret and facts.get("bell"):
+        if self._secret and facts.get("webhook"):
             expected = secret_print(self._secret)
             is_same = hmac.compare_digest(expected, text_field(facts, "secret"))
             remedy = "Put the same secret into the file of $wgWeboidSecretFile."

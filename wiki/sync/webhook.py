@@ -94,7 +94,7 @@ UseSignature = Callable[[bytes, datetime], Awaitable[bool]]
 class WebhookOptions:
     """Callbacks and secrets of the webhook."""
 
-    ring: NotifyWiki  # notifies a wiki's feed; returns False when the wiki is not watched
+    notify: NotifyWiki  # notifies a wiki's feed; returns False when the wiki is not watched
     secrets: Mapping[str, bytes]  # by wiki or `ANY_WIKI`; empty: datagrams only
     clock: Clock  # for the age of signatures
     use_signature: UseSignature  # records used signatures
@@ -108,7 +108,7 @@ def check_secret(text: str) -> bytes:
     text = text.strip()
     if not SECRET_LEAST_CHARS <= len(text) <= SECRET_MOST_CHARS:
         raise InputError(
-            f"The bell's secret must have {SECRET_LEAST_CHARS} to {SECRET_MOST_CHARS} characters: "
+            f"The webhook's secret must have {SECRET_LEAST_CHARS} to {SECRET_MOST_CHARS} characters: "
             "make one with `openssl rand -hex 32`."
         )
     return text.encode()
@@ -205,9 +205,9 @@ def parse_wiki_levels(document: Any, wiki: WikiName) -> WikiLevelsRequest | None
     return WikiLevelsRequest(wiki, shown, stored)
 
 
-def create_app(ringing: WebhookOptions) -> Starlette:
+def create_app(options: WebhookOptions) -> Starlette:
     """Create the HTTP application of the webhook."""
-    webhook = _WebhookRoutes(ringing)
+    webhook = _WebhookRoutes(options)
     routes = {
         "/changes": webhook.changes,
         "/level": webhook.level,
@@ -223,22 +223,22 @@ def create_app(ringing: WebhookOptions) -> Starlette:
 class _WebhookRoutes:
     """Handlers of signed requests."""
 
-    def __init__(self, ringing: WebhookOptions) -> None:
-        self._ringing = ringing
+    def __init__(self, options: WebhookOptions) -> None:
+        self._options = options
 
     async def changes(self, request: Request) -> Response:
         """Notify the feed of changed pages."""
         owner, document = await self._signed(request)
         wiki, ids = parse_changes(document)
         self._check_signer(owner, wiki)
-        if not self._ringing.ring(wiki.dbname, wiki.farm, ids):
+        if not self._options.notify(wiki.dbname, wiki.farm, ids):
             return _error(404, f"Nobody watches {wiki} here.")
         try:
             levels = parse_wiki_levels(document, wiki)
-            if levels is not None and self._ringing.set_wiki_levels is not None:
-                await self._ringing.set_wiki_levels(levels)
+            if levels is not None and self._options.set_wiki_levels is not None:
+                await self._options.set_wiki_levels(levels)
         except WeboidError as error:  # the pages are heard all the same
-            if self._ringing.set_wiki_levels is not None:
+            if self._options.set_wiki_levels is not None:
                 log.warning("%s: its levels do not hold: %s", wiki, error)
                 return JSONResponse({"error": str(error)}, headers=_CLOSE)
         return Response(status_code=204, headers=_CLOSE)
@@ -248,9 +248,9 @@ class _WebhookRoutes:
         owner, document = await self._signed(request)
         level_request = replace(parse_level(document), is_stored=request.url.path == _STORED_LEVEL)
         self._check_signer(owner, level_request.wiki)
-        if self._ringing.set_level is None:
+        if self._options.set_level is None:
             return _error(404, "Levels cannot be set here.")
-        held = await self._ringing.set_level(level_request)
+        held = await self._options.set_level(level_request)
         return JSONResponse({"url": level_request.url, "level": held}, headers=_CLOSE)
 
     async def test(self, request: Request) -> Response:
@@ -258,7 +258,7 @@ class _WebhookRoutes:
         owner, document = await self._signed(request)
         wiki, _ = parse_changes(document)
         self._check_signer(owner, wiki)
-        if str(wiki) not in self._ringing.watched():
+        if str(wiki) not in self._options.watched():
             return _error(404, f"Nobody watches {wiki} here.")
         return Response(status_code=204, headers=_CLOSE)
 
@@ -266,8 +266,8 @@ class _WebhookRoutes:
         """Return the owner of the signing secret, and the request's document."""
         body = await _body(request)
         header = request.headers.get("x-weboid-signature", "")
-        now = self._ringing.clock.now().timestamp()
-        owner = find_signer(self._ringing.secrets, header, body, now=now, path=request.url.path)
+        now = self._options.clock.now().timestamp()
+        owner = find_signer(self._options.secrets, header, body, now=now, path=request.url.path)
         match = _SIGNATURE.fullmatch(header)
         if owner is None or match is None:
             if _OLD_SIGNATURE.match(header):
@@ -283,7 +283,7 @@ class _WebhookRoutes:
                 "The signature is missing or wrong: both sides need the same secret."
             )
         moment = datetime.fromtimestamp(int(match["at"]), UTC)
-        if not await self._ringing.use_signature(bytes.fromhex(match["mac"]), moment):
+        if not await self._options.use_signature(bytes.fromhex(match["mac"]), moment):
             raise RefusedRequestError("This request was sent before: each needs its own nonce.")
         try:
             return owner, json.loads(body)
@@ -293,8 +293,8 @@ class _WebhookRoutes:
     def _check_signer(self, owner: str, wiki: WikiName) -> None:
         is_valid = owner == str(wiki)
         if owner == ANY_WIKI:
-            has_own = str(wiki) in self._ringing.secrets
-            is_valid = not has_own and self._ringing.watched() <= {str(wiki)}
+            has_own = str(wiki) in self._options.secrets
+            is_valid = not has_own and self._options.watched() <= {str(wiki)}
         if not is_valid:
             raise RefusedRequestError(
                 f"The secret does not sign for {wiki}: give each wiki its own, "
@@ -304,7 +304,7 @@ class _WebhookRoutes:
 
 @asynccontextmanager
 async def serve_webhook(
-    host: str, port: int, ringing: WebhookOptions
+    host: str, port: int, options: WebhookOptions
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve the webhook until the end of the block; yield host and port, of which 0 is any free one.
 
@@ -318,14 +318,14 @@ async def serve_webhook(
     except OSError as error:
         listener.close()
         raise UnavailableError(
-            f"The bell cannot listen at {host}:{port}: {error}. Free the port, or name another."
+            f"The webhook cannot listen at {host}:{port}: {error}. Free the port, or name another."
         ) from error
     loop = asyncio.get_running_loop()
     server = HttpServer(
-        create_app(ringing), _LIMITS, timeout_keep_alive=1, timeout_graceful_shutdown=1
+        create_app(options), _LIMITS, timeout_keep_alive=1, timeout_graceful_shutdown=1
     )
     transport, _ = await loop.create_datagram_endpoint(
-        lambda: _DatagramProtocol(ringing.ring), sock=datagrams
+        lambda: _DatagramProtocol(options.notify), sock=datagrams
     )
     try:
         async with running(server, listener):
@@ -335,8 +335,8 @@ async def serve_webhook(
 
 
 class _DatagramProtocol(asyncio.DatagramProtocol):
-    def __init__(self, ring: NotifyWiki) -> None:
-        self._ring = ring
+    def __init__(self, notify: NotifyWiki) -> None:
+        self._ring = notify
 
     def datagram_received(self, data: bytes, _addr: object) -> None:
         name = parse_datagram(data)

@@ -311,14 +311,14 @@ class WikiFeed:
             if len(self._hints) < HINTS_LIMIT:
                 self._hints.add(page_id)
 
-    async def round(self, *, is_rung: bool = False, sweeps: bool = True) -> FeedRound:
-        """Do a bounded amount of work; `is_rung`: poll even if the last poll was recent.
+    async def round(self, *, is_notified: bool = False, sweeps: bool = True) -> FeedRound:
+        """Do a bounded amount of work; `is_notified`: poll even if the last poll was recent.
 
         Raises as `FeedContext.refresh`; unwritten work is repeated.
         """
         await self.desk.refresh()
         await refresh_spam_lists(self.desk)
-        followed = await self._follow(is_rung=is_rung)
+        followed = await self._follow(is_notified=is_notified)
         pages = followed.pages.plus(await read_settling_pages(self.desk))
         handed, is_more_due = await self._hand_on()
         stale, is_more_stale = await read_stale_pages(self.desk)
@@ -354,11 +354,11 @@ class WikiFeed:
         longest = min(poll, LEASE_LENGTH / 2)
         return max(min(min(moments) - now, longest).total_seconds(), 0.0)
 
-    async def _follow(self, *, is_rung: bool) -> FollowResult:
+    async def _follow(self, *, is_notified: bool) -> FollowResult:
         now = self.desk.now()
         poll = timedelta(seconds=self.desk.feed.poll_s)
         is_due = self._polled_at is None or not timedelta(0) <= now - self._polled_at < poll
-        if not (is_due or is_rung or self._hints or self._has_more):
+        if not (is_due or is_notified or self._hints or self._has_more):
             return FollowResult()
         hinted, self._hints = self._hints, set()
         try:

@@ -39,7 +39,7 @@ async def notify_from_stream(
     wire: ApiTransport,
     url: str,
     *,
-    ring: NotifyWiki,
+    notify: NotifyWiki,
     watched: Callable[[], Collection[str]],
     stop: asyncio.Event,
     timing: ApiTiming | None = None,
@@ -56,7 +56,7 @@ async def notify_from_stream(
                 ):
                     last_id = notice.last_id
                     if notice.wiki:
-                        ring(notice.wiki, None, (notice.page_id,) if notice.page_id > 0 else ())
+                        notify(notice.wiki, None, (notice.page_id,) if notice.page_id > 0 else ())
             except WeboidError as error:
                 log.warning(
                     "the stream %s: %s It is tried again in %s s.", url, error, STREAM_RETRY_S
@@ -72,7 +72,7 @@ async def notify_from_stream(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-LEAST_PAUSE_S = 1.0  # between two rounds of one wiki that is rung for all the time
+LEAST_PAUSE_S = 1.0  # between two rounds of one wiki that is notified all the time
 FIRST_BACK_OFF_S = 5.0
 LONGEST_BACK_OFF_S = 300.0
 TROUBLE_RETRY_S = 60.0  # until what a person must mend is looked at again
@@ -101,7 +101,7 @@ class _WikiSignal:
     event: asyncio.Event = field(default_factory=asyncio.Event)
     pages: dict[int, None] = field(default_factory=dict)
 
-    def ring(self, pages: Collection[int]) -> None:
+    def notify(self, pages: Collection[int]) -> None:
         for page in pages:
             if len(self.pages) < RING_LIMIT:
                 self.pages[page] = None
@@ -129,10 +129,10 @@ class WikiWatcher:
         self._open = opener
         self._names = tuple(names)
         self._on_report = on_report
-        self._bells: dict[int, _WikiSignal] = {}
+        self._signals: dict[int, _WikiSignal] = {}
         self._wikis: dict[int, Wiki] = {}
 
-    def ring(self, dbname: str, farm: str | None, pages: tuple[int, ...] = ()) -> bool:
+    def notify(self, dbname: str, farm: str | None, pages: tuple[int, ...] = ()) -> bool:
         """Poll a wiki (of any farm for None) at once; return False if it is not watched."""
         results = [
             number
@@ -140,7 +140,7 @@ class WikiWatcher:
             if wiki.name.dbname == dbname and farm in (None, wiki.name.farm)
         ]
         for number in results:
-            self._bells[number].ring(pages)
+            self._signals[number].notify(pages)
         return bool(results)
 
     def names(self) -> frozenset[str]:
@@ -178,8 +178,8 @@ class WikiWatcher:
         finally:
             stop.set()
             stopping.cancel()
-            for bell in self._bells.values():
-                bell.event.set()
+            for signal in self._signals.values():
+                signal.event.set()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
     async def once(self, *, sweeps: bool = True) -> bool:
@@ -200,7 +200,7 @@ class WikiWatcher:
     async def _begin(self, tasks: dict[int, asyncio.Task[None]], stop: asyncio.Event) -> None:
         for wiki in await asyncio.to_thread(select_wikis, self._shared.store, self._names):
             if wiki.id not in tasks:
-                self._bells[wiki.id] = _WikiSignal()
+                self._signals[wiki.id] = _WikiSignal()
                 self._wikis[wiki.id] = wiki
                 tasks[wiki.id] = asyncio.create_task(self._watch(wiki, stop))
 
@@ -227,12 +227,12 @@ class WikiWatcher:
 
     async def _rounds(self, feed: WikiFeed, stop: asyncio.Event) -> AsyncIterator[FeedRound]:
         """Yield rounds of a wiki until it must be reopened or the watcher stops."""
-        bell, opened = self._bells[feed.wiki.id], None
-        bell.event.set()  # at first the wiki is asked at once
+        signal, opened = self._signals[feed.wiki.id], None
+        signal.event.set()  # at first the wiki is asked at once
         while not stop.is_set():
-            is_rung = bell.event.is_set()
-            feed.hint(bell.answer())
-            done = await feed.round(is_rung=is_rung)
+            is_notified = signal.event.is_set()
+            feed.hint(signal.answer())
+            done = await feed.round(is_notified=is_notified)
             self._on_report(WatcherReport(feed.wiki.name, done))
             yield done
             if opened is not None and opened != _opening_settings(feed):
@@ -242,8 +242,8 @@ class WikiWatcher:
                 await asyncio.sleep(0)
                 continue
             began = self._shared.clock.monotonic()
-            await _wait_for_event(bell.event, await feed.rest_s())
-            if bell.event.is_set() and self._shared.clock.monotonic() - began < LEAST_PAUSE_S:
+            await _wait_for_event(signal.event, await feed.rest_s())
+            if signal.event.is_set() and self._shared.clock.monotonic() - began < LEAST_PAUSE_S:
                 await _wait_for_event(stop, LEAST_PAUSE_S)
 
     async def _note(self, wiki: Wiki, error: Exception) -> WeboidError:
@@ -284,7 +284,7 @@ async def _open_feed(wiki: Wiki, opener: Opener, shared: SyncServices) -> AsyncI
 
 async def _all_rounds(feed: WikiFeed, *, sweeps: bool) -> AsyncIterator[FeedRound]:
     """Yield rounds until there is nothing more to do at once."""
-    done = await feed.round(is_rung=True, sweeps=sweeps)
+    done = await feed.round(is_notified=True, sweeps=sweeps)
     yield done
     while done.is_busy:
         done = await feed.round(sweeps=sweeps)

@@ -1,4 +1,4 @@
-"""Levels that a wiki's users ask for by the bell, and those of its LocalSettings.php (A18, A19)."""
+"""Levels that a wiki's users ask for by the webhook, and those of its LocalSettings.php (A18, A19)."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -43,7 +43,7 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def set_level(layout: Layout) -> Iterator[SetLevel]:
-    """What the bell calls."""
+    """What the webhook calls."""
     with open_level_setter(layout, "", SystemClock()) as setting:
         yield setting
 
@@ -80,7 +80,7 @@ async def test_an_editor_sets_how_much_of_a_link_is_recorded(
 
 
 async def test_no_editor_goes_further_than_the_wiki_may(set_level: SetLevel) -> None:
-    """The bell answers 403."""
+    """The webhook answers 403."""
     with pytest.raises(RefusedRequestError):
         await set_level(asked("full"))
 
@@ -95,7 +95,7 @@ async def test_no_editor_goes_further_than_the_wiki_may(set_level: SetLevel) -> 
     ids=["level", "user", "url"],
 )
 async def test_what_is_none_is_refused_as_such(set_level: SetLevel, what: LevelRequest) -> None:
-    """The bell answers 400."""
+    """The webhook answers 400."""
     with pytest.raises(InputError) as raised:
         await set_level(what)
     assert not isinstance(raised.value, RefusedRequestError)
@@ -109,7 +109,7 @@ async def test_a_name_with_an_at_passes_for_nobody_else(set_level: SetLevel) -> 
 
 @pytest.fixture
 def set_wiki_levels(layout: Layout) -> Iterator[SetWikiLevels]:
-    """What the bell calls with what LocalSettings.php says."""
+    """What the webhook calls with what LocalSettings.php says."""
     with open_wiki_level_setter(layout, "", SystemClock()) as setting:
         yield setting
 

@@ -62,7 +62,7 @@ while ( ( $line = fgets( STDIN ) ) !== false ) {
 			$said = Sender::rest( $asked['said'], $asked['now'] );
 			break;
 		case 'sign':
-			$said = Bell::signature( $asked['secret'], $asked['path'], $asked['body'], $asked['now'], $asked['nonce'] );
+			$said = Webhook::signature( $asked['secret'], $asked['path'], $asked['body'], $asked['now'], $asked['nonce'] );
 			break;
 	}
 	echo json_encode( $said, JSON_UNESCAPED_SLASHES | JSON_INVALID_UTF8_SUBSTITUTE ), "\n";

@@ -85,20 +85,20 @@ def test_a_save_tells_its_links_by_a_job(later: Extended) -> None:
     """Added, removed, by a template, by a deletion: nobody waits, and the job tells."""
     later.writer.write("Template:Source", "[https://e.org/old s]")
     page_id, rev = later.writer.write("Edited", "[https://e.org/1 a] {{Source}}")
-    assert later.bell.heard == []
+    assert later.webhook.heard == []
     later.run_jobs()
-    (page,) = later.bell.heard[0].json()["pages"]
+    (page,) = later.webhook.heard[0].json()["pages"]
     assert (page["page_id"], page["rev"]) == (page_id, rev)
     assert sorted(page["added"]) == ["https://e.org/1", "https://e.org/old"]
-    later.bell.heard.clear()
+    later.webhook.heard.clear()
     later.writer.write("Template:Source", "[https://e.org/new s]")
     later.run_jobs()
-    (page,) = later.bell.heard[0].json()["pages"]
+    (page,) = later.webhook.heard[0].json()["pages"]
     assert (page["added"], page["removed"]) == (["https://e.org/new"], ["https://e.org/old"])
-    later.bell.heard.clear()
+    later.webhook.heard.clear()
     later.writer.delete("Edited")
     later.run_jobs()
-    (page,) = later.bell.heard[0].json()["pages"]
+    (page,) = later.webhook.heard[0].json()["pages"]
     assert sorted(page["removed"]) == ["https://e.org/1", "https://e.org/new"]
 
 
@@ -112,11 +112,11 @@ def test_the_list_is_in_the_readers_language_and_takes_levels(later: Extended) -
     fields = admin.form("Special:WeboidLinks/Shown", "https://e.org/a")
     status, _ = admin.post("Special:WeboidLinks/Shown", {**fields, "level": "text", "reason": "x"})
     assert status == 200
-    assert later.bell.heard[0].json()["level"] == "text"
+    assert later.webhook.heard[0].json()["level"] == "text"
     later.set("$wgGroupPermissions['sysop']['weboid-level'] = false;")
     status, page = admin.post("Special:WeboidLinks/Shown", {**fields, "level": "text"})
     assert "<title>Permission error" in page
-    assert len(later.bell.heard) == 1
+    assert len(later.webhook.heard) == 1
 
 
 def test_nothing_of_the_extension_is_deprecated(later: Extended) -> None:

@@ -158,12 +158,12 @@ def test_a_busy_front_takes_no_copies_away(extended: Extended, listed: str) -> N
 def test_whoever_has_the_right_sets_a_level(
     extended: Extended, listed: str, admin: Visitor
 ) -> None:
-    """The bell hears who wants it, for which link, and why; the reader what came of it."""
+    """The webhook hears who wants it, for which link, and why; the reader what came of it."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     status, page = _form(admin, **fields, level="html", reason=" too many pictures ")
     assert status == 200
     assert "Copies of e.org/a are now shown as: page without images." in page
-    (heard,) = extended.bell.heard
+    (heard,) = extended.webhook.heard
     assert heard.path == "/level"
     assert is_signed(heard, SECRET, time.time())
     assert heard.json() == {
@@ -176,26 +176,26 @@ def test_whoever_has_the_right_sets_a_level(
 
 
 def test_a_level_can_be_taken_back(extended: Extended, listed: str, admin: Visitor) -> None:
-    """The bell hears null."""
+    """The webhook hears null."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _, page = _form(admin, **fields, level="")
     assert "Copies of e.org/a are now shown as the wiki has it." in page
-    assert extended.bell.heard[0].json()["level"] is None
+    assert extended.webhook.heard[0].json()["level"] is None
 
 
 def test_whoever_has_the_right_sets_what_is_recorded(
     extended: Extended, listed: str, admin: Visitor
 ) -> None:
-    """A19: in the same form, and to the bell by a path of its own, which older archives do not know."""
+    """A19: in the same form, and to the webhook by a path of its own, which older archives do not know."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _, page = _form(admin, **fields, level="store:no-media", reason="a small disk")
     assert "From the next visit on, of e.org/a is recorded: without audio and video." in page
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _, page = _form(admin, **fields, level="store:")
     assert "From the next visit on, e.org/a is recorded as the wiki has it." in page
-    assert [each.path for each in extended.bell.heard] == ["/stored-level"] * 2
-    assert [each.json()["level"] for each in extended.bell.heard] == ["no-media", None]
-    assert all(is_signed(each, SECRET, time.time()) for each in extended.bell.heard)
+    assert [each.path for each in extended.webhook.heard] == ["/stored-level"] * 2
+    assert [each.json()["level"] for each in extended.webhook.heard] == ["no-media", None]
+    assert all(is_signed(each, SECRET, time.time()) for each in extended.webhook.heard)
 
 
 @pytest.mark.parametrize("token", ["", "+\\", "0123456789abcdef0123456789abcdef00000000+\\"])
@@ -205,7 +205,7 @@ def test_a_form_of_another_site_sets_nothing(
     """Without the session's token nothing is done."""
     _, page = _form(admin, url="https://e.org/a", level="text", wpEditToken=token)
     assert "your session had ended" in page
-    assert extended.bell.heard == []
+    assert extended.webhook.heard == []
 
 
 def test_a_level_is_set_by_posting_alone(extended: Extended, listed: str, admin: Visitor) -> None:
@@ -213,7 +213,7 @@ def test_a_level_is_set_by_posting_alone(extended: Extended, listed: str, admin:
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     query = urllib.parse.urlencode({**fields, "level": "text"})
     admin.get(f"Special:WeboidLinks/Listed&{query}")
-    assert extended.bell.heard == []
+    assert extended.webhook.heard == []
 
 
 def test_others_may_not_set_levels(extended: Extended, listed: str, editor: Visitor) -> None:
@@ -222,7 +222,7 @@ def test_others_may_not_set_levels(extended: Extended, listed: str, editor: Visi
     _, page = _form(editor, url="https://e.org/a", level="text", wpEditToken=editor.token())
     assert "<title>Permission error" in page
     assert "Administrators" in page
-    assert extended.bell.heard == []
+    assert extended.webhook.heard == []
 
 
 def test_blocked_administrators_set_nothing(
@@ -236,7 +236,7 @@ def test_blocked_administrators_set_nothing(
     finally:
         extended.writer.act(action="unblock", user=ADMIN)
     assert "<title>Permission error" in page
-    assert extended.bell.heard == []
+    assert extended.webhook.heard == []
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_only_what_the_form_offers_is_set(
     """Links of that page, and levels that the operator offers."""
     _, page = _form(admin, url=url, level=level, wpEditToken=admin.token())
     assert "there is no such level" in page
-    assert extended.bell.heard == []
+    assert extended.webhook.heard == []
 
 
 def test_full_is_offered_where_the_operator_says_so(
@@ -266,7 +266,7 @@ def test_full_is_offered_where_the_operator_says_so(
     assert re.findall(r'<option value="(\w+)"', page)[:2] == ["text", "full"]
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _form(admin, **fields, level="full")
-    assert extended.bell.heard[0].json()["level"] == "full"
+    assert extended.webhook.heard[0].json()["level"] == "full"
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_refusal_is_told(
 ) -> None:
     """In the archive's own words, as text."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
-    extended.bell.answer = lambda heard: said
+    extended.webhook.answer = lambda heard: said
     _, page = _form(admin, **fields, level="text")
     assert words in html.unescape(page)
     assert "<b>html" not in page
@@ -292,7 +292,7 @@ def test_a_refusal_is_told(
 
 def test_without_bell_there_is_no_form(extended: Extended, listed: str, admin: Visitor) -> None:
     """Nothing is offered that nobody hears."""
-    extended.say(Bell="")
+    extended.say(Webhook="")
     assert "<select" not in admin.get("Special:WeboidLinks/Listed")
 
 

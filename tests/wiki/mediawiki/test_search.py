@@ -81,7 +81,7 @@ def test_the_wiki_tells_how_the_extension_is_set(extended: Extended) -> None:
     told = extended.writer.ask(action="query", meta="siteinfo")["query"]["general"]["weboid"]
     assert told["wiki"] == "library@example"
     assert told["origins"] == [extended.front.address]
-    assert (told["front"], told["bell"]) == (True, True)
+    assert (told["front"], told["webhook"]) == (True, True)
     assert told["version"]
     assert len(told["secret"]) == 8
     assert SECRET not in json.dumps(told)

@@ -1,4 +1,4 @@
-"""What changes on a real wiki rings the bell, once, signed, and never in an editor's way (A01, A25)."""
+"""What changes on a real wiki notifies the webhook, once, signed, and never in an editor's way (A01, A25)."""
 
 import time
 
@@ -12,12 +12,12 @@ pytestmark = pytest.mark.slow
 
 
 def _pages(extended: Extended) -> list[dict[str, object]]:
-    return [page for heard in extended.bell.heard for page in heard.json()["pages"]]
+    return [page for heard in extended.webhook.heard for page in heard.json()["pages"]]
 
 
 def _flush(extended: Extended) -> list[dict[str, object]]:
     """What the job queue tells."""
-    extended.bell.heard.clear()
+    extended.webhook.heard.clear()
     extended.run_jobs()
     return _pages(extended)
 
@@ -25,7 +25,7 @@ def _flush(extended: Extended) -> list[dict[str, object]]:
 def test_an_edit_tells_its_links(extended: Extended) -> None:
     """Added and removed links, the page and the revision; a second edit tells the difference alone."""
     page_id, rev = extended.writer.write("Edited", "[https://e.org/1 a] https://e.org/2")
-    assert extended.bell.heard == []  # nobody waited for it
+    assert extended.webhook.heard == []  # nobody waited for it
     told = _flush(extended)
     assert [(page["page_id"], page["rev"]) for page in told] == [(page_id, rev)]
     assert sorted(told[0]["added"]) == ["https://e.org/1", "https://e.org/2"]  # type: ignore[call-overload]
@@ -42,10 +42,10 @@ def test_an_edit_tells_its_links(extended: Extended) -> None:
 
 
 def test_a_request_is_signed(extended: Extended) -> None:
-    """The bell can tell who rings, and when."""
+    """The webhook can tell who notifies, and when."""
     extended.writer.write("Signed", "[https://e.org/signed a]")
     extended.run_jobs()
-    (heard,) = extended.bell.heard
+    (heard,) = extended.webhook.heard
     assert heard.path == "/changes"
     assert heard.json()["wiki"] == "library@example"
     assert is_signed(heard, SECRET, time.time())
@@ -57,10 +57,10 @@ def test_levels_of_the_wiki_are_told_with_its_changes(extended: Extended) -> Non
     told = []
     for number, settings in enumerate(({}, {"Store": "text"}, {"Level": "html"})):
         extended.say(**settings)
-        extended.bell.heard.clear()
+        extended.webhook.heard.clear()
         extended.writer.write(f"Levels {number}", f"[https://e.org/levels/{number} a]")
         extended.run_jobs()
-        told += [heard.json()["wiki_levels"] for heard in extended.bell.heard]
+        told += [heard.json()["wiki_levels"] for heard in extended.webhook.heard]
     assert told == [
         {"shown": None, "stored": None},
         {"shown": None, "stored": "text"},
@@ -129,17 +129,17 @@ def test_thousands_of_links_are_told_in_parts(extended: Extended) -> None:
     told = _flush(extended)
     assert len(told) > 1
     assert sorted(url for page in told for url in page["added"]) == sorted(urls)  # type: ignore[attr-defined]
-    assert max(len(heard.body) for heard in extended.bell.heard) < 65_535
+    assert max(len(heard.body) for heard in extended.webhook.heard) < 65_535
 
 
 def test_what_was_not_heard_is_told_again(extended: Extended) -> None:
-    """A silent bell keeps the job in the queue, and others from trying for a while."""
-    extended.bell.answer = lambda heard: Said(503)
+    """A silent webhook keeps the job in the queue, and others from trying for a while."""
+    extended.webhook.answer = lambda heard: Said(503)
     extended.writer.write("Unheard", "https://e.org/unheard")
     extended.writer.write("Unheard, too", "https://e.org/unheard-too")
     said = extended.run_jobs()
-    assert len(extended.bell.heard) == 1
-    assert said.count("error=the bell") == 2
+    assert len(extended.webhook.heard) == 1
+    assert said.count("error=the webhook") == 2
     extended.forget()
     assert sorted(str(page["added"]) for page in _flush(extended)) == [
         "['https://e.org/unheard']",
@@ -152,7 +152,7 @@ def test_a_wiki_without_secret_tells_nothing(extended: Extended) -> None:
     extended.say(Secret="short")
     extended.writer.write("Unsigned", "https://e.org/unsigned")
     assert "$wgWeboidSecretFile" in extended.run_jobs()
-    assert extended.bell.heard == []
+    assert extended.webhook.heard == []
     extended.forget()
     extended.run_jobs()
 
@@ -164,7 +164,7 @@ def test_the_secret_may_be_in_a_file(extended: Extended) -> None:
     extended.say(SecretFile=str(file))
     extended.writer.write("By file", "https://e.org/by-file")
     extended.run_jobs()
-    assert is_signed(extended.bell.heard[0], f"{SECRET}-of-the-file", time.time())
+    assert is_signed(extended.webhook.heard[0], f"{SECRET}-of-the-file", time.time())
 
 
 def test_the_wikis_own_name_is_its_database_at_its_host(extended: Extended) -> None:
@@ -172,11 +172,11 @@ def test_the_wikis_own_name_is_its_database_at_its_host(extended: Extended) -> N
     extended.say(Wiki="")
     extended.writer.write("Named", "https://e.org/named")
     extended.run_jobs()
-    assert extended.bell.heard[0].json()["wiki"] == f"my_wiki@{hosts.WIKI}"
+    assert extended.webhook.heard[0].json()["wiki"] == f"my_wiki@{hosts.WIKI}"
 
 
 def test_a_wiki_without_bell_makes_no_jobs(extended: Extended) -> None:
     """Nothing waits in the queue for somebody who is not there."""
-    extended.say(Bell="")
+    extended.say(Webhook="")
     extended.writer.write("Quiet", "https://e.org/quiet")
     assert "weboid" not in extended.run_jobs()

@@ -134,7 +134,7 @@ class Fed:
         """Rounds until there is nothing more to do."""
 
         async def until_done(feed: WikiFeed) -> list[FeedRound]:
-            done = [await feed.round(is_rung=True, **how)]
+            done = [await feed.round(is_notified=True, **how)]
             while done[-1].is_busy:
                 done.append(await feed.round(**how))
             return done

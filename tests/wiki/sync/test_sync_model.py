@@ -122,14 +122,14 @@ class Feeding(RuleBasedStateMachine):
     @rule()
     def work(self) -> None:
         """The feeder does a round."""
-        asyncio.run(self.feed.round(is_rung=True))
+        asyncio.run(self.feed.round(is_notified=True))
 
     @rule(number=st.integers(1, 6))
     def be_away(self, number: int) -> None:
         """The wiki does not answer one of the next questions."""
         self.model.trouble_at = number
         with suppress(TransientError):
-            asyncio.run(self.feed.round(is_rung=True))
+            asyncio.run(self.feed.round(is_notified=True))
         self.model.trouble_at = 0
 
     @rule(after=st.integers(0, 4), is_written=st.booleans())
@@ -153,7 +153,7 @@ class Feeding(RuleBasedStateMachine):
         PageImporter.write, PageImporter.note = killed(write), killed(note)  # type: ignore[method-assign]
         try:
             with suppress(Killed):
-                asyncio.run(self.feed.round(is_rung=True))
+                asyncio.run(self.feed.round(is_notified=True))
         finally:
             PageImporter.write, PageImporter.note = write, note  # type: ignore[method-assign]
         self.start()
@@ -176,7 +176,7 @@ class Feeding(RuleBasedStateMachine):
         self.archive.is_away = False
         for _ in range(4):
             self.clock.tick(hours=30)
-            while asyncio.run(self.feed.round(is_rung=True)).is_busy:
+            while asyncio.run(self.feed.round(is_notified=True)).is_busy:
                 pass
         assert self.listed() == {
             page.page_id: (page.title, set(page.links)) for page in self.observed()

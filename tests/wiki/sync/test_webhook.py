@@ -1,4 +1,4 @@
-"""The bell: rung over UDP and HTTP, by real sockets; whoever lies or floods gets nothing."""
+"""The webhook: notified over UDP and HTTP, by real sockets; whoever lies or floods gets nothing."""
 
 import asyncio
 import json
@@ -56,8 +56,8 @@ def signed(path: str, body: bytes, *, secret: bytes = SECRET, nonce: str = "0" *
     return sign_request(secret, body, at=int(NOW.timestamp()), nonce=nonce, path=path)
 
 
-class Hung:
-    """A bell that notes who rang."""
+class NotedWebhook:
+    """A webhook that notes who rang."""
 
     def __init__(
         self,
@@ -65,11 +65,11 @@ class Hung:
         used: set[bytes] | None = None,
         watched: Sequence[str] = ("mywiki@farm",),
     ) -> None:
-        self.rung: list[tuple[str, str | None, tuple[int, ...]]] = []
+        self.notified: list[tuple[str, str | None, tuple[int, ...]]] = []
         self.has_rung = asyncio.Event()
         self.used = set() if used is None else used
-        self.ringing = WebhookOptions(
-            self.ring,
+        self.options = WebhookOptions(
+            self.notify,
             {ANY_WIKI: SECRET, "other@farm": OTHER},
             Ticking(NOW),
             self.use,
@@ -83,9 +83,9 @@ class Hung:
         self.used.add(signature)
         return is_new
 
-    def ring(self, dbname: str, farm: str | None, pages: tuple[int, ...]) -> bool:
+    def notify(self, dbname: str, farm: str | None, pages: tuple[int, ...]) -> bool:
         """Note it."""
-        self.rung.append((dbname, farm, pages))
+        self.notified.append((dbname, farm, pages))
         self.has_rung.set()
         return dbname == "mywiki"
 
@@ -95,30 +95,32 @@ def _ask(
     document: Any,
     *,
     header: Header = signed,
-    hung: Hung | None = None,
+    noted: NotedWebhook | None = None,
     times: int = 1,
-) -> tuple[Hung, list[httpx.Response]]:
-    """What the bell answers to the same request, so many times."""
+) -> tuple[NotedWebhook, list[httpx.Response]]:
+    """What the webhook answers to the same request, so many times."""
 
-    async def ask() -> tuple[Hung, list[httpx.Response]]:
-        bell = hung or Hung()
+    async def ask() -> tuple[NotedWebhook, list[httpx.Response]]:
+        webhook = noted or NotedWebhook()
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
         async with (
-            serve_webhook("127.0.0.1", 0, bell.ringing) as (host, port),
+            serve_webhook("127.0.0.1", 0, webhook.options) as (host, port),
             httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as client,
         ):
             sent = {"X-Weboid-Signature": header(path, body)}
-            return bell, [await client.post(path, content=body, headers=sent) for _ in range(times)]
+            return webhook, [
+                await client.post(path, content=body, headers=sent) for _ in range(times)
+            ]
 
     return asyncio.run(ask())
 
 
 def test_pages_that_changed_are_rung_for() -> None:
     """A signed request names a wiki and its pages."""
-    hung, (answer,) = _ask("/changes", CHANGE)
+    noted, (answer,) = _ask("/changes", CHANGE)
 
     assert answer.status_code == 204
-    assert hung.rung == [("mywiki", "farm", (7,))]
+    assert noted.notified == [("mywiki", "farm", (7,))]
 
 
 def test_levels_of_the_wiki_come_with_its_changes() -> None:
@@ -129,11 +131,11 @@ def test_levels_of_the_wiki_come_with_its_changes() -> None:
         asked.append(levels)
 
     for document in (CHANGE, {**CHANGE, "wiki_levels": {"shown": None, "stored": "text"}}):
-        hung = Hung()
-        hung.ringing = replace(hung.ringing, set_wiki_levels=set_wiki_levels)
-        _, (answer,) = _ask("/changes", document, hung=hung)
+        noted = NotedWebhook()
+        noted.options = replace(noted.options, set_wiki_levels=set_wiki_levels)
+        _, (answer,) = _ask("/changes", document, noted=noted)
         assert answer.status_code == 204
-        assert hung.rung
+        assert noted.notified
 
     assert asked == [WikiLevelsRequest(WikiName("mywiki", "farm"), None, "text")]
 
@@ -145,11 +147,11 @@ def test_levels_that_do_not_hold_keep_no_change_back(levels: object) -> None:
     async def refuse(_levels: WikiLevelsRequest) -> None:
         raise InputError("An operator decided it.")
 
-    hung = Hung()
-    hung.ringing = replace(hung.ringing, set_wiki_levels=refuse)
-    _, (answer,) = _ask("/changes", {**CHANGE, "wiki_levels": levels}, hung=hung)
+    noted = NotedWebhook()
+    noted.options = replace(noted.options, set_wiki_levels=refuse)
+    _, (answer,) = _ask("/changes", {**CHANGE, "wiki_levels": levels}, noted=noted)
 
-    assert hung.rung == [("mywiki", "farm", (7,))]
+    assert noted.notified == [("mywiki", "farm", (7,))]
     assert answer.status_code == 200
     assert ("An operator" in answer.text) is (levels == {"stored": "text"})
 
@@ -157,18 +159,18 @@ def test_levels_that_do_not_hold_keep_no_change_back(levels: object) -> None:
 def test_a_datagram_of_mediawiki_rings() -> None:
     """Its recent changes, a JSON line each; what is none is passed over."""
 
-    async def send() -> Hung:
-        hung = Hung()
-        async with serve_webhook("127.0.0.1", 0, hung.ringing) as (host, port):
+    async def send() -> NotedWebhook:
+        noted = NotedWebhook()
+        async with serve_webhook("127.0.0.1", 0, noted.options) as (host, port):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
                 for line in (b"", b"\xff" * 60_000, b"[" * 50_000, b'{"wiki": 7}'):
                     sender.sendto(line, (host, port))
                 sender.sendto(b'{"type": "edit", "title": "Foo", "wiki": "mywiki"}', (host, port))
                 async with asyncio.timeout(20):
-                    await hung.has_rung.wait()
-        return hung
+                    await noted.has_rung.wait()
+        return noted
 
-    assert asyncio.run(send()).rung == [("mywiki", None, ())]
+    assert asyncio.run(send()).notified == [("mywiki", None, ())]
 
 
 def _at(shift_s: int) -> Header:
@@ -197,10 +199,10 @@ def _at(shift_s: int) -> Header:
     ids=["none", "secret", "body", "path", "old", "future", "form", "release"],
 )
 def test_what_is_not_signed_now_with_the_secret_is_refused(header: Header, said: str) -> None:
-    """Nothing rings, and the answer is 403."""
-    hung, (answer,) = _ask("/changes", CHANGE, header=header)
+    """Nothing notifies, and the answer is 403."""
+    noted, (answer,) = _ask("/changes", CHANGE, header=header)
 
-    assert (answer.status_code, hung.rung) == (403, [])
+    assert (answer.status_code, noted.notified) == (403, [])
     assert said in answer.json()["error"]
 
 
@@ -227,8 +229,8 @@ def test_a_secret_signs_for_its_own_wiki_alone(
 
 def test_a_secret_without_a_wiki_signs_for_none_of_several() -> None:
     """Else one wiki's server could set levels in the name of another's users."""
-    hung = Hung(watched=("mywiki@farm", "third@farm"))
-    _, (answer,) = _ask("/changes", CHANGE, hung=hung)
+    noted = NotedWebhook(watched=("mywiki@farm", "third@farm"))
+    _, (answer,) = _ask("/changes", CHANGE, noted=noted)
 
     assert answer.status_code == 403
     assert "--secret-file mywiki@farm=FILE" in answer.json()["error"]
@@ -236,9 +238,9 @@ def test_a_secret_without_a_wiki_signs_for_none_of_several() -> None:
 
 def test_a_test_rings_for_nobody() -> None:
     """It proves secret, clock and name."""
-    hung, (answer,) = _ask("/test", {"wiki": "mywiki@farm", "pages": []})
+    noted, (answer,) = _ask("/test", {"wiki": "mywiki@farm", "pages": []})
 
-    assert (answer.status_code, hung.rung) == (204, [])
+    assert (answer.status_code, noted.notified) == (204, [])
 
 
 def test_a_stored_level_is_asked_for_by_a_path_of_its_own() -> None:
@@ -250,7 +252,7 @@ def test_a_stored_level_is_asked_for_by_a_path_of_its_own() -> None:
         return level.level
 
     for path in ("/level", "/stored-level"):
-        _, (answer,) = _ask(path, LEVEL, hung=Hung(set_level))
+        _, (answer,) = _ask(path, LEVEL, noted=NotedWebhook(set_level))
         assert answer.status_code == 200
     assert [each.is_stored for each in asked] == [False, True]
     assert asked[0] == replace(asked[1], is_stored=False)
@@ -266,9 +268,9 @@ def test_a_signature_counts_once_also_after_a_restart(path: str, store: Registry
 
     statuses = []
     for _ in range(2):
-        hung = Hung(set_level)
-        hung.ringing = replace(hung.ringing, use_signature=signature_store(store))
-        statuses += [each.status_code for each in _ask(path, document, hung=hung, times=2)[1]]
+        noted = NotedWebhook(set_level)
+        noted.options = replace(noted.options, use_signature=signature_store(store))
+        statuses += [each.status_code for each in _ask(path, document, noted=noted, times=2)[1]]
 
     assert statuses[1:] == [403, 403, 403]
     assert statuses[0] in {200, 204}
@@ -292,9 +294,9 @@ def test_idle_connections_do_not_silence_the_bell(begun: bytes) -> None:
     """Those that have waited longest make room."""
 
     async def flood() -> int:
-        hung = Hung()
+        noted = NotedWebhook()
         body = json.dumps(CHANGE).encode()
-        async with serve_webhook("127.0.0.1", 0, hung.ringing) as (host, port):
+        async with serve_webhook("127.0.0.1", 0, noted.options) as (host, port):
             idle = [await asyncio.open_connection(host, port) for _ in range(120)]
             for _, writer in idle:
                 writer.write(begun)
@@ -338,7 +340,7 @@ def test_a_level_is_set() -> None:
         asked.append(level)
         return level.level
 
-    _, (answer,) = _ask("/level", LEVEL, hung=Hung(set_level))
+    _, (answer,) = _ask("/level", LEVEL, noted=NotedWebhook(set_level))
 
     assert (answer.status_code, answer.json()) == (200, {"url": "https://a.net/", "level": "html"})
     assert [each.user for each in asked] == ["Ann"]
@@ -355,7 +357,7 @@ def test_a_level_that_is_refused_is_told(error: Exception, status: int) -> None:
     async def set_level(_level: LevelRequest) -> str | None:
         raise error
 
-    _, (answer,) = _ask("/level", LEVEL, hung=Hung(set_level))
+    _, (answer,) = _ask("/level", LEVEL, noted=NotedWebhook(set_level))
 
     assert (answer.status_code, answer.json()) == (status, {"error": str(error)})
 
@@ -371,10 +373,10 @@ def test_a_port_that_is_taken_is_told() -> None:
     """The sentence names the address, and what to do."""
 
     async def twice() -> None:
-        hung = Hung()
+        noted = NotedWebhook()
         async with (
-            serve_webhook("127.0.0.1", 0, hung.ringing) as (host, port),
-            serve_webhook(host, port, hung.ringing),
+            serve_webhook("127.0.0.1", 0, noted.options) as (host, port),
+            serve_webhook(host, port, noted.options),
         ):
             pass
 

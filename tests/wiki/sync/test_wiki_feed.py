@@ -64,7 +64,7 @@ class Modelled:
 
     def work(self, *, sweeps: bool = True) -> list[FeedRound]:
         """Rounds until nothing is left to do."""
-        done = [asyncio.run(self.feed.round(is_rung=True, sweeps=sweeps))]
+        done = [asyncio.run(self.feed.round(is_notified=True, sweeps=sweeps))]
         while done[-1].is_busy:
             done.append(asyncio.run(self.feed.round(sweeps=sweeps)))
         return done
@@ -241,7 +241,7 @@ def test_a_change_is_noted_with_what_it_brought_or_not_at_all(fed: Modelled) -> 
     fed.model.trouble_at = 2
 
     with pytest.raises(TransientError):
-        asyncio.run(fed.feed.round(is_rung=True))
+        asyncio.run(fed.feed.round(is_notified=True))
     fed.feed = fed.feeder("test")
     fed.work(sweeps=False)
 
@@ -260,7 +260,7 @@ def test_a_wiki_of_another_name_is_refused(fed: Modelled) -> None:
     fed.clock.tick(hours=2)
 
     with pytest.raises(WikiRenamedError, match="weboid wiki add"):
-        asyncio.run(fed.feed.round(is_rung=True))
+        asyncio.run(fed.feed.round(is_notified=True))
 
     assert fed.links(page_id) == ["https://a.net/"]
 

@@ -1,4 +1,4 @@
-"""A stream of changes rings, as EventStreams does; from a real server of events."""
+"""A stream of changes notifies, as EventStreams does; from a real server of events."""
 
 import asyncio
 import json
@@ -23,8 +23,8 @@ LINKS = {
 
 
 def test_a_stream_rings_for_wikis_that_are_watched() -> None:
-    """An edit rings; changed links name their page; other wikis are nobody's business."""
-    rung: list[tuple[str, tuple[int, ...]]] = []
+    """An edit notifies; changed links name their page; other wikis are nobody's business."""
+    notified: list[tuple[str, tuple[int, ...]]] = []
     stop = asyncio.Event()
     connections = 0
 
@@ -40,8 +40,8 @@ def test_a_stream_rings_for_wikis_that_are_watched() -> None:
         await stop.wait()
         return response
 
-    def ring(dbname: str, _farm: str | None, pages: tuple[int, ...]) -> bool:
-        rung.append((dbname, pages))
+    def notify(dbname: str, _farm: str | None, pages: tuple[int, ...]) -> bool:
+        notified.append((dbname, pages))
         if pages:
             stop.set()
         return True
@@ -64,7 +64,7 @@ def test_a_stream_rings_for_wikis_that_are_watched() -> None:
                 await notify_from_stream(
                     wire,
                     url,
-                    ring=ring,
+                    notify=notify,
                     watched=lambda: {"onewiki"},
                     stop=stop,
                     timing=ApiTiming(sleep=pause),
@@ -74,4 +74,4 @@ def test_a_stream_rings_for_wikis_that_are_watched() -> None:
         assert wiki_watcher.STREAM_RETRY_S in pauses
 
     asyncio.run(story())
-    assert rung == [("onewiki", ()), ("onewiki", (7,))]
+    assert notified == [("onewiki", ()), ("onewiki", (7,))]

@@ -89,14 +89,14 @@ def test_a_bell_brings_a_save_on_at_once(farm: Farm) -> None:
         await farm.until("https://first.net/")
 
         model.edit("A", "https://second.net/")
-        assert watch.ring("onewiki", None)
+        assert watch.notify("onewiki", None)
         await farm.until("https://second.net/")
 
         page_id = model.edit("B", "https://third.net/")
         model.log.clear()
-        assert watch.ring("onewiki", "WMF", (page_id,))
+        assert watch.notify("onewiki", "WMF", (page_id,))
         await farm.until("https://third.net/")
-        assert not watch.ring("onewiki", "other")
+        assert not watch.notify("onewiki", "other")
         stop.set()
         await running
 
@@ -234,10 +234,10 @@ def test_a_wiki_is_opened_anew_when_its_address_changes(farm: Farm) -> None:
         with farm.store.writing() as rows:
             change_wiki(rows, wiki, url="https://moved.net/api.php")
         model.edit("B", "https://two.net/")
-        watch.ring("onewiki", None)
+        watch.notify("onewiki", None)
         await farm.until("https://two.net/")
         model.edit("C", "https://three.net/")
-        watch.ring("onewiki", None)
+        watch.notify("onewiki", None)
         await farm.until("https://three.net/")
         stop.set()
         await running

@@ -247,7 +247,7 @@ def check_command(
         "The front's origin.  [default: as `wiki watch` serves it]", metavar="ORIGIN"
     ),
     replay: str | None = option("The copies' origin.  [default: the same]", metavar="ORIGIN"),
-    bell: str | None = option(
+    webhook: str | None = option(
         "Address of the webhook.  [default: that of `wiki watch`]", metavar="HOST:PORT"
     ),
     secret_file: str | None = option("The wiki's secret.  [default: the same]", metavar="FILE"),
@@ -259,7 +259,7 @@ def check_command(
     Nothing is changed: the webhook gets a signed test request. Addresses are those of the last
     `weboid wiki watch` on this collection, or of the options. Exit code 1 when there is a problem.
     """
-    note = read_note(where.layout).changed(front, replay, bell, secret_file)
+    note = read_note(where.layout).changed(front, replay, webhook, secret_file)
     with where.stores.registry() as store:
         wiki = choose_wiki(store, name)
         with where.stores.levels() as levels:

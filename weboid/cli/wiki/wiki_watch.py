@@ -82,7 +82,7 @@ class WebhookListener:
 def command(
     *,
     names: tuple[str, ...] = argument("[NAME]..."),
-    bell: str | None = option(
+    webhook: str | None = option(
         "Address to listen on for change notifications, UDP and HTTP.", metavar="HOST:PORT"
     ),
     secret_files: tuple[str, ...] = option(
@@ -90,7 +90,7 @@ def command(
         " where several are watched.",
         "--secret-file",
         metavar="[WIKI=]FILE",
-        envvar="WEBOID_BELL_SECRET_FILE",
+        envvar="WEBOID_WEBHOOK_SECRET_FILE",
         show_envvar=True,
     ),
     stream: str | None = option(
@@ -124,10 +124,10 @@ def command(
     where it stopped, however long ago that was. See docs/how-to/wiki.md.
     """
     wanted = [parse_wiki(name) for name in names]
-    hung = _bell(bell, secret_files)
-    if once and (hung is not None or stream is not None):
+    listener = _listener(webhook, secret_files)
+    if once and (listener is not None or stream is not None):
         raise InputError(
-            "--once ends before any notification could arrive: leave out --bell and --stream."
+            "--once ends before any notification could arrive: leave out --webhook and --stream."
         )
     if serve is not None and (once or feed_only):
         raise InputError("--feed-only serves no readers: run `weboid serve`.")
@@ -174,12 +174,12 @@ def command(
             report=child_output_printer(as_json=output.is_json, clock=_CLOCK),
             environment=child_environment(home),
         )
-        ringing = None
-        if hung is not None:
+        options = None
+        if listener is not None:
             set_level = stack.enter_context(
                 open_level_setter(where.layout, where.settings.index.url, _CLOCK)
             )
-            secrets = hung.secrets
+            secrets = listener.secrets
             known = (
                 [str(each.name) for each in select_wikis(store, wanted)]
                 if ANY_WIKI in secrets
@@ -191,9 +191,9 @@ def command(
                     "Several wikis are watched: name the wiki of each secret, "
                     f"--secret-file {(others or known)[0]}=FILE."
                 )
-            ringing = WebhookOptions(
-                watch.ring,
-                hung.secrets,
+            options = WebhookOptions(
+                watch.notify,
+                listener.secrets,
                 _CLOCK,
                 signature_store(store),
                 watch.names,
@@ -202,24 +202,24 @@ def command(
                     open_wiki_level_setter(where.layout, where.settings.index.url, _CLOCK)
                 ),
             )
-        write_note(where.layout, _note(home, hung, bell, secret_files, serving))
+        write_note(where.layout, _note(home, listener, webhook, secret_files, serving))
         hearing = None if stream is None else stream_listener(stream, watch, where.settings)
         return asyncio.run(
-            _run(watch, [beside.run, *([hearing] if hearing else [])], hung, ringing, show)
+            _run(watch, [beside.run, *([hearing] if hearing else [])], listener, options, show)
         )
 
 
 async def _run(
     watch: WikiWatcher,
     beside: Sequence[Callable[[asyncio.Event], Coroutine[Any, Any, None]]],
-    bell: WebhookListener | None,
-    ringing: WebhookOptions | None,
+    webhook: WebhookListener | None,
+    options: WebhookOptions | None,
     show: "WatchReporter",
 ) -> int:
     async with AsyncExitStack() as stack:
-        if bell is not None and ringing is not None:
+        if webhook is not None and options is not None:
             host, port = await stack.enter_async_context(
-                serve_webhook(bell.host, bell.port, ringing)
+                serve_webhook(webhook.host, webhook.port, options)
             )
             show.notice(f"Listening for change notifications on {host}:{port}.")
         stop = stack.enter_context(StopSignals(lambda: show.notice("Ending what was begun …")))
@@ -243,7 +243,9 @@ def stream_listener(
         async with ApiTransport(
             user_agent=wiki_user_agent(settings), route=route_to(url, settings)
         ) as wire:
-            await notify_from_stream(wire, url, ring=watch.ring, watched=watch.databases, stop=stop)
+            await notify_from_stream(
+                wire, url, notify=watch.notify, watched=watch.databases, stop=stop
+            )
 
     return hear
 
@@ -347,7 +349,7 @@ _WORDS = {
 }
 
 
-def _bell(address: str | None, secret_files: Sequence[str]) -> WebhookListener | None:
+def _listener(address: str | None, secret_files: Sequence[str]) -> WebhookListener | None:
     if address is None:
         return None
     host, port = parse_listen_address(address)
@@ -369,8 +371,8 @@ def _bell(address: str | None, secret_files: Sequence[str]) -> WebhookListener |
 
 def _note(
     home: ChildCommandOptions,
-    hung: WebhookListener | None,
-    bell: str | None,
+    listener: WebhookListener | None,
+    webhook: str | None,
     secret_files: Sequence[str],
     serving: dict[str, Any],
 ) -> WatchNote:
@@ -385,7 +387,7 @@ def _note(
         name, equals, file = assignment.rpartition("=")
         owner = str(parse_wiki(name)) if equals else ANY_WIKI
         files[owner] = str(Path(file).expanduser().absolute())
-    return WatchNote(front, replay, bell or "" if hung is not None else "", files)
+    return WatchNote(front, replay, webhook or "" if listener is not None else "", files)
 
 
 def signature_store(store: RegistryStore) -> UseSignature:

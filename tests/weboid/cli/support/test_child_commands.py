@@ -200,7 +200,15 @@ def test_secrets_of_the_webhook_must_make_sense(
         path.write_text(text)
         path.chmod(mode)
         words.append(f"--secret-file={name}{equals}{path}")
-    line = ["wiki", "watch", "--bell", "127.0.0.1:0", *words, "--collection", str(tmp_path / "c")]
+    line = [
+        "wiki",
+        "watch",
+        "--webhook",
+        "127.0.0.1:0",
+        *words,
+        "--collection",
+        str(tmp_path / "c"),
+    ]
     ran = CliRunner().invoke(weboid, line)
     assert isinstance(ran.exception, InputError | ConfigError)
     assert told in str(ran.exception)
@@ -218,7 +226,7 @@ def test_a_secret_for_no_wiki_in_particular_is_refused_where_several_are_watched
         url = f"--url=https://{name[:3]}.example/api.php"
         added = CliRunner().invoke(weboid, ["links", "wiki", name, url, "--new-farm", collection])
         assert added.exit_code == 0, added.output
-    line = ["wiki", "watch", "--bell", "127.0.0.1:0", f"--secret-file={secret}", collection]
+    line = ["wiki", "watch", "--webhook", "127.0.0.1:0", f"--secret-file={secret}", collection]
     ran = CliRunner().invoke(weboid, line)
     assert isinstance(ran.exception, ConfigError)
     assert "--secret-file one@x=FILE" in str(ran.exception)

@@ -33,7 +33,7 @@ class ChangeHooks {
 	public function onLinksUpdateComplete( $linksUpdate, $ticket ) {
 		try {
 			$title = $linksUpdate->getTitle();
-			if ( $this->settings->bell() === '' || !$this->settings->covers( $title->getNamespace() ) ) {
+			if ( $this->settings->webhook() === '' || !$this->settings->covers( $title->getNamespace() ) ) {
 				return;
 			}
 			$added = self::distinct( $linksUpdate->getAddedExternalLinks() );
@@ -59,7 +59,7 @@ class ChangeHooks {
 			// Into a namespace, or out of it: both are news.
 			$covered = $this->settings->covers( $old->getNamespace() )
 				|| $this->settings->covers( $new->getNamespace() );
-			if ( $this->settings->bell() !== '' && $covered ) {
+			if ( $this->settings->webhook() !== '' && $covered ) {
 				$this->push( (int)$pageid, (int)$revision->getId(), [], [] );
 			}
 		} catch ( \Throwable $error ) {

@@ -106,7 +106,7 @@ class Front {
 		if ( $isBusy && !$isDown && $answer['missing'] ) {
 			$answer['links'] += $this->remembered( $pageId, $urls, $lang );
 		}
-		if ( $changed > $now - self::SENT && $this->settings->bell() !== '' ) {
+		if ( $changed > $now - self::SENT && $this->settings->webhook() !== '' ) {
 			$sentAt += array_fill_keys( $urls, $changed );
 		}
 		if ( $sentAt ) {

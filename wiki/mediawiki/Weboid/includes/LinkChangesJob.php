@@ -1,6 +1,6 @@
 <?php
 /**
- * Tells the bell which links of a page changed. The job queue tries again what was not heard.
+ * Tells the webhook which links of a page changed. The job queue tries again what was not heard.
  *
  * @license GPL-3.0-or-later
  */
@@ -24,8 +24,8 @@ class LinkChangesJob extends JobBase {
 
 	/** @inheritDoc */
 	public function run() {
-		$bell = MediaWikiServices::getInstance()->getService( 'Weboid.Bell' );
-		$trouble = $bell->tellChanges( [ [
+		$webhook = MediaWikiServices::getInstance()->getService( 'Weboid.Webhook' );
+		$trouble = $webhook->tellChanges( [ [
 			'page_id' => (int)$this->params['page'],
 			'rev' => (int)$this->params['rev'],
 			'added' => array_values( $this->params['added'] ),

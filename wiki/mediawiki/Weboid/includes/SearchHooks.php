@@ -65,7 +65,7 @@ class SearchHooks {
 			'version' => (string)( $installed['version'] ?? '' ),
 			'wiki' => $this->settings->wiki(),
 			'front' => $this->settings->front() !== '',
-			'bell' => $this->settings->bell() !== '',
+			'webhook' => $this->settings->webhook() !== '',
 			'origins' => $this->settings->origins(),
 			'secret' => $this->settings->secretPrint(),
 		];

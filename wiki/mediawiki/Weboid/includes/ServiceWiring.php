@@ -38,8 +38,8 @@ return [
 	'Weboid.ShownPages' => static function ( $services ) use ( $sharedCache ) {
 		return new ShownPages( $sharedCache( $services ) );
 	},
-	'Weboid.Bell' => static function ( $services ) use ( $sharedCache ) {
-		return new Bell(
+	'Weboid.Webhook' => static function ( $services ) use ( $sharedCache ) {
+		return new Webhook(
 			$services->getService( 'Weboid.Settings' ),
 			new Sender( $services->getHttpRequestFactory() ),
 			$sharedCache( $services ),

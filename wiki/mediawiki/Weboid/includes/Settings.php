@@ -26,9 +26,9 @@ class Settings {
 		return $this->address( 'WeboidFront' );
 	}
 
-	/** The bell's address without a slash at the end; empty: nobody is told. */
-	public function bell(): string {
-		return $this->address( 'WeboidBell' );
+	/** The webhook's address without a slash at the end; empty: nobody is told. */
+	public function webhook(): string {
+		return $this->address( 'WeboidWebhook' );
 	}
 
 	/**
@@ -99,9 +99,9 @@ class Settings {
 		return min( 10.0, max( 0.01, (float)$this->config->get( 'WeboidTimeout' ) ) );
 	}
 
-	/** Seconds that a job waits for the bell at most. */
-	public function bellTimeout(): float {
-		return min( 60.0, max( 0.01, (float)$this->config->get( 'WeboidBellTimeout' ) ) );
+	/** Seconds that a job waits for the webhook at most. */
+	public function webhookTimeout(): float {
+		return min( 60.0, max( 0.01, (float)$this->config->get( 'WeboidWebhookTimeout' ) ) );
 	}
 
 	/** Seconds without another try after one that got no answer. */
@@ -139,7 +139,7 @@ class Settings {
 		return array_map( 'strtolower', array_filter( (array)$this->config->get( 'WeboidArchiveHosts' ), 'is_string' ) );
 	}
 
-	/** What requests to the bell are signed with; empty: none that is long enough. */
+	/** What requests to the webhook are signed with; empty: none that is long enough. */
 	public function secret(): string {
 		$found = $this->hidden( 'WeboidSecret' );
 		return strlen( $found ) < self::SHORTEST_SECRET ? '' : $found;

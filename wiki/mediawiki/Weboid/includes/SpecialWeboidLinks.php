@@ -21,8 +21,8 @@ class SpecialWeboidLinks extends SpecialPageBase {
 	private $settings;
 	/** @var Front */
 	private $front;
-	/** @var Bell */
-	private $bell;
+	/** @var Webhook */
+	private $webhook;
 	/** @var mixed MediaWiki's TitleFactory */
 	private $titles;
 	/** @var mixed MediaWiki's WikiPageFactory */
@@ -30,11 +30,11 @@ class SpecialWeboidLinks extends SpecialPageBase {
 	/** @var mixed MediaWiki's PermissionManager */
 	private $permissions;
 
-	public function __construct( Settings $settings, Front $front, Bell $bell, $titles, $wikiPages, $permissions ) {
+	public function __construct( Settings $settings, Front $front, Webhook $webhook, $titles, $wikiPages, $permissions ) {
 		parent::__construct( 'WeboidLinks' );
 		$this->settings = $settings;
 		$this->front = $front;
-		$this->bell = $bell;
+		$this->webhook = $webhook;
 		$this->titles = $titles;
 		$this->wikiPages = $wikiPages;
 		$this->permissions = $permissions;
@@ -96,7 +96,7 @@ class SpecialWeboidLinks extends SpecialPageBase {
 
 	private function maySet(): bool {
 		$user = $this->getUser();
-		return $user->isRegistered() && $this->bell->isThere()
+		return $user->isRegistered() && $this->webhook->isThere()
 			&& $this->permissions->userHasRight( $user, self::RIGHT );
 	}
 
@@ -125,7 +125,7 @@ class SpecialWeboidLinks extends SpecialPageBase {
 			return self::box( 'error', $this->msg( 'weboid-level-strange' )->escaped() );
 		}
 		$reason = mb_substr( trim( $request->getText( 'reason' ) ), 0, self::LONGEST_REASON );
-		[ $status, $said ] = $this->bell->setLevel(
+		[ $status, $said ] = $this->webhook->setLevel(
 			$user->getName(), $url, $level === '' ? null : $level, $reason, $isStored
 		);
 		if ( $status === 200 ) {

@@ -7,7 +7,7 @@
 
 namespace MediaWiki\Extension\Weboid;
 
-class Bell {
+class Webhook {
 	private const JSON = JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_INVALID_UTF8_SUBSTITUTE;
 
 	/** @var Settings */
@@ -28,7 +28,7 @@ class Bell {
 
 	/** Whether there is one, and a secret to sign with. */
 	public function isThere(): bool {
-		return $this->settings->bell() !== '' && $this->settings->secret() !== '';
+		return $this->settings->webhook() !== '' && $this->settings->secret() !== '';
 	}
 
 	/**
@@ -38,12 +38,12 @@ class Bell {
 	 * @return string why it was not heard; empty when it was, or when nobody is there to hear it
 	 */
 	public function tellChanges( array $pages ): string {
-		if ( $this->settings->bell() === '' ) {
+		if ( $this->settings->webhook() === '' ) {
 			return '';
 		}
-		$key = $this->cache->makeKey( 'weboid-bell-silent' );
+		$key = $this->cache->makeKey( 'weboid-webhook-silent' );
 		if ( $this->cache->get( $key ) ) {
-			return 'the bell gave no answer a moment ago';
+			return 'the webhook gave no answer a moment ago';
 		}
 		[ $status, $answer ] = $this->ring(
 			'/changes',
@@ -60,7 +60,7 @@ class Bell {
 		if ( $status === 0 || $status >= 500 || $status === 429 ) {
 			$this->cache->set( $key, 1, $this->settings->pause() );
 		}
-		$trouble = $status ? "the bell answered $status: " . self::said( $answer ) : $answer;
+		$trouble = $status ? "the webhook answered $status: " . self::said( $answer ) : $answer;
 		$this->log->warning( 'Changed links are not told yet: {reason}', [ 'reason' => $trouble ] );
 		return $trouble;
 	}
@@ -95,7 +95,7 @@ class Bell {
 	 * The header that proves who sends a request, and when.
 	 *
 	 * @param string $secret
-	 * @param string $path of the bell's: /changes, /level or /stored-level
+	 * @param string $path of the webhook's: /changes, /level or /stored-level
 	 * @param string $body
 	 * @param int $now seconds since 1970
 	 * @param string $nonce 16 to 64 hexadecimal digits that were not used before: a request counts once
@@ -113,10 +113,10 @@ class Bell {
 		}
 		$body = json_encode( [ 'wiki' => $this->settings->wiki() ] + $message, self::JSON );
 		return $this->sender->post(
-			$this->settings->bell() . $path,
+			$this->settings->webhook() . $path,
 			$body,
 			[ 'X-Weboid-Signature' => self::signature( $secret, $path, $body, time(), bin2hex( random_bytes( 16 ) ) ) ],
-			$this->settings->bellTimeout()
+			$this->settings->webhookTimeout()
 		);
 	}
 
