@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -11,8 +10,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+import psutil
 import pytest
 
+from tests.support.services.processes import arguments
 from tests.support.sites import hosts
 from tests.support.sites.client import client
 from tests.support.sites.docs import library
@@ -159,10 +160,10 @@ def test_code_and_settings_of_the_wiki_are_not_served(wiki: Wiki) -> None:
 def test_a_wiki_ends_with_its_block(tmp_path: Path) -> None:
     """No worker of PHP stays behind, and the copy is gone."""
     with running_wiki() as mine:
-        folder, port = mine.folder, mine.port
-    with socket.socket() as probe, pytest.raises(ConnectionRefusedError):
-        probe.connect(("127.0.0.1", port))
+        folder, address = mine.folder, f"127.0.0.1:{mine.port}"
+        assert [each for each in psutil.process_iter() if address in arguments(each)]
 
+    assert [each for each in psutil.process_iter() if address in arguments(each)] == []
     assert not folder.exists()
 
 
