@@ -159,7 +159,7 @@ class StatusEntry:
 # - 429 and 509 say that too much was asked, of whomever: UNDECIDED.
 _C, _V = StatusCode, CheckVerdict
 _LINES: tuple[tuple[StatusCode, str, CheckVerdict, int, str], ...] = (
-    (_C.NONE, "", _V.UNDECIDED, 0, "It was never looked at."),
+    (_C.NONE, "", _V.UNDECIDED, 0, "It was never checked."),
     (_C.FINE, "200 304", _V.OK, 200, "It works."),
     (_C.ON_REQUEST, "201-299 300", _V.OK, 200, "It works; the content comes on request."),
     (_C.CORRECTED, "", _V.OK, 200, "It works, although the server reports an error."),

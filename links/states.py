@@ -98,17 +98,17 @@ def preset_of(name: str, *, trusts_tags: bool = False) -> CheckPreset:
 class LinkState(IntEnum):
     """State of a link; the values are stored in the registry."""
 
-    UNKNOWN = 0  # never looked at, or nothing that was seen says anything
+    UNKNOWN = 0  # never checked, or no check was conclusive
     ALIVE = 1
-    DYING = 2  # it failed, not often or not long enough to be dead
+    DYING = 2  # failed, but not often or long enough to be dead
     DEAD = 3
-    BLOCKED = 4  # it answers, but not to us: not dead, and nobody knows whether it is there
-    USURPED = 5  # the domain has another owner
-    DEVIATED = 6  # it answers with another content than the copy's
-    PERMALIVE = 7  # a person said so, and it is not looked at
+    BLOCKED = 4  # the server refuses checks: not dead, and not known to work
+    USURPED = 5  # the domain has a new owner
+    DEVIATED = 6  # the content differs from the copy's
+    PERMALIVE = 7  # marked as working by a person; not checked
     PERMADEAD = 8
-    INVALID = 9  # MediaWiki takes it for a URL, nobody can ask for it (W48)
-    EXCLUDED = 10  # by policy: never looked at
+    INVALID = 9  # a URL to MediaWiki, but not a valid address (W48)
+    EXCLUDED = 10  # excluded by policy; never checked
 
 
 class FailureProof(IntFlag):

@@ -12,25 +12,24 @@ from links.states import MARKS, PRESETS, TRANSITIONS, CheckPreset, LinkState, Tr
 _HEAD = """\
 # States of a link
 
-Made from `links/states.py`, `links/states.py` and `links/check_result.py` by `python -m scripts.reference`.
+Made from `links/states.py` and `links/check_result.py` by `python -m scripts.reference`.
+[When a link is dead](../explanation/when-a-link-is-dead.md) explains the rules.
 
-A state is a function of a history of looks, never of one. A look finds a verdict; the table says what is
-done about it, the preset says how many failures over how many days are too many.
+A state depends on the history of checks, never on a single check. Each check has a verdict; the table lists
+the transition, and the preset the number of failures and days after which a link is dead.
 
-- Any good look resets at once. What only the browser saw, only the browser takes back: another owner,
-  another content, a page that says with a 200 that there is none.
-- Who was refused knows nothing: a blocked link is never dead, until the server itself says, every time,
-  that the page is gone.
-- What may be no page (`suspect`: led to the site's root, a page that speaks of an error) is nobody's
-  failure; the browser is asked.
-- When a URL fails in a way that holds for its whole host, the host's other URLs have the same finding
-  without being asked (W46). It is marked as inferred, can only be the first failure of a run, and never
-  the last: the link's own next look confirms or undoes it, so that one outage never makes up a run.
-- Where there is a browser, and the preset asks it, nothing is dead before the browser failed, too.
-- People's marks override every look, and what they mark is not looked at (B10, B11). A wiki's own "dead
-  link" tag counts only where `[links] trust_tags` is set: then the link's first own failure is the last, and
-  a link that is marked `permalive` is looked at for as long as a page calls it dead. A tag that our own bot
-  wrote is no evidence.
+- One successful check resets the count. States set by the browser alone (a new owner of the domain, changed
+  content, an error page with status 200) are reset by the browser alone.
+- A refused check is no evidence: a blocked link is never dead unless every check says that the page is gone.
+- A suspicious answer (`suspect`: a redirect to the home page, a text about an error) is not counted as a
+  failure; the browser checks it.
+- If a URL fails in a way that applies to its whole host, the same verdict is inferred for the host's other
+  URLs without a request. An inferred failure can only be the first of a series, and never the last: the
+  link's own next check confirms or cancels it, so that one outage never completes a count.
+- With a preset that uses the browser, no link is dead before it failed in the browser.
+- Marks of people override every check, and marked links are not checked. A wiki's own "dead link" tag counts
+  only with `[links] trust_tags`: the link's first failure is then the last, and a link marked `permalive` is
+  checked as long as a page tags it. Tags written by our own bot are no evidence.
 """
 _TARGETS = {
     TransitionRule.CLEAR: LinkState.ALIVE,
@@ -44,19 +43,19 @@ _BY_BROWSER = (TransitionRule.SEEN, TransitionRule.USURP, TransitionRule.DEVIATE
 _FALSE = """\
 ## False statuses
 
-An error's status is held against its body (W53), so that neither a wrong status kills a page nor a large
-error page passes for one:
+The status of an error is compared with its body, so that neither a wrong status makes a page dead nor a large
+error page counts as a page:
 
-| with 404, 410, 400 or 5xx comes | it is | because |
+| body of a 404, 410, 400 or 5xx | verdict | reason |
 |---|---|---|
-| a document, recording or container of 4 KiB or more; declared type and first bytes agree | 7, fine | nobody writes an error in it; a smaller one may be one line, "not found" |
-| … only one of the two says so | 7, suspect | the browser looks; nothing is counted |
+| a document, recording or container of 4 KiB or more; declared type and first bytes agree | 7, ok | errors are not sent in such types; a smaller one may be one line, "not found" |
+| … only one of the two says so | 7, suspect | the browser checks; nothing is counted |
 | a plain text over 64 KiB with 4xx | 7, suspect | error texts are short |
 | any body over 128 KiB with 5xx | 7, suspect | pages of failing servers are small |
 | a page, picture, text or data of any length with 404 or 410 | gone | sites send whole pages, and pictures, with a rightful 404 |
-| anything with 401, 403, 429 and their like | what the status says | who refuses us may say so by any means |
+| anything with 401, 403, 429 and similar | as the status says | a refusal may have any body |
 
-19 and 20 are always shown to the browser.
+The codes 19 and 20 are always checked by the browser.
 """
 
 

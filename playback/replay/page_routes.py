@@ -51,7 +51,7 @@ def threat_warning(context: ReplayContext, request: Request, *urls: str) -> Repl
         return None
     address = request.memento
     path = page_path(address.timestamp, address.url, view=CONFIRMED_VIEW)
-    link = (f"{context.front}{path}", "See the copy all the same")
+    link = (f"{context.front}{path}", "Show the copy anyway")
     document = notice_document("This address is on a list", threat_text(hit), link=link)
     return ReplayResponse(HTTPStatus.FORBIDDEN, HTML, document.encode())
 

@@ -27,11 +27,11 @@ MARKS: Final[Mapping[QaVerdict, str]] = {
 FAULTS: Final[Mapping[PlaybackFault, str]] = {
     PlaybackFault.NOT_SHOWN: noop("Not shown"),
     PlaybackFault.BLANK: noop("Blank"),
-    PlaybackFault.LOST: noop("Parts gone"),
+    PlaybackFault.LOST: noop("Missing parts"),
     PlaybackFault.LAYOUT: noop("Layout"),
-    PlaybackFault.OTHER: noop("Something else"),
+    PlaybackFault.OTHER: noop("Other content"),
     PlaybackFault.COVERED: noop("Covered"),
-    PlaybackFault.TEXT: noop("Other words"),
+    PlaybackFault.TEXT: noop("Other text"),
     PlaybackFault.RESOURCES: noop("Files missing"),
     PlaybackFault.DAMAGED: noop("Archive damaged"),
 }
@@ -64,7 +64,7 @@ _LOST = {
     "missing": noop("not in the archive"),
     "digest": noop("not what was captured"),
     "failed": noop("did not load"),
-    "blocked": noop("kept out of the copy"),
+    "blocked": noop("removed from the copy"),
 }
 
 

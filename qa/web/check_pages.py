@@ -72,7 +72,7 @@ _NAVIGATION = noop("Quality")
 _LOG = logging.getLogger(__name__)
 _LONGEST_NOTE = 500
 _LONGEST_NAME = 100
-_NO_RIGHT = noop("Only reviewers may judge copies. Whoever runs this archive can make you one.")
+_NO_RIGHT = noop("Only reviewers can rate copies. Ask the operator of this archive for access.")
 _PICTURE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
@@ -82,7 +82,7 @@ _PICTURE_HEADERS = {
 ACTION_MESSAGES = {
     ReviewAction.GOOD: noop("Marked as good."),
     ReviewAction.BAD: noop("Marked as bad."),
-    ReviewAction.CLEAR: noop("The mark is taken back."),
+    ReviewAction.CLEAR: noop("The mark is removed."),
     ReviewAction.RECRAWL: noop("It will be captured again."),
 }
 
@@ -370,17 +370,17 @@ class QualityPages:
 
 def review_status(row: CheckedPage) -> str:
     """Return labels of the review and of the repair."""
-    message = translate(noop("No person has judged it."))
+    message = translate(noop("Not reviewed."))
     if row.review is not QaVerdict.UNCHECKED and row.reviewed_at is not None:
         facts = {"verdict": check_labels.verdict(row.review), "when": when(row.reviewed_at)}
         if row.reviewed_by:
-            text = noop("%(verdict)s, says %(name)s, %(when)s.")
+            text = noop("%(verdict)s, reviewed by %(name)s, %(when)s.")
             message = translate(text, **facts, name=check_labels.replace_invisible(row.reviewed_by))
         else:
-            message = translate(noop("%(verdict)s, says a reviewer, %(when)s."), **facts)
+            message = translate(noop("%(verdict)s, reviewed %(when)s."), **facts)
     labels = [message, check_labels.repair(row.repair)]
     if row.repair in PENDING_REPAIRS:
-        labels.append(translate(noop("A running crawl takes it up, or “weboid qa repair”.")))
+        labels.append(translate(noop("A running crawl or “weboid qa repair” captures it again.")))
     return " ".join(filter(None, labels))
 
 

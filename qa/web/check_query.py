@@ -88,13 +88,13 @@ def parse_check_filter(parameters: Mapping[str, str]) -> CheckFilter:
         try:
             host = url_parts_of(f"http://{host}/" if is_host else host[:_LONGEST_HOST]).host
         except BadUrlError:
-            raise InputError(noop("A host is named like www.example.org.")) from None
+            raise InputError(noop("Write a host name such as www.example.org.")) from None
     score = parameters.get("below", "").strip().replace(" ", "").replace(",", ".")
     if score:
         if _SCORE.fullmatch(score):
             below = float(score[:-1]) / 100 if score.endswith("%") else float(score)
         if below is None or below > 1:
-            raise InputError(noop("A score is a number from 0 to 1, or so many per cent."))
+            raise InputError(noop("A score is a number from 0 to 1, or a percentage."))
     return CheckFilter(
         verdict=QaVerdict("" if verdict == UNCHECKED else verdict) if verdict else None,
         host=host or None,

@@ -179,16 +179,16 @@ def _words(report: CheckReport) -> Mapping[str, object]:
         "levels": {str(each): check_labels.level(each) for each in Level},
         "repairs": [check_labels.repair(each) for each in _REPAIRS],
         "wrong": translate(noop("What is wrong")),
-        "judged": translate(noop("judged by a person")),
+        "judged": translate(noop("reviewed")),
         "recrawl": translate(noop("It is on the list to be captured again.")),
         "captured": translate(noop("captured %(when)s"), when="{}"),
         "checked": translate(noop("checked %(when)s"), when="{}"),
         "place": translate(noop("Part %(number)s of %(count)s"), number="{}", count="{}"),
         "found": translate(noop("Results: %(count)s"), count="{}"),
         "marked": translate(noop("You say: %(verdict)s."), verdict="{}"),
-        "said": translate(noop("%(verdict)s, says %(name)s."), verdict="{}", name="{}"),
+        "said": translate(noop("%(verdict)s, reviewed by %(name)s."), verdict="{}", name="{}"),
         "somebody": translate(noop("a reviewer")),
-        "nobody": translate(noop("No person has judged it.")),
+        "nobody": translate(noop("Not reviewed.")),
     }
 
 

@@ -218,7 +218,7 @@ def _without_copy(facts: LinkEvidence) -> tuple[CopyState, str]:
 _BARRED = {
     CopyObstacle.HIDDEN: (CopyState.NONE, ""),
     CopyObstacle.TAKEN_DOWN: (CopyState.REFUSED, noop("the copy was taken down")),
-    CopyObstacle.HELD: (CopyState.REFUSED, noop("the copy is held back: it may do harm")),
+    CopyObstacle.HELD: (CopyState.REFUSED, noop("the copy is withheld: it may be harmful")),
 }
 _ANSWERS = {
     UrlQueueState.QUEUED: CopyState.QUEUED,
@@ -230,7 +230,7 @@ _REASONS = {
     "robots": noop("not archived: the site’s robots.txt asks archives to leave it alone"),  # noqa: RUF001
     "noarchive": noop("not archived: the page itself asks for that"),
     "autoblacklist": noop("not archived for a while: the site refused or failed too often"),
-    "blacklist": noop("not archived: whoever runs this archive has excluded it"),
+    "blacklist": noop("not archived: excluded by the operator of this archive"),
     "list": noop("not archived: it is on a list of addresses that are not"),
     "scope": noop("not archived: it lies outside of what is archived here"),
     "budget": noop("not archived: it lies outside of what is archived here"),
@@ -284,7 +284,7 @@ _NEVER = {
     LinkClass.PASSED_OVER: noop("never archived: this is no http address"),
     LinkClass.NOT_CHECKED: noop("never archived: this is no http address"),
     LinkClass.INVALID: noop("never archived: no server can have this address"),
-    LinkClass.EXAMPLE: noop("never archived: the name is kept free for examples"),
+    LinkClass.EXAMPLE: noop("never archived: the name is reserved for examples"),
     LinkClass.INTERNAL: noop("never archived: the link leads to the wiki itself"),
     LinkClass.MISSING: noop("never archived: the wiki that it leads to has no such page"),
     LinkClass.SPAM: noop("never archived: the address is on a spam list"),

@@ -78,7 +78,7 @@ def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
         raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
     wiki, language = _text(given, "wiki"), _text(given, "lang")
     if language and not _CODE.fullmatch(language):
-        raise InputError(noop("A language is named like de or de-AT."))
+        raise InputError(noop("Write a language tag such as de or de-AT."))
     # Codes such as ``simple`` and ``zh-classical`` have no translation.
     base = re.split("[-_]", language.lower(), maxsplit=1)[0]
     return CachedQuestion(

@@ -12,17 +12,17 @@ from playback.web.i18n import translate_count as ngettext
 from playback.web.registry.registry_values import Group, HintNote, LinkHint, LinkRecord
 
 _STATES = {
-    LinkState.UNKNOWN: noop("Not looked at yet"),
+    LinkState.UNKNOWN: noop("Not checked yet"),
     LinkState.ALIVE: noop("Works"),
     LinkState.DYING: noop("Fails lately"),
     LinkState.DEAD: noop("Dead"),
-    LinkState.BLOCKED: noop("Refuses our checks"),
-    LinkState.USURPED: noop("In other hands"),
-    LinkState.DEVIATED: noop("Shows something else"),
+    LinkState.BLOCKED: noop("Blocks our checks"),
+    LinkState.USURPED: noop("Domain has a new owner"),
+    LinkState.DEVIATED: noop("Content has changed"),
     LinkState.PERMALIVE: noop("Declared working"),
     LinkState.PERMADEAD: noop("Declared dead"),
     LinkState.INVALID: noop("No valid address"),
-    LinkState.EXCLUDED: noop("Not looked at"),
+    LinkState.EXCLUDED: noop("Not checked"),
 }
 _GROUPS = {
     Group.WORKING: noop("Working"),
@@ -38,7 +38,7 @@ _HINTS = {
     LinkHint.HTTP_NEEDED: noop("The site answers with http only."),
     LinkHint.DNS_ERROR: noop("The name of the site cannot be found at the moment."),
     LinkHint.SERVER_ERROR: noop("The whole site has been failing."),
-    LinkHint.UNVERIFIABLE: noop("Programs are refused there; only a person can tell."),
+    LinkHint.UNVERIFIABLE: noop("The site refuses automatic checks; only a person can tell."),
     LinkHint.PRESUMED_REACHABLE: noop("Readers reach most of what is cited from this site."),
     LinkHint.MISSING_TARGET: noop("It leads to a wiki of the same farm, which has no such page."),
     LinkHint.FTP: noop(
@@ -59,23 +59,23 @@ _REQUESTS = {
         "This page is not observed, and too many others wait to be read. Ask again tomorrow."
     ),
 }
-_SERVER_FAULT = noop("The server has a fault of its own, which may pass.")
-_NO_ANSWER_BEHIND = noop("A server behind the site does not answer, which may pass.")
+_SERVER_FAULT = noop("The server reported an internal error; this may be temporary.")
+_NO_ANSWER_BEHIND = noop("A server behind the site does not answer; this may be temporary.")
 _NOT_SO = noop("The server does not answer this kind of question, so nothing is known of the page.")
-_NAME_FAULT = noop("The name of the site could not be looked up, which may pass.")
+_NAME_FAULT = noop("The name of the site could not be resolved; this may be temporary.")
 _TYPO = noop("No browser can follow this address. Look for a typing error.")
 # The typical reason for what was seen, by the status byte (W06, W55).
 _CAUSES = {
-    StatusCode.ON_REQUEST: noop("The server answers, but shows a page only to who asks otherwise."),
-    StatusCode.MOVED: noop("It leads elsewhere for good."),
-    StatusCode.FOUND: noop("It leads elsewhere."),
-    StatusCode.SEE_OTHER: noop("It leads elsewhere."),
+    StatusCode.ON_REQUEST: noop("The server responds, but refuses this kind of request."),
+    StatusCode.MOVED: noop("It redirects permanently."),
+    StatusCode.FOUND: noop("It redirects."),
+    StatusCode.SEE_OTHER: noop("It redirects."),
     StatusCode.USE_PROXY: noop("It is to be asked over another server, which programs do not do."),
     StatusCode.SWITCH_PROXY: noop(
         "It is to be asked over another server, which programs do not do."
     ),
-    StatusCode.TEMPORARY: noop("It leads elsewhere for the time being."),
-    StatusCode.PERMANENT: noop("It leads elsewhere for good."),
+    StatusCode.TEMPORARY: noop("It redirects temporarily."),
+    StatusCode.PERMANENT: noop("It redirects permanently."),
     StatusCode.BAD_REQUEST: noop(
         "The server does not understand the address. A character may be missing or too much."
     ),
@@ -86,25 +86,29 @@ _CAUSES = {
         "The server has no such page. It may have moved within the site, or been deleted."
     ),
     StatusCode.NOT_ACCEPTABLE: noop("The server has the page in no form that was asked for."),
-    StatusCode.STRANGE: noop("The server gives a strange answer."),
+    StatusCode.STRANGE: noop("The server sent an invalid response."),
     StatusCode.GONE: noop("The server says that the page was removed for good."),
     StatusCode.BAD_TYPE: _NOT_SO,
     StatusCode.BAD_RANGE: _NOT_SO,
     StatusCode.LOCKED: noop("The page is locked at the moment."),
     StatusCode.NOT_EXTENDED: _NOT_SO,
-    StatusCode.UNKNOWN: noop("The server gives a strange answer."),
+    StatusCode.UNKNOWN: noop("The server sent an invalid response."),
     StatusCode.BAD_METHOD: _NOT_SO,
-    StatusCode.REQUEST_TIMEOUT: noop("The server gave up waiting."),
+    StatusCode.REQUEST_TIMEOUT: noop("The server reported a timeout."),
     StatusCode.TOO_LARGE: _NOT_SO,
     StatusCode.UPGRADE: _NOT_SO,
-    StatusCode.TOO_MANY: noop("The server was asked too often. That says nothing about the page."),
+    StatusCode.TOO_MANY: noop(
+        "The server limits the number of requests. This is no evidence about the page."
+    ),
     StatusCode.HEADERS_TOO_LARGE: _NOT_SO,
     StatusCode.NOT_IMPLEMENTED: _NOT_SO,
     StatusCode.BAD_GATEWAY: _NO_ANSWER_BEHIND,
-    StatusCode.UNAVAILABLE: noop("The server is overloaded or under repair, which may pass."),
+    StatusCode.UNAVAILABLE: noop(
+        "The server is overloaded or under maintenance; this may be temporary."
+    ),
     StatusCode.BAD_VERSION: _SERVER_FAULT,
     StatusCode.STORAGE: _SERVER_FAULT,
-    StatusCode.BANDWIDTH: noop("The site has used up its traffic, which may pass."),
+    StatusCode.BANDWIDTH: noop("The site has exceeded its traffic quota; this may be temporary."),
     StatusCode.EDGE: _NO_ANSWER_BEHIND,
     StatusCode.SERVER_ERROR: _SERVER_FAULT,
     StatusCode.NETWORK: noop("The site could not be reached over the network."),
@@ -112,35 +116,31 @@ _CAUSES = {
     StatusCode.DNS_UNKNOWN: noop(
         "The name of the site does not exist any more. The domain may have been given up."
     ),
-    StatusCode.NO_ROUTE: noop("Nothing answers at the address of the site."),
+    StatusCode.NO_ROUTE: noop("The server at this address does not respond."),
     StatusCode.REFUSED: noop("The server takes no connections. It may be switched off."),
-    StatusCode.BROKEN_OFF: noop("The server broke the connection off."),
+    StatusCode.BROKEN_OFF: noop("The server closed the connection."),
     StatusCode.TIMEOUT: noop("The server did not answer in time."),
     StatusCode.TLS: noop("No secure connection can be made to the server."),
     StatusCode.CERTIFICATE: noop(
         "The certificate of the site does not verify; browsers warn of it."
     ),
-    StatusCode.NO_HTTP: noop("What answers there is no web server."),
-    StatusCode.REDIRECTS: noop("It leads round in circles."),
+    StatusCode.NO_HTTP: noop("The server at this address is not a web server."),
+    StatusCode.REDIRECTS: noop("It redirects in a loop."),
     StatusCode.DNS_EMPTY: noop("The name of the site has no address."),
     StatusCode.DNS_FAULT: _NAME_FAULT,
     StatusCode.SOFT_404: noop("The page says of itself that it does not exist."),
-    StatusCode.CHALLENGE: noop("The site asks whether a person is there. Readers may get through."),
-    StatusCode.LOGIN: noop("It leads to a login."),
-    StatusCode.PARKED: noop(
-        "The domain is for sale, or somebody else uses it. Do not follow the link."
-    ),
+    StatusCode.CHALLENGE: noop("The site shows a check for robots. Readers may get through."),
+    StatusCode.LOGIN: noop("It redirects to a login page."),
+    StatusCode.PARKED: noop("The domain is for sale or has a new owner. Do not follow the link."),
     StatusCode.OTHER_CONTENT: noop("The address works, but shows something else than it did."),
     StatusCode.TO_THE_ROOT: noop(
-        "It leads to the first page of the site: the page itself may be gone."
+        "It redirects to the home page of the site: the page itself may be gone."
     ),
-    StatusCode.NOT_RENDERED: noop("A browser shows nothing there."),
+    StatusCode.NOT_RENDERED: noop("A browser shows an empty page."),
     StatusCode.INVALID: _TYPO,
 }
 _BY_STATE = {
-    LinkState.USURPED: noop(
-        "The domain is for sale, or somebody else uses it. Do not follow the link."
-    ),
+    LinkState.USURPED: noop("The domain is for sale or has a new owner. Do not follow the link."),
     LinkState.DEVIATED: noop("The address works, but shows something else than it did."),
     LinkState.BLOCKED: noop("The site answers, but refuses us: a login, a robot check or a block."),
 }
@@ -149,7 +149,7 @@ _BY_STATE = {
 FAULTS = {
     UrlFault.EMPTY: noop("It is empty."),
     UrlFault.TOO_LONG: noop("It is too long."),
-    UrlFault.INVISIBLE: noop("It holds invisible characters."),
+    UrlFault.INVISIBLE: noop("It contains invisible characters."),
     UrlFault.SCHEME: noop("It is neither http nor https."),
     UrlFault.NO_HOST: noop("It names no site."),
     UrlFault.DOUBLED_SCHEME: noop("It begins with http:// twice."),
@@ -179,7 +179,7 @@ def group_name(group: Group) -> str:
 def cause_of(link: LinkRecord) -> str:
     """Return the typical cause of a finding in a sentence; empty when there is none to report (W06)."""
     if link.spam:
-        return translate("A spam list of the wiki names it, so it is not looked at.")
+        return translate("It is on a spam list of the wiki, so it is not checked.")
     if link.state is LinkState.INVALID:
         fault = FAULTS.get(link.evidence, "")  # type: ignore[call-overload]
         return " ".join(filter(None, (translate(_TYPO), fault and translate(fault))))

@@ -41,7 +41,7 @@ from playback.web.registry.registry_values import Group, LinkScope
 MOST_FORM_BYTES = 16_384
 MOST_FORM_FIELDS = 20
 TOKEN_S = 2 * 3600
-OTHER_SITE = noop("This came from a page of another site, so nothing was done.")
+OTHER_SITE = noop("This request came from a page of another site and was ignored.")
 STALE_FORM = noop(
     "The form was open for too long, or comes from elsewhere. Press the button again."
 )

@@ -382,7 +382,7 @@ def parse_language(text: str) -> str:
         return ""
     match = _LANGUAGE.fullmatch(text)
     if match is None:
-        raise InputError(noop("A language is named like de or de-AT."))
+        raise InputError(noop("Write a language tag such as de or de-AT."))
     base = match[1].lower()
     return base if base in languages() else ""
 

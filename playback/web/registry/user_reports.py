@@ -224,26 +224,26 @@ _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 _REFUSED = {
     AddressRefusal.SAME: noop("That is the same address."),
     AddressRefusal.TOO_LONG: noop("It is too long."),
-    AddressRefusal.PRIVATE: noop("It does not lead to the public web."),
+    AddressRefusal.PRIVATE: noop("It is not an address of the public web."),
     AddressRefusal.PORT: noop("Its port is not one of the web."),
-    AddressRefusal.POLICY: noop("Whoever runs this registry has excluded it."),
+    AddressRefusal.POLICY: noop("The operator of this registry has excluded it."),
     AddressRefusal.UNREACHABLE: noop("It is known to be unreachable, too."),
     AddressRefusal.OTHER_COPY: noop("It is a copy in an archive, but not of this page."),
 }
 _NOT_WATCHED = noop("Nothing that was named is watched, so nothing can be said about it.")
 _NEEDLESS = {
     ReportAction.REPORT: noop("It is known to work: there is nothing to report."),
-    ReportAction.WITHDRAW: noop("Nobody has reported it: there is nothing to withdraw."),
+    ReportAction.WITHDRAW: noop("There is no report of this link to withdraw."),
     ReportAction.REPLACE: noop("It works: it needs no replacement."),
     ReportAction.REMOVE: noop("No replacement is proposed: there is nothing to remove."),
 }
 _TAKEN = noop("Another replacement is there already. If it is wrong, remove it first.")
 _LOCKED = noop("That page changes all the time, so no copy of it is chosen by hand.")
-_BAD_URL = noop("That is no address that can be opened.")
+_BAD_URL = noop("This is not a valid address.")
 _BAD_INPUT = noop(
     "That is not possible: it means too much at once, or something else. Choose less."
 )
-_EVERYBODYS = noop("So much was said today that no more is taken until midnight (UTC).")
+_EVERYBODYS = noop("The daily limit of reports is reached. Try again after midnight (UTC).")
 
 
 @dataclass(frozen=True, slots=True)

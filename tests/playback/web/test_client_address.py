@@ -123,7 +123,7 @@ def test_the_form_has_its_own_limit(strict: Front) -> None:
 
     assert codes == [200, 200, 200, 429]
     assert "Retry-After".lower() in refused.headers
-    assert "too fast" in refused.text
+    assert "Too many requests" in refused.text
     assert strict.get("/links").status_code == 200
 
 

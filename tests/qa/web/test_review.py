@@ -270,7 +270,7 @@ def test_a_script_is_answered_with_json(hall: Hall, front: Front) -> None:
 
     assert told.json()["pressed"] == ["good"]
     assert told.json()["verdict"] == "good"
-    assert "Good, says a reviewer" in told.json()["standing"]
+    assert "Good, reviewed" in told.json()["standing"]
 
 
 def test_after_a_mark_the_list_goes_on_from_where_it_was(hall: Hall, front: Front) -> None:

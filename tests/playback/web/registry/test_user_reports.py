@@ -212,7 +212,7 @@ def test_only_what_is_watched_is_spoken_of(act: str, front: Front, store: Regist
 
 def test_what_works_needs_nothing(front: Front) -> None:
     """Neither a report nor a replacement; the page offers none."""
-    assert "What you can say" in shown(front, "", FINE).text
+    assert "Actions" in shown(front, "", FINE).text
     assert "/links/say/report" not in shown(front, "", FINE).text
     for act in ("report", "replace"):
         answer = send(front, act, {"address": NEW}, url=FINE)
