@@ -242,7 +242,7 @@ async def test_a_key_marks(
     assert await screen.value(f"document.querySelector('[data-key={key}]').ariaPressed") == "true"
     if verdict is not QaVerdict.UNCHECKED:
         assert row.reviewed_by == "Ada"
-        assert "says Ada" in await screen.value(
+        assert "reviewed by Ada" in await screen.value(
             "document.querySelector('[data-standing]').textContent"
         )
 

@@ -260,7 +260,7 @@ def test_a_reviewer_judges(act: str, hall: Hall, front: Front) -> None:
     assert (row.repair is RepairState.WANTED) == (act in ("bad", "recrawl"))
     if act in ("good", "bad"):
         assert (row.reviewed_by, row.note) == ("Bo", "Looked twice.")
-        assert "says Bo" in after.text
+        assert "reviewed by Bo" in after.text
 
 
 def test_a_script_is_answered_with_json(hall: Hall, front: Front) -> None:
