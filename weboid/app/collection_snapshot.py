@@ -19,7 +19,7 @@ from sqlalchemy import func, select
 from core.clock import SystemClock
 from core.config.database_urls import read_only_uri
 from core.errors import ConfigError, DiskFullError, InputError, UnavailableError
-from core.layout import Layout
+from core.layout import CONFIG_FILE, Layout
 from core.timestamps import warc_date
 from crawler.collection import make_collection, trial_mark_path
 from crawler.frontier.redis_frontier import RedisFrontier
@@ -160,4 +160,6 @@ def _new_copy(layout: Layout, root: Path) -> Layout:
     trial_mark_path(copy).write_text(json.dumps({"copy_of": str(layout.root.absolute())}) + "\n")
     if layout.marker.exists():
         copy.marker.write_bytes(layout.marker.read_bytes())
+    if (config := layout.root / CONFIG_FILE).exists():
+        (copy.root / CONFIG_FILE).write_bytes(config.read_bytes())
     return copy
