@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import click
 import pytest
 
 from scripts.reference import DOCS, PAGES, SHORT_HELP_FILE, short_help_module
+from weboid.cli.main import weboid
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
@@ -23,3 +25,21 @@ def test_every_exit_code_and_setting_is_explained() -> None:
 def test_the_short_helps_are_those_of_the_commands() -> None:
     """Groups list their commands from a table, which is made from the commands' own help."""
     assert SHORT_HELP_FILE.read_text(encoding="utf-8") == short_help_module()
+
+
+def test_the_help_of_every_command_fits_eighty_columns() -> None:
+    """As a terminal has them."""
+    wide = []
+
+    def walk(command: click.Command, context: click.Context) -> None:
+        wide.extend(line for line in command.get_help(context).splitlines() if len(line) > 80)
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                child = command.get_command(context, name)
+                assert child is not None
+                below = click.Context(child, context, name, terminal_width=80)
+                walk(child, below)
+
+    walk(weboid, click.Context(weboid, None, "weboid", terminal_width=80))
+
+    assert wide == []

@@ -174,7 +174,7 @@ def filter_command(
 
     \b
     weboid embed filter < page.html > marked.html --front URL --wiki NAME
-    weboid embed filter public --out marked --base https://me.example/ --front URL --wiki NAME
+    weboid embed filter public --out marked --base URL --front URL --wiki NAME
     weboid embed filter public --in-place …
 
     Text is only inserted, and insertions of an earlier run are updated. Ends with 3 when the front
@@ -307,7 +307,7 @@ def urls_command(
     """List the external links of the HTML files in FOLDER, a JSON line for each page.
 
     \b
-    weboid embed urls public --base https://me.example/ | weboid links import - --wiki handbook@me
+    weboid embed urls public --base URL | weboid links import - --wiki NAME
     weboid embed urls public --plain | weboid archive --list -
 
     A page's number is made from its path, so that it is the same in every run.

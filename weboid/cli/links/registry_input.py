@@ -221,11 +221,11 @@ def import_command(
     """Import the links of wikis from FILE, or from standard input.
 
     \b
-    JSON lines     {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo", "url": "https://..."}
-                   or "urls": [...]
-    tabs between   wiki, page id, title, namespace, URL; without wiki if --wiki names it
-    MediaWiki's    el_from, el_to; or el_from, el_to_domain_index, el_to_path; with --wiki
-    externallinks  (a first line may name the columns, in any order), or its dump in SQL
+    JSON lines     {"wiki": "dewiki@WMF", "page_id": 7, "title": "Foo",
+                   "url": "https://..."} or "urls": [...]
+    tabs between   wiki, page id, title, namespace, URL; no wiki with --wiki
+    MediaWiki's    el_from, el_to; or el_from, el_to_domain_index, el_to_path;
+    externallinks  with --wiki; a first line may name the columns; or its SQL dump
 
     Files may be compressed by gzip. The file must have all links of each page that it names.
     An interrupted run continues where it stopped when the same file is imported again.

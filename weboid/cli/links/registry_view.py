@@ -64,7 +64,12 @@ def list_command(
     *,
     wiki_name: str | None = option("Only the links of its pages.", "--wiki", metavar="NAME"),
     host: str | None = option("Only URLs of that host.", metavar="HOST"),
-    states: tuple[str, ...] = option("Only URLs in it; repeatable.", "--state", type=_STATES),
+    states: tuple[str, ...] = option(
+        f"Only URLs in this state; repeatable: {', '.join(_STATES.choices)}.",
+        "--state",
+        type=_STATES,
+        metavar="STATE",
+    ),
     as_pages: bool = option("The wiki's pages instead of links.", "--pages"),
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
     after: str = option("Go on where an earlier answer ended.", metavar="PLACE", default=""),

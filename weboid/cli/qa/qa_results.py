@@ -46,19 +46,20 @@ from weboid.cli.support.stores import STORES, CollectionStores
 
 _FILTER_OPTIONS: dict[str, Any] = {
     "verdict": option(
-        "Only these: a person's verdict counts before the machine's.",
+        "Only this verdict; a reviewer's overrides the check's.",
         type=click.Choice([*filter(None, map(str, QaVerdict)), UNCHECKED]),
     ),
     "host": option("Only pages of that host.", metavar="HOST"),
     "page_class": option(
-        "Only visits that were shown this.",
+        "Only visits of this class: " + ", ".join(filter(None, map(str, PageClass))) + ".",
         "--class",
+        metavar="CLASS",
         type=click.Choice([*filter(None, map(str, PageClass))]),
     ),
     "fault": option("Only copies with this fault.", type=click.Choice([*map(str, PlaybackFault)])),
     "below": option("Only scores below it: 0.8, or 80%.", metavar="SCORE"),
     "level": option("Only checks at it.", type=click.Choice([*map(str, Level)])),
-    "unreviewed": option("Only what no person has judged.", is_flag=True),
+    "unreviewed": option("Only checks that were not reviewed.", is_flag=True),
 }
 
 

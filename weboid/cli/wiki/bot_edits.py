@@ -85,7 +85,12 @@ def status_command(
 def edits_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
-    states: tuple[str, ...] = option("Only these.", "--state", type=click.Choice(_STATES)),
+    states: tuple[str, ...] = option(
+        f"Only edits in this state: {', '.join(_STATES)}.",
+        "--state",
+        type=click.Choice(_STATES),
+        metavar="STATE",
+    ),
     limit: int = option("At most so many.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
