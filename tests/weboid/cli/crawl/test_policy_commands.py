@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from core.layout import Layout
+from crawler.policy.policy_entries import ENTRIES_POLL_S
 from playback.replay.capture_lookup import CaptureLookup
 from tests.crawler.policy.conftest import asked
 from tests.support.commands import Weboid
@@ -200,7 +201,7 @@ def test_an_entry_reaches_a_crawl_that_runs(obeying: Weboid, site: Origin) -> No
     running = obeying.start("archive", "--json", "--workers", "1", *profile, *urls)
     assert reached.wait(60)
     policy(obeying, "add", "other-policy.example", "--reason", "stop that", "--by", "bob")
-    go_on.set()
+    threading.Timer(2 * ENTRIES_POLL_S, go_on.set).start()  # a run reads entries so often
     out, err = running.communicate(timeout=120)
     if running.returncode is None:
         running.send_signal(signal.SIGKILL)
