@@ -413,7 +413,7 @@ def test_a_file_has_no_levels_and_is_shown_with_images_only(
 
     assert (copy in before, choices(before)) == (True, [])
     assert (lower.status, lower["Location"]) == (302, f"/page/{TS}/{site}/f")
-    assert (copy in after, "kept, but not shown" in after) == (False, True)
+    assert (copy in after, "stored but not shown" in after) == (False, True)
 
 
 def test_everything_is_offered_where_it_is_served_and_allowed(full: FullSite, site: str) -> None:

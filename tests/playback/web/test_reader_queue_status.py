@@ -205,7 +205,7 @@ def test_a_refusal_of_policy_says_until_when_and_nothing_of_who(answers: Answers
     answers.frontier.take_back(POLICY_ORDER, entry.id)
 
     for words in (first, queued, skipped):
-        assert "left alone for a while" in words
+        assert "not visited for a while" in words
         assert "until 8 March 2026, 12:00 UTC" in words
         assert "alice" not in words
         assert "secret" not in words

@@ -205,7 +205,7 @@ def test_the_moments_of_a_comparison_are_the_true_ones(served: Served, site: str
     for first, second in ((later, TS), (TS, "20290101000000"), ("20200101000000", later)):
         moved = served.get(f"/changes/{first}/{second}/{site}/")
         assert moved["Location"] == f"/changes/{TS}/{later}/{site}/"
-    assert "same text in both" in served.get(f"/changes/{TS}/{later}/{site}/").text
+    assert "The text is the same in both" in served.get(f"/changes/{TS}/{later}/{site}/").text
     assert served.get(f"/changes/{TS}/99999999999999/{site}/").status == 404
     assert served.get(f"/changes/{TS}/{site}/").status == 404
 

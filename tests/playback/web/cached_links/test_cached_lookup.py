@@ -663,8 +663,8 @@ def test_a_link_that_was_given_up_says_so(desk: Desk) -> None:
     ("url", "words"),
     [
         ("ftp://files.library.org/a", "Never archived: this is no http address"),
-        ("http://nowhere.invalid/", "Never archived: the name is kept free for examples"),
-        ("https://www.example.com/a", "Never archived: the name is kept free for examples"),
+        ("http://nowhere.invalid/", "Never archived: the name is reserved for examples"),
+        ("https://www.example.com/a", "Never archived: the name is reserved for examples"),
         ("http://192.168.0.1/", "Never archived: no server can have this address"),
         ("#x", ""),
         ("/wiki/A", ""),

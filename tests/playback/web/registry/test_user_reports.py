@@ -116,7 +116,7 @@ def test_a_report_goes_through_three_pages(front: Front, store: RegistryStore) -
     after = front.get(done.headers["location"])
 
     assert rows(store) == (1, 0)
-    assert "Noted" in after.text
+    assert "Your report is saved" in after.text
     assert "1 reader reached it, last today" in after.text
     for answer in (first, asked, done, after):
         assert answer.headers["cache-control"] == "no-store"
@@ -132,7 +132,7 @@ def test_a_report_is_withdrawn_by_anybody(front: Front, store: RegistryStore) ->
     assert rows(store) == (0, 0)
     again = send(front, "withdraw", who="203.0.114.9")
     assert again.status_code == 409
-    assert "nothing to withdraw" in again.text
+    assert "no report of this link to withdraw" in again.text
 
 
 def test_a_replacement_is_a_link_only_when_it_was_found_working(
@@ -374,7 +374,7 @@ def test_other_methods_and_acts_are_told_apart(front: Front) -> None:
 def test_a_promise_is_not_shown_to_who_made_none(front: Front) -> None:
     """An address that somebody made up says nothing that is not so."""
     query = urlencode({"url": DEAD, "done": "report"})
-    assert "Noted" not in front.get(f"/links/say?{query}").text
+    assert "Your report is saved" not in front.get(f"/links/say?{query}").text
 
 
 def test_readers_are_throttled_as_by_the_form(store: RegistryStore, tmp_path: Path) -> None:
