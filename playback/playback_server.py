@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from starlette.applications import Starlette
 
+from core.config.database_urls import INDEX_URL
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from net.http_server import ConnectionLimits, HttpServer, connection_limit, open_listener
@@ -38,7 +39,7 @@ from playback.web.reader_page import FullCopyAccess
 from playback.web.registry.registry_service import LinkRegistry
 from playback.web.site_pages import NOBODY, Crawler
 from warc.artifact_reader import ArtifactReader
-from warc.index.database import INDEX_URL, open_database
+from warc.index.database import open_database
 from warc.index.outback import CAPTURES_INDEX, parse_outback_url
 
 _LOG = logging.getLogger(__name__)

@@ -158,7 +158,7 @@ def test_importing_what_makers_with_pywb_need_does_nothing() -> None:
 
 def test_the_command_line_does_not_load_what_only_the_proxy_needs() -> None:
     """Warcprox takes a fifth of a second and 20 MB for each command, PostgreSQL's driver a tenth."""
-    script = "import sys, weboid.cli.crawl.crawl_runs, crawler.run.crawl_run; print({'warcprox', 'psycopg'} & {*sys.modules})"
+    script = "import sys, weboid.cli.crawl.archive_command; print({'warcprox', 'psycopg'} & {*sys.modules})"
     result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
     )

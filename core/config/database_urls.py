@@ -25,6 +25,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from core.errors import ConfigError
 
+INDEX_URL = "WEBOID_DATABASE"  # environment variable with the address of a shared index
 DEFAULT_INDEX = "weboid"
 DEFAULT_POSTGRES_PORT = 5432
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")

@@ -24,13 +24,13 @@ from core.web_dates import parse_retry_after
 from crawler.capture.media_download import MediaRoute, fetch_media, player_of
 from crawler.capture.plain_visit import PlainVisits
 from crawler.capture.reconciliation import CompletenessResult, build_page_info, check_completeness
-from crawler.capture.site_logins import Login
 from crawler.frontier.base import Frontier, FrontierItem
 from crawler.frontier.politeness import RETRY_AFTER_LIMIT
 from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import NewArtifact, ProxyVisit
 from render.behaviours.catalog import load_behaviours
 from render.browser import ProxyEndpoint
+from render.site_session import Login
 from render.visit import Visit, VisitRequest, visit
 
 WIKI_ORDER = "wiki"  # its key is the wiki's name in levels, its value a page's address with $1

@@ -1,4 +1,4 @@
-"""Encrypted login files, and the opened logins of a run.
+"""Encrypted login files.
 
 A JSON object. Its head has name, hosts and dates; ``sealed`` is the session, AES-256-GCM, with the
 head as associated data, so that a changed head, such as an added host, makes decryption fail. The key
@@ -9,8 +9,8 @@ per file, so that one key never seals two sessions.
 import base64
 import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from core.captures import check_login_name
 from core.config.settings import LoginSettings
 from core.errors import BadUrlError, ConfigError, InputError
 from core.timestamps import parse_warc_date, warc_date
-from render.site_session import SiteSession, check_hosts, covers_host_of
+from render.site_session import Login, SiteLogins, SiteSession, check_hosts
 
 LOGIN_VERSION = 1
 FILE_LIMIT_BYTES = 64_000_000
@@ -55,20 +55,6 @@ class LoginKey:
         else:
             kdf = Scrypt(salt, KEY_BYTES, **_SCRYPT)
         return kdf.derive(self.secret)
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """Login of one or more hosts."""
-
-    name: str
-    hosts: tuple[str, ...]  # patterns of the hosts that it is for; it is used for no other
-    made_at: datetime
-    expires_at: datetime | None = None  # of the last cookie with a date; None: none has one
-    cookies: int = 0  # number of cookies
-    key: str = ""  # kind of its key, ``passphrase`` or ``file``
-    unverified_tls: bool = False  # also for servers whose certificate does not verify
-    session: SiteSession = field(default_factory=SiteSession)  # empty as long as it is sealed
 
 
 def passphrase_key(text: str) -> LoginKey:
@@ -243,26 +229,6 @@ def _encode_base64(data: bytes) -> str:
 
 def _decode_base64(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
-
-
-class SiteLogins:
-    """Opened logins; a page uses the first whose hosts match."""
-
-    def __init__(self, logins: Sequence[Login] = ()) -> None:
-        self._logins = tuple(logins)
-
-    def __repr__(self) -> str:
-        return f"<Logins [{', '.join(each.name for each in self._logins)}]>"
-
-    def __len__(self) -> int:
-        return len(self._logins)
-
-    def of(self, url: str) -> Login | None:
-        """Return the login for the page; None: visit without one."""
-        return next((each for each in self._logins if covers_host_of(each.hosts, url)), None)
-
-
-NO_LOGINS = SiteLogins()
 
 
 def open_logins(

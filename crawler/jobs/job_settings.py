@@ -32,7 +32,7 @@ from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDeci
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import CaptureResult
-    from crawler.capture.site_logins import SiteLogins
+    from render.site_session import SiteLogins
 
 log = logging.getLogger(__name__)
 

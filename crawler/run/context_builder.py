@@ -18,7 +18,6 @@ from core.layout import Layout
 from crawler.capture.page_capture import StoredLevelLookup, StoredLevelOf, store_everything
 from crawler.capture.plain_visit import PlainVisits
 from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
-from crawler.capture.site_logins import NO_LOGINS, SiteLogins
 from crawler.frontier.base import Frontier, FrontierItem
 from crawler.frontier.politeness import SlotAssigner
 from crawler.jobs.job_settings import JobSettings, RepairRule
@@ -34,6 +33,7 @@ from crawler.worker.page_task import CrawlContext
 from net import timeouts
 from net.backoff import StoreRetry
 from net.egress import Egress
+from render.site_session import NO_LOGINS, SiteLogins
 from warc.index.protocol import CaptureIndex
 from warc.local_storage import DiskReserve
 

@@ -22,7 +22,6 @@ from core.page_manifest import VisitOutcome
 from core.playback_check import QaVerdict
 from crawler.capture.page_capture import StoredLevelOf
 from crawler.capture.proxy_fetcher import CA_FILE
-from crawler.capture.site_logins import NO_LOGINS, SiteLogins
 from crawler.collection import Collection, open_collection
 from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import STOP_ORDER, AddResult, Frontier, ItemState, NewItem
@@ -52,6 +51,7 @@ from crawler.worker.page_task import REPORTED_WAIT
 from crawler.worker.worker_pool import BACKOFF_MAX_S, WorkerPool
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals, first_error
+from render.site_session import NO_LOGINS, SiteLogins
 from warc.checksums import add_missing_sums, warcs_without_sum
 from warc.index.opener import open_index
 from warc.local_storage import DiskReserve

@@ -29,7 +29,6 @@ from core.layout import CRAWL_LOG, Layout
 from core.timestamps import warc_date
 from crawler.capture.page_capture import StoredLevelOf
 from crawler.capture.proxy_fetcher import CA_FILE
-from crawler.capture.site_logins import NO_LOGINS, SiteLogins
 from crawler.collection import read_collection
 from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import WORKER_SERVICE
@@ -41,6 +40,7 @@ from crawler.worker.worker_pool import WorkerPool
 from net.backoff import ExponentialBackoff, StoreRetry, WaitStarted
 from net.stop_signals import StopSignals, first_error, wait_for_any
 from proxy.control.frames import ClusterSecret
+from render.site_session import NO_LOGINS, SiteLogins
 from warc.index.opener import open_index
 from warc.local_storage import ScratchKind, scratch_folder
 

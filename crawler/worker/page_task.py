@@ -37,7 +37,6 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import identity_key
 from crawler.capture.page_capture import CaptureRequest, CaptureResult, StoredLevelLookup, capture
 from crawler.capture.plain_visit import PlainVisits, is_rendered
-from crawler.capture.site_logins import NO_LOGINS, SiteLogins
 from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.politeness import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
@@ -60,6 +59,7 @@ from crawler.worker.crawl_events import (
     PageSkipped,
 )
 from net.backoff import StoreRetry
+from render.site_session import NO_LOGINS, SiteLogins
 from warc.index.protocol import CaptureIndex
 
 log = logging.getLogger(__name__)

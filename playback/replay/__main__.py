@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import gevent
 
 from core.clock import SystemClock
+from core.config.database_urls import INDEX_URL
 from core.errors import UnavailableError
 from core.layout import Layout
 from playback.access.control import AccessControl
@@ -38,7 +39,7 @@ from playback.replay.replay_server import MOST_CONNECTIONS, ReplayServer, call_o
 from playback.replay.sanitizer_pool import MakerPool, rewriter_command, sanitizer_command
 from playback.replay.wsgi_app import Replay
 from playback.url_paths import http_origin
-from warc.index.database import INDEX_URL, SqliteDatabase, open_database
+from warc.index.database import SqliteDatabase, open_database
 from warc.index.outback import CAPTURES_INDEX, OutbackCdx, parse_outback_url
 
 _OTHER_FILES = 100  # the index, WARCs, makers' pipes

@@ -20,7 +20,6 @@ _BUSY_TIMEOUT_S = 2.0
 _MOST_IDLE = 4
 _Identity = tuple[int, int, int] | None
 OTHER_VERSION = f"is of another version than {SCHEMA_VERSION}: run `weboid index rebuild`."
-INDEX_URL = "WEBOID_DATABASE"  # environment variable with the index address, for replay
 
 
 class IndexDatabase(Protocol):

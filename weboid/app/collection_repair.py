@@ -11,7 +11,6 @@ from core.errors import CollectionInUseError, InvariantError
 from core.layout import Layout
 from core.page_manifest import PageInfo
 from crawler.capture.page_capture import StoredLevelOf
-from crawler.capture.site_logins import SiteLogins
 from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import AddResult, Frontier
 from crawler.profiles import overlay_profile
@@ -24,6 +23,7 @@ from proxy.control.frames import ClusterSecret
 from qa.check_table import CheckedPage, RepairState
 from qa.live_checks import CaptureInspector
 from qa.repair import RepairContext, RepairManager
+from render.site_session import SiteLogins
 from warc.artifact_reader import read_manifest
 from warc.index.opener import open_index
 from weboid.app.live_check_tools import create_live_checks, open_check_tools, open_withheld_lookup

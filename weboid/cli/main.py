@@ -15,32 +15,25 @@ from core.clock import CLOCK_OFFSET
 from core.clock import clock_offset as offset_now
 from core.errors import WeboidError
 from weboid.cli.support.commands import QUIET, ExitCode, LazyGroup, cli_command, exit_code_for
+from weboid.cli.support.former_names import with_current_name
 
 _COMMANDS = {
     "alive": "weboid.cli.healthcheck",
-    "archive": "weboid.cli.crawl.crawl_runs:archive_command",
-    "cache": "weboid.cli.maintenance:cache_group",
-    "crawl": "weboid.cli.crawl.crawl_runs:crawl_command",
-    "diff": "weboid.cli.picture_diff",
+    "archive": "weboid.cli.crawl.archive_command:archive_command",
+    "crawl": "weboid.cli.crawl.crawl_command:crawl_command",
     "doctor": "weboid.cli.maintenance:doctor_command",
     "embed": "weboid.cli.main:embed_group",
-    "enqueue": "weboid.cli.crawl.frontier_transfer:enqueue_command",
-    "frontier": "weboid.cli.crawl.frontier_items:frontier_group",
-    "hosts": "weboid.cli.crawl.crawl_control:hosts",
+    "collection": "weboid.cli.maintenance:collection_group",
     "config": "weboid.cli.init:config_group",
-    "index": "weboid.cli.maintenance:index_group",
+    "host": "weboid.cli.crawl.crawl_control:host_group",
+    "queue": "weboid.cli.crawl.frontier_items:queue_group",
     "init": "weboid.cli.init",
     "level": "weboid.cli.level",
     "links": "weboid.cli.main:links_group",
     "login": "weboid.cli.setup:login_group",
     "monitor": "weboid.cli.crawl.crawl_status:monitor_command",
-    "pause": "weboid.cli.crawl.crawl_control:pause_command",
-    "pause-host": "weboid.cli.crawl.crawl_control:pause_host_command",
     "policy": "weboid.cli.crawl.policy_commands:policy_group",
     "qa": "weboid.cli.qa.qa_check",
-    "resume": "weboid.cli.crawl.crawl_control:resume_command",
-    "resume-host": "weboid.cli.crawl.crawl_control:resume_host_command",
-    "profile": "weboid.cli.setup:profile_group",
     "proxy": "weboid.cli.crawl.cluster_processes:proxy_command",
     "scan": "weboid.cli.scan:scan_group",
     "serve": "weboid.cli.serve",
@@ -48,21 +41,30 @@ _COMMANDS = {
     "status": "weboid.cli.crawl.crawl_status:status_command",
     "takedown": "weboid.cli.takedown:takedown_group",
     "worker": "weboid.cli.crawl.cluster_processes:worker_command",
-    "stop": "weboid.cli.crawl.crawl_control:stop_command",
     "wiki": "weboid.cli.main:wiki_group",
 }
 
 
 _SECTIONS = {
-    "Archive": "init archive config login profile",
-    "Crawl": "crawl enqueue status pause resume stop hosts pause-host resume-host sheet frontier",
+    "Archive": "init archive config login collection",
+    "Crawl": "crawl status queue host sheet",
     "Read": "serve embed",
-    "Quality": "qa diff",
+    "Quality": "qa",
     "Links": "links",
     "Wikis": "wiki",
     "Rules": "policy level takedown scan",
-    "Operate": "doctor monitor index cache proxy worker alive",
+    "Operate": "doctor monitor proxy worker",
 }
+
+
+class _RootGroup(LazyGroup):
+    """Group of all commands, which takes former names of commands, too."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of the arguments' present or former name."""
+        return super().resolve_command(ctx, with_current_name(args))
 
 
 class _JsonFormatter(logging.Formatter):
@@ -98,7 +100,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
     context.exit()
 
 
-@click.group(cls=LazyGroup, commands_at=_COMMANDS, sections=_SECTIONS)
+@click.group(cls=_RootGroup, commands_at=_COMMANDS, sections=_SECTIONS, rare="alive")
 @click.option(
     "--version",
     is_flag=True,
@@ -171,7 +173,6 @@ def main(arguments: Sequence[str] | None = None) -> Never:
 
 _LINKS_COMMANDS: dict[str, str] = {
     "add-page": "weboid.cli.links.registry_input:add_page_command",
-    "additions": "weboid.cli.links.link_spam:additions_command",
     "check": "weboid.cli.links.link_check:check_command",
     "confirm": "weboid.cli.links.link_confirmation:confirm_command",
     "copies": "weboid.cli.links.link_copies",
@@ -189,11 +190,15 @@ _LINKS_COMMANDS: dict[str, str] = {
     "search": "weboid.cli.links.link_search_commands:search_command",
     "show": "weboid.cli.links.registry_view:show_command",
     "spam": "weboid.cli.links.link_spam:spam_group",
-    "wiki": "weboid.cli.links.registry_input:wiki_command",
 }
 
 
-@cli_command("links", cls=LazyGroup, commands_at=_LINKS_COMMANDS)
+@cli_command(
+    "links",
+    cls=LazyGroup,
+    commands_at=_LINKS_COMMANDS,
+    rare="add-page confirm interwiki passes purge recognise",
+)
 def links_group() -> None:
     """Manage the registry of cited links and their state.
 
@@ -209,13 +214,14 @@ _WIKI_COMMANDS: dict[str, str] = {
     "ls": "weboid.cli.wiki.wiki_overview:list_command",
     "read": "weboid.cli.wiki.wikitext_files:read_command",
     "repair": "weboid.cli.wiki.wikitext_files:repair_command",
+    "set": "weboid.cli.links.registry_input:set_wiki_command",
     "sweep": "weboid.cli.wiki.wiki_sweep",
     "trial": "weboid.cli.wiki.wiki_overview:trial_command",
     "watch": "weboid.cli.wiki.wiki_watch",
 }
 
 
-@cli_command("wiki", cls=LazyGroup, commands_at=_WIKI_COMMANDS)
+@cli_command("wiki", cls=LazyGroup, commands_at=_WIKI_COMMANDS, rare="read")
 def wiki_group() -> None:
     """Archive the pages a wiki cites, and watch their links.
 
@@ -224,12 +230,12 @@ def wiki_group() -> None:
 
 
 _BOT_COMMANDS: dict[str, str] = {
-    "edits": "weboid.cli.wiki.bot_edits:edits_command",
+    "ls": "weboid.cli.wiki.bot_edits:list_command",
     "off": "weboid.cli.wiki.bot_setup:off_command",
     "on": "weboid.cli.wiki.bot_setup:on_command",
     "review": "weboid.cli.wiki.bot_edits:review_command",
     "run": "weboid.cli.wiki.bot_run",
-    "status": "weboid.cli.wiki.bot_edits:status_command",
+    "show": "weboid.cli.wiki.bot_edits:show_command",
 }
 
 

@@ -32,9 +32,9 @@ from warc.index.sqlite import covered_by_file
 from warc.rebuild import upgrade_index
 from weboid.app.operator_identity import known_operator
 from weboid.app.reader_queue_status import ReaderQueueStatus
-from weboid.cli.support.child_commands import SCAN, run_scanner
 from weboid.cli.support.commands import cli_command, option
 from weboid.cli.support.options import FRONTIER, with_frontier
+from weboid.cli.support.run_options import SCAN, run_scanner
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _LAST_PORT = 65_535

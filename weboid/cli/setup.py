@@ -21,7 +21,6 @@ from core.hosts import canonical_host
 from core.layout import Layout
 from core.urls import fetch_key
 from crawler.capture.site_logins import (
-    Login,
     LoginKey,
     login_path,
     make_key_file,
@@ -42,17 +41,10 @@ from crawler.profiles import (
     source_of_key,
 )
 from render.chromium import find_browser, find_window_browser
-from render.site_session import (
-    SignIn,
-    SiteSession,
-    check_hosts,
-    confine_to_hosts,
-    display_variables,
-    open_sign_in,
-)
+from render.sign_in import SignIn, display_variables, open_sign_in
+from render.site_session import Login, SiteSession, check_hosts, confine_to_hosts
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import (
-    CommandGroup,
     ExitCode,
     GroupWithDefault,
     argument,
@@ -67,18 +59,9 @@ DEFAULT = "default"
 _SECRET_URLS = (("index", "url"), ("proxy", "dedup_url"), ("frontier", "url"))
 
 
-@click.group("profile", cls=CommandGroup)
-def profile_group() -> None:
-    """Show and check profiles, the settings of a crawl or a page visit.
-
-    A profile is a TOML file; docs/reference/settings.md has its keys. NAME is one that comes with the
-    program, or the path of a file. A profile may extend another one: extends = "thorough".
-    """
-
-
-@cli_command("ls", profile_group)
-def profile_list(*, output: CommandOutput = OUTPUT) -> None:
-    """List the profiles that come with the program, and their purpose."""
+@cli_command("ls")
+def presets_command(*, output: CommandOutput = OUTPUT) -> None:
+    """List the presets, profiles that come with the program, and their purpose."""
     rows = []
     for name in builtin_profiles():
         comment = []
@@ -90,20 +73,6 @@ def profile_list(*, output: CommandOutput = OUTPUT) -> None:
         rows.append((name, " ".join(comment).partition(". ")[0].rstrip(".")))
     profiles = [{"name": name, "purpose": purpose} for name, purpose in rows]
     output.show({"profiles": profiles}, table(("name", "purpose"), rows, columns=width()))
-
-
-@cli_command("show", profile_group)
-def profile_show(
-    *,
-    name: str = argument(default=DEFAULT),
-    changed: bool = option("Only what is not as by default."),
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """Show every effective setting of NAME, and its source.
-
-    A line that begins with + differs from the default, which follows it.
-    """
-    print_settings(name, changed=changed, output=output)
 
 
 def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
@@ -144,14 +113,8 @@ def print_settings(name: str, *, changed: bool, output: CommandOutput) -> None:
                 click.echo(f"+ {group}.{key} = {toml_value(value)}")
 
 
-@cli_command("check", profile_group)
-def profile_check(
-    *, files: tuple[str, ...] = argument("FILE...", required=True), output: CommandOutput = OUTPUT
-) -> int:
-    """Report every error of a profile, and unusual settings.
-
-    Nothing is started, and no request is made. The exit code is 2 when a profile cannot be used.
-    """
+def check_profiles(files: Iterable[str], output: CommandOutput) -> ExitCode:
+    """Print every error of profiles, and unusual settings; INPUT: one of them cannot be used."""
     wrong = False
     for file in files:
         doubtful: list[ProfileFinding] = []

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from core.clock import SystemClock
-from crawler.capture.site_logins import Login, make_key_file, write_login
+from crawler.capture.site_logins import make_key_file, write_login
 from crawler.collection import open_collection
-from render.site_session import SiteSession
+from render.site_session import Login, SiteSession
 from tests.support.commands import Weboid
 from tests.support.stored_records import check, index, records
 from tests.support.tls_origins import server_context, write_leaf

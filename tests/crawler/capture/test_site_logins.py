@@ -12,9 +12,7 @@ from hypothesis import settings as budget
 from core.config.settings import LoginSettings
 from core.errors import ConfigError, InputError
 from crawler.capture.site_logins import (
-    Login,
     LoginKey,
-    SiteLogins,
     make_key_file,
     open_logins,
     passphrase_key,
@@ -25,7 +23,7 @@ from crawler.capture.site_logins import (
     unseal_login,
     write_login,
 )
-from render.site_session import SiteSession
+from render.site_session import Login, SiteLogins, SiteSession
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEY = LoginKey("file", bytes(32))

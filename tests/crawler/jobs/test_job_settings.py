@@ -20,7 +20,6 @@ from core.config.settings import (
 from core.errors import InputError
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
-from crawler.capture.site_logins import NO_LOGINS, Login, SiteLogins
 from crawler.frontier.base import Frontier, FrontierItem, Lane, NewItem
 from crawler.jobs import job_settings as repairs_module
 from crawler.jobs.job_settings import (
@@ -36,7 +35,7 @@ from crawler.jobs.job_settings import (
 )
 from crawler.profiles import load_profile, overlay_profile
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
-from render.site_session import SiteSession
+from render.site_session import NO_LOGINS, Login, SiteLogins, SiteSession
 from tests.crawler.frontier.conftest import NewPlace
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -123,7 +123,7 @@ def test_copies_are_checked_during_a_run_though_playback_dies(weboid: Weboid) ->
 def test_a_run_without_it_loads_nothing_of_it() -> None:
     """Starting is quick, and no playback is started."""
     code = (
-        "import sys; from weboid.cli.main import weboid; import weboid.cli.crawl.crawl_runs;"
+        "import sys; from weboid.cli.main import weboid; import weboid.cli.crawl.archive_command;"
         " print([each for each in sys.modules if each.startswith(('crawler.quality', 'render.compare',"
         " 'playback.playback_server', 'sqlalchemy', 'uvicorn'))])"
     )

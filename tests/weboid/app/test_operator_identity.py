@@ -22,9 +22,8 @@ from weboid.app.operator_identity import (
     read_operator,
     write_operator,
 )
+from weboid.cli.crawl import archive_command, crawl_command
 from weboid.cli.crawl import cluster_processes as worker_command
-from weboid.cli.crawl import crawl_runs as archive_command
-from weboid.cli.crawl import crawl_runs as crawl_command
 from weboid.cli.main import weboid
 from weboid.cli.support.child_commands import ChildCommandOptions, watch_children
 from weboid.cli.wiki import wiki_add, wiki_watch

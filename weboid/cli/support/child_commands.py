@@ -1,20 +1,16 @@
-"""Weboid commands run as child processes: those of `wiki watch`, and the virus scanner.
+"""Weboid commands run as child processes of `wiki watch`.
 
 On one machine they share the collection's folder and are started together. In a cluster some are
 services of their own, and the watcher omits them (`--without`), or runs alone (`--feed-only`).
 """
 
 import json
-import os
-import subprocess
-import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -22,10 +18,8 @@ import click
 from core.clock import Clock
 from core.config.settings import LinksSettings
 from net.process_supervisor import ManagedProcess, ProcessExit, ProcessOutput, describe_exit
-from playback.access.clamd import find_clamd
-from warc.index.database import INDEX_URL
 from weboid.app.text_table import clean
-from weboid.cli.support.commands import option
+from weboid.cli.support.run_options import WEBOID
 
 _MINUTE, _HOUR, _DAY = 60.0, 3_600.0, 86_400.0
 _RETRY_WORDS = frozenset(
@@ -38,7 +32,6 @@ CHILD_NAMES = (
     *("archive", "check", "confirm", "bot", "replace", "purge", "copies", "verify", "mirror"),
     *("serve", "scan", "lists"),
 )
-WEBOID = (sys.executable, "-m", "weboid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,57 +175,3 @@ def _bare(
     if home.as_json:
         options.append("--json")
     return ManagedProcess(name, (*WEBOID, *words.split(), *options), every_s, first_s)
-
-
-END_S: Final = 30.0  # for the payload under way
-SCAN = option(
-    "Show what is archived to clamd, where one is found (docs/how-to/scanning.md).  [default: scan]",
-    "--scan/--no-scan",
-    default=True,
-    show_default=False,
-)
-
-
-def scan_once(collection: Path, database_url: str) -> None:
-    """Scan payloads without a verdict, if clamd is found; results are printed on standard error."""
-    clamd = find_clamd(os.environ)
-    if clamd:
-        command = _scan_command(collection, clamd)
-        subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=2, env=_environment(database_url), check=False
-        )
-
-
-@contextmanager
-def run_scanner(collection: Path, database_url: str) -> Iterator[None]:
-    """Run the scanner for new payloads until the end of the block, if clamd is found."""
-    clamd = find_clamd(os.environ)
-    if not clamd or not os.access(collection, os.W_OK):
-        yield
-        return
-    process = subprocess.Popen(
-        # Should we be killed, the kernel ends it.
-        ("setpriv", "--pdeathsig", "TERM", *_scan_command(collection, clamd), "--watch"),  # noqa: S607
-        stdin=subprocess.DEVNULL,
-        stdout=2,
-        env=_environment(database_url),
-        start_new_session=True,
-    )
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _scan_command(collection: Path, clamd: str) -> tuple[str, ...]:
-    return (*WEBOID, "scan", f"--collection={collection}", f"--clamd={clamd}")
-
-
-def _environment(database_url: str) -> dict[str, str]:
-    """Return the environment with the index; a command line would expose its password."""
-    return {**os.environ, **({INDEX_URL: database_url} if database_url else {})}

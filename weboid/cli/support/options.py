@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from core.config.database_urls import RedisUse, parse_index_url, parse_redis_url
+from core.config.database_urls import INDEX_URL, RedisUse, parse_index_url, parse_redis_url
 from core.config.profile import check_settings, parse_size
 from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError, InputError
@@ -18,7 +18,6 @@ from core.timestamps import parse_duration, parse_moment
 from core.urls import host_of
 from crawler.collection import check_trial_clock, check_trial_stores
 from proxy.control.frames import ClusterSecret
-from warc.index.database import INDEX_URL
 from weboid.app.operator_identity import contact_notice
 from weboid.cli.support.commands import made_by, option
 

@@ -1,11 +1,13 @@
-"""Options of commands that archive: background checks, stored levels, logins to unlock."""
+"""Options of commands that archive: background checks, stored levels, logins, virus scanner."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -14,12 +16,11 @@ from typing import TYPE_CHECKING
 import click
 
 from core.clock import SystemClock
+from core.config.database_urls import INDEX_URL
 from core.config.settings import Settings
-from core.config.stored_level import StoredLevel
+from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import InputError, UnavailableError
 from core.layout import Layout
-from playback.access.decision_store import open_decisions
-from playback.access.level_store import LevelStore
 from weboid.cli.support.commands import option
 
 QA = option(
@@ -33,11 +34,21 @@ STORE = option(
     "Recording level of each page.  [default: as set by `weboid level`, else everything]",
     type=STORED_LEVELS,
 )
+SCAN = option(
+    "Show what is archived to clamd, where one is found (docs/how-to/scanning.md).  [default: scan]",
+    "--scan/--no-scan",
+    default=True,
+    show_default=False,
+)
+SCANNER_STOP_S = 30.0  # for the payload under way
+WEBOID = (sys.executable, "-m", "weboid")
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import StoredLevelOf
-    from crawler.capture.site_logins import LoginKey, SiteLogins
+    from crawler.capture.site_logins import LoginKey
     from crawler.run.context_builder import RunExtension
+    from playback.access.level_store import LevelStore
+    from render.site_session import SiteLogins
 
 
 def background_checks(settings: Settings, *, qa: bool | None) -> RunExtension | None:
@@ -64,12 +75,22 @@ def with_store(settings: Settings, level: str | None) -> Settings:
 
 @contextmanager
 def open_stored_levels(layout: Layout, database_url: str) -> Iterator[StoredLevelOf]:
-    """Yield a lookup of stored levels in the decisions of a collection."""
-    with closing(open_decisions(layout, database_url)) as store:
-        book = LevelStore(store)
+    """Yield a lookup of stored levels in a collection's decisions, opened once there are any."""
+    levels: list[LevelStore] = []
+    lock = threading.Lock()
+    with ExitStack() as stack:
 
         def level_of(url: str, wiki: str) -> StoredLevel:
-            return book.now().stored.ruling(url, wiki).level
+            with lock:
+                if not levels:
+                    if not (database_url or layout.decisions_db.exists()):
+                        return DEFAULT_STORED_LEVEL
+                    from playback.access.decision_store import open_decisions
+                    from playback.access.level_store import LevelStore
+
+                    store = open_decisions(layout, database_url)
+                    levels.append(LevelStore(stack.enter_context(closing(store))))
+            return levels[0].now().stored.ruling(url, wiki).level
 
         yield level_of
 
@@ -79,11 +100,13 @@ PASSPHRASE_VARIABLE = "WEBOID_LOGIN_PASSPHRASE"  # noqa: S105 its name
 
 def unlock_logins(settings: Settings, root: Path) -> SiteLogins:
     """Unlock the logins that the settings name; no passphrase is requested when none are named."""
-    from crawler.capture.site_logins import NO_LOGINS, open_logins  # loads the browser's driver
+    from render.site_session import NO_LOGINS  # loads the browser's driver
 
     if not settings.login.names:
         os.environ.pop(PASSPHRASE_VARIABLE, None)  # what we start need not know it
         return NO_LOGINS
+    from crawler.capture.site_logins import open_logins
+
     return open_logins(
         Layout(root).logins,
         settings.login,
@@ -106,3 +129,52 @@ def ask_passphrase(question: str, *, confirm: bool = False) -> LoginKey:
             )
         text = click.prompt(question, hide_input=True, confirmation_prompt=confirm, err=True)
     return passphrase_key(text)
+
+
+def scan_once(collection: Path, database_url: str) -> None:
+    """Scan payloads without a verdict, if clamd is found; results are printed on standard error."""
+    from playback.access.clamd import find_clamd
+
+    clamd = find_clamd(os.environ)
+    if clamd:
+        command = _scan_command(collection, clamd)
+        subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=2, env=_environment(database_url), check=False
+        )
+
+
+@contextmanager
+def run_scanner(collection: Path, database_url: str) -> Iterator[None]:
+    """Run the scanner for new payloads until the end of the block, if clamd is found."""
+    from playback.access.clamd import find_clamd
+
+    clamd = find_clamd(os.environ)
+    if not clamd or not os.access(collection, os.W_OK):
+        yield
+        return
+    process = subprocess.Popen(
+        # Should we be killed, the kernel ends it.
+        ("setpriv", "--pdeathsig", "TERM", *_scan_command(collection, clamd), "--watch"),  # noqa: S607
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        env=_environment(database_url),
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(SCANNER_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _scan_command(collection: Path, clamd: str) -> tuple[str, ...]:
+    return (*WEBOID, "scan", f"--collection={collection}", f"--clamd={clamd}")
+
+
+def _environment(database_url: str) -> dict[str, str]:
+    """Return the environment with the index; a command line would expose its password."""
+    return {**os.environ, **({INDEX_URL: database_url} if database_url else {})}

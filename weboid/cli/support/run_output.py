@@ -46,7 +46,7 @@ from crawler.worker.crawl_events import (
     SnapshotMade,
 )
 from net.backoff import WaitEnded, WaitStarted
-from weboid.cli.support.commands import is_quiet
+from weboid.cli.support.commands import ExitCode, is_quiet
 
 if TYPE_CHECKING:
     from crawler.run.crawl_run import RunSummary
@@ -405,3 +405,12 @@ class _AboveBarHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self._console.print(f"[dim]{escape(record.getMessage())}[/dim]", soft_wrap=True)
+
+
+def run_exit_code(summary: RunSummary, *, bad: int) -> ExitCode:
+    """Return the exit code of a finished run."""
+    if summary.stopped and summary.left:
+        return ExitCode.STOPPED
+    if summary.failures or bad:
+        return ExitCode.SOME_FAILED
+    return ExitCode.OK

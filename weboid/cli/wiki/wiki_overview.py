@@ -17,6 +17,7 @@ import click
 from sqlalchemy import Connection
 
 from core.clock import CLOCK_OFFSET, SystemClock
+from core.config.database_urls import INDEX_URL
 from core.config.settings import Settings
 from core.errors import ConfigError
 from core.layout import Layout
@@ -36,7 +37,6 @@ from playback.web.copy_lookup import CopyLookup
 from playback.web.page_store import PageStore
 from playback.web.registry.registry_service import LazyRegistrySource
 from playback.web.registry.registry_values import Group
-from warc.index.database import INDEX_URL
 from weboid.app.collection_snapshot import make_trial_copy
 from weboid.app.reader_queue_status import ReaderQueueStatus
 from weboid.app.registry_trial import LinkForecast, RegistryTrial

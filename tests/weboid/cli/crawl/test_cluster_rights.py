@@ -37,7 +37,8 @@ from tests.support.proxy_fixtures import records
 from tests.support.services.ports import free_port
 from tests.support.services.postgres import PostgresServer, programs
 from tests.support.services.redis_server import RedisServer, wait_until
-from weboid.cli.support.child_commands import WEBOID, ChildCommandOptions, watch_children
+from weboid.cli.support.child_commands import ChildCommandOptions, watch_children
+from weboid.cli.support.run_options import WEBOID
 
 ROOT = Path(__file__).resolve().parents[4]
 URL = "http://h00.example/page/0"

@@ -14,10 +14,10 @@ import pytest
 from core.clock import SystemClock
 from core.layout import Layout
 from core.playback_check import QaVerdict
-from crawler.capture.site_logins import Login, make_key_file, write_login
+from crawler.capture.site_logins import make_key_file, write_login
 from links.registry.database import open_registry_store
 from qa.check_store import record_review
-from render.site_session import SiteSession
+from render.site_session import Login, SiteSession
 from tests.crawler.capture.test_logged_in_visits import (
     SECRET,
     make_collection,

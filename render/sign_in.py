@@ -1,0 +1,231 @@
+"""Visible browser in which a person logs in.
+
+It has a fresh folder, runs without a proxy, and is queried for nothing but cookies and the local storage
+of the tabs' origins: it is the person's own session, and nothing of it is archived. It is polled once a
+second, so that closing the last window, which ends a browser, loses nothing.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from core.errors import BrowserUnavailableError
+from render.browser_process import (
+    NOBODY,
+    BrowserHome,
+    BrowserProcess,
+    privilege_prefix,
+    shared_memory_suffices,
+)
+from render.cdp import CdpConnection, CommandError
+from render.chromium import BrowserExecutable, BrowserKind
+from render.site_session import Cookie
+
+STORAGE_LIMIT_CHARS = 5_000_000  # what browsers give one origin
+LOOK_S = 1.0
+LOOKS_KEPT = 4
+ANSWER_LIMIT_S = 30.0
+ORIGINS_LIMIT = 50
+# Display variables; no other environment variable reaches the browser.
+SCREEN_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
+_SWITCHES = (
+    "--remote-debugging-pipe",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-sync",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
+    "--password-store=basic",
+    "--use-mock-keychain",
+    "--disable-features=AutofillServerCommunication,MediaRouter,OptimizationHints,Translate",
+)
+
+
+def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that select the display.
+
+    Raises:
+        BrowserUnavailableError: there is no display.
+    """
+    screen = {name: environment[name] for name in SCREEN_VARIABLES if environment.get(name)}
+    if not {"DISPLAY", "WAYLAND_DISPLAY"} & screen.keys():
+        raise BrowserUnavailableError(
+            "Logging in needs a browser window, and there is no screen here (DISPLAY is not set): "
+            "make the login on a machine with one, in a collection of its own, and copy its "
+            "file from logins/."
+        )
+    # The browser has another home than its person, so what was left to be found is named.
+    ticket = Path(environment.get("HOME", "")) / ".Xauthority"
+    if "XAUTHORITY" not in screen and ticket.is_absolute() and ticket.is_file():
+        screen["XAUTHORITY"] = str(ticket)
+    return screen
+
+
+class SignIn:
+    """Open browser of a login, created by `open_sign_in`.
+
+    Attributes:
+        over: set when its last tab is closed, or the browser has ended.
+        cookies: all cookies at the last poll.
+        storage: local storage by origin at the last poll.
+    """
+
+    def __init__(self, connection: CdpConnection, url: str) -> None:
+        self._connection = connection
+        self._url = url
+        # After its last window is closed the browser may still answer for a moment, but has dropped
+        # its session cookies: the values just before count.
+        self._looks: deque[tuple[Cookie, ...]] = deque(maxlen=LOOKS_KEPT)
+        self._tabs: dict[str, str] = {}  # target id -> session id, empty until it is attached
+        self.over = asyncio.Event()
+        self.cookies: tuple[Cookie, ...] = ()
+        self.storage: dict[str, dict[str, str]] = {}
+
+    async def start(self) -> None:
+        """Open the URL in the existing tab or a new one."""
+        send = self._connection.send
+        self._connection.listen("", self._handle_event)
+        async with asyncio.timeout(ANSWER_LIMIT_S):
+            await send("Target.setDiscoverTargets", {"discover": True})
+            targets = (await send("Target.getTargets"))["targetInfos"]
+            tabs = [each["targetId"] for each in targets if each["type"] == "page"]
+            if not tabs:
+                tabs = [(await send("Target.createTarget", {"url": "about:blank"}))["targetId"]]
+            session = await self._attach(tabs[0])
+            await send("Page.navigate", {"url": self._url}, session)
+
+    async def watch(self) -> None:
+        """Poll the browser until the login is over."""
+        while not self.over.is_set():
+            await self.look()
+            waiting = [
+                asyncio.ensure_future(each.wait()) for each in (self.over, self._connection.closed)
+            ]
+            await asyncio.wait(waiting, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            for each in waiting:
+                each.cancel()
+            if self._connection.closed.is_set():
+                self.over.set()
+        await self.look()
+        cookies = {
+            (each.get("name"), each.get("domain"), each.get("path")): each
+            for look in self._looks
+            for each in look
+        }
+        self.cookies = tuple(cookies.values())
+
+    async def look(self) -> None:
+        """Record current cookies and storage; unreadable parts keep their last value."""
+        with suppress(BrowserUnavailableError, CommandError, TimeoutError):
+            async with asyncio.timeout(ANSWER_LIMIT_S):
+                answer = await self._connection.send("Storage.getCookies")
+                self.cookies = tuple(answer["cookies"])
+                self._looks.append(self.cookies)
+                for tab in list(self._tabs):
+                    await self._read_storage(tab)
+
+    async def send(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Send a command to the first tab; used by tests in place of a person."""
+        session = await self._attach(next(iter(self._tabs)))
+        return await self._connection.send(method, params, session)
+
+    async def _read_storage(self, tab: str) -> None:
+        try:
+            session = await self._attach(tab)
+            tree = await self._connection.send("Page.getFrameTree", None, session)
+            origin = str(tree["frameTree"]["frame"].get("securityOrigin", ""))
+            if urlsplit(origin).scheme not in ("http", "https"):
+                return
+            where = {"storageId": {"securityOrigin": origin, "isLocalStorage": True}}
+            answer = await self._connection.send("DOMStorage.getDOMStorageItems", where, session)
+        except CommandError:
+            return  # the tab was closed, or went on, at this moment
+        items = {str(key): str(value) for key, value in answer["entries"]}
+        size = sum(len(key) + len(value) for key, value in items.items())
+        if size <= STORAGE_LIMIT_CHARS and len(self.storage) < ORIGINS_LIMIT:
+            self.storage[origin.rstrip("/")] = items
+
+    async def _attach(self, tab: str) -> str:
+        if not self._tabs.get(tab):
+            params = {"targetId": tab, "flatten": True}
+            attached = await self._connection.send("Target.attachToTarget", params)
+            self._tabs[tab] = attached["sessionId"]
+        return self._tabs[tab]
+
+    def _handle_event(self, method: str, params: dict[str, Any]) -> None:
+        if method == "Target.targetCreated" and params["targetInfo"]["type"] == "page":
+            self._tabs.setdefault(params["targetInfo"]["targetId"], "")
+        elif method == "Target.targetDestroyed" and params["targetId"] in self._tabs:
+            del self._tabs[params["targetId"]]
+            if not self._tabs:
+                self.over.set()
+
+
+@asynccontextmanager
+async def open_sign_in(
+    url: str, executable: BrowserExecutable, *, screen: Mapping[str, str] | None
+) -> AsyncIterator[SignIn]:
+    """Open a browser at the URL; on exit, end it and remove its files.
+
+    `screen` is the result of `display_variables`; None: without a window, for tests.
+
+    Raises:
+        BrowserUnavailableError: it does not start, or has no window.
+    """
+    if screen is not None and executable.kind is BrowserKind.HEADLESS_SHELL:
+        raise BrowserUnavailableError(
+            "Logging in needs a browser with windows, and only the headless shell is here: "
+            "apt-get install chromium, or name one in the profile as [browser] executable."
+        )
+    root = os.geteuid() == 0
+    prefix = privilege_prefix(root=root, executable=executable.path)
+    home = BrowserHome(owner=NOBODY if root else None)
+    try:
+        line = [str(executable.path), f"--user-data-dir={home.profile}", *_SWITCHES]
+        if screen is None and executable.kind is not BrowserKind.HEADLESS_SHELL:
+            line.append("--headless=new")
+        if not shared_memory_suffices():
+            line.append("--disable-dev-shm-usage")
+        line.append("about:blank")
+        more = _with_ticket(screen or {}, home, owner=NOBODY if root else None)
+        process = BrowserProcess([*prefix, *line], home=home.inside, more=more)
+        connection = CdpConnection(process.read_fd, process.write_fd)
+        try:
+            opened = SignIn(connection, url)
+            try:
+                await opened.start()
+            except (TimeoutError, BrowserUnavailableError) as error:
+                raise BrowserUnavailableError(
+                    f"The browser's window does not open. Its error output: {process.errors or 'none'}"
+                ) from error
+            yield opened
+        finally:
+            connection.close()
+            await asyncio.shield(process.close())
+    finally:
+        home.close()
+
+
+def _with_ticket(
+    screen: Mapping[str, str], home: BrowserHome, *, owner: int | None
+) -> dict[str, str]:
+    """Return the display variables, with the X authority file copied for the browser's user."""
+    ticket = screen.get("XAUTHORITY")
+    if ticket is None or owner is None:
+        return dict(screen)
+    copy = home.inside / "Xauthority"
+    try:
+        copy.write_bytes(Path(ticket).read_bytes())
+        os.chown(copy, owner, owner)
+        copy.chmod(0o600)
+    except OSError:
+        return dict(screen)  # a screen that needs none
+    return {**screen, "XAUTHORITY": str(copy)}

@@ -1,0 +1,141 @@
+"""Tests of `render.sign_in`."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from core.captures import ArtifactKind
+from core.config.settings import VisitSettings
+from core.errors import BrowserUnavailableError
+from render.browser import Browser
+from render.chromium import BrowserExecutable, BrowserKind, find_browser
+from render.sign_in import display_variables, open_sign_in
+from render.site_session import SiteSession, confine_to_hosts
+from render.visit import VisitRequest, visit
+from tests.render.conftest import Asked, read_request
+
+FORM = b"""<!doctype html><title>Log in</title>
+<form method=post action=/enter><input name=user><input name=word type=password></form>"""
+HOME = b"""<!doctype html><title>Home</title><p id=said></p><script>
+const said = document.getElementById("said");
+said.textContent = "stored=" + localStorage.getItem("token");
+if (document.cookie.includes("seen=1")) localStorage.setItem("token", "of-the-script");
+fetch("/ready");
+</script>"""
+
+
+class Members:
+    """A site whose pages know who is logged in; every host answers alike."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.port = 0
+        self.ready = asyncio.Event()
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection."""
+        try:
+            while (asked := await read_request(reader)) is not None:
+                self.asked.append(asked)
+                if asked.path == "/ready":
+                    self.ready.set()
+                writer.write(self.answer(asked))
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    def answer(self, asked: Asked) -> bytes:
+        """The form, the way in, and what is behind it."""
+        if asked.path == "/enter":
+            return (
+                b"HTTP/1.1 302 Found\r\nLocation: /home\r\n"
+                b"Set-Cookie: sid=secret; HttpOnly; Max-Age=9999\r\nSet-Cookie: seen=1\r\n"
+                b"Content-Length: 0\r\n\r\n"
+            )
+        known = "sid=secret" in asked.headers.get("cookie", "")
+        body = HOME if known and asked.path == "/home" else FORM
+        return b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s" % (
+            len(body),
+            body,
+        )
+
+    def url(self, path: str, host: str = "127.0.0.1") -> str:
+        """A URL here."""
+        return f"http://{host}:{self.port}{path}"
+
+
+@asynccontextmanager
+async def serving(members: Members) -> AsyncIterator[Members]:
+    server = await asyncio.start_server(members.connected, "127.0.0.1", 0)
+    members.port = server.sockets[0].getsockname()[1]
+    try:
+        yield members
+    finally:
+        server.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def members() -> AsyncIterator[Members]:
+    async with serving(Members()) as site:
+        yield site
+
+
+async def log_in(members: Members) -> SiteSession:
+    """What the site knows a person by who logged in and closed the window."""
+    async with open_sign_in(members.url("/"), find_browser(), screen=None) as opened:
+        watching = asyncio.create_task(opened.watch())
+        fill = (
+            "new Promise((done) => { const look = () => { const form = document.forms[0];"
+            " if (!form) return setTimeout(look, 20);"
+            " form.user.value = 'me'; form.submit(); done(1); }; look(); })"
+        )
+        await opened.send("Runtime.evaluate", {"expression": fill, "awaitPromise": True})
+        async with asyncio.timeout(30):
+            await members.ready.wait()
+            await opened.look()
+            await opened.send("Page.close")
+            await watching
+        return confine_to_hosts(opened.cookies, opened.storage, ["127.0.0.1"])
+
+
+@pytest.mark.browser
+@pytest.mark.asyncio(loop_scope="session")
+async def test_what_a_person_logged_in_to_is_visited_as_that_person(
+    members: Members, browser: Browser, settings: VisitSettings, clock: Any
+) -> None:
+    """The cookie that no script sees, and local storage before the page's first script."""
+    session = await log_in(members)
+    asked = len(members.asked)
+    request = VisitRequest(members.url("/home"), session=session)
+    seen = await visit(browser, request, settings, clock=clock)
+    again = await visit(browser, VisitRequest(members.url("/home")), settings, clock=clock)
+
+    assert {each["name"] for each in session.cookies} == {"sid", "seen"}
+    assert session.storage == {members.url("").rstrip("/"): {"token": "of-the-script"}}
+    assert seen.title == "Home"
+    text = next(each.data for each in seen.artifacts if each.kind is ArtifactKind.TEXT)
+    assert b"stored=of-the-script" in text
+    assert "sid=secret" in members.asked[asked].headers["cookie"]
+    assert again.title == "Log in", "the next visit is anybody's"
+    assert "secret" not in repr(session)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_without_a_screen_or_windows_nobody_can_log_in(tmp_path: Any) -> None:
+    """Both are said before anything is started."""
+    with pytest.raises(BrowserUnavailableError, match="DISPLAY"):
+        display_variables({"HOME": "x", "DISPLAY": ""})
+    assert display_variables({"DISPLAY": ":0", "SECRET": "x"}) == {"DISPLAY": ":0"}
+    (tmp_path / ".Xauthority").touch()
+    found = display_variables({"DISPLAY": ":0", "HOME": str(tmp_path)})
+    assert found["XAUTHORITY"] == str(tmp_path / ".Xauthority")
+    shell = BrowserExecutable(tmp_path / "none", BrowserKind.HEADLESS_SHELL, "1")
+    with pytest.raises(BrowserUnavailableError, match="apt-get install chromium"):
+        async with open_sign_in("http://a.example/", shell, screen={"DISPLAY": ":0"}):
+            pass
