@@ -17,10 +17,12 @@ from tests.support.commands import (  # noqa: F401 fixtures
     weboid_with,
 )
 from tests.support.examples import register
+from tests.support.json_outputs import install
 from tests.support.services.postgres import PostgresServer
 from tests.support.sites.web import TestWeb
 
 register()
+install()
 
 
 def pytest_configure() -> None:

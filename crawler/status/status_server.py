@@ -68,8 +68,17 @@ class _MetricFamilies(Collector):
 def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metric]:
     """Yield each metric with its samples."""
     is_up = status is not None
-    yield _gauge("weboid_up", "Whether the frontier and the collection could be read.", is_up)
-    yield _gauges("weboid_build_info", "This program.", {version: 1.0}, "version")
+    yield _gauge(
+        "weboid_up",
+        "1 if frontier and collection could be read; if 0, the other metrics are missing.",
+        is_up,
+    )
+    yield _gauges(
+        "weboid_build_info",
+        "Version of the program, as a label; always 1.",
+        {version: 1.0},
+        "version",
+    )
     if status is None:
         return
     if status.holdings is not None:
@@ -82,37 +91,47 @@ def families(status: CollectionStatus | None, *, version: str) -> Iterator[Metri
 
 def _holdings(holdings: CollectionHoldings) -> Iterator[Metric]:
     outcomes = dict(sorted(holdings.outcomes.items()))
-    yield _gauges("weboid_pages", "Pages in the collection, by outcome.", outcomes, "outcome")
+    yield _gauges("weboid_pages", "Pages in the collection by outcome.", outcomes, "outcome")
     classes = {name or "not judged": count for name, count in sorted(holdings.classes.items())}
-    text = "Pages in the collection, by class; see docs/reference/classification.md."
+    text = "Pages in the collection by page class."
     yield _gauges("weboid_page_classes", text, classes, "class")
     records = {
         "response": holdings.responses,
         "revisit": holdings.revisits,
         "artifact": holdings.artifacts,
     }
-    yield _gauges("weboid_records", "Records in the collection, by kind.", records, "kind")
+    yield _gauges(
+        "weboid_records",
+        "Records in the collection by kind: response, revisit, artifact.",
+        records,
+        "kind",
+    )
     for name, text, value in (
-        ("warc_files", "WARC files, open ones included.", holdings.warcs),
+        ("warc_files", "WARC files on the collection's disk, open ones included.", holdings.warcs),
         ("warc_bytes", "Size of all WARC files.", holdings.warc_bytes),
-        ("disk_free_bytes", "Free on the collection's disk.", holdings.free_bytes),
-        ("disk_reserve_bytes", "No page begins when less is free.", holdings.reserve_bytes),
-        ("collection_in_use", "Whether a process writes the collection.", holdings.in_use),
+        ("disk_free_bytes", "Free bytes on the collection's disk.", holdings.free_bytes),
+        ("disk_reserve_bytes", "Free bytes below which no page begins.", holdings.reserve_bytes),
+        ("collection_in_use", "1 while a process writes the collection.", holdings.in_use),
     ):
         yield _gauge(f"weboid_{name}", text, value)
 
 
 def _checks(checks: CopyCheckSummary) -> Iterator[Metric]:
-    text = "Checked copies, by the verdict that counts; see docs/how-to/quality.md."
+    text = "Checked copies by verdict: good, doubtful, broken, unchecked; a person's verdict overrides."
     yield _gauges("weboid_checks", text, checks.verdicts, "verdict")
-    text = "Copies checked per minute by the machine's verdict, over the last so many minutes."
+    text = "Copies checked per minute by automatic verdict, over the last 1, 10 and 60 minutes."
     rates = _by_minutes(checks.per_minute)
     yield _gauges("weboid_checks_per_minute", text, rates, "verdict", "minutes")
-    yield _gauges("weboid_repairs", "Pages by how their repair stands.", checks.repairs, "state")
-    text = "Repairs ended a minute, by how, over the last so many minutes."
+    yield _gauges(
+        "weboid_repairs",
+        "Pages by state of their recapture: wanted, begun, done-better, done-not-better, failed.",
+        checks.repairs,
+        "state",
+    )
+    text = "Recaptures ended per minute by state, over the last 1, 10 and 60 minutes."
     rates = _by_minutes(checks.repairs_per_minute)
     yield _gauges("weboid_repairs_per_minute", text, rates, "state", "minutes")
-    text = "Checks that are not in a WARC yet as they are."
+    text = "Checks whose current state is not in a WARC yet."
     yield _gauge("weboid_checks_unrecorded", text, checks.unrecorded)
 
 
@@ -125,46 +144,51 @@ def _by_minutes(rates: Mapping[int, Mapping[str, float]]) -> dict[tuple[str, ...
 def _frontier(view: FrontierOverview) -> Iterator[Metric]:
     stats = view.stats
     states = {state: getattr(stats, state) for state in _STATES}
-    yield _gauges("weboid_frontier_items", "Items of the frontier, by state.", states, "state")
+    yield _gauges(
+        "weboid_frontier_items",
+        "Frontier items by state: queued, claimed, done, skipped, dead.",
+        states,
+        "state",
+    )
     for name, text, value in (
-        ("later_items", "Queued items that wait for their moment.", stats.later),
+        ("later_items", "Queued items with a later start time.", stats.later),
         ("due_items", "Done items that will be due again.", stats.due),
-        ("hosts", "Hosts that the frontier knows.", stats.hosts),
-        ("paused", "Whether the frontier is paused.", stats.paused is not None),
-        ("stopping", "Whether an order to stop stands.", view.stopping is not None),
+        ("hosts", "Known hosts.", stats.hosts),
+        ("paused", "1 while the crawl is paused.", stats.paused is not None),
+        ("stopping", "1 while an order to stop is in force.", view.stopping is not None),
     ):
         yield _gauge(f"weboid_frontier_{name}", text, value)
     for name, text, value in (
-        ("duplicates", "Known URLs that were offered again.", stats.duplicates),
-        ("stored_bytes", "Bytes that visits stored.", stats.bytes),
+        ("duplicates", "Known URLs that were submitted again.", stats.duplicates),
+        ("stored_bytes", "Bytes stored by visits.", stats.bytes),
     ):
         yield CounterMetricFamily(f"weboid_frontier_{name}", text, value=float(value))
-    text = "Pages ended a minute, over the last so many minutes."
+    text = "Pages ended per minute, over the last 1, 10 and 60 minutes."
     rates = {str(window): each for window, each in view.per_minute.items()}
     yield _gauges("weboid_frontier_pages_per_minute", text, rates, "minutes")
-    text = "Items of each crawl, by state; the empty name is plain lists."
+    text = "Items of the first 50 crawls by state; the empty name is plain lists."
     jobs: dict[tuple[str, ...], float] = {
         (job, state): getattr(each, state) for job, each in view.jobs.items() for state in _STATES
     }
     yield _gauges("weboid_job_items", text, jobs, "job", "state")
     for name, groups in (("dead", view.dead), ("skipped", view.skipped)):
-        text = f"The latest {name} items by the beginning of their reason."
+        text = f"The latest 200 {name} items by their reason up to the colon; 20 reasons at most."
         counts = {group.reason: group.count for group in groups}
         yield _gauges(f"weboid_frontier_recent_{name}", text, counts, "reason")
     # Hosts, and the members of a cluster.
-    yield _gauge("weboid_hosts_blocked", "Blocked hosts; a thousand at most.", len(view.blocked))
-    text = "How long a visit takes lately, of the slowest hosts."
+    yield _gauge("weboid_hosts_blocked", "Blocked hosts; 1,000 at most.", len(view.blocked))
+    text = "Mean duration of recent visits, of the 20 slowest hosts."
     seconds = {each.host: each.mean.total_seconds() for each in view.slowest}
     yield _gauges("weboid_host_visit_seconds", text, seconds, "host")
-    text = "What waits, of the hosts with the longest queues."
+    text = "Queued items, of the 20 hosts with the longest queues."
     waiting = {each.host: each.waiting for each in view.longest}
     yield _gauges("weboid_host_waiting_items", text, waiting, "host")
-    yield _gauge("weboid_proxies", "Proxies that gave a sign of life.", len(view.proxies))
-    yield _gauge("weboid_workers", "Workers that gave a sign of life.", len(view.workers))
+    yield _gauge("weboid_proxies", "Proxies with a heartbeat within 15 s.", len(view.proxies))
+    yield _gauge("weboid_workers", "Workers with a heartbeat within 15 s.", len(view.workers))
     for key, text in (
-        ("visits", "Visits that are open"),
-        ("free_bytes", "Free on the disk"),
-        ("reserve_bytes", "Kept free on the disk"),
+        ("visits", "Open visits"),
+        ("free_bytes", "Free bytes on the disk"),
+        ("reserve_bytes", "Reserved bytes on the disk"),
     ):
         numbers = {name: member_number(facts, key) for name, facts in view.proxies.items()}
         known = {name: number for name, number in numbers.items() if number is not None}

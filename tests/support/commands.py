@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.crawler.frontier.conftest import new_place, redis_server  # noqa: F401 fixtures
+from tests.support.json_outputs import check_output
 from tests.support.sites.web import TestWeb
 from weboid.cli.main import main
 
@@ -77,6 +78,7 @@ class Weboid:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
+        check_output(arguments, out)
         return Ran(process.returncode, out, err)
 
     def call(self, *arguments: str, given: str = "") -> Ran:
@@ -93,7 +95,9 @@ class Weboid:
                 except SystemExit as end:
                     code = end.code
                 sys.stdout.flush()
-                return Ran(int(code or 0), out.getvalue().decode(), err.getvalue().decode())
+                ran = Ran(int(code or 0), out.getvalue().decode(), err.getvalue().decode())
+            check_output(arguments, ran.out)
+            return ran
         finally:
             os.chdir(before)
             os.umask(mask)
