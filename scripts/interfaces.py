@@ -109,7 +109,7 @@ _MANY = 5
 
 def _listed(paths: list[str]) -> str:
     if len(paths) > _MANY:
-        return f"{len(paths)} commands, such as `{paths[0]}`"
+        return "every command with this option"
     return ", ".join(f"`{path}`" if path != "weboid" else "all" for path in paths)
 
 
@@ -210,7 +210,7 @@ def _kind(schema: dict[str, Any]) -> str:
     if "oneOf" in schema:
         return " or ".join(map(_kind, schema["oneOf"]))
     if "enum" in schema:
-        return ", ".join(f"`{json.dumps(each).strip(chr(34))}`" for each in schema["enum"])
+        return ", ".join(f"`{each}`" if each else "empty" for each in map(_value, schema["enum"]))
     kinds = schema.get("type", "anything")
     text = " or ".join(kinds) if isinstance(kinds, list) else str(kinds)
     if text == "array":
@@ -218,6 +218,10 @@ def _kind(schema: dict[str, Any]) -> str:
     if "format" in schema:
         text += f" ({schema['format']})"
     return text
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _cell(text: str) -> str:

@@ -2,12 +2,11 @@
 
 import inspect
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 
 from links import states
 from links.check_result import STATUS_TABLE, CheckVerdict
-from links.states import MARKS, PRESETS, TRANSITIONS, CheckPreset, LinkState, TransitionRule
+from links.states import PRESETS, TRANSITIONS, CheckPreset, LinkState, TransitionRule
 
 _HEAD = """\
 # States of a link
@@ -63,7 +62,8 @@ def page() -> str:
     """The whole page."""
     parts = [
         _HEAD,
-        *_diagram(),
+        "![States of a link and their transitions](../pictures/link-states.svg)",
+        "",
         *_meanings(),
         *_table(),
         *_presets(),
@@ -88,41 +88,6 @@ def edges() -> Iterator[tuple[LinkState, LinkState, str]]:
             target = None
         if target is not None and target is not state:
             yield state, target, words
-
-
-def _node(state: LinkState) -> str:
-    """States with the same rules share a node."""
-    rules = _row(state)
-    same = [other for other in LinkState if _row(other) == rules and _is_drawn(other)]
-    return "_or_".join(other.name for other in same) if state in same else state.name
-
-
-def _row(state: LinkState) -> tuple[TransitionRule, ...]:
-    return tuple(TRANSITIONS[state, verdict] for verdict in CheckVerdict)
-
-
-def _is_drawn(state: LinkState) -> bool:
-    """Whether a look at it may change anything, and it looks like another one that does."""
-    return set(_row(state)) != {TransitionRule.KEEP} and state not in (
-        LinkState.ALIVE,
-        LinkState.DYING,
-        LinkState.DEAD,
-    )
-
-
-def _diagram() -> list[str]:
-    labels: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for source, target, words in edges():
-        pair = _node(source), _node(target)
-        if pair[0] != pair[1] and words not in labels[pair]:
-            labels[pair].append(words)
-    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> UNKNOWN"]
-    lines += [
-        f"    {source} --> {target}: {' or '.join(words)}"
-        for (source, target), words in labels.items()
-    ]
-    lines += [f"    [*] --> {mark.name}: people" for mark in sorted(MARKS)]
-    return [*lines, "```", ""]
 
 
 def _meanings() -> list[str]:

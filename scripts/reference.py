@@ -1,8 +1,9 @@
 """Make the reference pages from the code: ``python -m scripts.reference`` writes them.
 
 docs/reference/cli.md comes from the commands' own help, docs/reference/settings.md from the comments beside the
-settings, docs/reference/link-states.md from the tables of the link registry, the table in docs/how-to/archives.md from that of the
-web's archives. A test fails when they are behind.
+settings, docs/reference/link-states.md and its picture from the tables of the link registry, the table in
+docs/how-to/archives.md from that of the web's archives, the pages of metrics, environment variables, JSON outputs
+and the registry's API from the code. A test fails when they are behind.
 """
 
 import ast
@@ -17,7 +18,7 @@ import click
 from core.config import settings as settings_module
 from core.config.settings import Settings
 from crawler.jobs.crawl_job import toml_value
-from scripts import archive_services, link_states
+from scripts import archive_services, interfaces, json_outputs, link_state_diagram, link_states
 from weboid.cli.main import weboid
 from weboid.cli.support.commands import ExitCode, LazyGroup
 
@@ -168,8 +169,14 @@ def _lazy_groups(
 
 PAGES = {
     "how-to/archives.md": archive_services.page,
+    "pictures/link-states.svg": link_state_diagram.picture,
     "reference/cli.md": cli_page,
+    "reference/environment.md": interfaces.environment_page,
+    "reference/json.md": json_outputs.page,
     "reference/link-states.md": link_states.page,
+    "reference/metrics.md": interfaces.metrics_page,
+    "reference/registry-openapi.json": interfaces.openapi_document,
+    "reference/registry-openapi.md": interfaces.openapi_page,
     "reference/settings.md": settings_page,
 }
 

@@ -4,7 +4,8 @@ from itertools import product
 
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.states import IABOT, MARKS, LinkHealth, LinkState, next_health
-from scripts.link_states import edges, page
+from scripts.link_state_diagram import picture
+from scripts.link_states import edges
 
 _RIPE = {
     LinkState.DYING: LinkHealth(LinkState.DYING, 9, 0, 90),
@@ -31,9 +32,17 @@ def test_every_change_of_state_is_drawn_and_no_other() -> None:
     assert {(source, target) for source, target, _ in edges()} == _led()
 
 
-def test_marks_are_drawn_as_peoples() -> None:
-    """No look leads to what people decide."""
-    drawn = page()
-    for mark in MARKS:
-        assert f"[*] --> {mark.name}: people" in drawn
+def test_the_picture_has_every_state_and_no_transition_to_a_mark() -> None:
+    """Marks are set by people: they are in the picture, and no check leads to them."""
+    drawn = picture()
+    for state in LinkState:
+        assert f">{state.name}</text>" in drawn
     assert not {target for _, target, _ in edges()} & MARKS
+
+
+def test_the_picture_describes_every_transition_in_words() -> None:
+    """Its description, for those who cannot see it, has each pair of states."""
+    drawn = picture()
+    changed = {LinkState.USURPED, LinkState.DEVIATED}
+    for source, target, _ in edges():
+        assert f"{source.name} to {target.name}: " in drawn or {source, target} <= changed
