@@ -23,6 +23,7 @@ COLLECTION_VERSION = 1
 CONFIG_FILE = "weboid.toml"  # of a collection
 OPEN_SUFFIX = ".open"
 CRAWL_LOG = "crawl.jsonl"
+CA_FILE = "weboid-ca.pem"  # in `Layout.ca`: certificate of the proxy's authority
 # P-20: no separators, no schemes, no hidden files.
 _WARC_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,250}\.warc(?:\.gz)?", re.ASCII)
 

@@ -369,7 +369,19 @@ class Archivist:
         """Write `response` or `revisit` with its `request`; add its row, and its payload's."""
         entry = recorded.entry
         original = None if key is None else originals.get(key)
-        if original is None:
+        is_confirmation = entry.status == 304
+        if is_confirmation:
+            entry.digest = ""
+            confirmed = recorded.visit.confirmed_by(entry)
+            if confirmed is not None:
+                entry.digest = confirmed.digest
+                original = OriginalRecord(
+                    confirmed.digest, confirmed.url, confirmed.started_ms,
+                    confirmed.filename, confirmed.offset, confirmed.length,
+                )  # fmt: skip
+            record_id = confirmed.record_id if confirmed is not None else ""
+            principal, request = revisit_members(recorded, original, record_id)
+        elif original is None:
             if recorded.body is None:
                 entry.digest = ""
             elif key is not None and recorded.body is recorded.payload:
@@ -394,7 +406,7 @@ class Archivist:
                 location.offset,
                 location.length,
             )
-        if entry.status != 304:  # it has no payload of its own to play back
+        if not is_confirmation:  # it has no payload of its own to play back
             rows.append(
                 CaptureRow(
                     urlkey=key_or_empty(entry.url),
@@ -416,11 +428,8 @@ class Archivist:
                     login=recorded.visit.login or None,
                 )
             )
-        return (
-            entry,
-            RequestOutcome.RESPONSE if original is None else RequestOutcome.REVISIT,
-            location,
-        )
+        is_revisit = is_confirmation or original is not None
+        return entry, RequestOutcome.REVISIT if is_revisit else RequestOutcome.RESPONSE, location
 
     def _write_artifact(self, artifact: PendingArtifact, changes: IndexBatch) -> RecordLocation:
         digest, record = artifact_member(artifact)

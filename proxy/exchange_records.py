@@ -23,8 +23,9 @@ from warc.record_builder import (
 # Up to here a record is joined and deflated in one call.
 _ONE_CALL_BYTES = 1 << 20
 _AGENT_CHARS = 1000
-# WARC/1.1, 6.7.2
-REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+# WARC/1.1, 6.7.2 and 6.7.3
+IDENTICAL_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+SERVER_NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 RESPONSE_TYPE = "application/http; msgtype=response"
 REQUEST_TYPE = "application/http; msgtype=request"
 # As OpenSSL spells them and as the proposed WARC-Protocol does.
@@ -64,24 +65,31 @@ def response_members(recorded: RecordedExchange) -> tuple[Iterable[Part], bytes]
 
 
 def revisit_members(
-    recorded: RecordedExchange, original: OriginalRecord, original_id: str = ""
+    recorded: RecordedExchange, original: OriginalRecord | None, original_id: str = ""
 ) -> tuple[Iterable[Part], bytes]:
     """Build the gzip members of a `revisit` that refers to `original`, and of its `request`.
 
     The original's record identifier is included where it is known (WARC/1.1, 6.7.2 recommends it).
+    A 304 has the profile server-not-modified (6.7.3); `original` is None when it confirms a copy
+    that is not of this visit.
 
     The block is the response's head, which may differ from the original's; WARC-Truncated marks the
-    omitted payload (WARC/1.1, 6.7.2).
+    omitted payload (WARC/1.1, 6.7.2), which a 304 does not have.
     """
     head = recorded.head.raw
+    if recorded.entry.status == 304:
+        profile = f"WARC-Profile: {SERVER_NOT_MODIFIED}\r\n"
+    else:
+        profile = f"WARC-Profile: {IDENTICAL_PAYLOAD}\r\nWARC-Truncated: length\r\n"
     refers_to = f"WARC-Refers-To: {original_id}\r\n" if original_id else ""
+    if original is not None:
+        refers_to += (
+            f"WARC-Refers-To-Target-URI: {original.url}\r\n"
+            f"WARC-Refers-To-Date: {warc_date_at(original.captured_ms)}\r\n"
+        )
     front = (
         f"{_common(RecordType.REVISIT, recorded)}"
-        f"WARC-Profile: {REVISIT_PROFILE}\r\n"
-        "WARC-Truncated: length\r\n"
-        f"{refers_to}"
-        f"WARC-Refers-To-Target-URI: {original.url}\r\n"
-        f"WARC-Refers-To-Date: {warc_date_at(original.captured_ms)}\r\n"
+        f"{profile}{refers_to}"
         f"Content-Type: {RESPONSE_TYPE}\r\n"
         f"WARC-Block-Digest: {sha256_digest(head)}\r\n"
         f"Content-Length: {len(head)}\r\n\r\n"

@@ -176,6 +176,15 @@ class VisitSession:
         with self._change:
             return [each.record_id for each in self.entries if each.url == url and each.record_id]
 
+    def confirmed_by(self, confirmation: RequestLogEntry) -> RequestLogEntry | None:
+        """Return the visit's latest recorded success of the URL that a 304 confirms, or None."""
+        with self._change:
+            for each in reversed(self.entries):
+                recorded = each.record_id and each.status is not None and 200 <= each.status < 300
+                if recorded and each.url == confirmation.url:
+                    return each
+        return None
+
     def abandon(self) -> None:
         """Cancel all requests without waiting: the manifest is no longer needed."""
         with self._change:

@@ -16,10 +16,9 @@ from core.captures import ArtifactKind, artifact_uri
 from core.clock import SystemClock
 from core.config.settings import Settings
 from core.errors import CollectionInUseError, WeboidError
-from core.layout import Layout
+from core.layout import CA_FILE, Layout
 from core.playback_check import check_record
 from core.timestamps import parse_warc_date
-from crawler.capture.proxy_fetcher import CA_FILE
 from crawler.collection import open_collection
 from crawler.frontier.backend import open_frontier
 from crawler.pools.cluster import RemoteProxyPool, living_proxies

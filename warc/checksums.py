@@ -3,7 +3,7 @@
 The file does not depend on the database, and ``sha256sum -c SHA256SUMS`` reads it. A line is
 written once and never changed: a file that does not match its checksum is always
 damaged. Checksums are computed in the background by a thread, after a file is closed. A file that was
-closed without one (the proxy was killed) gets its line from the next proxy, or from ``weboid index
+closed without one (the proxy was killed) gets its line from the next proxy, or from ``weboid collection
 rebuild``.
 """
 
@@ -23,14 +23,13 @@ from pathlib import Path
 from core.errors import IndexUnavailableError, WeboidError
 from core.layout import Layout
 from warc.index.protocol import CaptureIndex
-from warc.local_storage import log_failure, replace_file, sync_folder
+from warc.local_storage import closed_warcs, log_failure, replace_file, sync_folder
 
 log = logging.getLogger(__name__)
 
 # As coreutils write it: two spaces, or a space and an asterisk for binary mode.
 _LINE = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 CLOSE_READ_BYTES = 1 << 30  # limit of hashing at shutdown
-CLOSED_SUFFIX = ".warc.gz"
 
 
 @dataclass(slots=True)
@@ -110,11 +109,6 @@ def sha256_of(path: Path) -> str:
     """Return the file's SHA-256 in hexadecimal. Raises OSError if it cannot be read."""
     with path.open("rb", buffering=0) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def closed_warcs(layout: Layout) -> list[Path]:
-    """Return the collection's closed WARCs, by name."""
-    return sorted(p for p in layout.archive.glob(f"*{CLOSED_SUFFIX}") if p.is_file())
 
 
 def warcs_without_sum(layout: Layout) -> list[Path]:

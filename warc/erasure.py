@@ -112,7 +112,7 @@ def erase_records(
                 os.fsync(target.fileno())
             if known and known != before:
                 raise PermanentError(
-                    f"{filename} does not match SHA256SUMS: run `weboid archive verify`."
+                    f"{filename} does not match SHA256SUMS: run `weboid collection verify`."
                 )
             plans.append(plan)
             step(f"written {filename}")
@@ -206,7 +206,7 @@ def _copy(
             )
     if pending:
         raise PermanentError(
-            f"{path.name} has no record at {min(pending)}: run `weboid index rebuild` first."
+            f"{path.name} has no record at {min(pending)}: run `weboid collection rebuild` first."
         )
     plan.size, plan.sha256 = target.tell(), after.hexdigest()
     return before.hexdigest()

@@ -24,8 +24,8 @@ from warc.file_reader import (
     walk_records,
 )
 
-_RESTORE = "Restore the file from a copy, then run `weboid index rebuild`."
-_REBUILD = "Run `weboid index rebuild`."
+_RESTORE = "Restore the file from a copy, then run `weboid collection rebuild`."
+_REBUILD = "Run `weboid collection rebuild`."
 
 
 class FaultKind(StrEnum):
@@ -68,15 +68,15 @@ _REMEDIES = {
     **dict.fromkeys(map(FaultKind, _MISINDEXED), _REBUILD),
     FaultKind.UNREADABLE: "Look after the disk and the file's permissions, or restore it from a copy.",
     FaultKind.MISSING: "Restore the file from a copy; if it is gone for good, take its line out of "
-    "SHA256SUMS and run `weboid index rebuild`.",
-    FaultKind.NO_CHECKSUM: "The next `weboid archive` writes the line, or `weboid index rebuild`.",
-    FaultKind.BAD_LINE: "Restore archive/SHA256SUMS from a copy, or run `weboid index rebuild`, which "
+    "SHA256SUMS and run `weboid collection rebuild`.",
+    FaultKind.NO_CHECKSUM: "The next `weboid archive` writes the line, or `weboid collection rebuild`.",
+    FaultKind.BAD_LINE: "Restore archive/SHA256SUMS from a copy, or run `weboid collection rebuild`, which "
     "drops such lines.",
-    FaultKind.ORIGINAL: "Run `weboid index rebuild`; if it stays, the payload is lost: restore the WARC "
+    FaultKind.ORIGINAL: "Run `weboid collection rebuild`; if it stays, the payload is lost: restore the WARC "
     "that held it from a copy, or archive the page again.",
     FaultKind.INTERRUPTED: "The next `weboid archive` puts it in order.",
     FaultKind.SET_ASIDE: "Nothing reads it. Look whether it is of use, or take it away.",
-    FaultKind.ELSEWHERE: "Run `weboid archive verify` where that file is.",
+    FaultKind.ELSEWHERE: "Run `weboid collection verify` where that file is.",
 }
 
 

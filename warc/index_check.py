@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.layout import OPEN_SUFFIX, Layout
-from warc.checksums import ChecksumList, closed_warcs
+from warc.checksums import ChecksumList
 from warc.file_check import FaultKind, find_warc
 from warc.index.schema import SCHEMA_VERSION
-from warc.recovery import interrupted
+from warc.local_storage import closed_warcs, open_warcs
 
 ReportFault = Callable[[FaultKind, str, int | None, str], None]  # kind, file, offset, sentence
 
@@ -153,7 +153,7 @@ class IndexCheck:
 
     def unfinished(self) -> None:
         """Report files that were interrupted, are being written, or were set aside."""
-        for path in interrupted(self._layout):
+        for path in open_warcs(self._layout):
             name = path.name.removesuffix(OPEN_SUFFIX)
             if self._live:
                 text = "It is being written: checked as far as indexed."
@@ -198,7 +198,7 @@ class IndexCheck:
             " FROM reference WHERE filename NOT IN (SELECT value FROM json_each(?))"
         )
         # In this order none is missed.
-        here = (*interrupted(self._layout), *closed_warcs(self._layout))
+        here = (*open_warcs(self._layout), *closed_warcs(self._layout))
         names = "[" + ",".join(f'"{path.name.removesuffix(OPEN_SUFFIX)}"' for path in here) + "]"
         for filename, offset, content, times, url, ours in database.execute(query, (names,)):
             if content:

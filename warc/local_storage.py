@@ -1,4 +1,4 @@
-"""Local storage: durable folder entries, disk reserve, scratch folders, I/O failures.
+"""Local storage: the collection's WARC files, durable folder entries, disk reserve, scratch folders, I/O failures.
 
 A process that is killed cannot remove its scratch folders. So each folder has a lock held by its
 owner, and the next process that needs one removes those whose lock is free. A folder without a lock
@@ -26,6 +26,19 @@ from core.errors import (
     UnavailableError,
     WeboidError,
 )
+from core.layout import OPEN_SUFFIX, Layout
+
+CLOSED_SUFFIX = ".warc.gz"
+
+
+def closed_warcs(layout: Layout) -> list[Path]:
+    """Return the collection's closed WARCs, by name."""
+    return sorted(p for p in layout.archive.glob(f"*{CLOSED_SUFFIX}") if p.is_file())
+
+
+def open_warcs(layout: Layout) -> list[Path]:
+    """Return the files that are being written, or were when their writer died."""
+    return sorted(layout.archive.glob(f"*{OPEN_SUFFIX}"))
 
 
 def sync_folder(folder: Path) -> None:

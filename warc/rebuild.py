@@ -1,6 +1,6 @@
 """Rebuild, completion and schema upgrade of the captures index from the WARCs.
 
-``weboid index rebuild`` rebuilds it completely; while the new one is filled, readers use the old
+``weboid collection rebuild`` rebuilds it completely; while the new one is filled, readers use the old
 one. No other process writes: the caller holds the collection, and an index of several machines is
 locked here. `complete_index` runs before anything is written and adds closed WARCs that the index
 lacks because it was lost or restored from an older backup.
@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from core.config.database_urls import IndexAddress, is_frozen, parse_index_url, read_only_uri
+from core.config.database_urls import IndexAddress, is_frozen, parse_index_url
 from core.config.settings import IndexSettings, ProxySettings
 from core.errors import (
     CollectionInUseError,
@@ -23,15 +23,15 @@ from core.errors import (
 )
 from core.layout import OPEN_SUFFIX, Layout
 from warc.artifact_reader import read_manifest_at
-from warc.checksums import add_missing_sums, closed_warcs
+from warc.checksums import add_missing_sums
 from warc.dedup.payloads import PayloadIndex, PayloadKey
 from warc.index.indexer import IndexingResult, index_file
 from warc.index.opener import not_covered, open_index, open_payloads
 from warc.index.protocol import CaptureIndex
 from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
-from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex, covered_by_file
-from warc.local_storage import sync_folder
-from warc.recovery import interrupted, os_error_text, recover_file, recovery_lock
+from warc.index.sqlite import BUSY_TIMEOUT_MS, SqliteCaptureIndex, covered_by_file, schema_version
+from warc.local_storage import closed_warcs, open_warcs, sync_folder
+from warc.recovery import os_error_text, recover_file, recovery_lock
 
 _PREVIOUS_VERSION = 4
 _COLUMNS = """
@@ -57,12 +57,7 @@ def upgrade_index(layout: Layout, report: Callable[[str], None]) -> bool:
     path = layout.captures_db
     if not path.exists() or is_frozen(path):
         return False
-    with closing(sqlite3.connect(read_only_uri(path), uri=True)) as db:
-        try:
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-        except sqlite3.Error:  # damaged: reported when it is opened
-            return False
-    if version != _PREVIOUS_VERSION:
+    if schema_version(path) != _PREVIOUS_VERSION:  # a damaged one is reported when it is opened
         return False
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
@@ -86,7 +81,7 @@ def upgrade_index(layout: Layout, report: Callable[[str], None]) -> bool:
             db.execute("COMMIT")
         except sqlite3.Error as error:  # closing the database rolls back
             raise CollectionVersionError(
-                f"{path} cannot be upgraded ({error}); run `weboid index rebuild`."
+                f"{path} cannot be upgraded ({error}); run `weboid collection rebuild`."
             ) from error
     report("The captures index is upgraded.")
     return True
@@ -244,7 +239,7 @@ def rebuild_index(  # noqa: PLR0913 what a profile says of dedup, and where to r
     """
     with renew_index(layout, index or IndexSettings()) as (fresh, covered, publish):
         _recover_interrupted(layout, fresh, covered, report)
-        for path in sorted((*closed_warcs(layout), *interrupted(layout))):
+        for path in sorted((*closed_warcs(layout), *open_warcs(layout))):
             filename = path.name.removesuffix(OPEN_SUFFIX)
             indexed = _index_whole(path, filename, fresh, bucket, min_bytes, report)
             if shared is not None:
@@ -281,7 +276,7 @@ def _recover_interrupted(
     if gone:
         names = ", ".join(sorted(gone)[:5]) + (", …" if gone[5:] else "")
         report(f"Not here, and so left out of the index: {len(gone)} WARCs that it knew ({names}).")
-    for path in interrupted(layout):
+    for path in open_warcs(layout):
         recovered = recover_file(layout, path, index, lambda _wreck, _start: 0)
         if recovered is not None:
             report(recovered.text)

@@ -32,7 +32,7 @@ from warc.file_reader import DamagedSpan, Reading, WarcMember, walk_records
 from warc.index.indexer import index_file
 from warc.index.opener import open_index, open_payloads
 from warc.index.protocol import CaptureIndex
-from warc.local_storage import sync_folder
+from warc.local_storage import open_warcs, sync_folder
 
 
 class RecoveryOutcome(StrEnum):
@@ -74,7 +74,7 @@ class WarcRecovery:
             parts.append(
                 f"LOST: {self.lost_bytes:,} bytes with {_count(self.lost_records, 'capture')} that "
                 f"were safely stored before cannot be read{where}. Restore the file from a copy, "
-                "then run `weboid index rebuild`."
+                "then run `weboid collection rebuild`."
             )
         return " ".join(parts)
 
@@ -123,15 +123,10 @@ READ_BYTES = 1 << 20
 _IndexTail = Callable[[InterruptedWarc, int], int]  # called with the tail's start
 
 
-def interrupted(layout: Layout) -> list[Path]:
-    """Return the files that are being written, or were when their writer died."""
-    return sorted(layout.archive.glob(f"*{OPEN_SUFFIX}"))
-
-
 def abandoned(layout: Layout) -> frozenset[str]:
     """Return the names of open files whose writer is dead."""
     names = set()
-    for path in interrupted(layout):
+    for path in open_warcs(layout):
         try:
             with path.open("r+b") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,7 +171,7 @@ def recover_warcs(
 
     done = []
     with recovery_lock(layout):
-        for path in interrupted(layout):
+        for path in open_warcs(layout):
             recovered = recover_file(layout, path, index, index_tail)
             if recovered is not None:
                 done.append(recovered)

@@ -21,7 +21,7 @@ from typing import Any
 from core.config.settings import IndexSettings
 from core.errors import UnavailableError
 from core.layout import Layout
-from warc.checksums import ChecksumList, closed_warcs, read_sums
+from warc.checksums import ChecksumList, read_sums
 from warc.file_check import (
     CollectionFault,
     FaultKind,
@@ -33,8 +33,8 @@ from warc.file_check import (
 )
 from warc.index.postgres import is_indexed, take_snapshot
 from warc.index_check import IndexCheck, index_problem, index_uri, is_known, open_references
-from warc.local_storage import ScratchKind, scratch_folder
-from warc.recovery import interrupted, os_error_text
+from warc.local_storage import ScratchKind, closed_warcs, open_warcs, scratch_folder
+from warc.recovery import os_error_text
 
 SINGLE_PROCESS_BYTES = 16 << 20  # fewer are checked sooner than other processes are started
 
@@ -127,7 +127,7 @@ def verify_collection(
         if why:
             verdict.add(FaultKind.INDEX, "", None, why)
         # Open ones first: one that is closed meanwhile is then seen twice, and not missed.
-        paths = (*interrupted(layout), *closed_warcs(layout))
+        paths = (*open_warcs(layout), *closed_warcs(layout))
         filenames = list(dict.fromkeys(final_name(path) for path in paths))
         verdict.files = len(filenames)
         check.sums()

@@ -9,9 +9,12 @@ address, and frontier orders hold each wiki's address format, so that every work
 `capture` returns when everything it reports is on disk and in the index.
 """
 
+from __future__ import annotations
+
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from classify.page_classifier import NOT_JUDGED
 from core.captures import ArtifactKind, artifact_uri
@@ -21,8 +24,6 @@ from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.page_classes import REFUSAL_STATUSES, PageClass
 from core.page_manifest import PageInfo, VisitOutcome
 from core.web_dates import parse_retry_after
-from crawler.capture.media_download import MediaRoute, fetch_media, player_of
-from crawler.capture.plain_visit import PlainVisits
 from crawler.capture.reconciliation import CompletenessResult, build_page_info, check_completeness
 from crawler.frontier.base import Frontier, FrontierItem
 from crawler.frontier.politeness import RETRY_AFTER_LIMIT
@@ -32,6 +33,9 @@ from render.behaviours.catalog import load_behaviours
 from render.browser import ProxyEndpoint
 from render.site_session import Login
 from render.visit import Visit, VisitRequest, visit
+
+if TYPE_CHECKING:
+    from crawler.capture.plain_visit import PlainVisits
 
 WIKI_ORDER = "wiki"  # its key is the wiki's name in levels, its value a page's address with $1
 # The level of a URL that a wiki's page cites; the wiki is empty when none does. Asks a store.
@@ -188,7 +192,9 @@ async def capture(
             )
             seen = replace(seen, classification=NOT_JUDGED)
         media = None
-        if seen.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
+        if settings.media.players and seen.outcome in (VisitOutcome.COMPLETE, VisitOutcome.PARTIAL):
+            from crawler.capture.media_download import MediaRoute, fetch_media, player_of
+
             player = player_of(seen, settings.media)
             if player is not None:
                 status = await proxy.status()

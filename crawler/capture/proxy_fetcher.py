@@ -25,7 +25,6 @@ from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import ProxyVisit
 from render.identity import visit_user_agent
 
-CA_FILE = "weboid-ca.pem"  # in `core.layout.Layout.ca`
 ERROR_HEADER = "weboid-proxy-error"  # marks responses made by the proxy itself
 SEAL_GRACE_S = 0.0  # what we did not want to read to its end is cut, and marked as cut
 REDIRECTS = 5  # RFC 9309, 2.3.1.2: at least five

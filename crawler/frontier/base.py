@@ -196,6 +196,9 @@ class HostOrder(StrEnum):
     LONGEST = "longest"  # by `HostReport.waiting`
 
 
+MINIMUM_RATE_WINDOW_S = 30.0  # shortest window of a meaningful rate
+
+
 @dataclass(frozen=True, slots=True)
 class MinuteCounts:
     """Counts of items that ended in one minute."""
@@ -205,6 +208,27 @@ class MinuteCounts:
     skipped: int
     dead: int
     bytes: int
+
+
+def ended_in(minute: MinuteCounts) -> int:
+    """Count the pages that ended in the minute, with any outcome."""
+    return minute.done + minute.skipped + minute.dead
+
+
+def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datetime) -> float:
+    """Return ended pages per minute over the last `window` minutes and the current partial one.
+
+    A crawl that began within them is measured from the middle of its first minute.
+    """
+    recent = list(minutes[-(window + 1) :])
+    began_before = bool(recent and ended_in(recent[0]))
+    while recent and not ended_in(recent[0]):
+        recent.pop(0)
+    if not recent:
+        return 0.0
+    begin = recent[0].begins_at + timedelta(seconds=0 if began_before else 30)
+    seconds = max((now - begin).total_seconds(), MINIMUM_RATE_WINDOW_S)
+    return sum(map(ended_in, recent)) * 60 / seconds
 
 
 class HostUse(TypedDict, total=False):

@@ -193,7 +193,7 @@ def _item(line: bytes, states: frozenset[ItemState]) -> NewItem | None:
     except BadUrlError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError("it is no line of `weboid frontier export`.") from error
+        raise InputError("it is no line of `weboid queue export`.") from error
     if state not in states:
         return None
     return NewItem(

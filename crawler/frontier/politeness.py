@@ -69,22 +69,21 @@ PARALLEL_LOOKUPS = 32
 class SlotAssigner:
     """Assigns slot keys to URLs."""
 
-    def __init__(self, resolve: Callable[[str], str], *, per_address: bool) -> None:
-        """Use `resolve`: returns a host's first address, raises `WeboidError` when there is none."""
+    def __init__(self, resolve: Callable[[str], str] | None = None) -> None:
+        """Use `resolve`, which returns a host's first address or raises `WeboidError`; None: the host."""
         self._resolve = resolve
-        self._per_address = per_address
         self._free = asyncio.Semaphore(PARALLEL_LOOKUPS)
 
     async def assign(self, items: Iterable[NewItem]) -> list[NewItem]:
         """Return the items, each with its slot key."""
-        assigned = list(items)
-        if not self._per_address:
+        assigned, resolve = list(items), self._resolve
+        if resolve is None:
             return assigned
 
         async def slot_key(host: str) -> str:
             async with self._free:
                 try:
-                    return await asyncio.to_thread(self._resolve, host)
+                    return await asyncio.to_thread(resolve, host)
                 except WeboidError:
                     return host
 

@@ -14,7 +14,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, asdict, dataclass, field, fields, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from core.clock import Clock
@@ -32,6 +32,7 @@ from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDeci
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import CaptureResult
+    from net.backoff import StoreRetry
     from render.site_session import SiteLogins
 
 log = logging.getLogger(__name__)
@@ -154,6 +155,7 @@ SHEET_ORDER = "sheet"  # the key is the prefix, the value its changes as JSON
 SEED_ORDER = "seed"  # where a seed redirects to; the key is the job and the seed
 ORDERS_POLL_S = 0.5
 REDIRECTED_SEEDS_LIMIT = 1_000
+UNREADABLE_JOB_WAIT = timedelta(minutes=1)
 
 
 @dataclass(slots=True)
@@ -319,6 +321,25 @@ class JobSettings:
                 log.warning("seed.unreadable error=%s", error)
         live, repairs = live_sheets(self.frontier), read_repairs(self.frontier)
         return _JobOrders(texts, jobs, faults, moved, live, repairs)
+
+
+@dataclass(eq=False, repr=False)
+class ExclusionRule(VisitRule):
+    """`VisitRule` of the exclude patterns, which may have changed since an item was queued."""
+
+    jobs: JobSettings
+    patience: StoreRetry
+
+    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
+        """Skip an item that is excluded now; defer it while the job cannot be read."""
+        await self.patience.ask(self.jobs.look)
+        fault = self.jobs.fault(item.job)
+        if fault:
+            return RuleDecision(RuleAction.LATER, f"job: {fault}", until=now + UNREADABLE_JOB_WAIT)
+        excluded = self.jobs.scope_for(item.url, item.job).excluded(item.url)
+        if excluded is not None:
+            return RuleDecision(RuleAction.SKIP, f"scope: exclude {excluded}")
+        return ALLOW_VISIT
 
 
 def live_sheets(frontier: Frontier) -> list[Sheet]:

@@ -9,12 +9,15 @@ A whitelist entry overrides the crawl's own entries, the site's directives, and 
 but more specific blacklist entries, and addresses outside the public web.
 """
 
+from __future__ import annotations
+
 import asyncio
 import ipaddress
 from collections.abc import AsyncIterator, Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from core.config.settings import EgressSettings, PolicySettings, Settings
@@ -23,12 +26,14 @@ from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, r
 from core.url_patterns import PatternTarget, pattern_target
 from core.urls import identity_key
 from crawler.frontier.base import Frontier, FrontierItem, Lane
-from crawler.jobs.list_files import BlocklistCache
+from crawler.policy.blocklists import BlocklistCache
 from crawler.policy.policy_entries import Ask, PolicyEntry, PolicyEntryCache
-from crawler.policy.robots_cache import OriginRobots, RobotsRecord
 from crawler.rules.visit_rule import ALLOW_VISIT, RuleAction, RuleDecision
 from net.address_policy import Address, AddressPolicy
 from net.connect_errors import BlockedAddressError
+
+if TYPE_CHECKING:
+    from crawler.policy.robots_cache import OriginRobots, RobotsRecord
 
 _LOCAL: tuple[Address, ...] = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 
@@ -108,10 +113,15 @@ class PolicyEvaluator:
     frontier: Frontier
     book: PolicyEntryCache
     lists: BlocklistCache
-    robots: OriginRobots
+    make_robots: Callable[[], OriginRobots]
     _: KW_ONLY
     ask: Ask
     _egress: AddressCheck | None = field(default=None, init=False)
+
+    @cached_property
+    def robots(self) -> OriginRobots:
+        """Return the robots.txt files, made when the first is looked up."""
+        return self.make_robots()
 
     async def opinions(
         self, item: FrontierItem, settings: Settings, *, now: datetime

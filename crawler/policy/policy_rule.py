@@ -26,9 +26,8 @@ from core.page_classes import GONE_STATUSES
 from core.page_manifest import PageInfo, VisitOutcome
 from core.url_patterns import pattern_target
 from core.urls import host_of, identity_key
-from crawler.capture.proxy_fetcher import FileFetcher
 from crawler.frontier.base import Frontier, FrontierItem, Lane
-from crawler.jobs.list_files import BlocklistCache
+from crawler.policy.blocklists import BlocklistCache
 from crawler.policy.policy_entries import FAILING_SITE, Ask, PolicyEntryCache
 from crawler.policy.policy_evaluator import (
     FAILED_LINK_NOTE,
@@ -37,13 +36,13 @@ from crawler.policy.policy_evaluator import (
     PolicyOpinion,
     failed_link_note,
 )
-from crawler.policy.robots import ROBOTS_HEADER, forbidding_reason
-from crawler.policy.robots_cache import OriginRobots
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
 from render.visit import Visit
 
 if TYPE_CHECKING:
     from crawler.capture.page_capture import CaptureResult
+    from crawler.capture.proxy_fetcher import FileFetcher
+    from crawler.policy.robots_cache import OriginRobots
 
 SITE_FAILURES_NOTE = (
     "site-failures"  # the kind of note that counts URLs of a host that failed in a row
@@ -127,8 +126,12 @@ class PolicyRule(VisitRule):
             is_allowed = self.judge.allowing(pattern_target(item.url), now=now) is not None
             if policy.noarchive != "obey" or is_allowed:
                 return ""
-            headers = [seen.headers.get(ROBOTS_HEADER, "")]
-            return forbidding_reason(headers, seen.robots_meta, agent=policy.robots_agent, now=now)
+            header = seen.headers.get("x-robots-tag", "")
+            if not header and not seen.robots_meta:
+                return ""
+            from crawler.policy.robots import forbidding_reason
+
+            return forbidding_reason([header], seen.robots_meta, agent=policy.robots_agent, now=now)
 
         return why
 
@@ -219,7 +222,7 @@ def make_policy(  # noqa: PLR0913 dependencies
     frontier: Frontier,
     policy: PolicySettings,
     *,
-    fetcher: FileFetcher | None,
+    fetcher: Callable[[], FileFetcher] | None,
     settings_for: Callable[[FrontierItem], Settings],
     clock: Clock,
     ask: Ask,
@@ -231,6 +234,12 @@ def make_policy(  # noqa: PLR0913 dependencies
     fetches of hosts that cannot be reached (`crawler.worker.backpressure.NetworkMonitor.judge`).
     """
     book = PolicyEntryCache(frontier, clock=clock, ask=ask)
-    robots = OriginRobots(frontier, fetcher, ask=ask, judge=judge_network)
-    judge = PolicyEvaluator(frontier, book, BlocklistCache(policy.lists), robots, ask=ask)
+
+    def make_robots() -> OriginRobots:
+        from crawler.policy.robots_cache import OriginRobots
+
+        fetch = None if fetcher is None else fetcher()
+        return OriginRobots(frontier, fetch, ask=ask, judge=judge_network)
+
+    judge = PolicyEvaluator(frontier, book, BlocklistCache(policy.lists), make_robots, ask=ask)
     return PolicyRule(judge, frontier, settings_for=settings_for, clock=clock, ask=ask)

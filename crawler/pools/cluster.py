@@ -14,7 +14,6 @@ for a while. Without a proxy, visits wait, and their claims are kept.
 import asyncio
 import json
 import logging
-import os
 import socket
 import threading
 from collections import Counter
@@ -43,11 +42,6 @@ ANNOUNCEMENT_INTERVAL_S = 5.0
 ANNOUNCEMENT_LIFE = timedelta(seconds=15)
 _SIGNATURE = "signature"
 _IGNORED_LIMIT = 1_000
-
-
-def process_name() -> str:
-    """Return this process's name for records: host name and process id."""
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)

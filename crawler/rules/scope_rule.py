@@ -1,7 +1,6 @@
 """Scope rule: the links of a page that join the crawl, and the log of these decisions.
 
-Before a visit an item is checked against the exclude patterns, which may have changed. After it the links
-of the page are decided on, each with a reason. Links of a redirected page count as those of the target: a
+After a visit the links of the page are decided on, each with a reason. Links of a redirected page count as those of the target: a
 page in scope that redirects out of it is kept, and its links outside count as one hop further off. The
 target of a seed's redirect counts as a seed, as in browsertrix. Links of a parked domain or a bot
 challenge are ignored, and a wall is no target of a seed. ``rel=nofollow`` is ignored.
@@ -21,7 +20,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ from core.urls import identity_key
 from crawler.frontier.base import Frontier, FrontierItem, NewItem
 from crawler.jobs.job_settings import JobSettings
 from crawler.jobs.scope import LinkDecision, link_key
-from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction, RuleDecision, VisitRule
+from crawler.rules.visit_rule import FollowUp, VisitRule
 from net.backoff import StoreRetry
 
 if TYPE_CHECKING:
@@ -126,7 +125,6 @@ class LinkLog:
 
 LINK_COUNTS_NOTE = "links"  # the kind of the notes with counts; the key is the job and the process
 LINKS_LIMIT = 10_000  # of one page
-UNREADABLE_WAIT = timedelta(minutes=1)
 
 
 @dataclass(slots=True)
@@ -139,7 +137,7 @@ class LinkSelection:
 
 @dataclass(eq=False, repr=False)
 class ScopeRule(VisitRule):
-    """`VisitRule` of the scope; one for all workers of a process."""
+    """`VisitRule` of a page's links; one for all workers of a process."""
 
     jobs: JobSettings
     frontier: Frontier
@@ -148,17 +146,6 @@ class ScopeRule(VisitRule):
     name: str  # of this process, for its counts
     record: LinkLog | None = None
     _counts: dict[str, Counter[str]] = field(default_factory=dict, init=False)
-
-    async def before(self, item: FrontierItem, *, now: datetime) -> RuleDecision:
-        """Skip an item that is excluded now; defer it while the job cannot be read."""
-        await self.patience.ask(self.jobs.look)
-        fault = self.jobs.fault(item.job)
-        if fault:
-            return RuleDecision(RuleAction.LATER, f"job: {fault}", until=now + UNREADABLE_WAIT)
-        excluded = self.jobs.scope_for(item.url, item.job).excluded(item.url)
-        if excluded is not None:
-            return RuleDecision(RuleAction.SKIP, f"scope: exclude {excluded}")
-        return ALLOW_VISIT
 
     async def after(
         self, item: FrontierItem, captured: CaptureResult, follow_up: FollowUp, *, now: datetime

@@ -6,36 +6,36 @@
 An extension uses the run's resources without delaying the workers, and raises no errors.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import KW_ONLY, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from core.clock import Clock
 from core.config.settings import Settings
 from core.layout import Layout
 from crawler.capture.page_capture import StoredLevelLookup, StoredLevelOf, store_everything
-from crawler.capture.plain_visit import PlainVisits
-from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
-from crawler.frontier.base import Frontier, FrontierItem
+from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem
 from crawler.frontier.politeness import SlotAssigner
-from crawler.jobs.job_settings import JobSettings, RepairRule
+from crawler.jobs.job_settings import ExclusionRule, JobSettings, RepairRule
 from crawler.policy.policy_rule import make_policy
 from crawler.pools.resource_pool import ResourcePool
-from crawler.rules.budget_rule import BudgetRule
-from crawler.rules.scope_rule import LinkLog, ScopeRule
-from crawler.rules.sitemap_rule import SitemapRule
 from crawler.rules.visit_rule import PolitenessRule, RecrawlRule, VisitRule
 from crawler.worker.backpressure import DiskLimit, MemoryLimit, NetworkMonitor, free_bytes
 from crawler.worker.crawl_events import Event
 from crawler.worker.page_task import CrawlContext
-from net import timeouts
 from net.backoff import StoreRetry
-from net.egress import Egress
 from render.site_session import NO_LOGINS, SiteLogins
 from warc.index.protocol import CaptureIndex
 from warc.local_storage import DiskReserve
+
+if TYPE_CHECKING:
+    from crawler.capture.plain_visit import PlainVisits
+    from crawler.capture.proxy_fetcher import ProxyFetcher
 
 SLOT_LOOKUP_LIMIT_S = 5.0  # a name that takes longer takes its own host's turn
 
@@ -89,33 +89,32 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
             return await proxy.reach(host, port)
 
     turns = make_slot_assigner(settings)
-    record = None if run.reports is None else LinkLog(run.reports)
-    rules: list[VisitRule] = [
-        ScopeRule(jobs, frontier, patience, name=run.name, record=record),
-        BudgetRule(jobs, frontier, patience),
-    ]
-    fetch = None
-    if run.ca is not None:
-        fetch = ProxyFetcher(
-            proxy_visits(
-                run.supervisor, bucket=settings.proxy.dedup_bucket, headers=settings.visit.headers
-            ),
-            ca=run.ca,
-            agent=user_agent_lookup(run.supervisor, settings.visit),
-        )
+    rules: list[VisitRule] = [ExclusionRule(jobs, patience)]
+    # Another process adds a job only to a shared frontier, whose workers are endless.
+    with_jobs = run.endless or bool(frontier.orders(JOB_ORDER))
+    if with_jobs:
+        from crawler.rules.budget_rule import BudgetRule
+        from crawler.rules.scope_rule import LinkLog, ScopeRule
+
+        record = None if run.reports is None else LinkLog(run.reports)
+        rules.append(ScopeRule(jobs, frontier, patience, name=run.name, record=record))
+        rules.append(BudgetRule(jobs, frontier, patience))
+    fetcher = None if run.ca is None else _fetcher_maker(run, run.ca)
     network = NetworkMonitor(reach, clock, report)
     policy = make_policy(
         frontier,
         settings.policy,
-        fetcher=fetch,
+        fetcher=fetcher,
         settings_for=settings_for,
         clock=clock,
         ask=patience.ask,
         judge_network=network.judge,
     )
     rules.append(policy)
-    if fetch is not None:
-        rules.append(SitemapRule(jobs, frontier, patience, fetch, turns=turns, clock=clock))
+    if with_jobs and fetcher is not None:
+        from crawler.rules.sitemap_rule import SitemapRule
+
+        rules.append(SitemapRule(jobs, frontier, patience, fetcher(), turns=turns, clock=clock))
     recrawl = RecrawlRule(settings_for)
     space = None
     if run.disk is not None:
@@ -144,7 +143,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
             report=report,
         ),
         network=network,
-        plain=None if fetch is None else PlainVisits(fetch, clock),
+        plain=None if fetcher is None else _plain_visits_maker(fetcher, clock),
         patience=patience,
         clock=clock,
         report=report,
@@ -153,11 +152,38 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
     )
 
 
+def _fetcher_maker(run: RunContext, ca: Path) -> Callable[[], ProxyFetcher]:
+    @cache
+    def fetcher() -> ProxyFetcher:
+        from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
+
+        bucket, visit = run.settings.proxy.dedup_bucket, run.settings.visit
+        visits = proxy_visits(run.supervisor, bucket=bucket, headers=visit.headers)
+        return ProxyFetcher(visits, ca=ca, agent=user_agent_lookup(run.supervisor, visit))
+
+    return fetcher
+
+
+def _plain_visits_maker(
+    fetcher: Callable[[], ProxyFetcher], clock: Clock
+) -> Callable[[], PlainVisits]:
+    @cache
+    def plain_visits() -> PlainVisits:
+        from crawler.capture.plain_visit import PlainVisits
+
+        return PlainVisits(fetcher(), clock)
+
+    return plain_visits
+
+
 def make_slot_assigner(settings: Settings) -> SlotAssigner:
     """Make the slot assigner for these settings."""
+    if not settings.politeness.per_address:
+        return SlotAssigner()
+    from net.egress import Egress
+    from net.timeouts import CancellableTimeout
+
     egress = Egress(settings.egress, connect_timeout_s=SLOT_LOOKUP_LIMIT_S)
-
-    def resolve(host: str) -> str:
-        return egress.address_of(host, patience=timeouts.CancellableTimeout(SLOT_LOOKUP_LIMIT_S))
-
-    return SlotAssigner(resolve, per_address=settings.politeness.per_address)
+    return SlotAssigner(
+        lambda host: egress.address_of(host, patience=CancellableTimeout(SLOT_LOOKUP_LIMIT_S))
+    )

@@ -17,16 +17,21 @@ from pathlib import Path
 from core.clock import Clock
 from core.config.settings import Settings
 from core.errors import TransientError
-from core.layout import Layout
+from core.layout import CA_FILE, Layout
 from core.page_manifest import VisitOutcome
 from core.playback_check import QaVerdict
 from crawler.capture.page_capture import StoredLevelOf
-from crawler.capture.proxy_fetcher import CA_FILE
 from crawler.collection import Collection, open_collection
 from crawler.frontier.backend import open_frontier
-from crawler.frontier.base import STOP_ORDER, AddResult, Frontier, ItemState, NewItem
+from crawler.frontier.base import (
+    STOP_ORDER,
+    AddResult,
+    Frontier,
+    ItemState,
+    NewItem,
+    pages_per_minute,
+)
 from crawler.frontier.politeness import SlotAssigner
-from crawler.pools.cluster import process_name
 from crawler.pools.resource_pool import open_local_pool
 from crawler.run.context_builder import (
     RunContext,
@@ -34,7 +39,6 @@ from crawler.run.context_builder import (
     build_crawl_context,
     make_slot_assigner,
 )
-from crawler.status.collection_status import pages_per_minute
 from crawler.worker.crawl_events import (
     CrawlLog,
     Event,
@@ -48,15 +52,12 @@ from crawler.worker.crawl_events import (
     QueueStatus,
 )
 from crawler.worker.page_task import REPORTED_WAIT
-from crawler.worker.worker_pool import BACKOFF_MAX_S, WorkerPool
+from crawler.worker.worker_pool import BACKOFF_MAX_S, WorkerPool, process_name
 from net.backoff import ExponentialBackoff, WaitEnded, WaitStarted
 from net.stop_signals import StopSignals, first_error
 from render.site_session import NO_LOGINS, SiteLogins
-from warc.checksums import add_missing_sums, warcs_without_sum
-from warc.index.opener import open_index
-from warc.local_storage import DiskReserve
-from warc.rebuild import complete_index
-from warc.recovery import interrupted, recover_collection
+from warc.index.opener import is_complete, open_index
+from warc.local_storage import DiskReserve, open_warcs
 
 log = logging.getLogger(__name__)
 
@@ -252,16 +253,18 @@ async def _work(
 ) -> None:
     """Start pools and workers and run them; start nothing when there is nothing to do."""
     layout, settings = collection.layout, run.settings
-    await asyncio.to_thread(
-        complete_index,
-        layout,
-        settings.proxy,
-        index=settings.index,
-        report=lambda text: note(IndexRestored(text)),
-    )
+    if settings.index.url or not await asyncio.to_thread(is_complete, layout):
+        from warc.rebuild import complete_index
+
+        await asyncio.to_thread(
+            complete_index,
+            layout,
+            settings.proxy,
+            index=settings.index,
+            report=lambda text: note(IndexRestored(text)),
+        )
     if not (run.endless or run.eager) and not frontier.unfinished(clock.now()):
-        if interrupted(layout) or warcs_without_sum(layout):
-            await asyncio.to_thread(_recover, collection, settings, clock, note)
+        await asyncio.to_thread(_recover, layout, settings, clock, note)
         return
     # An index of another version is refused before anything is started.
     with closing(open_index(layout, settings.index)) as index:
@@ -299,16 +302,18 @@ async def _work(
 
 
 def _recover(
-    collection: Collection, settings: Settings, clock: Clock, note: Callable[[Event], None]
+    layout: Layout, settings: Settings, clock: Clock, note: Callable[[Event], None]
 ) -> None:
     """Recover interrupted WARCs as a proxy does at its start, when there is nothing to archive."""
-    done = recover_collection(
-        collection.layout, settings.proxy, now=clock.now(), index=settings.index
-    )
-    for each in done:
+    from warc.checksums import add_missing_sums, warcs_without_sum
+    from warc.recovery import recover_collection
+
+    if not (open_warcs(layout) or warcs_without_sum(layout)):
+        return
+    for each in recover_collection(layout, settings.proxy, now=clock.now(), index=settings.index):
         note(FileRecovered.of(each.to_dict()))
-    with closing(open_index(collection.layout, settings.index)) as index:
-        add_missing_sums(collection.layout, index)
+    with closing(open_index(layout, settings.index)) as index:
+        add_missing_sums(layout, index)
 
 
 ADD_BATCH = 5_000  # URLs of a commit: lists are read as streams

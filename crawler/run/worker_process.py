@@ -25,18 +25,17 @@ from core.errors import (
     UnavailableError,
     WeboidError,
 )
-from core.layout import CRAWL_LOG, Layout
+from core.layout import CA_FILE, CRAWL_LOG, Layout
 from core.timestamps import warc_date
 from crawler.capture.page_capture import StoredLevelOf
-from crawler.capture.proxy_fetcher import CA_FILE
 from crawler.collection import read_collection
 from crawler.frontier.backend import open_frontier
 from crawler.frontier.base import WORKER_SERVICE
-from crawler.pools.cluster import RemoteProxyPool, ServiceAnnouncer, process_name
+from crawler.pools.cluster import RemoteProxyPool, ServiceAnnouncer
 from crawler.pools.resource_pool import open_resource_pool
 from crawler.run.context_builder import RunContext, build_crawl_context
 from crawler.worker.crawl_events import CrawlLog, Event, PageDone
-from crawler.worker.worker_pool import WorkerPool
+from crawler.worker.worker_pool import WorkerPool, process_name
 from net.backoff import ExponentialBackoff, StoreRetry, WaitStarted
 from net.stop_signals import StopSignals, first_error, wait_for_any
 from proxy.control.frames import ClusterSecret
@@ -183,6 +182,7 @@ class _WorkerProcess:
                     logins=self.options.logins,
                     reports=self.options.reports,
                     stored_level_of=self.options.stored_level_of,
+                    endless=True,
                 )
                 pool = WorkerPool(
                     build_crawl_context(context),

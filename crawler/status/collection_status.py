@@ -35,6 +35,8 @@ from crawler.frontier.base import (
     ItemState,
     JobCounts,
     MinuteCounts,
+    ended_in,
+    pages_per_minute,
 )
 from crawler.rules.scope_rule import link_counts
 from warc.index.opener import open_index, unindexed_warcs
@@ -50,7 +52,6 @@ REASONS_SHOWN = 20
 EXAMPLES_SHOWN = 3
 DEAD_LETTERS_SHOWN = 20
 WINDOWS_MIN = (1, 10, 60)
-SHORTEST_S = 30.0  # shortest window of a meaningful rate
 # Below so many pages in ten minutes no rate is worth a prediction.
 ENOUGH_FOR_ETA = 5
 
@@ -136,27 +137,6 @@ def read_overview(frontier: Frontier, *, now: datetime) -> FrontierOverview:
         proxies=parse_members(frontier.notes(PROXY_SERVICE, now=now)),
         workers=parse_members(frontier.notes(WORKER_SERVICE, now=now)),
     )
-
-
-def ended_in(minute: MinuteCounts) -> int:
-    """Count the pages that ended in the minute, with any outcome."""
-    return minute.done + minute.skipped + minute.dead
-
-
-def pages_per_minute(minutes: Sequence[MinuteCounts], window: int, *, now: datetime) -> float:
-    """Return ended pages per minute over the last `window` minutes and the current partial one.
-
-    A crawl that began within them is measured from the middle of its first minute.
-    """
-    recent = list(minutes[-(window + 1) :])
-    began_before = bool(recent and ended_in(recent[0]))
-    while recent and not ended_in(recent[0]):
-        recent.pop(0)
-    if not recent:
-        return 0.0
-    begin = recent[0].begins_at + timedelta(seconds=0 if began_before else 30)
-    seconds = max((now - begin).total_seconds(), SHORTEST_S)
-    return sum(map(ended_in, recent)) * 60 / seconds
 
 
 def estimate_remaining(

@@ -10,6 +10,8 @@ visited again, which adds no link twice, or found finished by its manifest. The 
 while the claim is held, so that a page is captured once.
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections import Counter
@@ -17,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from core.clock import Clock
 from core.config.settings import Settings
@@ -36,7 +38,6 @@ from core.page_classes import WITHHELD
 from core.page_manifest import PageInfo, VisitOutcome
 from core.urls import identity_key
 from crawler.capture.page_capture import CaptureRequest, CaptureResult, StoredLevelLookup, capture
-from crawler.capture.plain_visit import PlainVisits, is_rendered
 from crawler.frontier.base import AddResult, Frontier, FrontierItem, ItemState, NewItem
 from crawler.frontier.politeness import SlotAssigner, retry_at
 from crawler.policy.policy_rule import PolicyRule
@@ -61,6 +62,9 @@ from crawler.worker.crawl_events import (
 from net.backoff import StoreRetry
 from render.site_session import NO_LOGINS, SiteLogins
 from warc.index.protocol import CaptureIndex
+
+if TYPE_CHECKING:
+    from crawler.capture.plain_visit import PlainVisits
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +101,7 @@ class CrawlContext:
     room: MemoryLimit  # this machine's memory
     network: NetworkMonitor  # detects network outages
     patience: StoreRetry
-    plain: PlainVisits | None  # fetches pages that are not rendered; None: all are
+    plain: Callable[[], PlainVisits] | None  # fetches pages that are not rendered; None: all are
     clock: Clock
     report: Callable[[Event], None]  # called with each event
     stored_levels: StoredLevelLookup  # looks up the stored level of a page
@@ -237,7 +241,12 @@ class PageTask:
         only_attempt = await self._take_only_attempt()
         last_attempt = only_attempt or item.attempts >= settings.frontier.attempts
         stored = await self._retrying(lambda: context.stored_levels.of(item, settings))
-        rendered = not item.hops or is_rendered(item.url, settings.visit.rendered_share)
+        plain = None
+        if context.plain is not None and item.hops and settings.visit.rendered_share < 1:
+            from crawler.capture.plain_visit import is_rendered
+
+            if not is_rendered(item.url, settings.visit.rendered_share):
+                plain = context.plain()
 
         async def follow(page: PageInfo) -> None:
             # The manifest may be written when this returns.
@@ -250,7 +259,7 @@ class PageTask:
                 item.url,
                 item.id,
                 last_attempt,
-                None if rendered else context.plain,
+                plain,
                 context.logins.of(item.url),
                 first_attempt=item.attempts <= 1,
                 stored=stored,

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import socket
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -30,6 +32,11 @@ ORDERS_POLL_S = 0.5  # an order reaches us within so long
 BACKOFF_INITIAL_S = 1.0  # of a worker after an internal error outside of any page …
 BACKOFF_MAX_S = 30.0  # … doubled each time in a row, up to this
 SNAPSHOT_ORDER = "snapshot"  # its kind; the value is the moment of the last one
+
+
+def process_name() -> str:
+    """Return this process's name for records: host name and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 @dataclass(slots=True)

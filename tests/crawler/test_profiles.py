@@ -25,8 +25,8 @@ from weboid.cli.main import weboid
 
 
 def ran(*arguments: str) -> Result:
-    """`weboid profile` with these arguments."""
-    return CliRunner().invoke(weboid, ["profile", *arguments], standalone_mode=False)
+    """`weboid config` with these arguments."""
+    return CliRunner().invoke(weboid, ["config", *arguments], standalone_mode=False)
 
 
 def written(folder: Path, text: str, name: str = "mine.toml") -> str:

@@ -417,7 +417,7 @@ async def test_a_rebuilt_index_knows_the_payloads_of_other_machines(
 async def test_a_lost_redis_is_filled_again_from_the_warcs(
     launch: Launch, origin: Origin, settings: Settings, server: RedisServer
 ) -> None:
-    """`weboid index rebuild` makes known what the collection holds."""
+    """`weboid collection rebuild` makes known what the collection holds."""
     origin.answers = {"/y": ok(b"y"), "/again": ok(b"y")}
     one = launch("a", dedup_url=server.url)
     await fetch(one, "/y")

@@ -100,6 +100,39 @@ async def test_revisit_names_the_record_it_refers_to(
     ]
 
 
+@pytest.mark.proxy
+async def test_a_304_is_a_revisit_of_what_it_confirms(
+    start: Callable[..., Proxy], origin: Origin, layout: Layout
+) -> None:
+    """By the profile server-not-modified (WARC/1.1, 6.7.3); of an unknown copy it refers to nothing."""
+    proxy = start("one")
+    not_modified = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
+    async with proxy.client.visit("p", bucket="default") as visit:
+        given = visit.credentials
+        with closing(Browser(proxy.port, given.username, given.password)) as browser:
+            origin.answers["/a"] = ok(b"the payload")
+            await asyncio.to_thread(browser.get, f"{SITE}/a")
+            origin.answers["/a"] = origin.answers["/b"] = not_modified
+            await asyncio.to_thread(browser.get, f"{SITE}/a", headers='If-None-Match: "1"\r\n')
+            await asyncio.to_thread(browser.get, f"{SITE}/b", headers='If-None-Match: "2"\r\n')
+            entries = await visit.seal(grace_s=5)
+    check(layout)
+
+    response, known, unknown = [
+        each for each in records(layout) if each.kind in ("response", "revisit")
+    ]
+    assert [each.kept for each in entries] == ["response", "revisit", "revisit"]
+    assert (response.kind, known.kind, unknown.kind) == ("response", "revisit", "revisit")
+    for each in (known, unknown):
+        assert each.headers["WARC-Profile"].endswith("/revisit/server-not-modified")
+        assert "WARC-Truncated" not in each.headers
+    assert known.headers["WARC-Refers-To"] == response.headers["WARC-Record-ID"]
+    assert known.headers["WARC-Refers-To-Target-URI"] == f"{SITE}/a"
+    assert known.headers["WARC-Refers-To-Date"] == response.headers["WARC-Date"]
+    assert known.headers["WARC-Payload-Digest"] == response.headers["WARC-Payload-Digest"]
+    assert not [name for name in unknown.headers if name.startswith("WARC-Refers-To")]
+
+
 def test_record_ids_are_bounded() -> None:
     """The oldest is forgotten."""
     ids = RecordIds(2)

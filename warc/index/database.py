@@ -19,7 +19,7 @@ from warc.index.schema import KEY_CHARACTERS, SCHEMA_VERSION
 _BUSY_TIMEOUT_S = 2.0
 _MOST_IDLE = 4
 _Identity = tuple[int, int, int] | None
-OTHER_VERSION = f"is of another version than {SCHEMA_VERSION}: run `weboid index rebuild`."
+OTHER_VERSION = f"is of another version than {SCHEMA_VERSION}: run `weboid collection rebuild`."
 
 
 class IndexDatabase(Protocol):
@@ -210,5 +210,5 @@ def _require_new(path: Path) -> None:
     if any((path.parent.parent / "archive").glob("*.warc.gz")):
         raise TransientError(
             f"The captures index {path} is missing, though there are WARCs: run"
-            " `weboid index rebuild`."
+            " `weboid collection rebuild`."
         )

@@ -14,10 +14,16 @@ from core.config.database_urls import (
 from core.config.settings import IndexSettings, ProxySettings
 from core.errors import ConfigError
 from core.layout import Layout
-from warc.checksums import closed_warcs
 from warc.dedup.payloads import PayloadIndex
 from warc.index.protocol import CaptureIndex
-from warc.index.sqlite import SqliteCaptureIndex, SqlitePayloadIndex, covered_by_file
+from warc.index.schema import SCHEMA_VERSION
+from warc.index.sqlite import (
+    SqliteCaptureIndex,
+    SqlitePayloadIndex,
+    covered_by_file,
+    schema_version,
+)
+from warc.local_storage import closed_warcs
 
 OWN_PREFIXES = ("weboid-", "artifacts-")  # of the WARCs that our recorder names
 
@@ -40,6 +46,13 @@ def check_index(address: IndexAddress) -> None:
 
     with closing(PostgresConnection(address, holds=False)) as server:
         server.execute("SELECT 1")
+
+
+def is_complete(layout: Layout) -> bool:
+    """Return True when the collection's own index is of this version, and covers our closed WARCs."""
+    if not layout.captures_db.exists():
+        return not any(each.name.startswith(OWN_PREFIXES) for each in closed_warcs(layout))
+    return schema_version(layout.captures_db) == SCHEMA_VERSION and not unindexed_warcs(layout)
 
 
 def unindexed_warcs(layout: Layout) -> list[Path]:

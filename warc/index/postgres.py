@@ -88,7 +88,7 @@ class PostgresCaptureIndex(CaptureIndex):
         if version != SCHEMA_VERSION:
             raise CollectionVersionError(
                 f"The captures index at {self._address} has schema {version}, this version reads"
-                f" {SCHEMA_VERSION}; run `weboid index rebuild`."
+                f" {SCHEMA_VERSION}; run `weboid collection rebuild`."
             )
 
     def _version(self, schema: str) -> int | None:

@@ -60,7 +60,7 @@ class SqliteCaptureIndex(CaptureIndex):
             self._db.close()
             raise CollectionVersionError(
                 f"{path} has schema {version}, this version reads {SCHEMA_VERSION}; "
-                "run `weboid index rebuild`."
+                "run `weboid collection rebuild`."
             )
         if version == 0:
             with self.transaction():
@@ -162,6 +162,17 @@ def covered_by_file(database: Path) -> dict[str, int]:
     ):
         return dict(old.execute("SELECT filename, indexed_to FROM files"))
     return {}
+
+
+def schema_version(database: Path) -> int | None:
+    """Return the schema version of the index in that file; None when it cannot be read."""
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(read_only_uri(database), uri=True)) as db,
+    ):
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        return int(version)
+    return None
 
 
 class SqlitePayloadIndex:

@@ -1,4 +1,4 @@
-"""Upkeep of an installation and a collection: `doctor`, `archive verify`, `index`, `cache`."""
+"""Upkeep of an installation and a collection: `weboid doctor` and `weboid collection`."""
 
 import asyncio
 import json
@@ -19,13 +19,12 @@ from crawler.collection import open_collection, read_collection
 from crawler.profiles import load_profile
 from crawler.status.collection_status import is_in_use
 from playback.replay.made_cache import CacheUsage, cache_usage, clear_cache
-from warc.checksums import closed_warcs
 from warc.index.database import IndexDatabase
 from warc.index.opener import open_shared
 from warc.index.outback import OutbackCdx, parse_outback_url
 from warc.index.postgres import is_index_in_use
+from warc.local_storage import closed_warcs, open_warcs
 from warc.rebuild import rebuild_index
-from warc.recovery import interrupted
 from warc.verification import VerificationResult, verify_collection
 from weboid.app.setup_check import SetupFinding, SetupHealth, check_setup
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
@@ -61,10 +60,12 @@ def doctor_command(
 
 
 def finding_line(finding: SetupFinding) -> str:
-    """Return a finding in one line, with its remedy in a second."""
+    """Return a finding in a line; the remedy, and the section about a problem, in lines below."""
     mark, colour = _MARKS[finding.health]
     line = f"{click.style(mark.ljust(4), fg=colour)}  {finding.subject.ljust(10)}  {finding.text}"
-    return f"{line}\n      {'':10}  → {finding.remedy}" if finding.remedy else line
+    below = [f"→ {finding.remedy}"] if finding.remedy else []
+    below += [f"See {finding.see}"] if finding.see else []
+    return "\n".join([line, *(f"      {'':10}  {each}" for each in below)])
 
 
 @cli_command("verify")
@@ -139,7 +140,7 @@ FROM captures WHERE id > :after AND {_CAPTURES} ORDER BY id LIMIT :limit
 """  # noqa: S608 constants
 
 
-@cli_command("push")
+@cli_command("push", hidden=True)
 def push_command(
     *,
     url: str = argument("cdx+http://HOST/NAME"),
@@ -205,12 +206,16 @@ def _positions(layout: Layout) -> dict[str, int]:
         ) from error
 
 
-@click.group("index", cls=CommandGroup)
-def index_group() -> None:
-    """Manage the captures index."""
+@click.group("collection", cls=CommandGroup)
+def collection_group() -> None:
+    """Verify a collection, and rebuild what is derived from its WARCs."""
 
 
-@cli_command("rebuild", index_group)
+collection_group.add_command(verify_command)
+collection_group.add_command(push_command)
+
+
+@cli_command("rebuild", collection_group)
 def rebuild_command(
     *,
     stores: CollectionStores = STORES,
@@ -227,7 +232,7 @@ def rebuild_command(
     async def rebuild() -> dict[str, int]:
         async with open_collection(stores.root, clock=SystemClock()) as opened:
             layout = opened.layout
-            total = len(closed_warcs(layout)) + len(interrupted(layout))
+            total = len(closed_warcs(layout)) + len(open_warcs(layout))
             with ExitStack() as stack:
                 shared = open_shared(layout, settings.proxy)
                 if shared is not None:
@@ -253,36 +258,24 @@ def rebuild_command(
     )
 
 
-index_group.add_command(push_command)
-
-
-@click.group("cache", cls=CommandGroup)
-def cache_group() -> None:
-    """Show or delete the sanitised copies that playback caches.
+@cli_command("cache", collection_group)
+def cache_command(
+    *,
+    collection: Path = COLLECTION,
+    clear: bool = option("Delete them all; also while the collection is served."),
+    dry_run: bool = option("With --clear: show the amount, without deleting."),
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Show the size of the sanitised copies that playback caches, or delete them.
 
     They are made again on request; nothing that was archived is lost.
     """
-
-
-@cli_command("show", cache_group)
-def show_command(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> None:
-    """Show the size of the cache."""
     folder = read_collection(collection).made
-    _print_usage(cache_usage(folder), "kept", "Kept", folder, output=output)
-
-
-@cli_command("clear", cache_group)
-def clear_command(
-    *,
-    collection: Path = COLLECTION,
-    dry_run: bool = option("Show the amount, without deleting."),
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """Delete the whole cache; also while the collection is served."""
-    folder = read_collection(collection).made
-    gone = cache_usage(folder) if dry_run else clear_cache(folder)
-    words = ("would_delete", "Would delete") if dry_run else ("deleted", "Deleted")
-    _print_usage(gone, *words, folder, output=output)
+    if clear and not dry_run:
+        _print_usage(clear_cache(folder), "deleted", "Deleted", folder, output=output)
+    else:
+        words = ("would_delete", "Would delete") if clear else ("kept", "Kept")
+        _print_usage(cache_usage(folder), *words, folder, output=output)
 
 
 def _print_usage(

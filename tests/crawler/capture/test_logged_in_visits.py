@@ -134,7 +134,7 @@ def test_named_hosts_are_visited_with_the_login_and_the_archive_holds_no_secret(
         ("http://members.test/private", "club", "club"),
         ("http://other.test/private", "", None),
     ]
-    assert weboid.call("index", "rebuild").code == 0
+    assert weboid.call("collection", "rebuild").code == 0
     assert sorted(index(weboid.collection, f"{names} USING (page_id)")) == rows
     check(weboid.collection)
     listed = json.loads(weboid.call("login", "ls", "--json").out)

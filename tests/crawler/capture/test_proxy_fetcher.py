@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from core.layout import Layout
-from crawler.capture.proxy_fetcher import CA_FILE, ProxyFetcher
+from core.layout import CA_FILE, Layout
+from crawler.capture.proxy_fetcher import ProxyFetcher
 from proxy.control.client import ProxyVisit
 from tests.support.proxy_fixtures import (
     Origin,

@@ -17,10 +17,10 @@ from core.config.settings import (
     ProxySettings,
     Settings,
 )
-from core.layout import Layout
+from core.layout import CA_FILE, Layout
 from core.page_manifest import PageInfo, VisitOutcome
 from crawler.capture.page_capture import CaptureResult
-from crawler.capture.proxy_fetcher import CA_FILE, ProxyFetcher
+from crawler.capture.proxy_fetcher import ProxyFetcher
 from crawler.frontier.base import Frontier, FrontierItem, Lane
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.policy.policy_entries import POLICY_ORDER, PolicyEntry, PolicyKind
@@ -88,10 +88,11 @@ class World:
 
     def another_process(self) -> None:
         """Forget all that is not in the frontier."""
+        fetcher = self.fetcher
         self.rule = make_policy(
             self.frontier,
             self.settings.policy,
-            fetcher=self.fetcher,
+            fetcher=None if fetcher is None else lambda: fetcher,
             settings_for=lambda _item: self.settings,
             clock=self.clock,
             ask=ask,

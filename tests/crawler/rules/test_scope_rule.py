@@ -17,7 +17,7 @@ from crawler.capture.page_capture import CaptureResult
 from crawler.frontier.base import JOB_ORDER, Frontier, FrontierItem, Lane, NewItem
 from crawler.frontier.sqlite_frontier import SqliteFrontier
 from crawler.jobs.crawl_job import Job
-from crawler.jobs.job_settings import SHEET_ORDER, JobSettings
+from crawler.jobs.job_settings import SHEET_ORDER, ExclusionRule, JobSettings
 from crawler.jobs.scope import LinkDecision
 from crawler.rules.scope_rule import LINKS_LIMIT, LinkLog, ScopeRule, link_counts, summarize_links
 from crawler.rules.visit_rule import ALLOW_VISIT, FollowUp, RuleAction
@@ -197,8 +197,9 @@ async def test_what_is_excluded_by_now_is_skipped_before_its_visit(crawl: Crawl)
     crawl.frontier.give_order(SHEET_ORDER, "example,b,", '{"scope": {"exclude": ["."]}}')
     crawl.frontier.give_order(JOB_ORDER, "newer", '{"version": 99}')
 
+    rule = ExclusionRule(crawl.rule.jobs, crawl.rule.patience)
     words = [
-        await crawl.rule.before(each, now=NOW)
+        await rule.before(each, now=NOW)
         for each in (
             item(),
             item(f"{SEED}/x"),

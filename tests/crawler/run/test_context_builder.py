@@ -17,7 +17,7 @@ async def test_hosts_of_one_address_take_one_turn() -> None:
         return known[host]
 
     items = [NewItem(f"https://{name}.test/") for name in "abcd"]
-    found = await SlotAssigner(resolve, per_address=True).assign(items)
+    found = await SlotAssigner(resolve).assign(items)
 
     assert [item.host for item in found] == ["192.0.2.1", "192.0.2.1", "192.0.2.2", "d.test"]
 
@@ -31,7 +31,7 @@ async def test_each_host_is_looked_up_once() -> None:
         return "192.0.2.1"
 
     items = [NewItem(f"https://a.test/{number}") for number in range(100)]
-    await SlotAssigner(resolve, per_address=True).assign(items)
+    await SlotAssigner(resolve).assign(items)
 
     assert asked == ["a.test"]
 

@@ -14,8 +14,8 @@ from crawler.capture import page_capture
 from crawler.capture.page_capture import store_everything
 from crawler.frontier.base import FrontierItem, ItemState
 from crawler.frontier.sqlite_frontier import SqliteFrontier
+from crawler.jobs.job_settings import ExclusionRule
 from crawler.profiles import load_profile
-from crawler.rules.scope_rule import ScopeRule
 from crawler.rules.visit_rule import PolitenessRule
 from crawler.run.crawl_run import RunConfig, archive_urls
 from crawler.worker.crawl_events import Event, PageDone, PageRetried
@@ -41,7 +41,7 @@ class Seam:
 
 
 SEAMS = {
-    "before": Seam(ScopeRule, "before"),
+    "before": Seam(ExclusionRule, "before"),
     "manifest found": Seam(SqliteCaptureIndex, "page_outcome", is_asynchronous=False),
     "proxy opened": Seam(ProxyClient, "visit", is_asynchronous=False),
     "render": Seam(page_capture, "visit"),

@@ -20,13 +20,13 @@ from crawler.frontier.base import (
     Lane,
     MinuteCounts,
     NewItem,
+    pages_per_minute,
 )
 from crawler.status.collection_status import (
     ENDED_SAMPLED,
     HOSTS_SHOWN,
     REASONS_SHOWN,
     CollectionStatus,
-    pages_per_minute,
     parse_members,
     read_overview,
 )

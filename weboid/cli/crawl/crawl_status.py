@@ -19,7 +19,7 @@ from core.errors import InputError, WeboidError
 from core.page_classes import GOOD
 from core.timestamps import format_duration
 from crawler.collection import read_collection
-from crawler.frontier.base import Frontier, HostReport
+from crawler.frontier.base import Frontier, HostReport, ended_in
 from crawler.status.collection_status import (
     CollectionHoldings,
     CollectionStatus,
@@ -27,7 +27,6 @@ from crawler.status.collection_status import (
     FrontierOverview,
     ReasonGroup,
     StatusReader,
-    ended_in,
     member_number,
 )
 from crawler.status.status_server import DEFAULT_LISTEN, serve_status
@@ -53,14 +52,16 @@ def status_lines(status: CollectionStatus, *, columns: int | None) -> list[str]:
         lines.append(_line("Pages", ", ".join(outcomes) or "none"))
         if holdings.unindexed:
             text = f"INCOMPLETE: {holdings.unindexed:,} of {holdings.warcs:,} WARCs are not in it;"
-            lines.append(_line("Index", f"{text} `weboid index rebuild` restores it"))
+            lines.append(_line("Index", f"{text} `weboid collection rebuild` restores it"))
         classes = sorted(holdings.classes.items())
         if worse := [f"{count:,} {name}" for name, count in classes if name not in GOOD]:
             lines.append(_line("Of these", ", ".join(worse)))
     if view is not None:
         lines += _work_lines(view, holdings)
     elif holdings is not None:
-        lines.append(_line("To do", "nothing yet: `weboid archive` or `weboid enqueue` adds URLs"))
+        lines.append(
+            _line("To do", "nothing yet: `weboid archive` or `weboid crawl add` adds URLs")
+        )
     if holdings is not None:
         lines += _storage_lines(holdings)
     if status.checks is not None:
@@ -121,7 +122,7 @@ def _work_lines(view: FrontierOverview, holdings: CollectionHoldings | None) -> 
 
 def _state(view: FrontierOverview, holdings: CollectionHoldings | None) -> str:
     if view.stats.paused is not None:
-        return f"paused: {view.stats.paused}; `weboid resume` ends it"
+        return f"paused: {view.stats.paused}; `weboid crawl resume` ends it"
     at_work = bool(view.workers or view.stats.claimed) or (holdings is not None and holdings.in_use)
     if view.stopping is not None and at_work:
         return "stopping at once" if view.stopping == "now" else "stopping after the pages in work"

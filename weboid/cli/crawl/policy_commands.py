@@ -10,9 +10,10 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
+from core.layout import CA_FILE
 from core.url_patterns import pattern_target
 from core.urls import fetch_key, host_of
-from crawler.capture.proxy_fetcher import CA_FILE, ProxyFetcher, proxy_visits, user_agent_lookup
+from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
 from crawler.collection import open_collection
 from crawler.frontier.base import Frontier, FrontierItem, ItemRecord, Lane
 from crawler.jobs.job_settings import JobSettings
@@ -42,8 +43,8 @@ _WORDS = {
 }
 
 
-@cli_command("explain")
-def explain_command(
+@cli_command("show")
+def show_command(
     *,
     url: str = argument(),
     job: str = option("The crawl whose scope and settings hold.", default="", metavar="NAME"),
@@ -121,7 +122,7 @@ async def _rule_opinions(
         policy = make_policy(
             frontier,
             where.settings.policy,
-            fetcher=fetcher,
+            fetcher=None if fetcher is None else lambda: fetcher,
             settings_for=lambda each: jobs.settings_for(each.url, job),
             clock=_CLOCK,
             ask=ask,
@@ -180,7 +181,7 @@ def policy_group() -> None:
     """
 
 
-policy_group.add_command(explain_command)
+policy_group.add_command(show_command)
 
 
 @cli_command("ls", policy_group)

@@ -32,7 +32,7 @@ from tests.support.proxy_fixtures import ProxyProcess
 from tests.support.proxy_fixtures import check as check_collection
 from tests.support.services.redis_server import RedisServer
 from tests.support.stored_records import RULES, check, records
-from warc.recovery import interrupted
+from warc.local_storage import open_warcs
 from weboid.cli.crawl import cluster_processes
 from weboid.cli.crawl.cluster_processes import ProxyDescription, ProxyServiceOptions, _ProxyService
 
@@ -312,7 +312,7 @@ async def test_proxy_recovers_files_of_a_dead_proxy(
     await write_artifact(dead.client)
     dead.kill()
     await write_artifact(ProxyClient(("127.0.0.1", started.control_port), CLUSTER_SECRET))
-    before = interrupted(layout)
+    before = open_warcs(layout)
     events: asyncio.Queue[FileRecovered | WaitStarted | WaitEnded] = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
@@ -325,7 +325,7 @@ async def test_proxy_recovers_files_of_a_dead_proxy(
         event = await events.get()
     recovery.cancel()
     await asyncio.gather(recovery, return_exceptions=True)
-    after = interrupted(layout)
+    after = open_warcs(layout)
 
     assert isinstance(event, FileRecovered)
     assert not event.lost

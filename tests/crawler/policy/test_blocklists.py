@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import ConfigError
 from core.url_patterns import pattern_target
-from crawler.jobs.list_files import (
+from crawler.policy.blocklists import (
     LINE_LIMIT_BYTES,
     LISTS_POLL_S,
     BlocklistCache,
