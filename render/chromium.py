@@ -15,9 +15,12 @@ from pathlib import Path
 from core.errors import BrowserUnavailableError
 
 VERSION_TIMEOUT_S = 20.0
+BROWSER_VARIABLE = "WEBOID_BROWSER"
+# Where `weboid setup browser` puts Playwright's build as root: all users of the machine read it.
+SHARED_BROWSERS = Path("/usr/local/lib/weboid/browsers")
 INSTALL_HINT = (
-    "Install one with: apt-get install chromium-headless-shell (or: apt-get install chromium), "
-    "or name one in the profile as [browser] executable."
+    "Run `weboid setup browser`, or name one in the variable WEBOID_BROWSER, or in the profile as "
+    "[browser] executable."
 )
 _VERSION = re.compile(r"(\d+(?:\.\d+){1,3})")
 _NAMES = (
@@ -58,16 +61,17 @@ class BrowserExecutable:
 
 
 def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecutable:
-    """Find the browser that `setting` names, else the first that is installed.
+    """Find the browser that `setting` or ``$WEBOID_BROWSER`` names, else the first that is installed.
 
-    The order is headless shell, Chromium, Chrome, a Playwright download below `home` (by default
-    the user's): the headless shell renders two to three times as many pages as the full browser.
+    The order is headless shell, Chromium, Chrome, a Playwright download for all users, one below
+    `home` (by default the user's) or ``$PLAYWRIGHT_BROWSERS_PATH``: the headless shell renders two to
+    three times as many pages as the full browser. Ubuntu's stub for a snap is no browser.
 
     Raises:
         BrowserUnavailableError: none is installed, or the named one does not run; the text says
             what to install.
     """
-    if setting:
+    if setting := setting or os.environ.get(BROWSER_VARIABLE, ""):
         named = shutil.which(setting)
         if named is None:
             raise BrowserUnavailableError(f"The browser {setting!r} is not there. {INSTALL_HINT}")
@@ -95,7 +99,8 @@ def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
     Raises:
         BrowserUnavailableError: there is none; the text says what to install.
     """
-    for path in _candidates(home or Path.home()):
+    named = shutil.which(os.environ.get(BROWSER_VARIABLE, ""))
+    for path in (*([Path(named)] if named else []), *_candidates(home or Path.home())):
         if kind_of(path) is not BrowserKind.HEADLESS_SHELL:
             executable = _probe(path)
             if not isinstance(executable, str):
@@ -117,12 +122,24 @@ def kind_of(path: Path) -> BrowserKind:
 def _candidates(home: Path) -> Iterator[Path]:
     for name in _NAMES:
         path = shutil.which(name)
-        if path is not None:
+        if path is not None and not _is_snap_stub(Path(path)):
             yield Path(path)
-    cache = home / ".cache" / "ms-playwright"
+    named = os.environ.get("PLAYWRIGHT_BROWSERS_PATH", "")
+    caches = [SHARED_BROWSERS, Path(named) if named else home / ".cache" / "ms-playwright"]
     for pattern in _PLAYWRIGHT:
-        builds = (path for path in cache.glob(pattern) if os.access(path, os.X_OK))
-        yield from sorted(builds, key=_build, reverse=True)
+        for cache in caches:
+            builds = (path for path in cache.glob(pattern) if os.access(path, os.X_OK))
+            yield from sorted(builds, key=_build, reverse=True)
+
+
+def _is_snap_stub(path: Path) -> bool:
+    """Return whether a program is the script that asks for a snap, as Ubuntu's chromium-browser is."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return False
+    return head.startswith(b"#!") and b"/snap/bin/" in head
 
 
 def _build(path: Path) -> tuple[int, ...]:

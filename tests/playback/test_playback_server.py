@@ -115,7 +115,7 @@ async def test_the_level_full_without_pywb_says_what_to_run(
     """A named Python that is not there is not replaced by a guess."""
     monkeypatch.setenv("WEBOID_REPLAY_PYTHON", str(tmp_path / "python"))
 
-    with pytest.raises(UnavailableError, match="make setup-full"):
+    with pytest.raises(UnavailableError, match="weboid setup full"):
         await serve(Layout(tmp_path), full="local")
 
 

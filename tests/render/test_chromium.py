@@ -10,6 +10,7 @@ from render.chromium import (
     BrowserKind,
     command_line,
     find_browser,
+    find_window_browser,
     kind_of,
     user_agent,
 )
@@ -30,6 +31,9 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("WEBOID_BROWSER", raising=False)
+    monkeypatch.delenv("PLAYWRIGHT_BROWSERS_PATH", raising=False)
+    monkeypatch.setattr("render.chromium.SHARED_BROWSERS", tmp_path / "none")
     return folder
 
 
@@ -78,8 +82,47 @@ def test_a_program_that_does_not_run_is_passed_over(path: Path, tmp_path: Path) 
 
 def test_without_a_browser_it_is_said_what_to_install(path: Path, tmp_path: Path) -> None:
     """One line that can be typed."""
-    with pytest.raises(BrowserUnavailableError, match="apt-get install chromium-headless-shell"):
+    with pytest.raises(BrowserUnavailableError, match="weboid setup browser"):
         find_browser(home=tmp_path)
+
+
+def test_a_variable_names_the_browser(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WEBOID_BROWSER wins over what is installed; the profile's setting wins over it."""
+    install(path, "chromium-headless-shell")
+    mine = install(tmp_path / "mine", "my-chrome", "Chromium 9.8.7.6")
+    monkeypatch.setenv("WEBOID_BROWSER", str(mine))
+
+    assert find_browser(home=tmp_path).path == mine
+    assert find_window_browser(home=tmp_path).path == mine
+    assert find_browser("chromium-headless-shell").version == "156.0.8078.79"
+    monkeypatch.setenv("WEBOID_BROWSER", str(tmp_path / "nothing"))
+    with pytest.raises(BrowserUnavailableError, match="nothing"):
+        find_browser(home=tmp_path)
+
+
+def test_a_stub_for_a_snap_is_no_browser(path: Path, tmp_path: Path) -> None:
+    """Ubuntu's chromium-browser starts a snap, or asks for it; it cannot be driven from outside."""
+    install(path, "chromium-browser").write_text(
+        "#!/bin/sh\nif ! [ -x /snap/bin/chromium ]; then\n    exit 1\nfi\nexec /snap/bin/chromium\n"
+    )
+    with pytest.raises(BrowserUnavailableError, match="No browser was found"):
+        find_browser(home=tmp_path)
+
+
+def test_builds_of_playwright_lie_where_its_variable_says(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variable replaces the user's cache; a build for all users of the machine comes first."""
+    own = tmp_path / "own" / "chromium_headless_shell-1300" / "chrome-headless-shell-linux64"
+    shared = tmp_path / "all" / "chromium_headless_shell-1200" / "chrome-linux"
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path / "own"))
+    first = install(own, "chrome-headless-shell")
+    assert find_browser(home=tmp_path).path == first
+    monkeypatch.setattr("render.chromium.SHARED_BROWSERS", tmp_path / "all")
+    second = install(shared, "headless_shell")
+    assert find_browser(home=tmp_path).path == second
 
 
 @pytest.mark.parametrize(

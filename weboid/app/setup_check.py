@@ -25,10 +25,11 @@ from core.layout import Layout
 from crawler.frontier.redis_store import durability_warnings
 from crawler.status.collection_status import is_in_use
 from playback.access.clamd import ClamdClient, find_clamd, parse_clamd_address
-from playback.replay.full.text_rewriter import find_pywb_python, pywb_version
+from playback.replay.full.text_rewriter import PYWB_FOLDER, find_pywb_python, pywb_version
 from render.browser import Browser
 from render.chromium import find_browser
 from warc.index.opener import check_index, check_shared
+from weboid.app.installation import is_pywb_current
 
 
 class SetupHealth(StrEnum):
@@ -49,9 +50,16 @@ class SetupFinding:
     text: str
     remedy: str = ""
 
+    @property
+    def see(self) -> str:
+        """Section of the documentation about a problem; empty when there is none."""
+        if self.health in (SetupHealth.GOOD, SetupHealth.UNSET):
+            return ""
+        return f"docs/troubleshooting.md#{self.subject.replace(' ', '-')}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON values."""
-        return asdict(self)
+        return {**asdict(self), "see": self.see}
 
 
 def good(subject: str, text: str) -> SetupFinding:
@@ -158,22 +166,18 @@ def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
     try:
         proxy = good("proxy", f"warcprox {version('warcprox')}")
     except PackageNotFoundError:
-        proxy = bad("proxy", "warcprox is missing", "Run `make setup`.")
-    try:
-        pywb = pywb_version(find_pywb_python())
-        full = good("level full", f"pywb {pywb} in its own environment")
-    except WeboidError as error:  # all other levels need no pywb
-        full = unset("level full", "not available", str(error))
+        remedy = "Install Weboid again; in a checkout, run `make setup`."
+        proxy = bad("proxy", "warcprox is missing", remedy)
     free = psutil.virtual_memory().available
     text = f"{free / 1e9:.1f} GB free, {psutil.cpu_count()} cores"
     remedy = "Free some, or use fewer --workers."
     memory = good("memory", text) if free >= SPARE_MEMORY_BYTES else warn("memory", text, remedy)
     return [
         good("python", python),
-        *asyncio.run(_check_browser(settings)),
+        *asyncio.run(check_browser(settings)),
         proxy,
         *_check_shared_stores(settings),
-        full,
+        check_pywb(),
         check_fonts(),
         memory,
         check_open_files(settings),
@@ -183,7 +187,20 @@ def check_setup(root: Path, settings: Settings) -> list[SetupFinding]:
     ]
 
 
-async def _check_browser(settings: Settings) -> list[SetupFinding]:
+def check_pywb() -> SetupFinding:
+    """Check the environment for the level full; all other levels work without it."""
+    try:
+        python = find_pywb_python()
+        text = f"pywb {pywb_version(python)} in its own environment, {python}"
+    except WeboidError as error:
+        return unset("level full", "not available", str(error))
+    if python.is_relative_to(PYWB_FOLDER) and not is_pywb_current():
+        return warn("level full", f"{text}: made by another release", "Run `weboid setup full`.")
+    return good("level full", text)
+
+
+async def check_browser(settings: Settings) -> list[SetupFinding]:
+    """Start the browser, and check that its sandbox confines pages."""
     try:
         executable = find_browser(settings.browser.executable)
         browser = await Browser.launch(settings.browser, executable, clock=SystemClock())
@@ -213,7 +230,8 @@ async def _check_sandbox(browser: Browser) -> SetupFinding:
         "sandbox",
         "pages are not confined",
         "Allow unprivileged user namespaces: sysctl kernel.unprivileged_userns_clone=1, or, with "
-        "AppArmor, kernel.apparmor_restrict_unprivileged_userns=0.",
+        "AppArmor, as on Ubuntu, kernel.apparmor_restrict_unprivileged_userns=0 or a profile: "
+        "docs/how-to/install.md.",
     )
 
 

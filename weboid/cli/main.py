@@ -37,6 +37,7 @@ _COMMANDS = {
     "proxy": "weboid.cli.crawl.cluster_processes:proxy_command",
     "scan": "weboid.cli.scan:scan_group",
     "serve": "weboid.cli.serve",
+    "setup": "weboid.cli.installation:setup_group",
     "sheet": "weboid.cli.crawl.crawl_control:sheet_group",
     "status": "weboid.cli.crawl.crawl_status:status_command",
     "takedown": "weboid.cli.takedown:takedown_group",
@@ -53,7 +54,7 @@ _SECTIONS = {
     "Links": "links",
     "Wikis": "wiki",
     "Rules": "policy level takedown scan",
-    "Operate": "doctor monitor proxy worker",
+    "Operate": "doctor setup monitor proxy worker",
 }
 
 

@@ -17,6 +17,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -32,17 +33,24 @@ from playback.replay.maker_process import run_jobs
 
 PYWB_PYTHON = "WEBOID_REPLAY_PYTHON"
 _ROOT = Path(__file__).resolve().parents[3]
-_REMEDY = f"Run `make setup-full`, or set {PYWB_PYTHON} to a Python that has pywb."
+# Where `weboid setup full` makes the environment.
+PYWB_FOLDER = Path(sys.prefix) / "share" / "weboid" / "pywb"
+_REMEDY = (
+    "Run `weboid setup full` (in a checkout: `make setup-full`), or set "
+    f"{PYWB_PYTHON} to a Python that has pywb."
+)
 
 
 def find_pywb_python() -> Path:
-    """Return the interpreter with pywb: ``$WEBOID_REPLAY_PYTHON``, or that of ``.venv-replay``.
+    """Return the interpreter with pywb: ``$WEBOID_REPLAY_PYTHON``, ``.venv-replay``, or `PYWB_FOLDER`.
 
     Raises:
         UnavailableError: there is none; the text names the next step.
     """
     named = os.environ.get(PYWB_PYTHON)
     python = Path(named) if named else _ROOT / ".venv-replay" / "bin" / "python"
+    if not named and not python.is_file():
+        python = PYWB_FOLDER / "bin" / "python"
     if not python.is_file():
         raise UnavailableError(
             f'The level "full" needs an environment with pywb, and {python} does not exist. {_REMEDY}'
