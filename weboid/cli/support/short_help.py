@@ -32,6 +32,7 @@ SHORT_HELP: dict[str, dict[str, str]] = {
         "resume-host": "Unblock a host.",
         "scan": "Scan payloads with clamd, newest first, and store its verdicts.",
         "serve": "Serve the pages of a collection and the playback of its copies.",
+        "setup": "Install the browser, and what the level full needs.",
         "sheet": "Settings for a part of the web, changed while a crawl runs.",
         "status": "Show the state of a collection and its crawl.",
         "stop": "Stop the current runs.",
