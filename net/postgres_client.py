@@ -172,7 +172,7 @@ class PostgresConnection:
         if row is None or not row[0]:
             connection.close()
             raise IndexUnavailableError(
-                f"{self._place} is being made anew: wait until `weboid index rebuild` has ended."
+                f"{self._place} is being made anew: wait until `weboid collection rebuild` has ended."
             )
 
     def _drop(self) -> None:

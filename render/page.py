@@ -426,7 +426,7 @@ async def open_page(
 ) -> BrowserPage:
     """Open a blank tab in the context, with listeners and restrictions in place.
 
-    Timers of a shorter delay than `patience_s` are always waited for.
+    Timers of a delay of at most `patience_s` are always waited for.
 
     Raises:
         CommandError, BrowserUnavailableError: the browser creates none.

@@ -131,6 +131,8 @@ SLICE_S = 1.0
 SHOW_LIMIT_S = 8.0
 # So long for timers when the page shows hardly a word, or a sign that it is busy.
 UNFINISHED_PATIENCE_S = 5.0
+# A timer's message takes this long at most on a busy machine; its due time is counted from its arrival.
+TIMER_LATENCY_S = 0.5
 # A page that was left again each time it was asked is not asked for ever.
 ASK_LIMIT = 100
 
@@ -289,8 +291,10 @@ class _SettleWait:
         held = page.log.holding_until(now)
         if held is not None:
             return "network", held
+        # Set within the patience, a timer is awaited whole, however much shorter ones took before it.
         due = page.timers.until(late=self._unfinished)
-        if due > now and self._timers_left_s > 0 and due - now <= self._timers_left_s:
+        patience_s = UNFINISHED_PATIENCE_S if self._unfinished else self._limits.patience_s
+        if self._timers_left_s > 0 and now < due <= now + patience_s + TIMER_LATENCY_S:
             return "timers", due
         return "", now
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from core.clock import SystemClock
 
 ROOT = Path(__file__).resolve().parents[1]
-NAMES = ("pages", "proxy", "frontier", "index", "playback", "links", "wiki", "qa", "soak")
+NAMES = ("pages", "proxy", "frontier", "index", "playback", "wiki", "set", "qa", "soak")
 TITLE = "# Benchmarks\n\nEvery run of `make bench`, newest first. Only ratios travel between machines.\n"
 
 Figures = dict[str, float]

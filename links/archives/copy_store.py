@@ -228,7 +228,7 @@ def lock_copies(
     count = connection.execute(change).rowcount
     if not count:
         raise InputError(
-            f"{url.url[:200]} has no copies yet: `weboid links copies --find` asks for some."
+            f"{url.url[:200]} has no copies yet: `weboid links copies find` asks for some."
         )
     return count
 

@@ -276,7 +276,7 @@ def known_wiki(reader: Reader, name: WikiName) -> Wiki:
     found = find_wiki(reader, name)
     if found is None:
         raise InputError(
-            f"The registry knows no wiki {name}; `weboid links wiki` shows those it knows."
+            f"The registry knows no wiki {name}; `weboid wiki set` shows those it knows."
         )
     return found
 
@@ -290,7 +290,7 @@ def ensure_wiki(connection: Connection, name: WikiName, *, day: int) -> Wiki:
     if farm is None:
         known = ", ".join(each.name for each in all_farms(connection))
         raise InputError(
-            f"There is no farm {name.farm} (known: {known}). `weboid links wiki {name} --new-farm` "
+            f"There is no farm {name.farm} (known: {known}). `weboid wiki set {name} --new-farm` "
             "makes it with its first wiki."
         )
     facts = {"farm_id": farm.id, "dbname": name.dbname, "added_day": day}

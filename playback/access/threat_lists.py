@@ -371,7 +371,7 @@ def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
     """Remove the list and return its former row; InputError when there is none of that name."""
     old = next((each for each in list_rows(store) if each.name == name), None)
     if old is None:
-        raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists show` names them.")
+        raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists ls` names them.")
     store.change([("DELETE FROM url_lists WHERE name = :name", {"name": name})])
     with suppress(OSError):
         (folder / old.file).unlink()

@@ -1,6 +1,6 @@
 // Runs in the page's own world before its first script: what a timer will do is still to be seen.
 //
-// Tells through a binding in how many milliseconds the last timer fires that was set to less than
+// Tells through a binding in how many milliseconds the last timer fires that was set to at most
 // `patience`, and with a plus before it the same of those up to `longest`. The binding is gone before the
 // page could call it. Objects that a page may change later, prototypes above all, are
 // never used here. A timer that is set repeatedly is a clock, and is not waited for.
@@ -52,7 +52,7 @@
     if (repeats[key] > REPEATS) return;
     if (count >= PENDING) latest(soon);
     if (count >= PENDING) return;
-    const kind = delay < patience ? soon : late;
+    const kind = delay <= patience ? soon : late;
     const due = now() + delay;
     pending[id] = { due, kind };
     count += 1;

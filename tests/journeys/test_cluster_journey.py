@@ -113,7 +113,7 @@ def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
         lambda: cluster.strike("proxy 2"),
         restart_database,
     ]
-    added = shell.run("weboid enqueue --list urls.txt")
+    added = shell.run("weboid crawl add --list urls.txt")
     assert added.code == 0, added.err
     for number, strike in enumerate(strikes):
         begun = 3 * number + 2
@@ -124,7 +124,7 @@ def test_each_part_of_a_cluster_dies_once_and_no_page_is_lost(
     assert (found["queued"], found["claimed"], found["dead"], found["skipped"]) == (0, 0, 0, 0)
     assert set(cluster.stop().values()) == {0}
 
-    verified = shell.run("weboid archive verify collection")
+    verified = shell.run("weboid collection verify collection")
     assert verified.code == 0, verified.out + verified.err
     assert list((shell.folder / "collection" / "archive").glob("*.open")) == []
     served = shell.serve("--collection collection")

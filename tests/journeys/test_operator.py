@@ -57,7 +57,7 @@ def test_a_copy_is_taken_down_then_limited_and_comes_back(
     proof = shell.run(f"weboid takedown prove {pages[0]}")
     assert proof.code == 0, proof.out + proof.err
 
-    lifted = shell.run('weboid takedown lift 1 --reason "The order was set aside."')
+    lifted = shell.run('weboid takedown rm 1 --reason "The order was set aside."')
     assert lifted.code == 0, lifted.err
     assert served.get(f"/latest/{pages[0]}").status_code == 200
     assert "Words of page 0." in reader.document(copies[0])
@@ -72,7 +72,7 @@ def test_a_copy_is_taken_down_then_limited_and_comes_back(
     assert "text" in shell.run(f"weboid level show {pages[0]}").out
     assert "<img" in httpx.get(served.copy(pages[1]), follow_redirects=True).text
 
-    assert shell.run(f"weboid level clear --link {pages[0]}").code == 0
+    assert shell.run(f"weboid level rm --link {pages[0]}").code == 0
     assert "<img" in httpx.get(copy).text
 
 
@@ -93,7 +93,7 @@ def test_the_collection_of_the_previous_release_is_gone_on_with(
 
     archive(shell, first, withheld, new)
     assert [site.count(path) for path in ("/old/0", "/old/1", "/new")] == [0, 0, 1]
-    verified = shell.run("weboid archive verify")
+    verified = shell.run("weboid collection verify")
     assert verified.code == 0, verified.out
 
     served = shell.serve()

@@ -51,7 +51,7 @@ def archived_twice(site: SiteServer, shell: Shell) -> str:
     site.put("/bridge", article("The old bridge", LATER))
     second = shell.run(f"weboid archive --profile profile.toml --again {changed}")
     assert second.code == 0, second.err
-    made = shell.run("weboid links wiki handbook@home --new-farm --farm-hosts '\\.home\\.example$'")
+    made = shell.run("weboid wiki set handbook@home --new-farm --farm-hosts '\\.home\\.example$'")
     assert made.code == 0, made.err
     cited = shell.run(f'weboid links add-page handbook@home "Bridges" --id 7 {changed}')
     assert cited.code == 0, cited.err

@@ -76,4 +76,4 @@ def test_a_broken_copy_is_found_and_captured_again(
         (good, "done-better")
     ]
     assert site.count("/good") == 2
-    assert shell.run("weboid archive verify").code == 0
+    assert shell.run("weboid collection verify").code == 0

@@ -163,7 +163,7 @@ def test_links_of_all_sorts_are_archived_marked_and_keep_their_addresses(
     Writer(wiki.api()).write("Ferries", f"[{later} source]")
     wait_until(lambda: archive.links(name, later)[later]["answer"] == "copy")
     archive.stop()
-    verified = shell.run("weboid archive verify")
+    verified = shell.run("weboid collection verify")
     assert verified.code == 0, verified.out
 
 

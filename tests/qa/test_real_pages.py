@@ -247,7 +247,7 @@ def test_planted_faults_are_found_and_repaired_by_themselves(damaged: Kept) -> N
     pages, planted = faults(damaged)
     took = plant(damaged.layout, planted)
     assert set(took) == set(pages)
-    rebuilt = damaged.weboid.run("index", "rebuild")
+    rebuilt = damaged.weboid.run("collection", "rebuild")
     assert rebuilt.code == 0, rebuilt.err
     ran = qa(damaged, *pages.values(), *UNTOUCHED)
 

@@ -68,6 +68,13 @@ async def test_what_a_timer_fetches_is_seen(look: Look) -> None:
     assert late.seconds / 2 <= sum(late.timings.values()) <= late.seconds + 0.01
 
 
+async def test_a_timer_of_the_whole_patience_is_waited_for(look: Look) -> None:
+    """Also after a shorter one has used up a part of it."""
+    seen = await look("/rest-patience.html")
+
+    assert text(seen).strip().endswith("after two seconds")
+
+
 async def test_what_a_timer_fetches_in_a_foreign_frame_is_asked_for(
     look: Look, site: Any, proxy: Any
 ) -> None:

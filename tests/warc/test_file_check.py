@@ -140,7 +140,7 @@ async def test_records_that_the_index_missed_are_found_again(
 async def test_the_index_can_be_made_again_from_the_warcs(
     proxy: Proxy, origin: Origin, layout: Layout
 ) -> None:
-    """`index rebuild` gives the rows that writing gave."""
+    """`collection rebuild` gives the rows that writing gave."""
     origin.answers["/page"] = ok(b"<title>T</title>", status="404 Not Found", more="X-A: b\r\n")
     origin.answers["/chunks"] = (
         b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"

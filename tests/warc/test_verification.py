@@ -1,4 +1,4 @@
-"""`weboid archive verify` finds every kind of damage, names its place, and changes nothing."""
+"""`weboid collection verify` finds every kind of damage, names its place, and changes nothing."""
 
 import shutil
 import sqlite3
@@ -314,7 +314,7 @@ def test_a_payload_that_refers_to_nothing_is_found(layout: Layout, change: str) 
     "coding", ["xchunked", "gzip, \x0bchunked", "chunked, gzip", "gzip, chunked"]
 )
 def test_all_agree_on_what_is_chunked(tmp_path: Path, coding: str) -> None:
-    """Proxy, `verify` and `index rebuild` find the same payload in a body that looks like chunks."""
+    """Proxy, `verify` and `collection rebuild` find the same payload in a body that looks like chunks."""
     body = f"6\r\n{coding[:6].ljust(6)}\r\n0\r\n\r\n".encode()
     head = f"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: {coding}\r\n\r\n"
     layout = make_collection(tmp_path / "c", more={"/odd": head.encode() + body})

@@ -74,7 +74,7 @@ def test_every_page_survives_any_killing_once(weboid_with: Callable[..., Weboid]
     ran = weboid.archive(*urls)
     status = weboid.call("status", "--json").events[0]
     check(weboid.collection)
-    assert weboid.run("archive", "verify").code == 0
+    assert weboid.run("collection", "verify").code == 0
 
     assert kills == KILLS
     assert ran.code == 0

@@ -87,7 +87,7 @@ def test_foreign_warcs_are_left_to_the_import(whole: Layout, weboid: Weboid) -> 
 
 def test_status_tells_that_the_index_was_lost(lost: Layout, weboid: Weboid) -> None:
     """For people with the command that restores it, and in --json."""
-    assert "INCOMPLETE: 2 of 2 WARCs are not in it; `weboid index rebuild`" in (
+    assert "INCOMPLETE: 2 of 2 WARCs are not in it; `weboid collection rebuild`" in (
         weboid.call("status", "--collection", str(lost.root)).out
     )
     ran = weboid.call("status", "--json", "--collection", str(lost.root))
@@ -100,7 +100,7 @@ def test_serve_refuses_a_lost_index(lost: Layout, weboid: Weboid) -> None:
 
     assert ran.code != 0
     assert "missing, empty or unreadable" in ran.err
-    assert "`weboid index rebuild`" in ran.err
+    assert "`weboid collection rebuild`" in ran.err
 
 
 @pytest.fixture
@@ -152,7 +152,9 @@ def test_a_read_only_collection_is_shown_and_served(
 ) -> None:
     """A backup on a medium where nothing can be written. Needs root, for the mount."""
     layout = copied(whole, weboid.collection)
-    frontier = weboid.call("enqueue", "http://later.example/", "--collection", str(layout.root))
+    frontier = weboid.call(
+        "crawl", "add", "http://later.example/", "--collection", str(layout.root)
+    )
     assert frontier.code == 0, frontier.err
     mount = f"mount --bind {layout.root} {layout.root} && mount -o remount,ro,bind {layout.root}"
     status = subprocess.run(

@@ -45,7 +45,7 @@ def test_a_second_machine_writes_revisits_only(
     first = weboid.collection.rename(weboid.folder / "first")
     again = weboid.archive(url)
     before = index(weboid.collection, "SELECT url, orig_filename FROM captures ORDER BY url")
-    weboid.call("index", "rebuild", "--profile", str(weboid.profile))
+    weboid.call("collection", "rebuild", "--profile", str(weboid.profile))
 
     assert (ran.code, again.code) == (0, 0)
     assert set(kinds(first)) == {"response"}

@@ -133,7 +133,7 @@ def test_pages_copies_and_webhook_are_reached_under_two_names(
     options = ["--port", str(ports["8080"]), "--replay-port", str(ports["8081"]), "--no-scan"]
     options += ["--origin", public, "--replay-origin", copies, "--behind", "127.0.0.1"]
     own = Weboid(tmp_path, tmp_path / "none")
-    assert own.call("index", "rebuild").code == 0
+    assert own.call("collection", "rebuild").code == 0
     server = own.start("serve", *options)
     assert server.stdout is not None
     assert server.stdout.readline(), server.communicate()

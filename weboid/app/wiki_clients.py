@@ -23,7 +23,7 @@ def settings_of_wiki(wiki: Wiki) -> WikiSettings:
     except ConfigError as error:
         raise ConfigError(
             f"The settings of {wiki.name} cannot be used: {error} "
-            f"`weboid links wiki {wiki.name} --set KEY=JSON` replaces it."
+            f"`weboid wiki set {wiki.name} --set KEY=JSON` replaces it."
         ) from error
 
 

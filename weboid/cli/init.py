@@ -19,8 +19,8 @@ from crawler.profiles import builtin_profiles, load_chain, load_profile, profile
 from links.archives.adapters import check_archive_names
 from weboid.app.collection_config import COMMAND_TABLES, config_faults, read_config
 from weboid.app.operator_identity import OperatorIdentity, check_operator
-from weboid.cli.setup import print_settings
-from weboid.cli.support.commands import CommandGroup, ExitCode, cli_command, option
+from weboid.cli.setup import check_profiles, presets_command, print_settings
+from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
 from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
 
 _TEMPLATE = """\
@@ -127,12 +127,20 @@ def _line(key: str, value: object, example: object) -> str:
 
 @click.group("config", cls=CommandGroup)
 def config_group() -> None:
-    """Show and check the configuration of a collection."""
+    """Show and check the configuration of a collection, and profiles, which configure crawls.
+
+    A profile is a TOML file with the tables of weboid.toml; docs/reference/settings.md has its
+    keys. It may extend another one: extends = "thorough".
+    """
+
+
+config_group.add_command(presets_command)
 
 
 @cli_command("show", config_group)
 def config_show(
     *,
+    name: str = argument("[PROFILE]", required=False, default=""),
     collection: Path = COLLECTION,
     profile: str = PROFILE,
     changed: bool = option("Only what is not as by default."),
@@ -140,16 +148,28 @@ def config_show(
 ) -> None:
     """Show every setting that holds for the collection, and its source.
 
-    A line that begins with + differs from the default, which follows it.
+    A line that begins with + differs from the default, which follows it. With PROFILE: the settings
+    of that preset, or of that TOML file, alone.
     """
-    if not read_config(collection):
+    if not name and not read_config(collection):
         click.echo(f"There is no {collection / CONFIG_FILE}; `weboid init` writes one.", err=True)
-    print_settings(profile, changed=changed, output=output)
+    print_settings(name or profile, changed=changed, output=output)
 
 
 @cli_command("check", config_group)
-def config_check(*, collection: Path = COLLECTION, output: CommandOutput = OUTPUT) -> int:
-    """Report every error in weboid.toml, with its line."""
+def config_check(
+    *,
+    files: tuple[str, ...] = argument("[PROFILE]..."),
+    collection: Path = COLLECTION,
+    output: CommandOutput = OUTPUT,
+) -> int:
+    """Report every error in weboid.toml, with its line.
+
+    With PROFILE: errors and unusual settings of these TOML files instead. The exit code is 2 when
+    one cannot be used.
+    """
+    if files:
+        return check_profiles(files, output)
     config = read_config(collection)
     if not config:
         raise InputError(f"There is no {config.path}; `weboid init` writes one.")
@@ -188,7 +208,7 @@ def _check_command(words: str, collection: Path) -> None:
         raise ConfigError(f"{collection / CONFIG_FILE} [{table}]: {error.message}") from error
 
 
-@cli_command("schema", config_group)
+@cli_command("schema", config_group, hidden=True)
 def config_schema() -> None:
     """Print the JSON Schema of weboid.toml, for editors."""
     groups = typing.get_type_hints(Settings)

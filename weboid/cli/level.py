@@ -44,8 +44,8 @@ _REACHES = {
 }
 
 
-@cli_command("rights", cls=GroupWithDefault, invoke_without_command=True)
-def rights_group(
+@cli_command("ls")
+def list_rights(
     *,
     history: bool = option("Every decision about rights, the oldest first."),
     stores: CollectionStores = STORES,
@@ -76,6 +76,15 @@ def rights_group(
     )
 
 
+rights_group = GroupWithDefault(
+    "rights",
+    commands={"ls": list_rights},
+    callback=list_rights.callback,
+    params=list_rights.params,
+    help=list_rights.help,
+    invoke_without_command=True,
+)
+
 _RIGHT_OPTIONS: dict[str, Any] = {
     "wiki": option("Within which wiki.", required=True),
     "editor": option("One editor.  [default: all]", default="", metavar="NAME"),
@@ -86,8 +95,8 @@ _RIGHT_OPTIONS: dict[str, Any] = {
 }
 
 
-@cli_command("allow", rights_group)
-def allow_command(
+@cli_command("add", rights_group)
+def add_right(
     *,
     most: str = option(
         "The most that they may allow.",
@@ -108,8 +117,8 @@ def allow_command(
     _decide_right(Level(most), scope, **options)
 
 
-@cli_command("withdraw", rights_group)
-def withdraw_command(*, options: dict[str, Any] = option_dict(_RIGHT_OPTIONS)) -> None:
+@cli_command("rm", rights_group)
+def remove_right(*, options: dict[str, Any] = option_dict(_RIGHT_OPTIONS)) -> None:
     """Withdraw the editors' rights; their earlier restrictions stay, their permissions end."""
     _decide_right(None, LevelScope.LINK, **options)
 
@@ -221,8 +230,8 @@ def set_command(
     _decide(chosen, is_stored=store is not None, **subject, **options)
 
 
-@cli_command("clear", command)
-def clear_command(
+@cli_command("rm", command)
+def remove_command(
     *,
     store: bool = option("Of what is recorded, not of what is shown."),
     subject: dict[str, Any] = option_dict(_SUBJECT_OPTIONS),
@@ -358,48 +367,41 @@ def _ruling_facts(
 @cli_command("ls", command)
 def list_command(
     *,
+    links: tuple[str, ...] = _SUBJECT_OPTIONS["links"],
+    domains: tuple[str, ...] = _SUBJECT_OPTIONS["domains"],
     wiki: str | None = option("Only rules within that wiki."),
+    is_default: bool = option("Only about everything.", "--default"),
     level: str | None = option(
         "Only those that give that level.",
         type=click.Choice([str(each) for each in (*Level, *_OTHER_STORED)]),
     ),
+    history: bool = option("Every decision, the oldest first, removals included."),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the current rules."""
-    with stores.levels() as book:
-        held = book.now()
-    every: list[LevelDecision[Any]] = [*held.rules, *held.stored.rules]
-    rules = [
-        rule for rule in every if wiki in (None, rule.target.wiki) and level in (None, rule.level)
-    ]
-    rules.sort(key=lambda rule: (rule.target.wiki, rule.target.scope, rule.target.what))
-    output.show(
-        {"rules": [rule_facts(rule) for rule in rules]},
-        _lines(rules) if rules else "There is no rule.",
-    )
-
-
-@cli_command("history", command)
-def history_command(
-    *,
-    links: tuple[str, ...] = _SUBJECT_OPTIONS["links"],
-    domains: tuple[str, ...] = _SUBJECT_OPTIONS["domains"],
-    wiki: str = _SUBJECT_OPTIONS["wiki"],
-    is_default: bool = option("Only about everything.", "--default"),
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """Show every decision, oldest first: all, or those of the given subjects."""
+    """Show the current rules, or every decision: all, or those about the given subjects."""
     targets = None
-    if links or domains or wiki or is_default:
-        targets = set(_targets(links, domains, wiki, is_default=is_default))
+    if links or domains or is_default or (history and wiki):
+        targets = _targets(links, domains, wiki or "", is_default=is_default)
+    rules: list[LevelDecision[Any]]
     with stores.levels() as book:
-        made: list[LevelDecision[Any]] = [*book.history(), *book.stored_history()]
-    decisions = [each for each in made if targets is None or each.target in targets]
-    decisions.sort(key=lambda each: each.decided_at)
-    facts = [rule_facts(each) for each in decisions]
-    output.show({"decisions": facts}, _lines(decisions) if decisions else "Nothing was decided.")
+        if history:
+            rules = [*book.history(), *book.stored_history()]
+            rules.sort(key=lambda rule: rule.decided_at)
+        else:
+            rules = [*book.now().rules, *book.now().stored.rules]
+            rules.sort(key=lambda rule: (rule.target.wiki, rule.target.scope, rule.target.what))
+    shown = [
+        rule
+        for rule in rules
+        if level in (None, rule.level)
+        and (wiki in (None, rule.target.wiki) if targets is None else rule.target in targets)
+    ]
+    nothing = "Nothing was decided." if history else "There is no rule."
+    output.show(
+        {"decisions" if history else "rules": [rule_facts(rule) for rule in shown]},
+        _lines(shown) if shown else nothing,
+    )
 
 
 def rule_facts(rule: LevelDecision[Any]) -> dict[str, Any]:

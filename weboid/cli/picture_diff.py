@@ -1,4 +1,4 @@
-"""`weboid diff`: comparison of two page screenshots."""
+"""`weboid qa diff`: comparison of two page screenshots."""
 
 from dataclasses import asdict
 from pathlib import Path

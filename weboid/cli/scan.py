@@ -119,7 +119,7 @@ def remove_command(
     output.show(_facts(gone), f"The list {clean(name)} of {gone.entries:,} entries was removed.")
 
 
-@cli_command("refresh", lists_group)
+@cli_command("refresh", lists_group, hidden=True)
 def refresh_command(
     *,
     stores: CollectionStores = STORES,
@@ -198,8 +198,8 @@ def _sources(folder: Path) -> dict[str, _ListSource]:
         return {}
 
 
-@cli_command("show", lists_group)
-def show_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
+@cli_command("ls", lists_group)
+def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Show the lists."""
     with _store(stores) as (store, _):
         lists = list_rows(store)
@@ -214,8 +214,8 @@ def show_command(*, stores: CollectionStores = STORES, output: CommandOutput = O
     )
 
 
-@cli_command("check", lists_group)
-def check_command(
+@cli_command("test", lists_group)
+def on_lists_command(
     *,
     urls: tuple[str, ...] = argument("URL...", required=True),
     stores: CollectionStores = STORES,
@@ -353,7 +353,7 @@ def scan_group(
 scan_group.add_command(lists_group)
 
 
-@cli_command("threats", scan_group)
+@cli_command("ls", scan_group)
 def threats_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Show the payloads in which a threat was found, newest first."""
     with stores.decisions() as decisions:

@@ -1,4 +1,4 @@
-"""`weboid profile` and `weboid login`: profiles and stored site logins."""
+"""`weboid config` and `weboid login`: profiles and stored site logins."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`weboid takedown`: add, list and lift take-downs."""
+"""`weboid takedown`: add, list and remove take-downs."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -75,7 +75,13 @@ def add_command(
     host: bool = option("Whole hosts, with all hosts below them."),
     capture: str | None = option("Only the URL's capture of that moment.", metavar="TIMESTAMP"),
     digest: bool = option("Payloads, wherever they were captured."),
-    file: Any = option("More of them, one a line.", type=click.File(encoding="utf-8")),
+    file: Any = option(
+        "More of them, one a line; - is standard input.",
+        "--list",
+        type=click.File(encoding="utf-8"),
+        metavar="FILE",
+        former="--file",
+    ),
     hide: bool = option("As if it had never been captured, instead of a notice."),
     reason: str = option("Reason; shown to readers, unless it is hidden.", default=""),
     ticket: str = option("Reference of the request; not shown to readers.", default=""),
@@ -87,7 +93,7 @@ def add_command(
 ) -> None:
     """Take down URLs, or the content that the options name.
 
-    Content that is already taken down is left as it is. Lines of --file that begin with # are
+    Content that is already taken down is left as it is. Lines of --list that begin with # are
     ignored; nothing is taken down when any line cannot be read.
     """
     now = _CLOCK.now()
@@ -103,7 +109,7 @@ def add_command(
     lines = (line.strip() for line in (file or ()))
     words = [*names, *(line for line in lines if line and not line.startswith("#"))]
     if not words:
-        raise InputError("Name what to take down: a URL, or --file FILE.")
+        raise InputError("Name what to take down: a URL, or --list FILE.")
     model = Takedown(
         number=0,
         kind=kinds[0] if kinds else TakedownKind.URL,
@@ -183,8 +189,8 @@ def list_command(
     )
 
 
-@cli_command("lift", takedown_group)
-def lift_command(
+@cli_command("rm", takedown_group)
+def remove_command(
     *,
     names: tuple[str, ...] = argument("NUMBER|URL...", required=True),
     reason: str = option("Reason, for the history.", required=True),

@@ -114,7 +114,7 @@ def erase_command(
                 output.show(
                     {"erased": len(erased), "records": records},
                     f"{len(erased):,} records erased. Copies and backups of the WARCs still hold"
-                    " them; `weboid archive verify` checks what is here.",
+                    " them; `weboid collection verify` checks what is here.",
                 )
 
     asyncio.run(erase())

@@ -101,7 +101,7 @@ def review_revert(
         edit = edits_by_id(rows, [edit_id]).get(edit_id)
         if edit is None or edit.wiki_id != wiki_id:
             raise InputError(
-                f"There is no edit {edit_id} on that wiki: `weboid wiki bot edits` lists them."
+                f"There is no edit {edit_id} on that wiki: `weboid wiki bot ls` lists them."
             )
         state = EditState.ACCEPTED if verdict.is_right else EditState.DECLINED
         if edit.state is state:

@@ -69,7 +69,7 @@ def put_wiki(connection: Connection, wanted: WikiRegistration, *, day: int) -> W
     if there is not None and at_url not in ("", comparable_address(wanted.address)):
         raise InputError(
             f"{name} is known as the wiki at {there.url}. If this is another one, give it a name: "
-            f"--name SOMETHING@{name.farm}. If it has moved, say so first: `weboid links wiki {name} "
+            f"--name SOMETHING@{name.farm}. If it has moved, say so first: `weboid wiki set {name} "
             f"--url {wanted.address}`."
         )
     wiki = there or ensure_wiki(connection, name, day=day)

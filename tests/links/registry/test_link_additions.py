@@ -76,7 +76,7 @@ def test_the_command_shows_both(tmp_path: Path) -> None:
 
     def shown(*words: str) -> str:
         done = CliRunner().invoke(
-            weboid, ["links", "additions", "--collection", str(tmp_path), *words]
+            weboid, ["links", "spam", "additions", "--collection", str(tmp_path), *words]
         )
         assert done.exit_code == 0, done.output
         return done.stdout

@@ -140,7 +140,7 @@ def test_an_index_of_an_older_version_is_an_error(both: Both) -> None:
         writer._db.execute("DROP TABLE qualities")
         writer._db.execute("PRAGMA user_version = 3")
 
-    with pytest.raises(TransientError, match="weboid index rebuild"):
+    with pytest.raises(TransientError, match="weboid collection rebuild"):
         searched(database, "")
 
 

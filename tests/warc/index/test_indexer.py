@@ -196,5 +196,5 @@ def test_an_index_without_checks_is_of_an_older_version(tmp_path: Path) -> None:
     layout.databases.mkdir()
     with closing(sqlite3.connect(layout.captures_db)) as database:
         database.execute("PRAGMA user_version = 3")
-    with pytest.raises(WeboidError, match="weboid index rebuild"):
+    with pytest.raises(WeboidError, match="weboid collection rebuild"):
         SqliteCaptureIndex(layout.captures_db)

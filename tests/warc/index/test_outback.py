@@ -149,10 +149,10 @@ def moved(collection: CollectionBuilder, url: str) -> None:
 
 
 def push(collection: CollectionBuilder, url: str, *options: str) -> Result:
-    """`weboid index push`."""
+    """`weboid collection push`."""
     collection.layout.marker.write_text("version = 1\n")
     where = ["--collection", str(collection.layout.root)]
-    command = ["index", "push", url, *where, *options]
+    command = ["collection", "push", url, *where, *options]
     return CliRunner().invoke(weboid, command, standalone_mode=False)
 
 

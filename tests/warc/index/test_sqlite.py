@@ -357,7 +357,7 @@ def test_an_index_of_another_version_is_refused(make: Callable[[], Index]) -> No
         else:
             index._db.execute("PRAGMA user_version = 99")
 
-    with pytest.raises(CollectionVersionError, match="weboid index rebuild"):
+    with pytest.raises(CollectionVersionError, match="weboid collection rebuild"):
         make()
 
 

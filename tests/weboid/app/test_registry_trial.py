@@ -57,10 +57,10 @@ def known(
         profile.write_text(profile_of([site], **(shared if url else {})))
         found = Known(Weboid(folder, profile), (f"--database={url}",) if url else ())
         api = "--url=http://127.0.0.1:9/api.php"
-        made = found.weboid.call("links", "wiki", "mywiki@home", "--new-farm", api)
+        made = found.weboid.call("wiki", "set", "mywiki@home", "--new-farm", api)
         assert made.code == 0, made
         if url:  # and the collection is there as well
-            found.run("links", "wiki", "mywiki@home", "--new-farm", api)
+            found.run("wiki", "set", "mywiki@home", "--new-farm", api)
         found.run("links", "add-page", "mywiki@home", "Page", FINE, DEAD, GONE, "--id", "7")
         yield found
 
@@ -91,7 +91,7 @@ def test_it_is_shown_when_a_link_would_be_dead(known: Known) -> None:
 def test_a_copy_that_is_kept_takes_a_moved_clock(known: Known) -> None:
     """Whatever database the profile names; and the real registry does not."""
     weboid = known.weboid
-    known.run("level", "rights", "allow", "--wiki=mywiki.home", "--most=images", "--reason=a test")
+    known.run("level", "rights", "add", "--wiki=mywiki.home", "--most=images", "--reason=a test")
     assert _trial(known, "--days=2", f"--keep={COPY}")[GONE][-1]["state"] == "dying"
     options = ("links", "check", "--dry-run", f"--profile={weboid.profile}")
     there = weboid.call("--clock-offset", "30d", *options, "--collection", COPY)

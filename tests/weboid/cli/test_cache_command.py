@@ -1,4 +1,4 @@
-"""`weboid cache`: how much of what was made is kept, and nothing of it after a clear."""
+"""`weboid collection cache`: how much of what was made is kept, and nothing of it after a clear."""
 
 import json
 from collections.abc import Callable
@@ -30,10 +30,12 @@ def collection(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(collection: Path) -> Run:
-    """Runs `weboid cache` on the collection."""
+    """Runs `weboid collection cache` on the collection."""
 
     def call(*arguments: str) -> str:
-        done = CliRunner().invoke(weboid, ["cache", *arguments, "--collection", str(collection)])
+        done = CliRunner().invoke(
+            weboid, ["collection", "cache", *arguments, "--collection", str(collection)]
+        )
         assert done.exit_code == 0, done.output
         return done.output
 
@@ -42,14 +44,14 @@ def run(collection: Path) -> Run:
 
 def test_show_counts_and_clear_deletes(run: Run, collection: Path) -> None:
     """A dry run only counts; the folder may be cleared twice."""
-    assert run("show").startswith("Kept 3 copies, 0.0 MB, in ")
-    assert run("clear", "--dry-run").startswith("Would delete 3 copies")
-    assert json.loads(run("show", "--json"))["kept"]["copies"] == 3
+    assert run().startswith("Kept 3 copies, 0.0 MB, in ")
+    assert run("--clear", "--dry-run").startswith("Would delete 3 copies")
+    assert json.loads(run("--json"))["kept"]["copies"] == 3
 
-    assert json.loads(run("clear", "--json"))["deleted"]["copies"] == 3
+    assert json.loads(run("--clear", "--json"))["deleted"]["copies"] == 3
 
-    assert json.loads(run("show", "--json"))["kept"] == {"copies": 0, "bytes": 0}
-    assert run("clear").startswith("Deleted 0 copies")
+    assert json.loads(run("--json"))["kept"] == {"copies": 0, "bytes": 0}
+    assert run("--clear").startswith("Deleted 0 copies")
     assert not list((collection / "cache").rglob("??/????*"))
 
 
@@ -59,7 +61,9 @@ def test_a_folder_that_is_no_collection_is_refused(tmp_path: Path) -> None:
     precious.parent.mkdir(parents=True)
     precious.write_bytes(b"x")
 
-    done = CliRunner().invoke(weboid, ["cache", "clear", "--collection", str(tmp_path)])
+    done = CliRunner().invoke(
+        weboid, ["collection", "cache", "--clear", "--collection", str(tmp_path)]
+    )
 
     assert done.exit_code != 0
     assert precious.exists()

@@ -243,7 +243,7 @@ def test_the_links_of_a_site_are_listed_as_the_registry_reads_them(
     collection = tmp_path / "collection"
     file = tmp_path / "links.jsonl"
     file.write_text(listed.stdout)
-    run("links", "wiki", "handbook@me", "--new-farm", "--collection", collection)
+    run("wiki", "set", "handbook@me", "--new-farm", "--collection", collection)
     done = run("links", "import", file, "--collection", collection, "--json")
     told = json.loads(done.stdout)
     assert (told["pages"], told["links"], told["bad_lines"]) == (2, 2, 0)

@@ -34,7 +34,7 @@ def config(own: Weboid) -> Path:
 
 def test_init_writes_a_file_that_has_no_errors(own: Weboid, config: Path) -> None:
     """The answers hold, and the collection can be used at once."""
-    shown = own.call("profile", "show", str(config), "--changed", "--json")
+    shown = own.call("config", "show", str(config), "--changed", "--json")
     checked = own.call("config", "check")
     status = own.call("status")
 

@@ -70,7 +70,7 @@ def test_without_rules_everything_is_shown_with_images(level: Level) -> None:
     assert (code, "at the level images" in told, "No rule" in told) == (ExitCode.OK, True, True)
     assert "There is no rule" in level("list")[1]
     assert "No editor" in level("rights")[1]
-    assert "Nothing was decided" in level("history")[1]
+    assert "Nothing was decided" in level("ls", "--history")[1]
 
 
 def test_history_keeps_what_was_replaced_and_cleared(level: Level) -> None:
@@ -78,9 +78,9 @@ def test_history_keeps_what_was_replaced_and_cleared(level: Level) -> None:
     level("set", "text", "--link", LINK, "--actor", "ann", "--reason", "one")
     level("set", "html", "--link", LINK, "--actor", "bob", "--reason", "two")
     level("set", "text", "--domain", "other.example", "--actor", "bob")
-    level("clear", "--link", LINK, "--actor", "eve", "--reason", "three")
+    level("rm", "--link", LINK, "--actor", "eve", "--reason", "three")
 
-    told = facts(level("history", "--link", LINK, "--json"))["decisions"]
+    told = facts(level("ls", "--history", "--link", LINK, "--json"))["decisions"]
 
     assert [(each["level"], each["actor"], each["reason"]) for each in told] == [
         ("text", "ann", "one"),
@@ -88,35 +88,35 @@ def test_history_keeps_what_was_replaced_and_cleared(level: Level) -> None:
         (None, "eve", "three"),
     ]
     assert all(each["decided_at"].endswith("Z") for each in told)
-    assert len(facts(level("history", "--json"))["decisions"]) == 4
+    assert len(facts(level("ls", "--history", "--json"))["decisions"]) == 4
     assert [each["what"] for each in facts(level("list", "--json"))["rules"]] == ["other.example"]
-    assert "(cleared)" in level("history")[1]
+    assert "(cleared)" in level("ls", "--history")[1]
 
 
 def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -> None:
     """Refusals say what would be allowed, or who may; nothing is changed by them."""
     ask = ("--link", LINK, "--wiki", "w", "--actor", "Ann Lee@w")
     code, _, told = level("set", "text", *ask)
-    assert (code, "no right" in told, "rights allow --wiki w" in told) == (
+    assert (code, "no right" in told, "rights add --wiki w" in told) == (
         ExitCode.INPUT,
         True,
         True,
     )
 
-    assert level("rights", "allow", "--wiki", "w", "--most", "html")[0] == ExitCode.OK
+    assert level("rights", "add", "--wiki", "w", "--most", "html")[0] == ExitCode.OK
     assert level("set", "html", *ask)[0] == ExitCode.OK
     for arguments, reason in (
         (("set", "images", *ask), "html at most"),
         (("set", "text", "--domain", "a.example", "--wiki", "w", "--actor", "Ann Lee@w"), "links"),
         (("set", "text", "--wiki", "w", "--actor", "Ann Lee@w"), "links"),
         (("set", "text", "--link", LINK, "--actor", "Ann Lee@w"), "their own wiki"),
-        (("rights", "allow", "--wiki", "w", "--most", "full", "--actor", "Ann@w"), "an operator"),
+        (("rights", "add", "--wiki", "w", "--most", "full", "--actor", "Ann@w"), "an operator"),
     ):
         code, _, told = level(*arguments)
         assert (code, reason in told) == (ExitCode.INPUT, True), told
     assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "html"
 
-    level("rights", "allow", "--wiki", "w", "--editor", "Ann Lee", "--most", "full", "--domains")
+    level("rights", "add", "--wiki", "w", "--editor", "Ann Lee", "--most", "full", "--domains")
     assert level("set", "full", "--domain", "a.example", *ask[2:])[0] == ExitCode.OK
     rights = facts(level("rights", "--json"))["rights"]
     assert [(each["editor"], each["scope"], each["most"]) for each in rights] == [
@@ -127,15 +127,15 @@ def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -
 
 def test_lowered_rights_show_in_what_counts(level: Level) -> None:
     """`show` says that a rule counts no further than editors may go now."""
-    level("rights", "allow", "--wiki", "w", "--most", "full")
+    level("rights", "add", "--wiki", "w", "--most", "full")
     level("set", "full", "--link", LINK, "--wiki", "w", "--actor", "ann@w")
-    level("rights", "allow", "--wiki", "w", "--most", "limited")
+    level("rights", "add", "--wiki", "w", "--most", "limited")
 
     told = facts(level("show", LINK, "--wiki", "w", "--json"))
 
     assert (told["level"], told["is_capped"], told["rule"]["level"]) == ("limited", True, "full")
     assert "more than editors" in level("show", LINK, "--wiki", "w")[1]
-    assert level("rights", "withdraw", "--wiki", "w")[0] == ExitCode.OK
+    assert level("rights", "rm", "--wiki", "w")[0] == ExitCode.OK
     assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "images"
     assert len(facts(level("rights", "--history", "--json"))["rights"]) == 3
 
@@ -151,8 +151,8 @@ def test_several_change_together_and_a_dry_run_changes_nothing(level: Level) -> 
     changes = facts(level("set", "text", *both, "--json"))["changes"]
 
     assert [(each["before"], each["level"]) for each in changes] == [("html", "text")] * 2
-    assert level("clear", *both, "--domain", "c.example", "--dry-run")[0] == ExitCode.INPUT
-    assert level("clear", *both, "--domain", "c.example")[0] == ExitCode.INPUT
+    assert level("rm", *both, "--domain", "c.example", "--dry-run")[0] == ExitCode.INPUT
+    assert level("rm", *both, "--domain", "c.example")[0] == ExitCode.INPUT
     assert len(facts(level("list", "--json"))["rules"]) == 2
 
 
@@ -166,9 +166,9 @@ def test_several_change_together_and_a_dry_run_changes_nothing(level: Level) -> 
         (("set", "text", "--domain", "http://a.example/"), "without scheme"),
         (("set", "text", "--link", "javascript:alert(1)"), "no URL"),
         (("set", "text", "--default", "--actor", "a@b@c"), "no name for a wiki"),
-        (("clear", "--default"), "no rule"),
+        (("rm", "--default"), "no rule"),
         (("show", "javascript:alert(1)"), "no URL"),
-        (("rights", "withdraw", "--wiki", "w"), "no right"),
+        (("rights", "rm", "--wiki", "w"), "no right"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -185,7 +185,7 @@ def test_a_name_cannot_steer_the_terminal(level: Level) -> None:
     """What comes from a wiki is shown, never obeyed."""
     level("set", "text", "--default", "--reason", "a\x1b[2Jb", "--actor", "root")
 
-    for command in (("history",), ("list",), ("show", LINK)):
+    for command in (("ls", "--history"), ("list",), ("show", LINK)):
         assert "\x1b" not in level(*command)[1]
 
 
@@ -211,9 +211,9 @@ def test_stored_levels_are_set_shown_listed_and_cleared(level: Level) -> None:
         each["level"] for each in facts(level("list", "--level", "no-media", "--json"))["rules"]
     ] == ["no-media"]
 
-    assert level("clear", "--store", "--wiki", "w")[0] == ExitCode.OK
+    assert level("rm", "--store", "--wiki", "w")[0] == ExitCode.OK
     assert facts(level("show", "https://b.example/", "--wiki", "w", "--json"))["level"] == "html"
-    history = facts(level("history", "--wiki", "w", "--json"))["decisions"]
+    history = facts(level("ls", "--history", "--wiki", "w", "--json"))["decisions"]
     assert [(each["kind"], each["level"]) for each in history] == [
         ("stored", "no-media"),
         ("shown", "html"),

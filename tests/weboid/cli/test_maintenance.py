@@ -1,4 +1,4 @@
-"""`weboid status`, `index rebuild`, `doctor`, `serve` and the command line itself."""
+"""`weboid status`, `collection rebuild`, `doctor`, `serve` and the command line itself."""
 
 import json
 import shutil
@@ -63,12 +63,12 @@ def test_status_counts_what_the_collection_holds(archived: tuple[Weboid, Ran]) -
 
 
 def test_the_index_is_made_again_as_it_was(copied: Weboid) -> None:
-    """`index rebuild` reads nothing but the WARCs."""
+    """`collection rebuild` reads nothing but the WARCs."""
     query = "SELECT url, captured_ms, record_type, digest, filename, offset FROM captures"
     before = index(copied.collection, f"{query} ORDER BY filename, offset")
     for path in (copied.collection / "db").glob("captures.sqlite*"):
         path.unlink()
-    ran = copied.call("index", "rebuild")
+    ran = copied.call("collection", "rebuild")
 
     assert ran.code == 0
     assert f"{len(before)} captures of 3 pages" in ran.out

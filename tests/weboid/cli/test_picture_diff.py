@@ -1,4 +1,4 @@
-"""`weboid diff`."""
+"""`weboid qa diff`."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(weboid, ["diff", *map(str, arguments)], standalone_mode=False)
+    return CliRunner().invoke(weboid, ["qa", "diff", *map(str, arguments)], standalone_mode=False)
 
 
 def test_alike_pictures_end_with_0(folder: Path) -> None:

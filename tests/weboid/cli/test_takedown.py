@@ -112,12 +112,12 @@ def test_what_is_said_is_kept(layout: Layout) -> None:
     assert len(longer["added"]) == 1  # for ever is longer than 30 days
     listed = layout.root / "urls.txt"
     listed.write_text("# asked for by mail\nhttps://c.example/1\n\nc.example/2\n")
-    added = said(layout, "add", "--file", str(listed), "--hide")["added"]
+    added = said(layout, "add", "--list", str(listed), "--hide")["added"]
     assert [each["what"] for each in added] == ["https://c.example/1", "https://c.example/2"]
     assert [each["number"] for each in added] == [3, 4]
     listed.write_text("https://c.example/3\nftp://c.example/\n")
     with pytest.raises(InputError, match="Entry 2"):
-        run(layout, "add", "--file", str(listed))
+        run(layout, "add", "--list", str(listed))
     assert len(said(layout, "list")) == 4
 
 
@@ -135,8 +135,8 @@ def test_lifting_is_told_apart_from_never(layout: Layout) -> None:
     """By number or by name; the books keep it."""
     run(layout, "add", URL, "--reason", "x")
     with pytest.raises(InputError, match="7"):
-        run(layout, "lift", "7", "--reason", "no such")
-    assert said(layout, "lift", "a.example/page", "--reason", "a mistake") == {
+        run(layout, "rm", "7", "--reason", "no such")
+    assert said(layout, "rm", "a.example/page", "--reason", "a mistake") == {
         "lifted": [1], "dry_run": False,
     }  # fmt: skip
     assert said(layout, "list") == []
@@ -184,7 +184,7 @@ def test_erase_takes_the_payloads_and_leaves_the_collection_sound(layout: Layout
     assert verify_collection(layout).faults == []
     with pytest.raises(InputError, match="no take-down 9"):
         run(layout, "erase", "9", "--yes")
-    run(layout, "lift", "2", "--reason", "x")
+    run(layout, "rm", "2", "--reason", "x")
     with pytest.raises(InputError, match="lifted"):
         run(layout, "erase", "2", "--yes")
     with pytest.raises(InputError, match="number"):

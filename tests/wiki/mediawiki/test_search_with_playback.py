@@ -51,7 +51,7 @@ def searched(
     """Both running: `weboid serve` on a registry that knows the wiki, and the wiki."""
     folder: Path = tmp_path_factory.mktemp("searched")
     weboid = Weboid(folder, folder / "profile.toml")
-    known = weboid.call("links", "wiki", WIKI, "--new-farm", "--url=http://127.0.0.1:9/api.php")
+    known = weboid.call("wiki", "set", WIKI, "--new-farm", "--url=http://127.0.0.1:9/api.php")
     assert known.code == 0, known
     serving = weboid.start("serve", "--port", "0", "--links-internal", "127.0.0.1")
     try:

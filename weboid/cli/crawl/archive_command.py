@@ -75,7 +75,7 @@ def archive_command(
 
     Every URL is rendered in a real browser through a WARC-writing proxy. The same command run again
     continues where it stopped, and does nothing twice. Without URLs it processes the collection's
-    frontier, such as URLs from `weboid enqueue`. With --frontier the URLs are left to the workers
+    frontier, such as URLs from `weboid crawl add`. With --frontier the URLs are left to the workers
     of that frontier. Ctrl-C finishes the pages in progress and stops; a second one stops at once.
     """
     if again and older_than is not None:

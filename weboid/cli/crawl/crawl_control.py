@@ -1,4 +1,4 @@
-"""Control of a running crawl: `pause_command`, `resume_command`, `stop_command`, hosts and `sheet`.
+"""`weboid crawl pause`, `resume` and `stop`, `weboid host` and `weboid sheet`: control of a crawl.
 
 Orders are stored in the frontier, so they reach every worker on every machine within a second, and
 a pause also holds for a crawl that is started later.
@@ -47,7 +47,7 @@ def pause_command(
 ) -> None:
     """Pause the crawl; pages in progress finish.
 
-    The pause lasts until `weboid resume` and survives the end of a run: a crawl that is started
+    The pause lasts until `weboid crawl resume` and survives the end of a run: a crawl that is started
     while its frontier is paused waits.
     """
     with where.frontier() as frontier:
@@ -152,8 +152,13 @@ _FOREVER = timedelta(days=3_650)
 _OVER = datetime(1970, 1, 1, tzinfo=UTC)  # before any frontier's clock
 
 
-@cli_command("hosts")
-def hosts(
+@click.group("host", cls=CommandGroup)
+def host_group() -> None:
+    """Show hosts of the crawl queue, and pause single ones."""
+
+
+@cli_command("ls", host_group)
+def host_list(
     *,
     host: str | None = argument(type=host_name),
     order: str = alternatives(
@@ -188,8 +193,8 @@ def hosts(
     output.show([json_value(asdict(each)) for each in reports], lines)
 
 
-@cli_command("pause-host")
-def pause_host_command(
+@cli_command("pause", host_group)
+def host_pause(
     *,
     host: str = argument(type=host_name),
     length: timedelta | None = option(
@@ -199,14 +204,14 @@ def pause_host_command(
         "2026-12-31, or with T18:00 (UTC).", type=parse_moment, metavar="MOMENT"
     ),
     reason: str = option(
-        "What `hosts` shows.", default="paused by an operator", show_default=False
+        "What `host ls` shows.", default="paused by an operator", show_default=False
     ),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
     """Block a host for a time.
 
-    Without a time: until `weboid resume-host`. Its page in progress finishes. A longer existing
+    Without a time: until `weboid host resume`. Its page in progress finishes. A longer existing
     block stays.
     """
     now = _CLOCK.now()
@@ -214,7 +219,7 @@ def pause_host_command(
         raise InputError("Use --for or --until, not both.")
     moment = until or now + (LONGEST_DURATION if length is None else length)
     if moment <= now:
-        raise InputError("That moment is over: name a later one, or use `weboid resume-host`.")
+        raise InputError("That moment is over: name a later one, or use `weboid host resume`.")
     with where.frontier() as frontier:
         frontier.block_until(host, moment, reason, now=now)
         report = _known(frontier, host, now)
@@ -224,8 +229,8 @@ def pause_host_command(
     output.show(json_value(asdict(report)), lines)
 
 
-@cli_command("resume-host")
-def resume_host_command(
+@cli_command("resume", host_group)
+def host_resume(
     *,
     host: str = argument(type=host_name),
     where: CommandTarget = TARGET,

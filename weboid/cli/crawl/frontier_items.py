@@ -1,4 +1,4 @@
-"""`weboid frontier`: list, show, retry and purge queue items."""
+"""`weboid queue`: list, show, retry and remove queue items."""
 
 import json
 import sys
@@ -208,7 +208,7 @@ def find_item(frontier: Frontier, url: str) -> ItemRecord:
         record = frontier.find(fetch_key(each))
         if record is not None:
             return record
-    raise InputError(f"The frontier does not know {url}: `weboid enqueue` adds it.")
+    raise InputError(f"The frontier does not know {url}: `weboid crawl add` adds it.")
 
 
 @cli_command("retry")
@@ -240,13 +240,13 @@ def retry_command(
                 record = frontier.find(fetch_key(url))
                 if record is None:
                     problems.append(
-                        f"{url}: the frontier does not know it; `weboid enqueue` adds it."
+                        f"{url}: the frontier does not know it; `weboid crawl add` adds it."
                     )
                 elif record.state in {ItemState.DEAD, ItemState.SKIPPED}:
                     records.append(record)
                 elif record.state is ItemState.DONE:
                     problems.append(
-                        f"{url}: it is done; `weboid enqueue --again` visits it once more."
+                        f"{url}: it is done; `weboid crawl add --again` visits it once more."
                     )
                 else:
                     problems.append(f"{url}: it is {record.state} already.")
@@ -261,8 +261,8 @@ def retry_command(
     return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
-@cli_command("purge")
-def purge_command(
+@cli_command("rm")
+def remove_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
     host: str | None = HOST,
@@ -349,8 +349,8 @@ def _show_count(count: int, what: str, *, dry_run: bool, output: CommandOutput) 
     )
 
 
-@click.group("frontier", cls=CommandGroup)
-def frontier_group() -> None:
+@click.group("queue", cls=CommandGroup)
+def queue_group() -> None:
     """Inspect and repair the crawl queue."""
 
 
@@ -358,9 +358,9 @@ for _each in (
     list_command,
     show_command,
     retry_command,
-    purge_command,
+    remove_command,
     export_command,
     import_command,
     snapshot,
 ):
-    frontier_group.add_command(_each)
+    queue_group.add_command(_each)

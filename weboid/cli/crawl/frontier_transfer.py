@@ -1,4 +1,4 @@
-"""`weboid enqueue`, `frontier export`, `import` and `snapshot`."""
+"""`weboid crawl add`, `weboid queue export`, `import` and `snapshot`."""
 
 import asyncio
 import json
@@ -32,17 +32,18 @@ from weboid.cli.support.run_output import format_size
 _CLOCK = SystemClock()
 
 
-@cli_command("enqueue")
-def enqueue_command(
+@cli_command("add")
+def add_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
     list_file: str | None = option(
         "One URL a line; - is standard input.", "--list", metavar="FILE"
     ),
-    priority: str = option(
+    lane: str = option(
         "now: for a waiting reader; high: before the regular crawl.",
         type=click.Choice([lane.name.lower() for lane in Lane]),
         default="standard",
+        former="--priority",
     ),
     again: bool = option("Queue also what was visited before."),
     older_than: timedelta | None = option(
@@ -57,12 +58,11 @@ def enqueue_command(
     """Add URLs, also to a running crawl.
 
     Workers of the frontier see them within a second. A known URL that is still queued is moved to
-    the requested priority if that is higher; one that was visited is skipped without --again or
+    the lane that is named, if that comes earlier; one that was visited is skipped without --again or
     --older-than.
     """
     if again and older_than is not None:
         raise InputError("Use --again or --older-than, not both.")
-    lane = Lane[priority.upper()]
     # Nothing was visited a century ago, so that only moves what still waits to a higher lane.
     age = timedelta(0) if again else LONGEST_DURATION if older_than is None else older_than
     turns = make_slot_assigner(where.settings)
@@ -75,7 +75,7 @@ def enqueue_command(
         if job and job not in jobs:
             names = ", ".join(jobs[:20]) or "none"
             raise InputError(f"There is no job {job!r}; known: {names}. `weboid crawl` makes one.")
-        items = (NewItem(url, lane, job=job) for url in url_list)
+        items = (NewItem(url, Lane[lane.upper()], job=job) for url in url_list)
         result = asyncio.run(add_in_batches(frontier, turns, items, now=_CLOCK.now, again=age))
         url_list.require_some()
         now = _CLOCK.now()
@@ -95,7 +95,9 @@ def enqueue_command(
         parts.append(f"{result.requeued} queued again")
     lines = [f"{', '.join(parts)}; {stats.queued} in the queue."]
     if stats.paused is not None:
-        lines.append(f"The frontier is paused ({stats.paused}): `weboid resume` lets pages begin.")
+        lines.append(
+            f"The frontier is paused ({stats.paused}): `weboid crawl resume` lets pages begin."
+        )
     elif not worked_on:
         how = "`weboid worker`" if where.is_shared else "`weboid archive`"
         lines.append(f"Nobody works on {where.name} now: {how} does.")
@@ -213,7 +215,7 @@ def import_command(
     return ExitCode.SOME_FAILED if taken.bad else ExitCode.OK
 
 
-@cli_command("snapshot")
+@cli_command("snapshot", hidden=True)
 def snapshot(
     *,
     folder: Path | None = argument("[DIR]", type=click.Path(path_type=Path)),
@@ -251,7 +253,7 @@ def snapshot(
         )
         return
     if folder is None:
-        raise InputError("Name the folder of the copy: `weboid frontier snapshot DIR`.")
+        raise InputError("Name the folder of the copy: `weboid queue snapshot DIR`.")
     made = snapshots.snapshot_frontier(read_collection(where.layout.root), folder, now=_CLOCK.now())
     facts = {
         "folder": str(made.folder),

@@ -2,8 +2,8 @@
 
 import asyncio
 import getpass
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -43,7 +43,13 @@ from weboid.app.copy_sources import (
     own_copy,
 )
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.commands import (
+    ExitCode,
+    GroupWithDefault,
+    argument,
+    cli_command,
+    option,
+)
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores, registry_settings
@@ -72,66 +78,145 @@ class _CopiesOptions:
     dry_run: bool
 
 
-@cli_command("copies")
-def command(
+_FRONT = option("Where readers find our own copies.", default="", metavar="ORIGIN")
+_LIMIT = option("At most so many.", type=click.IntRange(1), default=100)
+_DRY_RUN = option("Show what would be checked.")
+
+
+@contextmanager
+def _opened(
+    stores: CollectionStores,
+    profile: str,
+    output: CommandOutput,
     *,
-    url: str = argument(required=False, default=""),
-    find: bool = option("Ask archives for copies: of URL, or of links without."),
-    thorough: bool = option("With --find: ask everybody, even if one is known."),
-    accessed: str | None = option(
-        "With --find: when the page was read for citing it.", metavar="DATE"
-    ),
-    choice: tuple[str, str] | None = option(
-        'The version of that archive to show; "" for ADDRESS: none.',
-        "--choose",
-        nargs=2,
-        metavar="ARCHIVE ADDRESS",
-    ),
-    dropped: str | None = option("Forget the copy in that archive.", "--drop", metavar="ARCHIVE"),
-    locked: bool = option("Disable the choice: the page changes all the time.", "--lock"),
-    unlocked: bool = option("Allow choosing again.", "--unlock"),
-    verify: bool = option("Verify the copies that were not verified for a quarter."),
-    limit: int = option("At most so many.", type=click.IntRange(1), default=100),
-    front: str = option("Where readers find our own copies.", default="", metavar="ORIGIN"),
-    dry_run: bool = option("With --find or --verify: show what would be checked."),
+    url: str = "",
+    limit: int = 0,
+    front: str = "",
+    dry_run: bool = False,
+) -> Iterator[_CopiesOptions]:
+    settings = registry_settings(profile, stores.database_url, stores.root)
+    layout = read_collection(stores.root)
+    with closing(open_registry_store(layout, settings.index.url)) as store:
+        yield _CopiesOptions(store, layout, settings, url, limit, front, output, dry_run)
+
+
+@cli_command("show")
+def show_command(
+    *,
+    url: str = argument(),
+    front: str = _FRONT,
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
-) -> int:
+) -> None:
     """Show, find, choose and verify the copies of links in archives.
 
     With a URL alone: its known copies. [links] archives in the profile lists the archives to query;
     none by default. See docs/how-to/archives.md.
     """
-    acts = [find, choice is not None, dropped is not None, locked, unlocked, verify]
-    if sum(acts) > 1:
-        raise click.UsageError(
-            "One at a time: --find, --choose, --drop, --lock, --unlock or --verify."
-        )
-    if not url and not find and not verify:
-        raise click.UsageError("Name a URL, or use --find or --verify.")
-    settings = registry_settings(profile, stores.database_url, stores.root)
-    layout = read_collection(stores.root)
-    with closing(open_registry_store(layout, settings.index.url)) as store:
-        task = _CopiesOptions(store, layout, settings, url, limit, front, output, dry_run)
-        if verify:
-            return _verify(task)
-        if find:
-            return _find(task, accessed, is_thorough=thorough)
-        with store.reading() as rows:
+    with _opened(stores, profile, output, url=url, front=front) as task:
+        with task.store.reading() as rows:
             observed = require_observed(rows, url)
-        day = day_of(CLOCK.now())
-        with store.writing() as rows:
-            if choice is not None:
-                by = getpass.getuser()
-                made = CopyChoice(by, choice[1], choice[0], is_admin=True)
-                choose_copy(rows, observed, made, day=day, own=(front,) if front else ())
-            if dropped is not None and not drop_copy(rows, observed.id, dropped):
-                raise InputError(f"{clean(url)} has no copy in {clean(dropped)[:80]!r}.")
-            if locked or unlocked:
-                lock_copies(rows, observed, is_locked=locked, is_admin=True)
         _show(task, observed)
-    return ExitCode.OK
+
+
+command = GroupWithDefault(
+    "copies",
+    commands={"show": show_command},
+    callback=show_command.callback,
+    params=show_command.params,
+    help=show_command.help,
+    invoke_without_command=True,
+)
+show_command.help = "Show the known copies of a link."
+
+
+@cli_command("find", command)
+def find_command(
+    *,
+    url: str = argument("[URL]", required=False, default=""),
+    thorough: bool = option("Ask everybody, even if a copy is known."),
+    accessed: str | None = option("When the page was read for citing it.", metavar="DATE"),
+    limit: int = _LIMIT,
+    front: str = _FRONT,
+    dry_run: bool = _DRY_RUN,
+    profile: str = PROFILE,
+    stores: CollectionStores = STORES,
+    output: CommandOutput = OUTPUT,
+) -> int:
+    """Ask archives for copies: of URL, or of links without."""
+    with _opened(
+        stores, profile, output, url=url, limit=limit, front=front, dry_run=dry_run
+    ) as task:
+        return _find(task, accessed, is_thorough=thorough)
+
+
+@cli_command("check", command)
+def check_command(
+    *,
+    limit: int = _LIMIT,
+    front: str = _FRONT,
+    dry_run: bool = _DRY_RUN,
+    profile: str = PROFILE,
+    stores: CollectionStores = STORES,
+    output: CommandOutput = OUTPUT,
+) -> int:
+    """Check the copies that were not checked for a quarter."""
+    with _opened(stores, profile, output, limit=limit, front=front, dry_run=dry_run) as task:
+        return _verify(task)
+
+
+@cli_command("set", command)
+def set_command(
+    *,
+    url: str = argument(),
+    archive: str | None = argument("[ARCHIVE]"),
+    address: str | None = argument("[ADDRESS]"),
+    is_locked: bool | None = option(
+        "Whether the choice is final; for a page that changes all the time.",
+        "--lock/--unlock",
+        default=None,
+    ),
+    front: str = _FRONT,
+    profile: str = PROFILE,
+    stores: CollectionStores = STORES,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Choose the version in ARCHIVE that is shown for URL, or lock the choice.
+
+    An empty ADDRESS, "", chooses no version of that archive.
+    """
+    if (archive is None) != (address is None) or (archive is None) == (is_locked is None):
+        raise click.UsageError("Name ARCHIVE and ADDRESS, or use --lock or --unlock.")
+    with _opened(stores, profile, output, url=url, front=front) as task:
+        with task.store.writing() as rows:
+            observed = require_observed(rows, url)
+            if archive is not None and address is not None:
+                made = CopyChoice(getpass.getuser(), address, archive, is_admin=True)
+                own = (front,) if front else ()
+                choose_copy(rows, observed, made, day=day_of(CLOCK.now()), own=own)
+            else:
+                lock_copies(rows, observed, is_locked=bool(is_locked), is_admin=True)
+        _show(task, observed)
+
+
+@cli_command("rm", command)
+def remove_command(
+    *,
+    url: str = argument(),
+    archive: str = argument(),
+    front: str = _FRONT,
+    profile: str = PROFILE,
+    stores: CollectionStores = STORES,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Remove the copy of URL in ARCHIVE."""
+    with _opened(stores, profile, output, url=url, front=front) as task:
+        with task.store.writing() as rows:
+            observed = require_observed(rows, url)
+            if not drop_copy(rows, observed.id, archive):
+                raise InputError(f"{clean(url)} has no copy in {clean(archive)[:80]!r}.")
+        _show(task, observed)
 
 
 def _show(task: _CopiesOptions, url: ObservedUrl) -> None:

@@ -55,7 +55,6 @@ from weboid.cli.support.commands import (
     argument,
     cli_command,
     option,
-    option_dict,
 )
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput, end_moment
 from weboid.cli.support.progress import search_progress
@@ -95,64 +94,38 @@ _SHARED_OPTIONS: dict[str, Any] = {
 }
 
 
-_MARK_OPTIONS: dict[str, Any] = {
-    **_SHARED_OPTIONS,
-    "patterns": argument("PATTERN...", nargs=-1, required=True),
-    "reason": option("Reason, for the history.", required=True),
-    "until": option("After so long (90d), or then (2027-01-31).", metavar="WHEN"),
-}
+_STATES = [str(kind) for kind in MarkKind if kind is not MarkKind.SETTING]
 
 
-@cli_command("permalive", mark_group)
-def permalive_command(*, options: dict[str, Any] = option_dict(_MARK_OPTIONS)) -> int:
-    """Mark links as alive; they are not checked."""
-    return _make(MarkKind.PERMALIVE, **options)
-
-
-@cli_command("permadead", mark_group)
-def permadead_command(*, options: dict[str, Any] = option_dict(_MARK_OPTIONS)) -> int:
-    """Mark links as dead; they are not checked."""
-    return _make(MarkKind.PERMADEAD, **options)
-
-
-@cli_command("never", mark_group)
-def never_command(*, options: dict[str, Any] = option_dict(_MARK_OPTIONS)) -> int:
-    """Mark links as never to be requested; they have no state."""
-    return _make(MarkKind.NEVER, **options)
-
-
-@cli_command("always", mark_group)
-def always_command(*, options: dict[str, Any] = option_dict(_MARK_OPTIONS)) -> int:
-    """Mark links as watched, despite any less specific pattern."""
-    return _make(MarkKind.ALWAYS, **options)
-
-
-@cli_command("setting", mark_group)
-def setting_command(
-    *, setting: str = argument("KEY=VALUE"), options: dict[str, Any] = option_dict(_MARK_OPTIONS)
-) -> int:
-    """Change how links are checked: every_days=30, method=get, preset=dewiki.
-
-    For hosts, gap_s=1: seconds between two requests, in place of [links] host_gap_s.
-    """
-    return _make(MarkKind.SETTING, setting=setting, **options)
-
-
-def _make(
-    kind: MarkKind,
+@cli_command("set", mark_group)
+def set_command(
     *,
-    patterns: tuple[str, ...],
-    reason: str,
-    until: str | None,
-    actor: str | None,
-    dry_run: bool,
-    stores: CollectionStores,
-    output: CommandOutput,
-    setting: str = "",
+    state: str = argument("STATE|KEY=VALUE"),
+    patterns: tuple[str, ...] = argument("PATTERN...", required=True),
+    reason: str = option("Reason, for the history.", required=True),
+    until: str | None = option("After so long (90d), or then (2027-01-31).", metavar="WHEN"),
+    actor: str | None = _SHARED_OPTIONS["actor"],
+    dry_run: bool = _SHARED_OPTIONS["dry_run"],
+    stores: CollectionStores = STORES,
+    output: CommandOutput = OUTPUT,
 ) -> int:
+    """Set the state of links that match a pattern, or how they are checked.
+
+    \b
+    permalive  alive; not checked
+    permadead  dead; not checked
+    never      never requested; no state
+    always     checked, despite any less specific pattern
+    KEY=VALUE  how links are checked: every_days=30, method=get,
+               preset=dewiki; for hosts gap_s=1, seconds between two
+               requests in place of [links] host_gap_s
+    """  # noqa: D301 a sign for click
+    key, is_setting, value = (part.strip() for part in state.partition("="))
+    if not is_setting and key not in _STATES:
+        raise InputError(f"{key[:80]!r} is no state: write {', '.join(_STATES)}, or KEY=VALUE.")
+    kind = MarkKind.SETTING if is_setting else MarkKind(key)
     now = _CLOCK.now()
     end = None if until is None else end_moment(until, now=now, option="--until")
-    key, _, value = (part.strip() for part in setting.partition("="))
     made = [
         check_mark(
             LinkMark(
@@ -163,7 +136,7 @@ def _make(
                 actor=actor_name(actor),
                 moment=int(now.timestamp()),
                 expires=None if end is None else int(end.timestamp()),
-                key=key,
+                key=key if is_setting else "",
                 value=value,
             )
         )
@@ -180,8 +153,8 @@ def _make(
     return ExitCode.OK
 
 
-@cli_command("lift", mark_group)
-def lift_command(
+@cli_command("rm", mark_group)
+def remove_command(
     *,
     names: tuple[str, ...] = argument("NUMBER|PATTERN...", required=True),
     actor: str | None = _SHARED_OPTIONS["actor"],
@@ -189,7 +162,7 @@ def lift_command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Lift marks: their links are watched again within a week. They stay in the history."""
+    """Remove marks: their links are watched again within a week. They stay in the history."""
     with stores.registry() as registry:
         with registry.reading() as rows:
             lifted = named_marks(rows, names)
@@ -202,7 +175,7 @@ def lift_command(
     _print_marked("lifted", lifted, tally, dry_run=dry_run, output=output)
 
 
-@cli_command("settle", mark_group)
+@cli_command("settle", mark_group, hidden=True)
 def settle_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Continue an interrupted change, and lift expired marks."""
     with stores.registry() as registry:

@@ -249,9 +249,31 @@ def remove_command(
 
 @cli_command("ls", exclude_group)
 def list_command(
-    *, wiki: str = _WIKI_OPTION, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT
+    *,
+    wiki: str = _WIKI_OPTION,
+    suggest: bool = option("Show hosts to exclude instead, with their figures."),
+    share: float = option(
+        "With --suggest: of all pages, so many at least link to the host.",
+        type=click.FloatRange(0.001, 1),
+        default=0.1,
+    ),
+    most_urls: int = option(
+        "With --suggest: different links to it at most.",
+        "--urls",
+        type=click.IntRange(1, 100_000),
+        default=50,
+    ),
+    stores: CollectionStores = STORES,
+    output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the list, with the number of links that each entry excludes."""
+    """Show the list, with the number of links that each entry excludes.
+
+    With --suggest: hosts that very many pages link to, always with the same few links, so that a
+    search for them is of no use. Whether they can be trusted is your decision.
+    """
+    if suggest:
+        _suggest(stores, wiki, share, most_urls, output)
+        return
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         settings = parse_wiki_settings(found.settings)
@@ -280,26 +302,10 @@ def list_command(
         click.echo(clean(why), err=True)
 
 
-@cli_command("suggest", exclude_group)
-def suggest_command(
-    *,
-    wiki: str = _WIKI_OPTION,
-    share: float = option(
-        "Of all pages, so many at least link to the host.",
-        type=click.FloatRange(0.001, 1),
-        default=0.1,
-    ),
-    most_urls: int = option(
-        "Different links to it at most.", "--urls", type=click.IntRange(1, 100_000), default=50
-    ),
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+def _suggest(
+    stores: CollectionStores, wiki: str, share: float, most_urls: int, output: CommandOutput
 ) -> None:
-    """Suggest hosts to exclude, with their figures.
-
-    Hosts that very many pages link to, always with the same few links, so that a search for them is
-    of no use. Whether they can be trusted is your decision.
-    """
+    """Print the hosts that very many pages link to, always with the same few links."""
     with stores.registry() as store, store.reading() as rows:
         found = wiki_named(rows, wiki)
         excluded = exclusions_of(parse_wiki_settings(found.settings))

@@ -1,4 +1,4 @@
-"""`weboid links spam` and `additions`: spam lists, and accounts that add links."""
+"""`weboid links spam`: spam lists, and accounts that add links."""
 
 import json
 import re
@@ -54,8 +54,8 @@ def spam_group() -> None:
     """
 
 
-@cli_command("load", spam_group)
-def load_command(
+@cli_command("add", spam_group)
+def add_command(
     *,
     file: Path = argument(type=click.Path(exists=True, dir_okay=False, path_type=Path)),
     wiki: str | None = _OWNER_OPTIONS["wiki"],
@@ -69,7 +69,7 @@ def load_command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Load a list in a wiki's format, replacing the one of that name.
+    """Add a list in a wiki's format, replacing the one of that name.
 
     `weboid wiki watch` fetches the lists of the wikis that it watches by itself.
 
@@ -115,8 +115,8 @@ def load_command(
     return ExitCode.SOME_FAILED if problems else ExitCode.OK
 
 
-@cli_command("unload", spam_group)
-def unload_command(
+@cli_command("rm", spam_group)
+def remove_command(
     *,
     name: str = argument(),
     wiki: str | None = _OWNER_OPTIONS["wiki"],
@@ -127,14 +127,12 @@ def unload_command(
     with stores.registry() as store, store.writing() as rows:
         farm_id, wiki_id = _owner(store, wiki, farm)
         if not remove_list(rows, farm_id, name, wiki_id=wiki_id):
-            raise InputError(
-                f"There is no list {name[:80]!r}; `weboid links spam lists` shows all."
-            )
+            raise InputError(f"There is no list {name[:80]!r}; `weboid links spam ls` shows all.")
     click.echo(f"Forgot {clean(name)}.")
 
 
-@cli_command("lists", spam_group)
-def lists_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
+@cli_command("ls", spam_group)
+def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = OUTPUT) -> None:
     """Show the stored lists."""
     with stores.registry() as store, store.reading() as rows:
         kept = lists_kept(rows)
@@ -154,8 +152,8 @@ def lists_command(*, stores: CollectionStores = STORES, output: CommandOutput = 
     output.show({"lists": facts}, lines if facts else "There is no list.")
 
 
-@cli_command("hits", spam_group)
-def hits_command(
+@cli_command("show", spam_group)
+def show_command(
     *,
     wiki: str = _WIKI_OPTION,
     limit: int = option(type=click.IntRange(1, 100_000), default=100),
@@ -236,8 +234,8 @@ def spam_test_command(
         output.show(facts, said)
 
 
-@cli_command("scan", spam_group)
-def scan_command(
+@cli_command("run", spam_group, hidden=True)
+def run_command(
     *,
     wiki: str = _WIKI_OPTION,
     dry_run: bool = option("Name what would be found, and mark nothing."),
@@ -292,7 +290,7 @@ def _owner(store: RegistryStore, wiki: str | None, farm: str | None) -> tuple[in
         return farm_named(rows, farm or "").id, FARM_WIDE
 
 
-@cli_command("additions")
+@cli_command("additions", spam_group, hidden=True)
 def additions_command(
     *,
     domain: str | None = option("Each link to that domain, with its page.", metavar="DOMAIN"),

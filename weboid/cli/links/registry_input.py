@@ -1,4 +1,4 @@
-"""`weboid links wiki`, `add-page`, `import` and `interwiki`: input of the registry."""
+"""`weboid wiki set`, `weboid links add-page`, `import` and `interwiki`: input of the registry."""
 
 import json
 import os
@@ -53,8 +53,8 @@ from wiki.settings import WikiSettings
 _CLOCK = SystemClock()
 
 
-@cli_command("wiki")
-def wiki_command(
+@cli_command("set")
+def set_wiki_command(
     *,
     name: str | None = argument("[NAME]"),
     url: str | None = option("Its api.php.", metavar="URL"),
@@ -114,7 +114,7 @@ def _show_all(stores: CollectionStores, output: CommandOutput) -> int:
     if output.json(document):
         return ExitCode.OK
     if not wikis:
-        click.echo("No wiki is known; `weboid links import` and `weboid links wiki NAME` add one.")
+        click.echo("No wiki is known; `weboid links import` and `weboid wiki set NAME` add one.")
         return ExitCode.OK
     rows = [
         (str(wiki.name), f"{date_of(wiki.added_day)}", wiki.url, wiki.pages_url) for wiki in wikis

@@ -89,7 +89,9 @@ def check_command(
         "--fonts/--no-fonts",
         default=True,
     ),
-    no_repair: bool = option("Capture nothing again."),
+    repair: bool = option(
+        "Capture broken pages again, once, as by `weboid qa repair`.", "--repair/--no-repair"
+    ),
     no_record: bool = option("Write nothing into WARCs: no records, no repairs."),
     dry_run: bool = option("Show what would be checked, and why."),
     stores: CollectionStores = STORES,
@@ -103,8 +105,7 @@ def check_command(
 
     Starts a playback of its own on this machine, opens copies in the browser, and compares each
     with the data stored at its capture: picture, text, resources. Without a URL, a sample of the
-    pages that were not checked yet. Broken pages are captured again, once, as by `weboid qa
-    repair`. Ctrl-C finishes the pages in progress; the same command continues where it stopped.
+    pages that were not checked yet. With --repair broken pages are captured again. Ctrl-C finishes the pages in progress; the same command continues where it stopped.
     Exit code 1: a copy is broken, and there is no better one.
     """
     os.environ.pop("WEBOID_SECRET", None)  # what we start need not know it
@@ -138,12 +139,12 @@ def check_command(
         seed,
         fonts,
         records=not no_record,
-        repairs=not (no_repair or no_record),
+        repairs=repair and not no_record,
         rules=rules,
     )
-    repair = repair_options(layout, settings, jobs, OPEN_REPAIRS_LIMIT, secret)
+    repairing = repair_options(layout, settings, jobs, OPEN_REPAIRS_LIMIT, secret)
     with stores.index() as database, stores.registry() as store:
-        run = QaRun(options, repair, stores.database_url, database, store)
+        run = QaRun(options, repairing, stores.database_url, database, store)
         if dry_run:
             return ExitCode.OK if run.plan(as_json=output.is_json) else ExitCode.SOME_FAILED
         end = asyncio.run(run.perform(as_json=output.is_json, on_repair=RepairReporter(output)))
@@ -255,7 +256,7 @@ class RepairReporter:
 _COMMANDS = {
     "baseline": "weboid.cli.qa.qa_baseline",
     "compare": "weboid.cli.qa.qa_compare:compare_command",
-    "drift": "weboid.cli.qa.qa_compare:drift_command",
+    "diff": "weboid.cli.picture_diff",
     "repair": "weboid.cli.qa.qa_check:repair_command",
     "ls": "weboid.cli.qa.qa_results:ls_command",
     "marks": "weboid.cli.qa.qa_results:marks_command",
@@ -265,6 +266,7 @@ _COMMANDS = {
 command = LazyGroupWithDefault(
     "qa",
     commands_at=_COMMANDS,
+    rare="diff",
     callback=check_command.callback,
     params=check_command.params,
     help=check_command.help,

@@ -1,4 +1,4 @@
-"""Commands `weboid qa compare` and `drift`: changes of pages between captures."""
+"""Command `weboid qa compare`: changes of pages between captures."""
 
 import asyncio
 import heapq
@@ -31,7 +31,13 @@ from warc.index.page_choice import OFFERED
 from warc.index.queries import captures_of_pages
 from weboid.app.standalone_page import picture_data_url, render_standalone
 from weboid.app.text_table import clean, table, width
-from weboid.cli.support.commands import ExitCode, argument, cli_command, option
+from weboid.cli.support.commands import (
+    ExitCode,
+    argument,
+    cli_command,
+    option,
+    option_dict,
+)
 from weboid.cli.support.options import DEDUP, DURATION, OUTPUT, PROFILE, CommandOutput, SharedStores
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.run_options import open_stored_levels
@@ -52,10 +58,28 @@ class ComparedCaptures:
     difference: TextDifference | None  # of the texts, by paragraphs; None when one is missing
 
 
+_DRIFT_OPTIONS: dict[str, Any] = {
+    "since": option(
+        "Without URL: pages that were captured again so lately: 30d.",
+        type=DURATION,
+        metavar="DURATION",
+    ),
+    "sample": option("Without URL: so many pages, chosen by chance.", type=click.IntRange(1)),
+    "seed": option(
+        "Of the sample: the same number chooses the same pages.",
+        type=int,
+        default=0,
+        show_default=False,
+    ),
+    "limit": option("Without URL: show so many.", type=click.IntRange(1, 100_000), default=100),
+    "jobs": option("Without URL: at once.", type=click.IntRange(1, 64), default=2),
+}
+
+
 @cli_command("compare")
 def compare_command(
     *,
-    url: str = argument(),
+    url: str | None = argument("[URL]"),
     first: str = option(
         "The older one.  [default: the oldest good]", "--at", default="", metavar="MOMENT"
     ),
@@ -75,6 +99,7 @@ def compare_command(
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE.png",
     ),
+    drift: dict[str, Any] = option_dict(_DRIFT_OPTIONS),
     stores: CollectionStores = STORES,
     dedup_url: str = DEDUP,
     profile: str = PROFILE,
@@ -86,7 +111,15 @@ def compare_command(
     owner, gone, hidden (behind a login or a check for robots), or unknown. A MOMENT is a date
     (2026-01-31), a date and time, or a capture's 14 digits; it selects the good capture nearest to
     it. Exit code 1: there is nothing to compare.
+
+    Without URL: the pages that changed most between their first good capture and their newest, with
+    --json one line per page. Memory does not grow with the collection.
     """
+    if url is None:
+        if first or second or live or out or heat:
+            raise InputError("--at, --to, --live, --out and --heat compare one page: name its URL.")
+        _print_drifted(**drift, stores=stores, output=output)
+        return ExitCode.OK
     if live and second:
         raise InputError("--live is the newer one: leave --to out.")
     layout = read_collection(stores.root)
@@ -257,26 +290,16 @@ class DriftedPage:
     facts: dict[str, Any] = field(compare=False)
 
 
-@cli_command("drift")
-def drift_command(
+def _print_drifted(
     *,
-    since: timedelta | None = option(
-        "Only pages that were captured again so lately: 30d.", type=DURATION, metavar="LENGTH"
-    ),
-    sample: int | None = option("So many pages, chosen by chance.", type=click.IntRange(1)),
-    seed: int = option(
-        "Of the sample: the same number chooses the same pages.", default=0, show_default=False
-    ),
-    limit: int = option("Show so many.", type=click.IntRange(1, 100_000), default=100),
-    jobs: int = option("At once.", type=click.IntRange(1, 64), default=2),
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+    since: timedelta | None,
+    sample: int | None,
+    seed: int,
+    limit: int,
+    jobs: int,
+    stores: CollectionStores,
+    output: CommandOutput,
 ) -> None:
-    """List the pages that changed most between their first good capture and their newest.
-
-    Covers pages with two or more captures, and classifies each as `weboid qa compare` does. Memory
-    does not grow with the collection. With --json one line per page.
-    """
     layout = read_collection(stores.root)
     start = None if since is None else _CLOCK.now() - since
     with open_snapshots(layout, stores.database_url) as snapshots:

@@ -69,12 +69,12 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
     if links.archives:
         # Links dead at first sight are looked up quickly, while readers still wait for a copy.
         children += [
-            _part(home, "copies", "links copies --find", every_s=5 * _MINUTE, first_s=_MINUTE),
-            _part(home, "verify", "links copies --verify", every_s=_DAY, first_s=20 * _MINUTE),
+            _part(home, "copies", "links copies find", every_s=5 * _MINUTE, first_s=_MINUTE),
+            _part(home, "verify", "links copies check", every_s=_DAY, first_s=20 * _MINUTE),
         ]
     else:  # reports the number of lost links when no archive is configured
         children.append(
-            _part(home, "copies", "links copies --find", every_s=_DAY, first_s=10 * _MINUTE)
+            _part(home, "copies", "links copies find", every_s=_DAY, first_s=10 * _MINUTE)
         )
     if links.mirror != "never":
         children.append(_part(home, "mirror", "links mirror --every=10m"))

@@ -64,7 +64,7 @@ class CommandTarget:
             if not make and not self.layout.frontier_db.exists():
                 raise UnavailableError(
                     f"{self.layout.root} has no frontier yet: `weboid archive` or "
-                    "`weboid enqueue` makes one."
+                    "`weboid crawl add` makes one."
                 )
         with open_frontier(
             self.layout, self.settings.frontier, self.settings.politeness

@@ -11,8 +11,10 @@ A parameter's name is the option's name, and its annotation tells flags, numbers
 import inspect
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import IntEnum
 from importlib import import_module
 from pathlib import Path
@@ -159,8 +161,10 @@ class ConfiguredCommand(click.Command):
         command = f"{parent.command_path if parent else ''} {info_name}".partition(" ")[2]
         keys = {
             name[2:].replace("-", "_"): each.name or ""
-            for name, each in options.items()
-            if name not in {"--collection", "--profile", "--help"} and name.startswith("--")
+            for option, each in options.items()
+            if option not in {"--collection", "--profile", "--help"}
+            for name in (option, *getattr(each, "former", ()))
+            if name.startswith("--")
         }
         defaults = config.check_options(command, keys)
         profile = options.get("--profile")
@@ -205,21 +209,46 @@ def _config_path(folder: click.Parameter, args: list[str]) -> Path | None:
     return Path(named) / CONFIG_FILE if isinstance(named, str | Path) else None
 
 
-class CommandGroup(click.Group):
-    """Group that takes other programs' verbs for its own: ``list`` for ``ls``, ``remove`` for ``rm``."""
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name, or of the verb that is used here; None without one."""
-        found = super().get_command(ctx, cmd_name)
-        if found is None and cmd_name in VERBS:
-            found = super().get_command(ctx, VERBS[cmd_name])
-        return found
-
-
 VERBS = {"list": "ls", "remove": "rm", "delete": "rm", "get": "show", "update": "set"}
 
 
-class LazyGroup(click.Group):
+class CommandGroup(click.Group):
+    """Group that takes other programs' verbs for its own, and suggests the name of a misspelt command.
+
+    Its help lists rarely used commands, which are hidden, by name only.
+    """
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, or of the verb that is used here; None without one."""
+        return self._find(ctx, cmd_name) or self._find(ctx, VERBS.get(cmd_name, ""))
+
+    def _find(self, ctx: click.Context, name: str) -> click.Command | None:
+        return super().get_command(ctx, name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first word names; NoSuchCommand with names like it."""
+        is_name = not args[0].startswith("-") and not ctx.resilient_parsing
+        if is_name and self.get_command(ctx, args[0]) is None:
+            raise click.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with their short help, and the names of the hidden ones."""
+        self._write_sections(ctx, formatter)
+        if hidden := self._hidden_names():
+            formatter.write_paragraph()
+            formatter.write_text(f"Rarely used: {', '.join(hidden)}; see docs/reference/cli.md.")
+
+    def _write_sections(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_commands(ctx, formatter)
+
+    def _hidden_names(self) -> list[str]:
+        return sorted(name for name, each in self.commands.items() if each.hidden)
+
+
+class LazyGroup(CommandGroup):
     """Group whose commands are imported on use, which keeps `weboid --help` fast."""
 
     def __init__(
@@ -227,30 +256,37 @@ class LazyGroup(click.Group):
         *args: Any,
         commands_at: Mapping[str, str],
         sections: Mapping[str, str] | None = None,
+        rare: str = "",
         **kwargs: Any,
     ) -> None:
         """Create the group from names and ``module`` (its `command`) or ``module:object`` paths.
 
-        `sections` sorts the names, separated by blanks, under titles for the help.
+        `sections` sorts the names, separated by blanks, under titles for the help; `rare` are names
+        of hidden commands.
         """
         super().__init__(*args, **kwargs)
         self._commands_at = commands_at
-        self._sections = sections or {"Commands": " ".join(sorted(commands_at))}
+        self._rare = rare.split()
+        visible = sorted(set(commands_at) - set(self._rare))
+        self._sections = sections or {"Commands": " ".join(visible)}
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return every command's name."""
         return sorted(self._commands_at)
 
-    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
-        """Return the command of that name; None when there is none."""
+    def _find(self, _ctx: click.Context, name: str) -> click.Command | None:
         if name not in self._commands_at:
             return None
         module, _, attribute = self._commands_at[name].partition(":")
         command = getattr(import_module(module), attribute or "command")
         assert isinstance(command, click.Command)
+        command.hidden = name in self._rare
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def _hidden_names(self) -> list[str]:
+        return self._rare
+
+    def _write_sections(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the table of short helps, without importing them."""
         path: list[str] = []
         at: click.Context | None = ctx
@@ -260,7 +296,7 @@ class LazyGroup(click.Group):
         known = SHORT_HELP.get(" ".join(path), {})
         names = self.list_commands(ctx)
         if set(names) != set(known):
-            super().format_commands(ctx, formatter)
+            super()._write_sections(ctx, formatter)
             return
         limit = formatter.width - 6 - max(map(len, names))
         for title, members in self._sections.items():
@@ -274,17 +310,21 @@ class LazyGroup(click.Group):
                 )
 
 
-class GroupWithDefault(ConfiguredCommand, click.Group):
+class GroupWithDefault(ConfiguredCommand, CommandGroup):
     """Group with a default action: a first word that names no subcommand is its own argument."""
 
     allow_interspersed_args = True  # as a command: `weboid archive URL --json`
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, or leave them to the subcommand that the first one names."""
-        if args and args[0] in self.list_commands(ctx):
+        if args and self.get_command(ctx, args[0]) is not None:
             ctx.invoked_subcommand = args[0]
             ctx.args = list(args)
             return ctx.args
+        if args and re.fullmatch("[a-z][a-z-]+", args[0]) and not ctx.resilient_parsing:
+            near = get_close_matches(args[0], self.list_commands(ctx))
+            if near:
+                raise click.NoSuchCommand(args[0], possibilities=near, ctx=ctx)
         return click.Command.parse_args(self, ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -323,7 +363,7 @@ class _ParameterSpec:
     def parameters(self, name: str, annotation: Any) -> list[click.Parameter]:
         attributes = {**_inferred(annotation, self), **self.attributes}
         names = self.names
-        if self.make is click.Option and not names:
+        if self.make is RenamedOption and not names:
             names = (f"--{name.strip('_').replace('_', '-')}",)
         return [self.make((*names, name), **attributes)]
 
@@ -358,6 +398,21 @@ class _OptionGroup:
         return _click_parameters(self.members)
 
 
+class RenamedOption(click.Option):
+    """Option with former names, separated by blanks, which still work and are not shown."""
+
+    def __init__(self, *args: Any, former: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.former = former.split()
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Add the option under all its names."""
+        shown = self.opts
+        self.opts = [*shown, *self.former]
+        super().add_to_parser(parser, ctx)
+        self.opts = shown
+
+
 def option(help_text: str | None = None, *names: str, **attributes: Any) -> Any:
     """Return an option as the default of a parameter; `names` where they differ from its name.
 
@@ -365,7 +420,7 @@ def option(help_text: str | None = None, *names: str, **attributes: Any) -> Any:
     """
     default = attributes.get("default")
     attributes.setdefault("show_default", default not in {None, ""} and default is not False)
-    return _ParameterSpec(click.Option, names, {"help": help_text, **attributes})
+    return _ParameterSpec(RenamedOption, names, {"help": help_text, **attributes})
 
 
 def argument(metavar: str | None = None, **attributes: Any) -> Any:
@@ -439,7 +494,7 @@ def _inferred(annotation: Any, spec: _ParameterSpec) -> dict[str, Any]:
     if isinstance(annotation, UnionType):
         kinds = [each for each in get_args(annotation) if each is not type(None)]
         return {**_inferred(kinds[0], spec), "default": None} if len(kinds) == 1 else {}
-    is_option = spec.make is click.Option
+    is_option = spec.make is RenamedOption
     if get_origin(annotation) is tuple and "nargs" not in spec.attributes:
         return {"multiple": True} if is_option else {"nargs": -1}
     if annotation is bool and is_option:

@@ -1,4 +1,4 @@
-"""`weboid wiki bot status`, `edits` and `review`: past bot edits and their outcome."""
+"""`weboid wiki bot show`, `ls` and `review`: past bot edits and their outcome."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -36,8 +36,8 @@ _LONGEST: Final = 1_000  # characters of a citation that are shown
 _STATES = [each.name.lower() for each in EditState]
 
 
-@cli_command("status")
-def status_command(
+@cli_command("show")
+def show_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     where: CommandTarget = TARGET,
@@ -81,8 +81,8 @@ def status_command(
         click.echo("Reverted edits await a review: `weboid wiki bot review` shows them.")
 
 
-@cli_command("edits")
-def edits_command(
+@cli_command("ls")
+def list_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     states: tuple[str, ...] = option(
@@ -114,8 +114,7 @@ def review_command(
     decline: tuple[int, ...] = option(
         "The edit was right: it may be repeated.", type=int, metavar="ID"
     ),
-    reason: str = option("In a few words.", default="", metavar="TEXT"),
-    former: str = option(None, "--why", default="", hidden=True),
+    reason: str = option("In a few words.", default="", metavar="TEXT", former="--why"),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     limit: int = option("At most so many.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,
@@ -135,7 +134,7 @@ def review_command(
                 store,
                 wiki.id,
                 number,
-                RevertReview(is_right, actor_name(actor), reason or former),
+                RevertReview(is_right, actor_name(actor), reason),
                 now=CLOCK.now(),
             )
             for numbers, is_right in ((accept, True), (decline, False))

@@ -199,7 +199,7 @@ def off_command(
         _write(store, wiki, settings, replace_settings(settings.bot, "bot", enabled=False))
     output.show(
         {"wiki": str(wiki.name), "enabled": False},
-        f"The bot edits {wiki.name} no more. What it did stays, and is in `bot edits`.",
+        f"The bot edits {wiki.name} no more. What it did stays, and is in `bot ls`.",
     )
 
 

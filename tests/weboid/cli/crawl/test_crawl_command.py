@@ -308,7 +308,7 @@ def test_a_sheet_that_cannot_be_is_refused_with_a_sentence(
 ) -> None:
     """Exit code 2."""
     make_collection(Layout(weboid.collection), SystemClock())
-    weboid.call("enqueue", "http://a.example/")
+    weboid.call("crawl", "add", "http://a.example/")
 
     ran = weboid.call("sheet", *arguments)
 

@@ -66,28 +66,28 @@ def end_three(frontier: Frontier) -> None:
 def test_a_pause_is_told_and_holds_until_it_is_ended(weboid: Weboid, frontier: Frontier) -> None:
     """It is in the frontier, so a crawl that starts later keeps it."""
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
-    paused = json_of(weboid.call("pause", "--reason", "a talk", "--json"))
+    paused = json_of(weboid.call("crawl", "pause", "--reason", "a talk", "--json"))
     nothing = claim_all(frontier)
     status_text = weboid.call("status").out
-    resumed = json_of(weboid.call("resume", "--json"))
+    resumed = json_of(weboid.call("crawl", "resume", "--json"))
 
     assert (paused["paused"], resumed["paused"]) == ("a talk", None)
     assert nothing == []
-    assert "paused: a talk; `weboid resume` ends it" in status_text
+    assert "paused: a talk; `weboid crawl resume` ends it" in status_text
     assert len(claim_all(frontier)) == 1
-    assert "It was not paused." in weboid.call("resume").out
+    assert "It was not paused." in weboid.call("crawl", "resume").out
 
 
 def test_stop_is_an_order_only_when_somebody_works(weboid: Weboid, frontier: Frontier) -> None:
     """Otherwise it would stop the next run, which nobody asked for."""
-    idle = weboid.call("stop")
+    idle = weboid.call("crawl", "stop")
     idle_orders = frontier.orders("stop")
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
     claim_all(frontier)
-    gently = json_of(weboid.call("stop", "--json"))
-    at_once = json_of(weboid.call("stop", "--now", "--json"))
+    gently = json_of(weboid.call("crawl", "stop", "--json"))
+    at_once = json_of(weboid.call("crawl", "stop", "--now", "--json"))
     given = frontier.orders("stop")
-    taken_back = weboid.call("resume")
+    taken_back = weboid.call("crawl", "resume")
 
     assert "nothing to stop" in idle.out
     assert idle_orders == {}
@@ -101,9 +101,14 @@ def test_enqueue_says_what_became_of_each_url(weboid: Weboid, frontier: Frontier
     """New, known, queued again, no URL; and that nobody works."""
     end_three(frontier)
     ran = weboid.call(
-        "enqueue", "--list", "-", "--again", given="https://done.example/\nnew.example\nno url\n"
+        "crawl",
+        "add",
+        "--list",
+        "-",
+        "--again",
+        given="https://done.example/\nnew.example\nno url\n",
     )
-    again = json_of(weboid.call("enqueue", "http://new.example", "done.example:443", "--json"))
+    again = json_of(weboid.call("crawl", "add", "http://new.example", "done.example:443", "--json"))
 
     assert ran.code == 1
     assert "1 added, 1 queued again; 2 in the queue." in ran.out
@@ -115,10 +120,10 @@ def test_enqueue_says_what_became_of_each_url(weboid: Weboid, frontier: Frontier
 def test_enqueue_moves_to_a_lane_and_asks_for_age(weboid: Weboid, frontier: Frontier) -> None:
     """A page that is too young is left alone, and one that was visited does not come back by itself."""
     end_three(frontier)
-    young = json_of(weboid.call("enqueue", "done.example", "--older-than", "30d", "--json"))
-    weboid.call("enqueue", "https://z.example/", "https://z.example/2")
-    weboid.call("enqueue", "https://z.example/2", "https://done.example/", "--priority", "now")
-    both = weboid.call("enqueue", "a.example", "--again", "--older-than", "1d")
+    young = json_of(weboid.call("crawl", "add", "done.example", "--older-than", "30d", "--json"))
+    weboid.call("crawl", "add", "https://z.example/", "https://z.example/2")
+    weboid.call("crawl", "add", "https://z.example/2", "https://done.example/", "--lane", "now")
+    both = weboid.call("crawl", "add", "a.example", "--again", "--older-than", "1d")
 
     assert (young["requeued"], young["added"]) == (0, 1)  # http is not https
     assert next(item.url for item in claim_all(frontier)) == "https://z.example/2"
@@ -130,9 +135,9 @@ def test_enqueue_moves_to_a_lane_and_asks_for_age(weboid: Weboid, frontier: Fron
 
 def test_enqueue_into_a_job_needs_the_job(weboid: Weboid, frontier: Frontier) -> None:
     """Whose scope and budget would hold?"""
-    unknown = weboid.call("enqueue", "a.example", "--job", "news")
+    unknown = weboid.call("crawl", "add", "a.example", "--job", "news")
     frontier.give_order("job", "news", "{}")
-    known = json_of(weboid.call("enqueue", "a.example", "--job", "news", "--json"))
+    known = json_of(weboid.call("crawl", "add", "a.example", "--job", "news", "--json"))
     record = frontier.find("http://a.example/")
 
     assert unknown.code == 2
@@ -145,11 +150,11 @@ def test_enqueue_into_a_job_needs_the_job(weboid: Weboid, frontier: Frontier) ->
 def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier) -> None:
     """For a time, until a moment, or until it is resumed; its URL names it as well."""
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
-    blocked = json_of(weboid.call("pause-host", "A.example", "--for", "2h", "--json"))
-    longer = weboid.call("pause-host", "https://a.example/x", "--reason", "their wish")
-    shown = weboid.call("hosts", "--blocked")
+    blocked = json_of(weboid.call("host", "pause", "A.example", "--for", "2h", "--json"))
+    longer = weboid.call("host", "pause", "https://a.example/x", "--reason", "their wish")
+    shown = weboid.call("host", "ls", "--blocked")
     nothing = claim_all(frontier)
-    resumed = weboid.call("resume-host", "a.example")
+    resumed = weboid.call("host", "resume", "a.example")
 
     until = datetime.fromisoformat(blocked["blocked_until"])
     assert timedelta(minutes=119) < until - CLOCK.now() <= timedelta(hours=2)
@@ -163,21 +168,27 @@ def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("pause-host", "a b"), "no host"),
-        (("pause-host", "a.example", "--for", "soon"), "no duration"),
-        (("pause-host", "a.example", "--until", "2001-01-01"), "is over"),
-        (("pause-host", "a.example", "--for", "1h", "--until", "2099-01-01"), "not both"),
-        (("resume-host", "unknown.example"), "knows no host"),
-        (("hosts", "unknown.example"), "knows no host"),
-        (("enqueue",), "URLs, or --list"),
-        (("frontier", "show", "https://unknown.example/"), "does not know"),
-        (("frontier", "retry"), "Select items"),
-        (("frontier", "purge"), "Select items"),
-        (("frontier", "purge", "--match", "(?=a)"), "RE2"),
-        (("frontier", "ls", "--match", "a{1000}{1000}{1000}"), "cannot be run"),
-        (("frontier", "import", "nowhere"), "cannot be read"),
-        (("frontier", "snapshot", "."), "already"),
-        (("pause", "--frontier", "ftp://x"), "[frontier] url"),
+        (("host", "pause", "a b"), "no host"),
+        (("host", "pause", "a.example", "--for", "soon"), "no duration"),
+        (("host", "pause", "a.example", "--until", "2001-01-01"), "is over"),
+        (("host", "pause", "a.example", "--for", "1h", "--until", "2099-01-01"), "not both"),
+        (("host", "resume", "unknown.example"), "knows no host"),
+        (("host", "ls", "unknown.example"), "knows no host"),
+        (
+            (
+                "crawl",
+                "add",
+            ),
+            "URLs, or --list",
+        ),
+        (("queue", "show", "https://unknown.example/"), "does not know"),
+        (("queue", "retry"), "Select items"),
+        (("queue", "rm"), "Select items"),
+        (("queue", "rm", "--match", "(?=a)"), "RE2"),
+        (("queue", "ls", "--match", "a{1000}{1000}{1000}"), "cannot be run"),
+        (("queue", "import", "nowhere"), "cannot be read"),
+        (("queue", "snapshot", "."), "already"),
+        (("crawl", "pause", "--frontier", "ftp://x"), "[frontier] url"),
         (("monitor", "--listen", "9464"), "HOST:PORT"),
         (("monitor", "--listen", "203.0.113.1:1"), "Nothing can listen"),
     ],
@@ -196,7 +207,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 
 
 @pytest.mark.parametrize(
-    "command", [("pause",), ("hosts",), ("frontier", "ls"), ("enqueue", "a.example")]
+    "command", [("pause",), ("hosts",), ("frontier", "ls"), ("crawl", "add", "a.example")]
 )
 def test_without_a_collection_there_is_nothing_to_command(
     weboid: Weboid, command: tuple[str, ...]
@@ -235,10 +246,10 @@ def test_items_are_listed_and_shown_with_all_that_is_known(
         [NewItem("https://mid.example/", hops=1, via="https://done.example/")], now=CLOCK.now()
     )
     frontier.add([found], now=CLOCK.now())
-    listed = weboid.call("frontier", "ls", "--state", "dead", "--reason", "TLS")
-    queued = weboid.call("frontier", "ls", "--match", "deep", "--json")
-    shown = weboid.call("frontier", "show", "deep.example/x")
-    facts = json_of(weboid.call("frontier", "show", "https://dns.example/", "--json"))
+    listed = weboid.call("queue", "ls", "--state", "dead", "--reason", "TLS")
+    queued = weboid.call("queue", "ls", "--match", "deep", "--json")
+    shown = weboid.call("queue", "show", "deep.example/x")
+    facts = json_of(weboid.call("queue", "show", "https://dns.example/", "--json"))
 
     assert "https://tls.example/" in listed.out
     assert "https://dns.example/" not in listed.out
@@ -257,7 +268,7 @@ def test_dead_letters_are_retried_by_reason(weboid: Weboid, frontier: Frontier) 
     dry = json_of(weboid.call(*arguments, "--dry-run"))
     before = frontier.stats(CLOCK.now()).dead
     done = json_of(weboid.call(*arguments))
-    named = weboid.call("frontier", "retry", "https://tls.example/", "https://done.example/")
+    named = weboid.call("queue", "retry", "https://tls.example/", "https://done.example/")
 
     assert (dry, before) == ({"queued_again": 1, "dry_run": True}, 2)
     assert done["queued_again"] == 1
@@ -286,12 +297,12 @@ def test_a_purge_asks_and_what_it_takes_comes_back(weboid: Weboid, frontier: Fro
     """Nothing leaves the books."""
     urls = [f"https://{host}.example/{number}" for host in "ab" for number in range(5)]
     frontier.add(map(NewItem, urls), now=CLOCK.now())
-    refused = weboid.call("frontier", "purge", "--host", "a.example")
-    dry = weboid.call("frontier", "purge", "--host", "a.example", "--dry-run")
+    refused = weboid.call("queue", "rm", "--host", "a.example")
+    dry = weboid.call("queue", "rm", "--host", "a.example", "--dry-run")
     before = frontier.stats(CLOCK.now()).queued
-    purged = weboid.call("frontier", "purge", "--match", r"a\.example/[0-3]", "--yes")
+    purged = weboid.call("queue", "rm", "--match", r"a\.example/[0-3]", "--yes")
     after = frontier.stats(CLOCK.now())
-    back = weboid.call("frontier", "retry", "--state", "skipped")
+    back = weboid.call("queue", "retry", "--state", "skipped")
 
     assert refused.code == 2
     assert "5 items would be skipped: use --yes" in refused.err
@@ -308,7 +319,7 @@ def test_a_purge_on_a_terminal_asks_first(weboid: Weboid, frontier: Frontier) ->
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [str(WEBOID), "frontier", "purge", "https://a.example/"],
+        [str(WEBOID), "queue", "rm", "https://a.example/"],
         stdin=theirs,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -328,12 +339,12 @@ def test_what_is_exported_can_be_imported(weboid: Weboid, frontier: Frontier) ->
     """By a file or a pipe; the file is there only when it is whole."""
     end_three(frontier)
     frontier.add([NewItem("https://queued.example/")], now=CLOCK.now())
-    piped = weboid.call("frontier", "export", "-")
-    filed = weboid.call("frontier", "export", "books.jsonl", "--state", "dead", "--json")
+    piped = weboid.call("queue", "export", "-")
+    filed = weboid.call("queue", "export", "books.jsonl", "--state", "dead", "--json")
     lines = (weboid.folder / "books.jsonl").read_text().splitlines()
-    weboid.call("frontier", "purge", "https://queued.example/", "--yes")
-    taken = json_of(weboid.call("frontier", "import", "-", "--json", given=piped.out))
-    dead = weboid.call("frontier", "import", "books.jsonl", "--state", "dead")
+    weboid.call("queue", "rm", "https://queued.example/", "--yes")
+    taken = json_of(weboid.call("queue", "import", "-", "--json", given=piped.out))
+    dead = weboid.call("queue", "import", "books.jsonl", "--state", "dead")
 
     assert len(piped.events) == 4
     assert json_of(filed) == {"dead": 2}
@@ -348,8 +359,8 @@ def test_a_snapshot_can_be_looked_into(weboid: Weboid, frontier: Frontier) -> No
     end_three(frontier)
     log = Layout(weboid.collection).crawl_log
     log.write_text('{"outcome": "complete"}\n')
-    made = json_of(weboid.call("frontier", "snapshot", "copy", "--json"))
-    listed = weboid.call("frontier", "ls", "--state", "dead", "--collection", "copy")
+    made = json_of(weboid.call("queue", "snapshot", "copy", "--json"))
+    listed = weboid.call("queue", "ls", "--state", "dead", "--collection", "copy")
     shown = weboid.call("status", "--collection", "copy")
 
     assert Path(weboid.folder / made["log"]).read_text() == '{"outcome": "complete"}\n'
@@ -445,18 +456,18 @@ def test_the_commands_work_on_a_frontier_that_machines_share(
     shared = ("--frontier", f"{server.url}?frontier=news")
     try:
         added = json_of(
-            weboid.call("enqueue", "https://a.example/", "b.example", "--json", *shared)
+            weboid.call("crawl", "add", "https://a.example/", "b.example", "--json", *shared)
         )
-        weboid.call("pause-host", "a.example", *shared)
-        paused = json_of(weboid.call("pause", "--wait", "--json", *shared))
-        stopped = json_of(weboid.call("stop", "--json", *shared))
+        weboid.call("host", "pause", "a.example", *shared)
+        paused = json_of(weboid.call("crawl", "pause", "--wait", "--json", *shared))
+        stopped = json_of(weboid.call("crawl", "stop", "--json", *shared))
         status = json_of(weboid.call("status", "--json", *shared))
-        weboid.call("enqueue", "https://a.example/", "--priority", "now", *shared)
-        exported = weboid.call("frontier", "export", "-", *shared)
-        purged = weboid.call("frontier", "purge", "--host", "b.example", "--yes", *shared)
-        retried = weboid.call("frontier", "retry", "--state", "skipped", *shared)
-        misled = weboid.call("frontier", "snapshot", "copy", *shared)
-        snapshot = json_of(weboid.call("frontier", "snapshot", "--json", *shared))
+        weboid.call("crawl", "add", "https://a.example/", "--lane", "now", *shared)
+        exported = weboid.call("queue", "export", "-", *shared)
+        purged = weboid.call("queue", "rm", "--host", "b.example", "--yes", *shared)
+        retried = weboid.call("queue", "retry", "--state", "skipped", *shared)
+        misled = weboid.call("queue", "snapshot", "copy", *shared)
+        snapshot = json_of(weboid.call("queue", "snapshot", "--json", *shared))
     finally:
         server.stop()
     away = weboid.call("status", *shared)
@@ -496,13 +507,13 @@ def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
     process = weboid.start(*command, "--workers", "1")
     try:
         seen = [_next_page(process)["url"]]
-        paused = json_of(weboid.call("pause", "--wait", "--json"))
-        added = json_of(weboid.call("enqueue", urgent, "--priority", "now", "--json"))
+        paused = json_of(weboid.call("crawl", "pause", "--wait", "--json"))
+        added = json_of(weboid.call("crawl", "add", urgent, "--lane", "now", "--json"))
         state = json_of(weboid.call("status", "--json"))
-        weboid.call("resume")
+        weboid.call("crawl", "resume")
         while seen[-1] != urgent:
             seen.append(_next_page(process)["url"])
-        weboid.call("stop", "--wait")
+        weboid.call("crawl", "stop", "--wait")
         out, _ = process.communicate(timeout=120)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
@@ -535,7 +546,7 @@ def test_what_was_enqueued_is_archived_by_a_run_without_urls(
     weboid: Weboid, frontier: Frontier
 ) -> None:
     """The list need not be given again."""
-    weboid.call("enqueue", f"{RULES}/page/plain?later")
+    weboid.call("crawl", "add", f"{RULES}/page/plain?later")
     ran = weboid.archive()
     log = Layout(weboid.collection).crawl_log.read_text().splitlines()
 
@@ -551,13 +562,13 @@ def test_a_paused_host_is_visited_when_it_is_resumed(weboid: Weboid, frontier: F
     host = RULES.removeprefix("http://")
     pages = [f"{RULES}/page/plain?{number}" for number in range(2)]
     frontier.add(map(NewItem, pages), now=CLOCK.now())
-    json_of(weboid.call("pause-host", host, "--json"))
+    json_of(weboid.call("host", "pause", host, "--json"))
     process = weboid.start("archive", "--json", "--profile", str(weboid.profile), *pages)
     try:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["event"] == "started"
         status = json_of(weboid.call("status", "--json"))
-        weboid.call("resume-host", host)
+        weboid.call("host", "resume", host)
         out, _ = process.communicate(timeout=120)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)

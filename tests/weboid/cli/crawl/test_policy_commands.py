@@ -93,16 +93,16 @@ def test_pages_that_forbid_archiving_are_skipped_and_not_offered(
     assert offered(obeying, f"{SITE}/plain") == 5
     assert [offered(obeying, url) for url in urls[1:]] == [0, 0, 0]
     assert offered(obeying, f"{SITE}/i.png") == 0
-    verified = obeying.call("archive", "verify", "--json")
+    verified = obeying.call("collection", "verify", "--json")
     assert verified.code == 0, verified.out
-    assert obeying.call("index", "rebuild").code == 0
+    assert obeying.call("collection", "rebuild").code == 0
     assert offered(obeying, f"{SITE}/plain") == 5
     assert [offered(obeying, url) for url in urls[1:]] == [0, 0, 0]
     with closing(sqlite3.connect(Layout(obeying.collection).captures_db)) as index:
         rows = index.execute("SELECT url, outcome FROM pages WHERE title = ''").fetchall()
     assert {outcome for _, outcome in rows} == {"skipped"}
 
-    (explained,) = policy(obeying, "explain", f"{SITE}/meta")
+    (explained,) = policy(obeying, "show", f"{SITE}/meta")
     assert explained["outcome"] == "visited"  # nothing is known against it before it is seen
     assert "skipped" in explained["frontier"]
     assert "noarchive" in explained["frontier"]
@@ -117,7 +117,7 @@ def test_robots_txt_is_obeyed_and_archived(obeying: Weboid, site: Origin) -> Non
     assert asked(site).count("/robots.txt") == 1
     assert offered(obeying, f"{SITE}/robots.txt") == 1
 
-    (explained,) = policy(obeying, "explain", f"{SITE}/private/y")
+    (explained,) = policy(obeying, "show", f"{SITE}/private/y")
     (deciding,) = [each for each in explained["rules"] if each["decides"]]
     assert (explained["outcome"], deciding["rule"]) == ("skipped", "robots.txt")
     assert deciding["text"].startswith("robots: Disallow: /private (read ")
@@ -127,10 +127,10 @@ def test_explain_fetches_a_robots_txt_only_when_told_to(obeying: Weboid, site: O
     """Without --fetch nobody is asked; with it the file is read through a proxy."""
     site.answers["/robots.txt"] = ok(b"User-agent: *\nDisallow: /private\n")
     policy(obeying, "add", "nobody.example", "--reason", "make the collection")
-    (unknown,) = policy(obeying, "explain", f"{SITE}/private/x")
+    (unknown,) = policy(obeying, "show", f"{SITE}/private/x")
     assert unknown["outcome"] == "visited"
     assert asked(site) == []
-    (known,) = policy(obeying, "explain", f"{SITE}/private/x", "--fetch")
+    (known,) = policy(obeying, "show", f"{SITE}/private/x", "--fetch")
     assert (known["outcome"], known["reason"]) == ("skipped", "robots: Disallow: /private")
     assert asked(site) == ["/robots.txt"]
 
@@ -173,7 +173,7 @@ def test_entries_are_added_listed_and_removed(obeying: Weboid) -> None:
         (("add", "a.example", "--reason", "r", "--set", "robots=no"), "obey, ignore"),
         (("add", "a.example", "--reason", "r", "--kind", "setting"), "--set"),
         (("add", "a.example"), "--reason"),
-        (("explain", "ftp://a.example/"), "neither http nor https"),
+        (("show", "ftp://a.example/"), "neither http nor https"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_with_the_next_step(
@@ -236,7 +236,7 @@ def test_entries_of_a_shared_frontier_are_kept_from_anywhere(
     assert not obeying.collection.exists()
     (listed,) = policy(obeying, "list", *there)
     assert [each["pattern"] for each in listed["entries"]] == ["spam.example"]
-    (explained,) = policy(obeying, "explain", "http://www.spam.example/", *there)
+    (explained,) = policy(obeying, "show", "http://www.spam.example/", *there)
     assert explained["outcome"] == "skipped"
     policy(obeying, "remove", "spam.example", *there)
     assert policy(obeying, "list", *there) == [{"entries": [], "unreadable": []}]

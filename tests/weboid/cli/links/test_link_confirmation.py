@@ -192,7 +192,7 @@ def test_a_capture_of_an_error_is_no_copy(confirmed: Confirmed) -> None:
         archived = asyncio.run(queue.archived(both, datetime(2026, 1, 1, tzinfo=UTC)))
         later = asyncio.run(queue.archived(both, CLOCK.now() + timedelta(days=1)))
 
-    searches = [weboid.call("links", "copies", url, "--find", "--json").events[0] for url in both]
+    searches = [weboid.call("links", "copies", "find", url, "--json").events[0] for url in both]
 
     assert (archived, later) == ([FINE], [])
     assert (searches[0]["outcome"], searches[0]["best"]) == ("later", None)

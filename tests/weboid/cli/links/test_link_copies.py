@@ -159,7 +159,7 @@ def test_the_version_is_of_the_day_on_which_the_link_was_cited(
     """B06: the earliest access date that a page tells; the version of the other day is kept, too."""
     cited_on(2026, 2015, None)
 
-    searches = _objects(links("copies", "--find", "--profile", profile, "--json"))
+    searches = _objects(links("copies", "find", "--profile", profile, "--json"))
 
     assert "/20130115102033/" in searches[0]["best"]["address"]
 
@@ -170,7 +170,7 @@ def test_without_a_date_the_day_counts_on_which_a_page_was_seen_with_the_link(
     """That was long after the newest version."""
     cited_on(None)
 
-    searches = _objects(links("copies", "--find", "--profile", profile, "--json"))
+    searches = _objects(links("copies", "find", "--profile", profile, "--json"))
 
     assert "/20250115102033/" in searches[0]["best"]["address"]
 
@@ -191,7 +191,7 @@ def test_our_own_crawler_archives_a_living_link_that_no_archive_has(
         page = number_of(wiki.id, 7)
         rows.execute(insert(refs), [{"page": page, "url_id": ids[B], "first_day": 9_000}])
 
-    search = _objects(links("copies", B, "--find", "--profile", profile, "--json"))
+    search = _objects(links("copies", "find", B, "--profile", profile, "--json"))
 
     assert search[0]["is_wanted"]
     with store.reading() as rows:
@@ -200,7 +200,7 @@ def test_our_own_crawler_archives_a_living_link_that_no_archive_has(
     assert [(row.page, row.url_id) for row in waiting] == [(page, ids[B])]
 
 
-@pytest.mark.parametrize("command", [("copies", "--find"), ("passes",)])
+@pytest.mark.parametrize("command", [("copies", "find"), ("passes",)])
 def test_an_admin_is_told_that_nobody_is_asked(
     links: Links, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
@@ -216,12 +216,12 @@ def test_copies_are_found_for_links_without(
 ) -> None:
     """All dead links that have none: one has a copy, the other is unfixable and asked no more."""
     cited_on(2014)
-    searches = _objects(links("copies", "--find", "--profile", profile, "--json"))
+    searches = _objects(links("copies", "find", "--profile", profile, "--json"))
 
     assert [(each["url"], each["outcome"]) for each in searches] == [(A, "found"), (B, "unfixable")]
     address = f"http://archive.example:{archive}/20130115102033/{A}"
     assert searches[0]["best"] == {"archive": f"archive.example:{archive}", "address": address}
-    assert _objects(links("copies", "--find", "--dry-run", "--profile", profile, "--json")) == []
+    assert _objects(links("copies", "find", "--dry-run", "--profile", profile, "--json")) == []
     (shown,) = _objects(links("copies", B, "--json"))
     assert (shown["copies"], shown["asked"]["outcome"]) == ([], "unfixable")
 
@@ -234,7 +234,7 @@ def test_a_capture_of_an_error_ends_no_search(
     with closing(CollectionBuilder(tmp_path, is_there=True)) as builder:
         builder.page(A, "<p>Not found</p>", status=404, page_class=PageClass.HTTP_ERROR)
         builder.page(B, None, outcome=VisitOutcome.FAILED, status=None)
-    searches = _objects(links("copies", "--find", "--profile", profile, "--json"))
+    searches = _objects(links("copies", "find", "--profile", profile, "--json"))
 
     kept = f"http://archive.example:{archive}/20130115102033/{A}"
     assert [each["best"] and each["best"]["address"] for each in searches] == [kept, None]
@@ -260,7 +260,7 @@ def test_our_own_capture_is_among_the_copies(links: Links, tmp_path: Path) -> No
 
 def test_people_are_told_what_was_found(links: Links, profile: str) -> None:
     """A line a link, the best copy marked."""
-    code, out, _ = links("copies", "--find", "--profile", profile)
+    code, out, _ = links("copies", "find", "--profile", profile)
 
     assert code == ExitCode.OK
     assert f"{A}: found" in out
@@ -270,7 +270,7 @@ def test_people_are_told_what_was_found(links: Links, profile: str) -> None:
 
 def test_nobody_is_asked_without_a_setting(links: Links) -> None:
     """And that is said."""
-    code, out, err = links("copies", A, "--find")
+    code, out, err = links("copies", "find", A)
 
     assert code == ExitCode.OK
     assert "ask again later" in out
@@ -279,29 +279,29 @@ def test_nobody_is_asked_without_a_setting(links: Links) -> None:
 
 def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
     """By an administrator, who is whoever has the command line."""
-    assert links("copies", A, "--choose", "wayback", W)[0] == ExitCode.OK
+    assert links("copies", "set", A, "wayback", W)[0] == ExitCode.OK
     assert links("copies", A, "--lock")[0] == ExitCode.OK
     (shown,) = _objects(links("copies", A, "--json"))
     (copy,) = shown["copies"]
     assert (copy["archive"], copy["address"], copy["is_locked"]) == ("wayback", W, True)
     assert copy["chosen_by"]
     assert "(locked)" in links("copies", A)[1]
-    assert links("copies", A, "--choose", "wayback", "")[0] == ExitCode.OK
+    assert links("copies", "set", A, "wayback", "")[0] == ExitCode.OK
     assert "(no version is chosen)" in links("copies", A, "--unlock")[1]
 
-    assert links("copies", A, "--drop", "wayback")[1] == "No copy is known.\n"
+    assert links("copies", "rm", A, "wayback")[1] == "No copy is known.\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("copies", A, "--choose", "wayback", W.replace(A, B)), "a copy of http://b.test/"),
-        (("copies", A, "--choose", "perma", W), "of the archive wayback"),
-        (("copies", A, "--drop", "wayback"), "has no copy in"),
+        (("copies", "set", A, "wayback", W.replace(A, B)), "a copy of http://b.test/"),
+        (("copies", "set", A, "perma", W), "of the archive wayback"),
+        (("copies", "rm", A, "wayback"), "has no copy in"),
         (("copies", A, "--lock"), "no copies yet"),
         (("copies", "http://c.test/"), "is not watched"),
         (("copies",), "Name a URL"),
-        (("copies", A, "--find", "--verify"), "One at a time"),
+        (("copies", "set", A), "Name ARCHIVE and ADDRESS"),
     ],
 )
 def test_mistakes_are_told_with_the_next_step(
@@ -316,19 +316,17 @@ def test_mistakes_are_told_with_the_next_step(
 
 def test_copies_are_looked_at(links: Links, profile: str, tmp_path: Path) -> None:
     """Those that are due: listed first, then looked at, then not due any more."""
-    links("copies", "--find", "--profile", profile)
-    assert _objects(links("copies", "--verify", "--dry-run", "--profile", profile, "--json")) == []
+    links("copies", "find", "--profile", profile)
+    assert _objects(links("copies", "check", "--dry-run", "--profile", profile, "--json")) == []
     store = open_registry(Layout(tmp_path))
     with store.writing() as rows:
         rows.execute(update(copies).values(due_day=1))
     store.close()
 
-    assert (
-        len(_objects(links("copies", "--verify", "--dry-run", "--profile", profile, "--json"))) == 1
-    )
-    (looked,) = _objects(links("copies", "--verify", "--profile", profile, "--json"))
+    assert len(_objects(links("copies", "check", "--dry-run", "--profile", profile, "--json"))) == 1
+    (looked,) = _objects(links("copies", "check", "--profile", profile, "--json"))
     assert (looked["url"], looked["outcome"], looked["sight"]) == (A, "good", "good")
-    assert links("copies", "--verify", "--profile", profile)[1] == "0 copies looked at.\n"
+    assert links("copies", "check", "--profile", profile)[1] == "0 copies looked at.\n"
 
 
 def test_an_address_is_recognised(links: Links) -> None:

@@ -110,14 +110,14 @@ def test_replace_wants_one_thing_at_a_time(words: tuple[str, ...], links: Links)
 
 def test_marks_change_states_and_are_lifted(links: Links, tmp_path: Path) -> None:
     """A dry run only counts; the list tells who, why and until when."""
-    made = ("mark", "permadead", "example.net", "--reason", "sold", "--actor", "ann")
+    made = ("mark", "set", "permadead", "example.net", "--reason", "sold", "--actor", "ann")
     foreseen = facts(links(*made, "--dry-run", "--json"))
     assert foreseen["changed"] == {"permadead": 3}
     assert states(tmp_path) == [LinkState.DEAD] * 3
 
     assert facts(links(*made, "--until", "90d", "--json"))["changed"] == {"permadead": 3}
-    links("mark", "permalive", DEAD, "--reason", "seen")
-    links("mark", "always", "www.example.net", "--reason", "theirs")
+    links("mark", "set", "permalive", DEAD, "--reason", "seen")
+    links("mark", "set", "always", "www.example.net", "--reason", "theirs")
     assert states(tmp_path) == [LinkState.PERMALIVE, LinkState.PERMADEAD, LinkState.UNKNOWN]
     listed = facts(links("mark", "list", "--json"))
     assert next((each["kind"], each["actor"], each["settled"]) for each in listed) == (
@@ -126,9 +126,9 @@ def test_marks_change_states_and_are_lifted(links: Links, tmp_path: Path) -> Non
     (decides,) = facts(links("mark", "list", "--for", DEAD, "--json"))
     assert decides["kind"] == "permalive"
 
-    back = facts(links("mark", "lift", "example.net", "1", DEAD, "--dry-run", "--json"))
+    back = facts(links("mark", "rm", "example.net", "1", DEAD, "--dry-run", "--json"))
     assert back["changed"] == {"unknown": 2}
-    facts(links("mark", "lift", "example.net", "--json"))
+    facts(links("mark", "rm", "example.net", "--json"))
     assert states(tmp_path) == [LinkState.PERMALIVE, LinkState.UNKNOWN, LinkState.UNKNOWN]
     assert len(facts(links("mark", "list", "--all", "--json"))) == 3
     assert "permadead" not in links("mark", "list")[1]
@@ -137,11 +137,11 @@ def test_marks_change_states_and_are_lifted(links: Links, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "words",
     [
-        ("permalive", "re:(", "--reason", "x"),
-        ("permalive", "example.org", "--reason", " "),
-        ("permalive", "example.org", "--reason", "x", "--until", "2001-01-01"),
-        ("setting", "colour=red", "example.org", "--reason", "x"),
-        ("lift", "nothing.example.net"),
+        ("set", "permalive", "re:(", "--reason", "x"),
+        ("set", "permalive", "example.org", "--reason", " "),
+        ("set", "permalive", "example.org", "--reason", "x", "--until", "2001-01-01"),
+        ("set", "colour=red", "example.org", "--reason", "x"),
+        ("rm", "nothing.example.net"),
     ],
     ids=str,
 )

@@ -113,10 +113,10 @@ def test_a_search_finds_links_with_their_pages(store: RegistryStore, links: Link
         (("exclude", "add", "a.org/x*", "--wiki", "dewiki"), "leave it out"),
         (("exclude", "add", "a.org/x", "--as", "domain", "--wiki", "dewiki"), "no path"),
         (("exclude", "remove", "a.org", "--wiki", "dewiki"), "has no pattern 'a.org'"),
-        (("spam", "load", __file__), "--farm NAME, or --wiki"),
-        (("spam", "load", __file__, "--farm", "none"), "the registry knows"),
-        (("spam", "unload", "x", "--wiki", "dewiki"), "There is no list"),
-        (("spam", "hits", "--wiki", "dewiki", "--after", "1-x"), "no place to go on at"),
+        (("spam", "add", __file__), "--farm NAME, or --wiki"),
+        (("spam", "add", __file__, "--farm", "none"), "the registry knows"),
+        (("spam", "rm", "x", "--wiki", "dewiki"), "There is no list"),
+        (("spam", "show", "--wiki", "dewiki", "--after", "1-x"), "no place to go on at"),
     ],
 )
 def test_what_cannot_be_done_is_said(links: Links, arguments: tuple[str, ...], said: str) -> None:
@@ -131,13 +131,13 @@ def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Li
     """From suggestion to entry to warning, and back (X04 to X07, X10)."""
     feed(store, {number: [CC, f"{CC}/deed", f"http://far.org/{number}"] for number in range(1, 6)})
 
-    hosts = facts(links("exclude", "suggest", "--wiki", "dewiki", "--json"))["hosts"]
+    hosts = facts(links("exclude", "ls", "--suggest", "--wiki", "dewiki", "--json"))["hosts"]
     assert [(each["host"], each["pages"], each["urls"]) for each in hosts] == [
         ("creativecommons.org", 5, 2),
         ("far.org", 5, 5),
     ]
     assert hosts[0]["links_per_url"] == 5.0
-    only = links("exclude", "suggest", "--wiki", "dewiki", "--urls", "3")[1]
+    only = links("exclude", "ls", "--suggest", "--wiki", "dewiki", "--urls", "3")[1]
     assert "creativecommons.org" in only
     assert "far.org" not in only
 
@@ -159,7 +159,7 @@ def test_an_excluded_host_is_counted_and_told_of(store: RegistryStore, links: Li
     found = facts(links(*on_wiki, "--json"))
     assert found["links"] == []
     assert facts(links("search", "*.creativecommons.org", "--json"))["links"] == []
-    assert facts(links("exclude", "suggest", "--wiki", "dewiki", "--json"))["hosts"] == []
+    assert facts(links("exclude", "ls", "--suggest", "--wiki", "dewiki", "--json"))["hosts"] == []
     assert "dewiki@WMF keeps links to creativecommons.org out" in found["warnings"][0]
     assert "creativecommons.org" in links(*on_wiki)[2]
 
@@ -183,16 +183,16 @@ def test_spam_lists_are_kept_and_their_hits_shown(
     feed(store, {1: ["http://casino.org/", "http://far.org/"], 2: ["http://far.org/"]})
 
     tried = facts(
-        links("spam", "load", str(black), "--farm", "WMF", "--dry-run", "--json"),
+        links("spam", "add", str(black), "--farm", "WMF", "--dry-run", "--json"),
         ExitCode.SOME_FAILED,
     )
     assert ([each["line"] for each in tried["problems"]], tried["lines"]) == ([2], 1)
-    assert facts(links("spam", "lists", "--json"))["lists"] == []
-    code, out, err = links("spam", "load", str(black), "--farm", "WMF")
+    assert facts(links("spam", "ls", "--json"))["lists"] == []
+    code, out, err = links("spam", "add", str(black), "--farm", "WMF")
     assert (code, "lines in use: 1." in out, "line 2" in err) == (ExitCode.SOME_FAILED, True, True)
     for file in (white, blocked):
-        assert links("spam", "load", str(file), "--wiki", "dewiki")[0] == ExitCode.OK
-    kept = facts(links("spam", "lists", "--json"))["lists"]
+        assert links("spam", "add", str(file), "--wiki", "dewiki")[0] == ExitCode.OK
+    kept = facts(links("spam", "ls", "--json"))["lists"]
     assert [(each["of"], each["kind"]) for each in kept] == [
         ("WMF", "blacklist"),
         ("dewiki@WMF", "domains"),
@@ -215,22 +215,22 @@ def test_spam_lists_are_kept_and_their_hits_shown(
         "x.bad.org: spam (wiki: Blocked.json, line 1)",
     ]
 
-    scanned = facts(links("spam", "scan", "--wiki", "dewiki", "--json"))
+    scanned = facts(links("spam", "run", "--wiki", "dewiki", "--json"))
     assert (list(scanned["links"]), scanned["pages_marked"]) == (["http://casino.org/"], 1)
     assert stale(store) == [1]
     feed(store, {1: ["http://casino.org/", "http://far.org/"]}, day=TODAY + 1)
-    hits = facts(links("spam", "hits", "--wiki", "dewiki", "--json"))["hits"]
+    hits = facts(links("spam", "show", "--wiki", "dewiki", "--json"))["hits"]
     assert [(each["title"], each["url"], each["line"]) for each in hits] == [
         ("Page 1", "http://casino.org/", 1)
     ]
-    assert "farm: Spam-blacklist, line 1" in links("spam", "hits", "--wiki", "dewiki")[1]
+    assert "farm: Spam-blacklist, line 1" in links("spam", "show", "--wiki", "dewiki")[1]
     on_wiki = facts(links("search", "casino.org", "--wiki", "dewiki", "--json"))
     assert on_wiki["links"] == []
 
-    assert links("spam", "unload", "Spam-blacklist", "--farm", "WMF")[0] == ExitCode.OK
+    assert links("spam", "rm", "Spam-blacklist", "--farm", "WMF")[0] == ExitCode.OK
     feed(store, {1: ["http://casino.org/"]}, day=TODAY + 2)
     assert (
-        links("spam", "hits", "--wiki", "dewiki")[1] == "No page of dewiki@WMF has such a link.\n"
+        links("spam", "show", "--wiki", "dewiki")[1] == "No page of dewiki@WMF has such a link.\n"
     )
 
 

@@ -30,11 +30,12 @@ PAGES = (
 def links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Links:
-    """Runs `weboid links` on a collection, as `main` does: exit code, stdout and stderr."""
+    """Runs `weboid links` or `weboid wiki` on a collection, as `main` does: exit code, stdout and stderr."""
     Layout(tmp_path).marker.write_text(f"version = {COLLECTION_VERSION}\n")
 
     def run(*arguments: str, given: bytes = b"") -> tuple[int, str, str]:
-        command = ["weboid", "links", *arguments, "--collection", str(tmp_path)]
+        group = [] if arguments[0] == "wiki" else ["links"]
+        command = ["weboid", *group, *arguments, "--collection", str(tmp_path)]
         monkeypatch.setattr(sys, "argv", command)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
         with pytest.raises(SystemExit) as ended:
@@ -172,19 +173,21 @@ def test_show_tells_of_links_that_are_not_watched(filled: Links, tmp_path: Path)
 
 def test_wikis_are_added_with_their_farms(links: Links) -> None:
     """A farm is made when it is asked for."""
-    assert links("wiki", "my@home")[0] == ExitCode.INPUT
-    made = links("wiki", "my@home", "--new-farm", "--set", "namespaces=[0, 4]", "--json")
+    assert links("wiki", "set", "my@home")[0] == ExitCode.INPUT
+    made = links("wiki", "set", "my@home", "--new-farm", "--set", "namespaces=[0, 4]", "--json")
     assert _objects(made)[0]["settings"] == {"namespaces": [0, 4]}
-    changed = links("wiki", "my@home", "--url", "https://w.home.net/api.php", "--json")
+    changed = links("wiki", "set", "my@home", "--url", "https://w.home.net/api.php", "--json")
     assert _objects(changed)[0]["settings"] == {"namespaces": [0, 4]}
-    assert "https://w.home.net/api.php" in links("wiki")[1]
+    assert "https://w.home.net/api.php" in links("wiki", "set")[1]
 
 
 def test_what_a_feed_cannot_use_is_not_stored(links: Links) -> None:
     """W35: the entry is named, and the form that is expected."""
-    code, _, err = links("wiki", "my@home", "--new-farm", "--set", 'feed={"properties": ["Q5"]}')
+    code, _, err = links(
+        "wiki", "set", "my@home", "--new-farm", "--set", 'feed={"properties": ["Q5"]}'
+    )
     assert (code, "'Q5'" in err, "P31=Q5" in err) == (ExitCode.INPUT, True, True)
-    assert "my@home" not in links("wiki")[1]
+    assert "my@home" not in links("wiki", "set")[1]
 
 
 def test_purge_says_what_it_forgets(filled: Links) -> None:

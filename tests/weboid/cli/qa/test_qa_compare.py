@@ -1,4 +1,4 @@
-"""`weboid qa compare` and `weboid qa drift`: what became of pages."""
+"""`weboid qa compare` and `weboid qa compare`: what became of pages."""
 
 import re
 from collections.abc import Iterator
@@ -63,9 +63,9 @@ def test_what_became_of_pages_is_told(twice: Weboid, tmp_path: Path) -> None:
     plain = twice.call("qa", "compare", "little.example.net/a")
     other = twice.call("qa", "compare", "http://other.example.net/a", "--json")
     once = twice.call("qa", "compare", "http://once.example.net/a")
-    drift = twice.call("qa", "drift", "--json")
-    table = twice.call("qa", "drift", "--since", "1d", "--limit", "2")
-    sample = twice.call("qa", "drift", "--sample", "2", "--json")
+    drift = twice.call("qa", "compare", "--json")
+    table = twice.call("qa", "compare", "--since", "1d", "--limit", "2")
+    sample = twice.call("qa", "compare", "--sample", "2", "--json")
 
     assert little.code == 0, little
     (facts,) = little.events

@@ -224,7 +224,7 @@ def test_a_secret_for_no_wiki_in_particular_is_refused_where_several_are_watched
     collection = f"--collection={tmp_path / 'c'}"
     for name in ("one@x", "two@x"):
         url = f"--url=https://{name[:3]}.example/api.php"
-        added = CliRunner().invoke(weboid, ["links", "wiki", name, url, "--new-farm", collection])
+        added = CliRunner().invoke(weboid, ["wiki", "set", name, url, "--new-farm", collection])
         assert added.exit_code == 0, added.output
     line = ["wiki", "watch", "--webhook", "127.0.0.1:0", f"--secret-file={secret}", collection]
     ran = CliRunner().invoke(weboid, line)

@@ -1,0 +1,70 @@
+"""Former names of commands, which still run the commands that replaced them."""
+
+import click
+
+# A former name may end with an option that a command of its own replaced.
+FORMER_NAMES = {
+    "archive verify": "collection verify",
+    "cache clear": "collection cache --clear",
+    "cache show": "collection cache",
+    "diff": "qa diff",
+    "enqueue": "crawl add",
+    "frontier": "queue",
+    "frontier purge": "queue rm",
+    "hosts": "host ls",
+    "index": "collection",
+    "level clear": "level rm",
+    "level history": "level ls --history",
+    "level rights allow": "level rights add",
+    "level rights withdraw": "level rights rm",
+    "links additions": "links spam additions",
+    "links copies --choose": "links copies set",
+    "links copies --drop": "links copies rm",
+    "links copies --find": "links copies find",
+    "links copies --lock": "links copies set --lock",
+    "links copies --unlock": "links copies set --unlock",
+    "links copies --verify": "links copies check",
+    "links exclude suggest": "links exclude ls --suggest",
+    "links mark always": "links mark set always",
+    "links mark lift": "links mark rm",
+    "links mark never": "links mark set never",
+    "links mark permadead": "links mark set permadead",
+    "links mark permalive": "links mark set permalive",
+    "links mark setting": "links mark set",
+    "links spam hits": "links spam show",
+    "links spam lists": "links spam ls",
+    "links spam load": "links spam add",
+    "links spam scan": "links spam run",
+    "links spam unload": "links spam rm",
+    "links wiki": "wiki set",
+    "pause": "crawl pause",
+    "pause-host": "host pause",
+    "policy explain": "policy show",
+    "profile": "config",
+    "qa drift": "qa compare",
+    "qa run": "qa",
+    "resume": "crawl resume",
+    "resume-host": "host resume",
+    "scan lists check": "scan lists test",
+    "scan lists show": "scan lists ls",
+    "scan threats": "scan ls",
+    "stop": "crawl stop",
+    "takedown lift": "takedown rm",
+    "wiki bot edits": "wiki bot ls",
+    "wiki bot status": "wiki bot show",
+}
+
+
+def with_current_name(args: list[str]) -> list[str]:
+    """Return the arguments with a command's present name for a former one, and report that."""
+    for former in sorted(FORMER_NAMES, key=len, reverse=True):
+        words = former.split()
+        flag = words.pop() if words[-1].startswith("--") else ""
+        rest = args[len(words) :]
+        if args[: len(words)] != words or (flag and flag not in rest):
+            continue
+        if flag:
+            rest.remove(flag)
+        click.echo(f"`weboid {former}` is now `weboid {FORMER_NAMES[former]}`.", err=True)
+        return [*FORMER_NAMES[former].split(), *rest]
+    return args
