@@ -17,6 +17,7 @@
   const { create } = Object;
   const { max, round } = Math;
   const source = Function.prototype.toString;
+  const { includes } = String.prototype;
   const clock = performance;
   const read = Performance.prototype.now;
   const now = () => apply(read, clock, []);
@@ -52,7 +53,9 @@
     if (repeats[key] > REPEATS) return;
     if (count >= PENDING) latest(soon);
     if (count >= PENDING) return;
-    const kind = delay <= patience ? soon : late;
+    // A long delay before idle time is housekeeping, such as MediaWiki's store of modules (2000 ms).
+    const idle = delay > patience / 2 && apply(includes, text, ["requestIdleCallback"]);
+    const kind = delay <= patience && !idle ? soon : late;
     const due = now() + delay;
     pending[id] = { due, kind };
     count += 1;
