@@ -73,8 +73,8 @@ bench:  ## run every benchmark and note its figures: make bench [ARGS=--quick]
 lock:  ## resolve the locked requirements anew
 	@scripts/lock $(ARGS)
 
-fresh:  ## prove the set-up on a bare Debian built in a folder (as root)
-	@scripts/fresh
+fresh:  ## prove and time the set-up on bare Debian 12, 13 and Ubuntu 24.04 (as root): make fresh [SYSTEMS=trixie]
+	@scripts/fresh $(SYSTEMS)
 
 clean:  ## remove environments, caches and what was built; collections stay
 	rm -rf .venv .venv-replay .cache build *.egg-info
