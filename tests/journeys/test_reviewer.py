@@ -34,7 +34,7 @@ def test_a_broken_copy_is_found_and_captured_again(
     assert archived.code == 0, archived.err
 
     site.put("/huge.css", SHEET, content_type="text/css")  # the site mends it
-    checked = shell.run("weboid qa --profile profile.toml --json")
+    checked = shell.run("weboid qa --repair --profile profile.toml --json")
     assert checked.code == 0, checked.err  # what was broken has a better capture now
     verdicts = {each["url"]: each["verdict"] for each in checked.lines if each["event"] == "check"}
     assert verdicts == {bad: "broken", good: "good"}

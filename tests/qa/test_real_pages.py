@@ -156,7 +156,7 @@ def damaged(whole: Kept, tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 def test_every_page_of_the_default_profile_scores_good(whole: Kept, damaged: Kept) -> None:
     """None is broken, none is for a person to look at, and none could not be checked."""
-    ran = qa(whole, "--all", "--no-repair")
+    ran = qa(whole, "--all")
     checks = {each["url"]: each for each in events(ran, "check")}
     wrong = {
         url: (each["verdict"], each["score"], each["reason"])
@@ -249,7 +249,7 @@ def test_planted_faults_are_found_and_repaired_by_themselves(damaged: Kept) -> N
     assert set(took) == set(pages)
     rebuilt = damaged.weboid.run("collection", "rebuild")
     assert rebuilt.code == 0, rebuilt.err
-    ran = qa(damaged, *pages.values(), *UNTOUCHED)
+    ran = qa(damaged, *pages.values(), *UNTOUCHED, "--repair")
 
     old = damaged.checked(page.page_id for page in before.values())
     missed = {
@@ -272,6 +272,6 @@ def test_planted_faults_are_found_and_repaired_by_themselves(damaged: Kept) -> N
         name: each.repair_page_id for name, each in repairs.items()
     }
     # The same command again finds nothing to do.
-    again = qa(damaged, *pages.values(), *UNTOUCHED)
+    again = qa(damaged, *pages.values(), *UNTOUCHED, "--repair")
     assert (events(again, "check"), events(again, "repaired")) == ([], [])
     assert damaged.manifests() == after

@@ -116,7 +116,7 @@ def test_copies_are_checked_during_a_run_though_playback_dies(weboid: Weboid) ->
     assert events[-1]["checked"] == {"good": checks}
     rows = stored_checks(weboid, page_ids)
     assert [row.verdict for row in rows] == [QaVerdict.GOOD] * checks
-    later = weboid.call("qa", "--all", "--json", "--no-repair")
+    later = weboid.call("qa", "--all", "--json")
     assert later.summary["checked"] == 0
 
 

@@ -58,13 +58,14 @@ FORMER_NAMES = {
 def with_current_name(args: list[str]) -> list[str]:
     """Return the arguments with a command's present name for a former one, and report that."""
     for former in sorted(FORMER_NAMES, key=len, reverse=True):
-        words = former.split()
+        words, present = former.split(), FORMER_NAMES[former].split()
         flag = words.pop() if words[-1].startswith("--") else ""
         rest = args[len(words) :]
-        if args[: len(words)] != words or (flag and flag not in rest):
+        is_present = flag and rest[:1] == present[len(words) :][:1]
+        if args[: len(words)] != words or (flag and flag not in rest) or is_present:
             continue
         if flag:
             rest.remove(flag)
         click.echo(f"`weboid {former}` is now `weboid {FORMER_NAMES[former]}`.", err=True)
-        return [*FORMER_NAMES[former].split(), *rest]
+        return [*present, *rest]
     return args

@@ -75,7 +75,7 @@ def test_a_copy_that_lost_its_look_is_broken_and_the_others_are_not(
     bad = drawn_page(made, "https://bad.example/", is_there=False)
     lettered = lettered_page(made, "https://type.example/")
 
-    ran, lines = run(made, "--no-record", "--no-repair")
+    ran, lines = run(made, "--no-record")
 
     assert checked(lines) == {
         "https://good.example/": "good",
@@ -108,7 +108,7 @@ def test_what_was_checked_is_not_checked_again(made: CollectionBuilder) -> None:
     """Unless it is asked for; a page that is new is, and a dry run says what would be, and why."""
     for name in ("one", "two"):
         drawn_page(made, f"https://{name}.example/")
-    plain = ("--no-record", "--no-repair")
+    plain = ("--no-record",)
     _, first = run(made, *plain)
     drawn_page(made, "https://new.example/")
 
@@ -135,7 +135,7 @@ def test_copies_are_looked_at_in_full_where_rules_show_them_so(made: CollectionB
         LevelStore(decisions).decide([target], Level.FULL, actor=LevelActor("me"), now=NOW)
 
     _, planned = run(made, "--dry-run")
-    _, lines = run(made, "--no-record", "--no-repair")
+    _, lines = run(made, "--no-record")
 
     looked = {(each["url"], each["level"]) for each in lines if each["event"] == "check"}
     assert looked == {(each["url"], each["level"]) for each in planned}
@@ -153,10 +153,10 @@ def test_records_are_written_when_nobody_else_writes(made: CollectionBuilder) ->
     database = sqlite3.connect(made.layout.captures_db)
     with closing(database), made.layout.lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        ran, before = run(made, "--no-repair")
+        ran, before = run(made)
         fcntl.flock(lock, fcntl.LOCK_UN)
         unwritten = database.execute("SELECT count(*) FROM qualities").fetchone()
-        _, after = run(made, "--no-repair")
+        _, after = run(made)
         written = database.execute("SELECT page_id FROM qualities").fetchall()
         pages = database.execute("SELECT count(*) FROM pages").fetchone()
 
@@ -173,7 +173,7 @@ def test_a_run_that_is_cut_short_loses_nothing(
     """What was told is in the registry; the same command does the rest."""
     urls = {f"https://h{each}.example/" for each in range(6)}
     page_ids = [drawn_page(made, url) for url in urls]
-    arguments = ["qa", "--json", "--no-record", "--no-repair", "--jobs=1"]
+    arguments = ["qa", "--json", "--no-record", "--jobs=1"]
     command = [sys.executable, "-m", "weboid", *arguments]
     with subprocess.Popen(
         [*command, "--collection", str(made.layout.root)],
@@ -190,7 +190,7 @@ def test_a_run_that_is_cut_short_loses_nothing(
         reported += [json.loads(line) for line in process.stdout if line.endswith("}\n")]
     with closing(open_registry(made.layout, "")) as store, store.reading() as reader:
         stored = {each.check.url for each in find_checks(reader, page_ids)}
-    _, rest = run(made, "--no-record", "--no-repair")
+    _, rest = run(made, "--no-record")
 
     assert process.returncode == (-9 if number is signal.SIGKILL else 6)
     assert set(checked(reported)) <= stored < urls
@@ -254,6 +254,6 @@ def test_a_visit_whose_manifest_is_gone_is_told(made: CollectionBuilder) -> None
         page_id = record.item.id
     made.artifact(ArtifactKind.DOM, waiting, b"<p>words", mime="text/html", at=NOW, page_id=page_id)
 
-    ran, lines = run(made, "--no-repair")
+    ran, lines = run(made)
 
     assert (ran.return_value, lines[-1]["without_manifest"]) == (1, [[gone, "lost"]])

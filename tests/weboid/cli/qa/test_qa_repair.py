@@ -76,7 +76,7 @@ def repaired(site: LinkedSite, web: TestWeb, tmp_path_factory: pytest.TempPathFa
     text = weboid.profile.read_text()
     assert down in text
     weboid.profile.write_text(text.replace(down, '"d.example:80" = "127.0.0.1:9"'))
-    return Repaired(weboid, before, qa(weboid, "--all"))
+    return Repaired(weboid, before, qa(weboid, "--all", "--repair"))
 
 
 def qa(weboid: Weboid, *arguments: str) -> Ran:

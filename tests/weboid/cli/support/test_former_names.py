@@ -1,0 +1,89 @@
+"""Former names of commands and options, and hints for misspelt ones."""
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from weboid.cli.main import weboid
+from weboid.cli.support.former_names import FORMER_NAMES, with_current_name
+
+
+def call(*arguments: str) -> Result:
+    """Run `weboid` with these arguments."""
+    return CliRunner().invoke(weboid, arguments)
+
+
+def found(words: list[str]) -> click.Command:
+    """The command that the words name; the first word after it that is none ends them."""
+    command: click.Command = weboid
+    for word in words:
+        if not isinstance(command, click.Group):
+            break
+        below = command.get_command(click.Context(command), word)
+        if below is None:
+            break
+        command = below
+    return command
+
+
+@pytest.mark.parametrize("former", sorted(FORMER_NAMES))
+def test_a_former_name_leads_to_a_command_of_today(former: str) -> None:
+    """And is none itself, so that no name means two things."""
+    words = FORMER_NAMES[former].split()
+
+    assert found(words) is not weboid
+    if not isinstance(found(words), click.Group):
+        assert not found(words).hidden or words[-1] in {"additions", "diff", "run"}
+    assert with_current_name(words) == words
+
+
+def test_a_former_name_runs_the_command_and_names_it(tmp_path: Path) -> None:
+    """One line on standard error; options are handed on."""
+    ran = call("links", "mark", "never", "example.org", "--reason", "x", f"--collection={tmp_path}")
+
+    assert ran.stderr.startswith(
+        "`weboid links mark never` is now `weboid links mark set never`.\n"
+    )
+    assert with_current_name(["links", "copies", "http://a.example/", "--find", "--json"]) == (
+        ["links", "copies", "find", "http://a.example/", "--json"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("crawll",), "crawl"),
+        (("crawl", "paus"), "pause"),
+        (("qa", "reprot"), "report"),
+        (("links", "serch"), "search"),
+        (("collection", "verfy"), "verify"),
+        (("links", "mark", "sett"), "set"),
+    ],
+)
+def test_a_misspelt_command_is_answered_with_its_name(words: tuple[str, ...], hint: str) -> None:
+    """Also below groups that take arguments themselves."""
+    ran = call(*words)
+
+    assert ran.exit_code == 2
+    assert "Did you mean" in ran.stderr
+    assert hint in ran.stderr
+
+
+def test_a_renamed_option_works_under_its_former_name_which_help_omits() -> None:
+    """Exit code 3: both are understood, and there is no collection."""
+    for name in ("--lane", "--priority"):
+        assert call("crawl", "add", "a.example", name, "no").stderr.endswith(
+            "'no' is not one of 'now', 'high', 'standard'.\n"
+        )
+    assert "--priority" not in call("crawl", "add", "--help").output
+
+
+def test_rarely_used_commands_are_named_in_one_line_of_the_help() -> None:
+    """Their help is in the reference, and they run as ever."""
+    shown = call("links", "--help").output
+
+    assert "Rarely used: add-page, confirm" in shown
+    assert "\n  add-page" not in shown
+    assert call("links", "add-page", "--help").exit_code == 0
