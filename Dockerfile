@@ -1,6 +1,7 @@
-# Three images from the locked requirements: `weboid` (every command, and replay up to the level images),
-# `playback` (weboid with pywb, for the level full) and `replay` (the replay server with pywb, without a browser).
-# docs/how-to/cluster.md says how to run them.
+# Images from the locked requirements. For a cluster (docs/how-to/cluster.md): `weboid` (every command, and
+# replay up to the level images), `playback` (weboid with pywb, for the level full) and `replay` (the replay
+# server with pywb, without a browser). For one machine (docs/how-to/container.md): `single`, which is built
+# when no target is named.
 
 FROM python:3.11-slim-bookworm AS base
 ENV LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
@@ -22,7 +23,8 @@ FROM builder AS main-packages
 COPY requirements/main.txt requirements/
 RUN from-lock /opt/weboid requirements/main.txt
 COPY . .
-RUN /opt/weboid/bin/pip install --no-cache-dir --no-deps --no-build-isolation --editable .
+RUN /opt/weboid/bin/pip install --no-cache-dir --no-deps --no-build-isolation --editable . \
+    && /opt/weboid/bin/python -m compileall -q .
 
 FROM builder AS pywb-packages
 COPY requirements/replay.txt requirements/
@@ -55,4 +57,11 @@ COPY --from=pywb-packages /opt/replay /opt/replay
 ENV PATH=/opt/weboid/bin:$PATH WEBOID_REPLAY_PYTHON=/opt/replay/bin/python
 USER weboid
 ENTRYPOINT ["python", "-m", "playback.replay"]
+CMD ["--help"]
+
+FROM playback AS single
+COPY deploy/single/container-entry /usr/local/bin/
+ENV WEBOID_COLLECTION=/collection
+EXPOSE 8080 8081
+ENTRYPOINT ["container-entry"]
 CMD ["--help"]

@@ -6,6 +6,7 @@ import re
 import stat
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,50 @@ def test_what_resolves_the_locks_is_locked_itself() -> None:
     assert re.search(
         r"^uv==[\d.]+ \\\n +--hash=", (ROOT / "requirements/lock.txt").read_text(), re.MULTILINE
     )
+
+
+def test_the_image_for_one_machine_is_built_by_default() -> None:
+    """The last stage: an ordinary user, the collection in the volume, `weboid` with any arguments."""
+    stages = (ROOT / "Dockerfile").read_text().split("\nFROM ")
+    assert stages[-1].startswith("playback AS single\n")
+    assert "USER" not in stages[-1]  # that of the stage `weboid`
+    assert "ENV WEBOID_COLLECTION=/collection\n" in stages[-1]
+    assert 'ENTRYPOINT ["container-entry"]\n' in stages[-1]
+
+
+def test_the_entry_of_the_image_serves_on_all_addresses(tmp_path: Path) -> None:
+    """`serve` gets options that it knows, before those that are given; nothing else is changed."""
+    (tmp_path / "weboid").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "weboid").chmod(0o755)
+    entry = ROOT / "deploy" / "single" / "container-entry"
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "WEBOID_ORIGIN": "https://a.example"}
+
+    def entered(*arguments: str) -> list[str]:
+        done = subprocess.run(
+            [entry, *arguments], capture_output=True, text=True, check=True, env=environ
+        )
+        return done.stdout.splitlines()
+
+    served = entered("serve", "--port", "9000")
+    assert served[0] == "serve"
+    assert served[-2:] == ["--port", "9000"]
+    assert "--origin=https://a.example" in served
+    known = CliRunner().invoke(weboid, ["serve", "--help"]).output
+    assert {each.partition("=")[0] for each in served[1:-2]} <= set(re.findall(r"--[a-z-]+", known))
+    assert entered("archive", "https://a.example/x y") == ["archive", "https://a.example/x y"]
+
+
+def test_the_build_is_given_every_package() -> None:
+    """.dockerignore shuts out everything that it does not name, so a new package must be named."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    include = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    named = set((ROOT / ".dockerignore").read_text().splitlines())
+    packages = {each.rstrip("*") for each in include} - {"requirements"}
+
+    assert {f"!{each}" for each in packages} <= named
+    copied_files = [each for each in copied((ROOT / "Dockerfile").read_text()) if each != "."]
+    for each in copied_files:
+        assert {f"!{each}", f"!{Path(each).parent}/*.txt"} & named, each
 
 
 def copied(dockerfile: str) -> list[str]:
