@@ -73,7 +73,7 @@ class BehaviourSettings:
         "details",
         "media",
     )
-    limit_s: float = 10.0  # maximum time for all behaviours together
+    limit_s: float = 20.0  # maximum time for all behaviours together
     # files with behaviours of your own, run after these; relative to the profile
     scripts: tuple[str, ...] = ()
     accept_cookies: bool = False  # accept cookies where a banner offers no way to refuse

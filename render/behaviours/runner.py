@@ -304,12 +304,16 @@ def _meant(behaviour: BehaviourScript, url: str) -> bool:
         return False
 
 
-# A page that loads more at its end starts to do so within this, and then has so long for it.
+# After its end was reached, a page that loads more begins within two frames and this, by its own clock.
 BOTTOM_S = 0.12
-GROWTH_S = 1.5
-HEIGHT_POLL_S = 0.05
+GROWTH_S = 5.0  # limit of waiting for what it then requests
 HOVER_S = 0.06
-_HEIGHT = """() => {
+_HEIGHT = """async (ms) => {
+  const pause = (time) => new Promise((go) => setTimeout(go, time));
+  await Promise.race([
+    new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go))), pause(1000),
+  ]);
+  await pause(ms);
   const get = Object.getOwnPropertyDescriptor(Element.prototype, "scrollHeight").get;
   const of = (name) => Object.getOwnPropertyDescriptor(Document.prototype, name).get.call(document);
   return Math.max(0, ...["documentElement", "body"].map((n) => of(n)).map((e) => (e ? get.call(e) : 0)));
@@ -339,17 +343,20 @@ async def scroll(page: BrowserPage, source: str, options: dict[str, Any]) -> Beh
 
 
 async def _grows(page: BrowserPage, height: float, left_s: float) -> bool:
+    """Return whether the page becomes higher; it is awaited while it requests what may make it so.
+
+    The page's own frames and timers measure the wait, so that a busy machine does not shorten it.
+    """
     loop = asyncio.get_running_loop()
-    began = page.now()
-    patience = loop.time() + min(BOTTOM_S, left_s)
+    began, requests = page.now() - 0.5, page.log.news
     limit = loop.time() + min(GROWTH_S, left_s)
     while True:
-        if await page.run("height", _HEIGHT) > height:
+        if await page.run("height", _HEIGHT, BOTTOM_S * 1000) > height:
             return True
-        now = loop.time()
-        if now >= limit or (now >= patience and not page.log.loading_since(began - 0.5)):
+        is_active = page.log.news != requests or page.log.loading_since(began)
+        if loop.time() >= limit or not is_active:
             return False
-        await asyncio.sleep(HEIGHT_POLL_S)
+        requests = page.log.news
 
 
 async def hover(page: BrowserPage, source: str, options: dict[str, Any]) -> BehaviourAnswer:

@@ -25,6 +25,13 @@ async def test_a_page_that_grows_at_its_end_is_followed_up_to_the_limit(act: Act
     assert acted.done["scroll"].notes == ("grew 3 times",)
 
 
+async def test_a_page_that_is_slow_to_grow_is_followed(act: Act) -> None:
+    """It goes on while the page computes and requests, as every page does on a busy machine."""
+    acted = await act("infinite-slow.html", "scroll", scroll_rounds=3)
+
+    assert acted.done["scroll"].notes == ("grew 3 times",)
+
+
 async def test_a_page_is_scrolled_no_further_than_its_limit_of_pixels(act: Act) -> None:
     """Growth ends at the height that the profile allows."""
     acted = await act("infinite.html", "scroll", scroll_px=3_000, scroll_rounds=100)
