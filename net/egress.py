@@ -178,7 +178,6 @@ class Egress:
         self._via_absolute_form = settings.via_absolute_form
         self._connect_timeout_s = connect_timeout_s
         self._resolver = Resolver(lookup, monotonic=monotonic)
-        self._monotonic = monotonic
         self._is_own = is_own
         self._listeners: frozenset[tuple[Address, int]] = frozenset()
 
@@ -188,7 +187,7 @@ class Egress:
 
     def connect(self, host: str, port: int) -> socket.socket:
         """Connect to the host within the connect time-out; raises as `open`."""
-        patience = CancellableTimeout(self._connect_timeout_s, monotonic=self._monotonic)
+        patience = CancellableTimeout(self._connect_timeout_s)
         return self.open(host, port, patience=patience).sock
 
     def open(

@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -55,17 +55,10 @@ class PostgresConnection:
     when the old one is broken by a server restart. So such a statement must be idempotent.
     """
 
-    def __init__(
-        self,
-        address: IndexAddress,
-        *,
-        holds: bool = True,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, address: IndexAddress, *, holds: bool = True) -> None:
         """Store the address. With `holds` an open connection blocks a rebuild of the index."""
         self._holds = holds
         self._address = address
-        self._monotonic = monotonic
         self._turn = threading.RLock()  # a transaction is one thread's
         self._connection: psycopg.Connection[Any] | None = None
         self._within = False
@@ -132,7 +125,7 @@ class PostgresConnection:
     ) -> "psycopg.Cursor[Any]":
         connection = self._connected()
         if not patient:
-            self._deadline = self._monotonic() + ANSWER_TIMEOUT_S
+            self._deadline = time.monotonic() + ANSWER_TIMEOUT_S
         try:
             # Statements without values are too short to benefit from a cached plan.
             return connection.execute(query.encode(), values, prepare=None if values else False)
@@ -184,7 +177,7 @@ class PostgresConnection:
         """Close the connection when a query exceeds its time limit."""
         while not self._over.wait(WATCH_S):
             connection = self._connection
-            if connection is None or self._monotonic() < self._deadline:
+            if connection is None or time.monotonic() < self._deadline:
                 continue
             log.warning("index.silent seconds=%.0f", ANSWER_TIMEOUT_S)
             hang_up(connection)

@@ -71,24 +71,17 @@ class CancelSignal:
 class CancellableTimeout:
     """Time limit of several steps together, with a signal that ends it earlier."""
 
-    __slots__ = ("_end", "_monotonic", "cut")
+    __slots__ = ("_end", "cut")
 
-    def __init__(
-        self,
-        timeout_s: float,
-        *,
-        cut: CancelSignal | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, timeout_s: float, *, cut: CancelSignal | None = None) -> None:
         self.cut = cut or CancelSignal()
-        self._monotonic = monotonic
-        self._end = monotonic() + timeout_s
+        self._end = time.monotonic() + timeout_s
 
     @property
     def left_s(self) -> float:
         """Return the remaining seconds; zero after the end."""
-        return max(self._end - self._monotonic(), 0.0)
+        return max(self._end - time.monotonic(), 0.0)
 
     def renewed(self, timeout_s: float) -> "CancellableTimeout":
         """Return a new time limit with the same signal."""
-        return CancellableTimeout(timeout_s, cut=self.cut, monotonic=self._monotonic)
+        return CancellableTimeout(timeout_s, cut=self.cut)

@@ -12,7 +12,7 @@ keeps its ``.open`` suffix, so that recovery finds them if the process ends firs
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -205,16 +205,9 @@ class IndexBatch:
 class IndexBacklog:
     """Availability of the index and rows not yet written to it. For use from one thread."""
 
-    def __init__(
-        self,
-        index: CaptureIndex,
-        patience_s: float,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, index: CaptureIndex, patience_s: float) -> None:
         self._index = index
         self._patience_s = patience_s
-        self._monotonic = monotonic
         self._owed: IndexBatch | None = None
         self._since: float | None = None
         self._pauses = ExponentialBackoff(FIRST_PAUSE_S, LAST_PAUSE_S)
@@ -233,7 +226,7 @@ class IndexBacklog:
     def paid(self) -> None:
         """Clear the backlog and the outage: the index has answered and is complete."""
         if self._since is not None:
-            log.warning("index.back seconds=%.1f", self._monotonic() - self._since)
+            log.warning("index.back seconds=%.1f", time.monotonic() - self._since)
         self._owed, self._since, self.lost = None, None, None
         self._pauses.reset()
 
@@ -258,7 +251,7 @@ class IndexBacklog:
 
     def endure(self, error: IndexUnavailableError) -> bool:
         """Wait with exponential back-off before the next try; False when patience has ended."""
-        now = self._monotonic()
+        now = time.monotonic()
         if self._since is None:
             self._since = now
             log.warning("index.unavailable error=%s", error)

@@ -269,20 +269,14 @@ class UpstreamConnector:
     """Connector to origins, with a pool. Thread-safe."""
 
     def __init__(
-        self,
-        egress: Egress,
-        settings: ProxySettings,
-        egress_settings: EgressSettings,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, egress: Egress, settings: ProxySettings, egress_settings: EgressSettings
     ) -> None:
         self._egress = egress
         self._connect_timeout_s = settings.connect_timeout_s
         self._read_timeout_s = settings.read_timeout_s
         self._enforce_tls = egress_settings.enforce_tls
-        self._monotonic = monotonic
         self._tls = TlsClient(egress_settings.ca_file)
-        self._pool = ConnectionPool(egress_settings.connections_per_host, monotonic=monotonic)
+        self._pool = ConnectionPool(egress_settings.connections_per_host)
 
     def lend(
         self,
@@ -302,7 +296,7 @@ class UpstreamConnector:
         no slot became free, TlsError, or BlockedTlsError if the certificate must verify.
         """
         cut = cut or CancelSignal()
-        patience = CancellableTimeout(self._connect_timeout_s, cut=cut, monotonic=self._monotonic)
+        patience = CancellableTimeout(self._connect_timeout_s, cut=cut)
         connection = self._pool.borrow(origin, patience, fresh=fresh or tunnel, strict=strict)
         if connection is not None:
             connection.reused = True
@@ -340,7 +334,7 @@ class UpstreamConnector:
         self, origin: Origin, cut: CancelSignal, *, verdict: str, tunnel: bool
     ) -> OriginConnection:
         host, port, tls = origin
-        patience = CancellableTimeout(self._connect_timeout_s, cut=cut, monotonic=self._monotonic)
+        patience = CancellableTimeout(self._connect_timeout_s, cut=cut)
         way = self._egress.open(host, port, patience=patience, tunnel=tls or tunnel)
         connection = OriginConnection(
             way.sock, origin, way.remote_ip, via=way.via, absolute=way.absolute

@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -82,25 +82,16 @@ DISK_CHECK_S = 0.5
 class DiskReserve:
     """Free space reserve, checked before a visit begins and while data arrives. Thread-safe."""
 
-    def __init__(
-        self,
-        folder: Path,
-        reserve_bytes: int,
-        *,
-        free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, folder: Path, reserve_bytes: int) -> None:
         self.reserve_bytes = reserve_bytes
         self._folder = folder
-        self._free_bytes = free_bytes
-        self._monotonic = monotonic
         self._looked = float("-inf")
         self._low = False
 
     @property
     def free_bytes(self) -> int:
         """Return the free bytes."""
-        return self._free_bytes(self._folder)
+        return shutil.disk_usage(self._folder).free
 
     def require_reserve(self, margin: float = 1.0) -> None:
         """Check that a visit may begin: DiskFullError if less than `margin` times the reserve is free."""
@@ -113,7 +104,7 @@ class DiskReserve:
 
     def is_low(self) -> bool:
         """Return whether running visits have used half of the reserve; measured twice a second."""
-        now = self._monotonic()
+        now = time.monotonic()
         if now - self._looked > DISK_CHECK_S:
             self._looked = now
             self._low = self.free_bytes < self.reserve_bytes // 2

@@ -96,11 +96,9 @@ def make_key_file(path: Path) -> LoginKey:
     return LoginKey("file", secret)
 
 
-def seal_login(
-    login: Login, key: LoginKey, *, random: Callable[[int], bytes] = os.urandom
-) -> bytes:
+def seal_login(login: Login, key: LoginKey) -> bytes:
     """Encrypt a login; return its file's bytes."""
-    salt, nonce = random(_SALT_BYTES), random(_NONCE_BYTES)
+    salt, nonce = os.urandom(_SALT_BYTES), os.urandom(_NONCE_BYTES)
     head = {
         "version": LOGIN_VERSION,
         "name": login.name,

@@ -432,6 +432,7 @@ class Frontier(Protocol):
 
     def find(self, url: str) -> ItemRecord | None:
         """Return the record of a URL; None when it was never added; BadUrlError for no web URL."""
+        return self.find_all([url])[0]
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
         """Return `find` of each of the URLs, in their order; hundreds at once cost little more."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from core.errors import InvariantError
 from core.timestamps import from_unix_milliseconds as to_moment
 from core.timestamps import unix_milliseconds
-from crawler.frontier.base import HostBlock, HostOrder, HostReport, Lane
+from crawler.frontier.base import HostOrder, HostReport, Lane
 
 # Items are numbered as they come, and queues are kept by epochs of 2^16 numbers: additions then
 # touch a small young part of the store instead of every host's own page in a large one.
@@ -222,22 +222,6 @@ def save_back_off(db: sqlite3.Connection, host_id: int, until_ms: int) -> None:
         db.execute("INSERT INTO back_offs VALUES (?, ?)", (until_ms, host_id))
 
 
-def far_back_offs(db: sqlite3.Connection, limit_ms: int, limit: int) -> list[int]:
-    """Return at most `limit` hosts whose back-off ends after `limit_ms`."""
-    rows = db.execute(
-        "SELECT host_id FROM back_offs WHERE until_ms > ? LIMIT ?", (limit_ms, limit)
-    ).fetchall()
-    return [host_id for (host_id,) in rows]
-
-
-def cut_block(db: sqlite3.Connection, slot: HostSlot, until_ms: int) -> HostSlot:
-    """Cut the host's back-off to that moment; return the slot, to be settled and saved."""
-    cut = slot._replace(blocked_ms=min(slot.blocked_ms, until_ms))
-    db.execute("UPDATE hosts SET blocked_ms = ? WHERE id = ?", (cut.blocked_ms, slot.id))
-    save_back_off(db, slot.id, cut.blocked_ms)
-    return cut
-
-
 def save_refusals(db: sqlite3.Connection, slot: HostSlot) -> None:
     """Write the number of refusals in a row, and the down moment."""
     db.execute(
@@ -271,38 +255,6 @@ def first_ready(
         if row is not None:
             return row[0], _slot(row[1:])
     return None
-
-
-def block_reason(db: sqlite3.Connection, host_id: int) -> str:
-    """Return why the host is blocked or down."""
-    row = db.execute("SELECT blocked_reason FROM hosts WHERE id = ?", (host_id,)).fetchone()
-    return str(row[0])
-
-
-def earliest_turn(db: sqlite3.Connection, lane: Lane) -> int | None:
-    """Return when the first host of the lane is ready; None for an empty lane."""
-    row = db.execute("SELECT min(ready_ms) FROM hosts WHERE lane = ?", (lane,)).fetchone()
-    return None if row[0] is None else int(row[0])
-
-
-def cut_rests(db: sqlite3.Connection, limit_ms: int, cut_ms: int) -> None:
-    """Cut delays that end after `limit_ms` to `cut_ms`; reads all hosts."""
-    db.execute(
-        "UPDATE hosts SET next_ms = :cut, "
-        "ready_ms = CASE WHEN down_ms > 0 THEN blocked_ms ELSE max(:cut, blocked_ms) END "
-        "WHERE next_ms > :limit",
-        {"cut": cut_ms, "limit": limit_ms},
-    )
-
-
-def list_blocks(db: sqlite3.Connection, now_ms: int, limit: int) -> list[HostBlock]:
-    """List hosts blocked at that moment, the longest block first."""
-    rows = db.execute(
-        "SELECT host, blocked_ms, blocked_reason FROM hosts "
-        "WHERE blocked_ms > 0 AND blocked_ms > ? ORDER BY blocked_ms DESC LIMIT ?",
-        (now_ms, limit),
-    ).fetchall()
-    return [HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
 
 
 def host_report(db: sqlite3.Connection, host: str, now: datetime) -> HostReport | None:

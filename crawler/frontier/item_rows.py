@@ -126,10 +126,9 @@ LEFT JOIN claims AS c ON c.seq = i.seq
 LEFT JOIN later AS l ON l.seq = i.seq
 LEFT JOIN due AS d ON d.seq = i.seq
 """
-_BY_SEEN = (
-    _RECORD.format(source="seen AS s JOIN items AS i ON i.seq = s.seq") + "WHERE s.identity = ?"
+_BY_SEEN = _RECORD.format(source="seen AS s JOIN items AS i ON i.seq = s.seq").replace(
+    "SELECT ", "SELECT s.identity, ", 1
 )
-_BY_SEEN_MANY = _BY_SEEN.replace("SELECT ", "SELECT s.identity, ", 1).removesuffix("= ?")
 _LOG = "SELECT seq, ending, reason, worker, claimed_ms, ended_ms FROM attempts WHERE seq "
 _AT_ONCE = 500  # values of one question; SQLite takes 999 whichever way it was built
 _BY_SEQ = _RECORD.format(source="items AS i") + "WHERE i.seq = ?"
@@ -157,18 +156,12 @@ _SCAN = {
 _LOWEST = -(1 << 63)
 
 
-def find_record(db: sqlite3.Connection, identity: bytes) -> ItemRecord | None:
-    """Return the URL's record; None when it was never added."""
-    row = db.execute(_BY_SEEN, (identity,)).fetchone()
-    return None if row is None else _record(row, _logs(db, row[:1]).get(row[0], ()))
-
-
 def find_records(db: sqlite3.Connection, identities: Sequence[bytes]) -> dict[bytes, ItemRecord]:
     """Return the records of those of the URLs that were added."""
     records: dict[bytes, ItemRecord] = {}
     for start in range(0, len(identities), _AT_ONCE):
         part = identities[start : start + _AT_ONCE]
-        rows = db.execute(f"{_BY_SEEN_MANY} IN ({_marks(part)})", part).fetchall()
+        rows = db.execute(f"{_BY_SEEN}WHERE s.identity IN ({_marks(part)})", part).fetchall()
         logs = _logs(db, [row[1] for row in rows])
         records |= {row[0]: _record(row[1:], logs.get(row[1], ())) for row in rows}
     return records

@@ -51,7 +51,7 @@ class RedisFrontier(Frontier):
     """`Frontier` in the Redis at `address`, created when there is none.
 
     Adding more than a thousand URLs takes several transactions; bad URLs are refused before the first.
-    With `server_time` machines whose clocks differ agree; `salt` (16 bytes) is for page identifiers.
+    With `server_time` machines whose clocks differ agree.
 
     Raises:
         CollectionVersionError: the data is another program's or another version's.
@@ -66,14 +66,11 @@ class RedisFrontier(Frontier):
         politeness: PolitenessSettings | None = None,
         settings: FrontierSettings | None = None,
         server_time: bool = True,
-        salt: bytes | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._politeness = politeness or PolitenessSettings()
         self._settings = settings or FrontierSettings()
-        salt = salt or secrets.token_bytes(16)
-        self._store = RedisStore(address, self._politeness, self._settings, salt)
-        self._clock = ServerClock(self._store.time if server_time else None, monotonic)
+        self._store = RedisStore(address, self._politeness, self._settings, secrets.token_bytes(16))
+        self._clock = ServerClock(self._store.time if server_time else None, time.monotonic)
         self._salt = self._store.salt
 
     def close(self) -> None:
@@ -293,11 +290,6 @@ class RedisFrontier(Frontier):
         reached, place_there, rows = unpack(answer)
         after = "" if reached > redis_store.LAST_SHARD else f"{reached}:{place_there.decode()}"
         return [self._record(row) for row in rows], after
-
-    def find(self, url: str) -> ItemRecord | None:
-        """See `Frontier.find`."""
-        row = self._store.ask("find", redis_store.identity_of(url))
-        return None if row is None else self._record(unpack(row))
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
         """See `Frontier.find_all`."""

@@ -290,10 +290,11 @@ class SqliteFrontier(Frontier):
         with self._store.reading() as db:
             paused, rest_ms = db.execute("SELECT paused, rest_ms FROM totals").fetchone()
             moments = [
-                *(host_slots.earliest_turn(db, lane) for lane in Lane),
-                db.execute("SELECT min(due_ms) FROM later").fetchone()[0],
-                db.execute("SELECT min(due_ms) FROM due").fetchone()[0],
-                db.execute("SELECT min(lease_ms) FROM claims").fetchone()[0],
+                db.execute(f"SELECT min({moment}) FROM {source}").fetchone()[0]  # noqa: S608 constants
+                for moment, source in (
+                    *(("ready_ms", f"hosts WHERE lane = {lane.value}") for lane in Lane),
+                    *(("due_ms", "later"), ("due_ms", "due"), ("lease_ms", "claims")),
+                )
             ]
         earliest = min((each for each in moments if each is not None), default=None)
         if paused is not None or earliest is None:
@@ -366,12 +367,6 @@ class SqliteFrontier(Frontier):
         with self._store.reading() as db:
             return item_rows.scan_records(db, state, cursor, limit)
 
-    def find(self, url: str) -> ItemRecord | None:
-        """See `Frontier.find`."""
-        identity = item_rows.identity_of(url)
-        with self._store.reading() as db:
-            return item_rows.find_record(db, identity)
-
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
         """See `Frontier.find_all`."""
         identities = [item_rows.identity_of(url) for url in urls]
@@ -382,7 +377,12 @@ class SqliteFrontier(Frontier):
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
         """See `Frontier.blocks`."""
         with self._store.reading() as db:
-            return host_slots.list_blocks(db, unix_milliseconds(now), limit)
+            rows = db.execute(
+                "SELECT host, blocked_ms, blocked_reason FROM hosts "
+                "WHERE blocked_ms > 0 AND blocked_ms > ? ORDER BY blocked_ms DESC LIMIT ?",
+                (unix_milliseconds(now), limit),
+            )
+            return [HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
 
     def host(self, host: str, *, now: datetime) -> HostReport | None:
         """See `Frontier.host`."""

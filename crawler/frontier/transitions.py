@@ -262,7 +262,8 @@ class FrontierTransaction:
             (token, seq, slot.id, worker, self.now_ms, self.now_ms, self.lease_end_ms),
         )
         is_down = slot.down_ms > self.now_ms
-        down = (host_slots.block_reason(self.db, slot.id) or "down") if is_down else ""
+        query = "SELECT blocked_reason FROM hosts WHERE id = ?"
+        down = self.db.execute(query, (slot.id,)).fetchone()[0] or "down" if is_down else ""
         item, job = item_rows.read_claimed_item(self.db, seq, host, token=token, host_down=down)
         self.changes.moved(job, ItemState.QUEUED, ItemState.CLAIMED)
         return item
@@ -369,7 +370,12 @@ class FrontierTransaction:
         limit_ms = self.now_ms + rest_limit_ms(self._politeness)
         if self.db.execute("SELECT rest_ms FROM totals").fetchone()[0] > limit_ms:
             longest_ms = longest_rest(self._politeness) // _MILLISECOND
-            host_slots.cut_rests(self.db, limit_ms, self.now_ms + longest_ms)
+            self.db.execute(
+                "UPDATE hosts SET next_ms = :cut, "
+                "ready_ms = CASE WHEN down_ms > 0 THEN blocked_ms ELSE max(:cut, blocked_ms) END "
+                "WHERE next_ms > :limit",
+                {"cut": self.now_ms + longest_ms, "limit": limit_ms},
+            )
             self.db.execute("UPDATE totals SET rest_ms = ?", (limit_ms,))
         # No process's own lease reaches so far, unless the clock did: its worker may be long dead.
         self.db.execute(
@@ -377,9 +383,13 @@ class FrontierTransaction:
             (self.lease_end_ms, self.lease_end_ms + _MARGIN_MS),
         )
         latest_ms = self.now_ms + self._longest_back_off_ms
-        for host_id in host_slots.far_back_offs(self.db, latest_ms + _MARGIN_MS, TIDY_LIMIT):
+        far = "SELECT host_id FROM back_offs WHERE until_ms > ? LIMIT ?"
+        for (host_id,) in self.db.execute(far, (latest_ms + _MARGIN_MS, TIDY_LIMIT)).fetchall():
             slot = host_slots.slot_by_id(self.db, host_id)
-            self.save(host_slots.cut_block(self.db, slot, latest_ms), slot)
+            until_ms = min(slot.blocked_ms, latest_ms)
+            self.db.execute("UPDATE hosts SET blocked_ms = ? WHERE id = ?", (until_ms, slot.id))
+            host_slots.save_back_off(self.db, slot.id, until_ms)
+            self.save(slot._replace(blocked_ms=until_ms), slot)
         latest_ms = self.now_ms + longest_wait(self._politeness) // _MILLISECOND
         self.db.execute(
             "UPDATE later SET due_ms = :latest WHERE seq IN "

@@ -29,7 +29,6 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -221,22 +220,16 @@ class ClusterSecret:
         return hmac.compare_digest(self.signature(message).encode(), signature.encode())
 
 
-def admit_worker(
-    sock: socket.socket,
-    secret: ClusterSecret,
-    *,
-    random: Callable[[int], bytes] = os.urandom,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> FrameTags | None:
+def admit_worker(sock: socket.socket, secret: ClusterSecret) -> FrameTags | None:
     """Run the proxy's side of the handshake on a blocking socket; None for an unauthenticated peer."""
-    deadline = monotonic() + HANDSHAKE_LIMIT_S
-    begun = _receive_by(sock, len(HELLO), deadline, monotonic)
+    deadline = time.monotonic() + HANDSHAKE_LIMIT_S
+    begun = _receive_by(sock, len(HELLO), deadline)
     if begun != HELLO:
         return None
-    theirs = _receive_by(sock, NONCE_BYTES, deadline, monotonic)
-    ours = random(NONCE_BYTES)
+    theirs = _receive_by(sock, NONCE_BYTES, deadline)
+    ours = os.urandom(NONCE_BYTES)
     sock.sendall(ours)
-    proof = _receive_by(sock, PROOF_BYTES, deadline, monotonic)
+    proof = _receive_by(sock, PROOF_BYTES, deadline)
     if not hmac.compare_digest(proof, secret.proof(b"worker", theirs, ours)):
         return None
     sock.sendall(secret.proof(b"proxy", theirs, ours))
@@ -246,12 +239,10 @@ def admit_worker(
     )
 
 
-def _receive_by(
-    sock: socket.socket, size: int, deadline: float, monotonic: Callable[[], float]
-) -> bytes:
+def _receive_by(sock: socket.socket, size: int, deadline: float) -> bytes:
     data = b""
     while len(data) < size:
-        left = deadline - monotonic()
+        left = deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError
         sock.settimeout(left)
@@ -263,14 +254,10 @@ def _receive_by(
 
 
 async def introduce(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    secret: ClusterSecret,
-    *,
-    random: Callable[[int], bytes] = os.urandom,
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: ClusterSecret
 ) -> FrameTags:
     """Run the worker's side of the handshake; return the tags once the proxy has proved itself."""
-    ours = random(NONCE_BYTES)
+    ours = os.urandom(NONCE_BYTES)
     try:
         async with asyncio.timeout(HANDSHAKE_LIMIT_S):
             writer.write(HELLO + ours)

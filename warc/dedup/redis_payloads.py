@@ -25,7 +25,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -142,12 +142,7 @@ class RedisPayloadIndex:
     shared = True
 
     def __init__(
-        self,
-        address: RedisAddress,
-        folder: Path,
-        *,
-        heartbeat_s: float = HEARTBEAT_S,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, address: RedisAddress, folder: Path, *, heartbeat_s: float = HEARTBEAT_S
     ) -> None:
         """Connect, and find dead processes of this collection by their lock files in `folder`.
 
@@ -155,7 +150,6 @@ class RedisPayloadIndex:
         DedupUnavailableError if the server cannot be used.
         """
         self._tag = address.tag
-        self._monotonic = monotonic
         self._heartbeat_s = heartbeat_s
         self._debts: dict[
             PayloadKey, OriginalRecord | None
@@ -250,10 +244,10 @@ class RedisPayloadIndex:
 
     def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
         """Wait until one of the keys is not claimed by another living process any more."""
-        deadline = self._monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s
         pauses = ExponentialBackoff(FIRST_POLL_S, LAST_POLL_S)
         while keys and not self._script("look", keys):
-            left = deadline - self._monotonic()
+            left = deadline - time.monotonic()
             if left <= 0 or self._over.wait(min(pauses.next_s(), left)):
                 return
 
