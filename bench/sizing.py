@@ -147,7 +147,7 @@ def _memory(name: str, memory: Memory) -> dict[str, float]:
 def serve(collection: Path, urls: tuple[str, ...]) -> dict[str, float]:
     """Serve a collection and read every copy once; return the memory of front and replay."""
     port = free_port()
-    words = ["serve", "--collection", str(collection), "--port", str(port), "--no-scan"]
+    words = ["serve", "--collection", str(collection), f"--listen=127.0.0.1:{port}", "--no-scan"]
     with subprocess.Popen([WEBOID, *words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         origin = process.stdout.readline().strip()

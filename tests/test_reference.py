@@ -29,7 +29,7 @@ def test_the_short_helps_are_those_of_the_commands() -> None:
 
 def test_the_help_of_every_command_fits_eighty_columns() -> None:
     """As a terminal has them."""
-    wide = []
+    wide: list[str] = []
 
     def walk(command: click.Command, context: click.Context) -> None:
         wide.extend(line for line in command.get_help(context).splitlines() if len(line) > 80)

@@ -148,7 +148,7 @@ class Shell:
             options: further ones.
             before: a shell's command, run first in a mount namespace of its own.
         """
-        line = f"weboid serve --port 0 {options}"
+        line = f"weboid serve --listen 127.0.0.1:0 {options}"
         if before:
             line = shlex.join(["unshare", "-m", "sh", "-c", f"{before} && exec {line}"])
         command = self.start(line)

@@ -42,8 +42,8 @@ class Archive:
         self.webhook_port = webhook_port
         self._shell = shell
         self._line = (
-            f"weboid wiki watch --serve 127.0.0.1:{front_port} --links-internal 127.0.0.1"
-            f" --webhook 127.0.0.1:{webhook_port} --secret-file webhook.secret --profile profile.toml"
+            f"weboid wiki watch --listen 127.0.0.1:{front_port} --links-internal 127.0.0.1"
+            f" --webhook 127.0.0.1:{webhook_port} --webhook-secret-file webhook.secret --profile profile.toml"
         )
         self._command: Command | None = None
 

@@ -102,7 +102,7 @@ def shares(picture: bytes, count: int) -> list[float]:
 @contextmanager
 def served(weboid: Weboid) -> Iterator[str]:
     """`weboid serve` as a user starts it; its address."""
-    process = weboid.start("serve", "--port", "0")
+    process = weboid.start("serve", "--listen", "127.0.0.1:0")
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     try:

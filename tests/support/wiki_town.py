@@ -1,6 +1,6 @@
 """A town: a real wiki with the extension, a site that it cites, and Weboid that watches over both.
 
-Everything runs as an operator runs it: `weboid wiki add`, then `weboid wiki watch --serve`, which
+Everything runs as an operator runs it: `weboid wiki add`, then `weboid wiki watch --listen`, which
 archives, checks and serves. Time passes by `tests.support.wiki_pass`.
 """
 
@@ -86,8 +86,8 @@ class Town:
         port = self.front.rsplit(":", 1)[1]
         self._process = self.weboid.start(
             *("wiki", "watch", "--json", f"--collection={self.weboid.collection}"),
-            *(f"--profile={self.weboid.profile}", f"--serve=127.0.0.1:{port}"),
-            *((f"--webhook={self.webhook}", f"--secret-file={self.secret}") if notifies else ()),
+            *(f"--profile={self.weboid.profile}", f"--listen=127.0.0.1:{port}"),
+            *((f"--webhook={self.webhook}", f"--webhook-secret-file={self.secret}") if notifies else ()),
             *options,
         )
         hearing = threading.Thread(target=self._hear, args=(self._process,), daemon=True)

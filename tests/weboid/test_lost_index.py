@@ -96,7 +96,7 @@ def test_status_tells_that_the_index_was_lost(lost: Layout, weboid: Weboid) -> N
 
 def test_serve_refuses_a_lost_index(lost: Layout, weboid: Weboid) -> None:
     """An archive that seems to be empty is worse than none."""
-    ran = weboid.call("serve", "--port", "0", "--collection", str(lost.root))
+    ran = weboid.call("serve", "--listen", "127.0.0.1:0", "--collection", str(lost.root))
 
     assert ran.code != 0
     assert "missing, empty or unreadable" in ran.err
@@ -108,7 +108,7 @@ def served(weboid: Weboid) -> Callable[..., "subprocess.Popen[str]"]:
     """Starts `weboid serve` on a folder, after a shell's command."""
 
     def start(folder: Path, before: str = "true") -> "subprocess.Popen[str]":
-        serve = f"{before} && exec {WEBOID} serve --port 0 --collection {folder}"
+        serve = f"{before} && exec {WEBOID} serve --listen 127.0.0.1:0 --collection {folder}"
         return subprocess.Popen(
             ["unshare", "-m", "sh", "-c", serve],
             stdout=subprocess.PIPE,

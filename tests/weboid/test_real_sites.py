@@ -218,7 +218,7 @@ def test_stock_pywb_plays_every_page_and_resource(archived: Archived, stock_pywb
 @pytest.fixture(scope="module")
 def served(archived: Archived) -> Iterator[str]:
     """`weboid serve` as a user starts it; the one address that it prints."""
-    process = archived.weboid.start("serve", "--port", "0")
+    process = archived.weboid.start("serve", "--listen", "127.0.0.1:0")
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     try:

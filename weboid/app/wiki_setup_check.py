@@ -95,13 +95,13 @@ class WikiSetupCheck:
     async def _front(self, client: httpx.AsyncClient) -> SetupFinding:
         origin = self._note.front
         if not origin:
-            remedy = "Run `weboid wiki watch --serve HOST:PORT`, or use --front ORIGIN."
+            remedy = "Run `weboid wiki watch --listen HOST:PORT`, or use --front ORIGIN."
             return unset("front", "no front is known", remedy)
         request = {"wiki": str(self._wiki.name), "urls": []}
         try:
             answer = await client.post(f"{origin}/links/api/cached", json=request)
         except httpx.HTTPError as error:
-            remedy = "Start `weboid wiki watch --serve`, or use --front ORIGIN."
+            remedy = "Start `weboid wiki watch --listen`, or use --front ORIGIN."
             return bad("front", f"{origin}: {_why(error)}", remedy)
         if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
             remedy = "Name the wiki's server with --links-internal."
@@ -144,7 +144,7 @@ class WikiSetupCheck:
     async def _webhook(self, client: httpx.AsyncClient) -> AsyncIterator[SetupFinding]:
         place = self._note.webhook
         if not place:
-            remedy = "`weboid wiki watch --webhook HOST:PORT --secret-file FILE` receives changes at once."
+            remedy = "`weboid wiki watch --webhook HOST:PORT --webhook-secret-file FILE` receives changes at once."
             yield unset("webhook", "changes are found every 10 s", remedy)
             return
         file = self._note.secret_of(str(self._wiki.name))
@@ -154,7 +154,7 @@ class WikiSetupCheck:
             yield bad("secret", "cannot be used", str(error))
             return
         if not self._secret:
-            remedy = f"`weboid wiki watch --secret-file {self._wiki.name}=FILE`."
+            remedy = f"`weboid wiki watch --webhook-secret-file {self._wiki.name}=FILE`."
             yield bad("secret", "the wiki has none: only UDP notifications are accepted", remedy)
             return
         yield good("secret", f"{file}, readable by its owner alone")

@@ -58,7 +58,7 @@ extends = {preset}
 
 # Options of `weboid serve`, as on its command line.
 [serve]
-# port = 8080
+# listen = "127.0.0.1:8080"
 # origin = "https://archive.example.org"
 # replay_origin = "https://copies.example.org"
 # behind = ["127.0.0.1"]

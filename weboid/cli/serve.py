@@ -14,6 +14,7 @@ from core.config.settings import LinksSettings, Settings
 from core.errors import ConfigError, UnavailableError
 from core.layout import Layout
 from crawler.collection import read_collection
+from crawler.status.status_server import parse_listen_address
 from links.archives.copy_store import ArchiveCopies
 from links.feedback.reporter_limits import limits_of
 from playback.access.holds import UnscannedPolicy
@@ -115,8 +116,11 @@ def command(
     *,
     stores: CollectionStores = STORES,
     frontier_url: str = FRONTIER,
-    host: str = option("Address to listen on.", default="127.0.0.1"),
-    port: int = option("The pages' port; 0: a free one.", default=8080),
+    listen: str = option(
+        "Where the pages are; port 0: a free one.", default="127.0.0.1:8080", metavar="HOST:PORT"
+    ),
+    host: str | None = option(hidden=True),
+    port: int | None = option(hidden=True),
     replay_port: int | None = SERVE_OPTIONS["replay_port"],
     origin: str = SERVE_OPTIONS["origin"],
     replay_origin: str = SERVE_OPTIONS["replay_origin"],
@@ -180,6 +184,7 @@ def command(
     ends it. A link registry, when the collection has one, is shown at /links
     (docs/reference/registry-api.md), and the results of checks at /quality (docs/how-to/quality.md).
     """
+    host, port = _address(listen, host, port)
     layout = read_collection(stores.root)
     if not stores.database_url:
         _require_index(layout)
@@ -234,11 +239,21 @@ def command(
                     show_logins=show_logins,
                     links=LinkRegistry(registry, access, reports, layout),
                     mounts=[QualityContext(layout, reviewer_rules)],
-                    crawler=Crawler(operator.contact, operator.addresses),
+                    crawler=Crawler(operator.contact, operator.addresses, operator.name),
                 )
             )
     except KeyboardInterrupt:
         return
+
+
+def _address(listen: str, host: str | None, port: int | None) -> tuple[str, int]:
+    """Return the address to listen on; the former --host and --port change parts of --listen."""
+    source = click.get_current_context().get_parameter_source
+    command_line = click.core.ParameterSource.COMMANDLINE
+    if source("listen") is command_line and command_line not in (source("host"), source("port")):
+        host = port = None  # those of weboid.toml
+    listen_host, listen_port = parse_listen_address(listen)
+    return host or listen_host, listen_port if port is None else port
 
 
 def _require_index(layout: Layout) -> None:
@@ -247,7 +262,7 @@ def _require_index(layout: Layout) -> None:
     missing = unindexed_warcs(layout)
     if not missing:
         return
-    text = f"{len(missing)} WARCs are not in the captures index; run `weboid index rebuild`."
+    text = f"{len(missing)} WARCs are not in the captures index; run `weboid collection rebuild`."
     if not covered_by_file(layout.captures_db):
         raise UnavailableError(f"{layout.captures_db} is missing, empty or unreadable: {text}")
     click.echo(f"Incomplete: {text}", err=True)

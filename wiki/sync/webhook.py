@@ -298,7 +298,7 @@ class _WebhookRoutes:
         if not is_valid:
             raise RefusedRequestError(
                 f"The secret does not sign for {wiki}: give each wiki its own, "
-                f"--secret-file {wiki}=FILE."
+                f"--webhook-secret-file {wiki}=FILE."
             )
 
 

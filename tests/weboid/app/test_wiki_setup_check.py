@@ -55,7 +55,7 @@ def test_all_is_proved_in_one_command(town: Town) -> None:
         other = town.weboid.folder / "other"
         other.write_text("another secret, as long as it must be")
         other.chmod(0o600)
-        wrong_code, wrong = _checked(town, f"--secret-file={other}")
+        wrong_code, wrong = _checked(town, f"--webhook-secret-file={other}")
         assert wrong_code == 1
         assert [each["health"] for each in wrong["webhook"]] == ["bad"]
         assert wrong["secret"][-1]["remedy"].startswith("Put the same secret")

@@ -136,7 +136,7 @@ def test_the_doctor_says_what_to_do_about_a_missing_browser(weboid: Weboid) -> N
 def test_serve_prints_one_address_and_shows_what_is_being_archived(copied: Weboid) -> None:
     """The copy is there while the collection is in use; SIGTERM ends front and replay."""
     url = PLAIN
-    process = copied.start("serve", "--port", "0")
+    process = copied.start("serve", "--listen", "127.0.0.1:0")
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     try:

@@ -31,7 +31,7 @@ def test_serve_shows_a_registry_that_is_begun_meanwhile(own: Weboid) -> None:
     """Nothing is restarted; internal callers ask as often as they like (W23)."""
     (own.folder / "token").write_text(TOKEN + "\n")
     (own.folder / "token").chmod(0o600)
-    process = own.start("serve", "--port", "0", "--links-token-file", "token")
+    process = own.start("serve", "--listen", "127.0.0.1:0", "--links-token-file", "token")
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     internal = {"Authorization": f"Bearer {TOKEN}"}
@@ -62,7 +62,7 @@ def test_serve_shows_a_registry_that_is_begun_meanwhile(own: Weboid) -> None:
 def test_copies_have_the_port_after_that_of_the_pages(own: Weboid) -> None:
     """Addresses of copies that were cited lead there after a restart, too."""
     port = free_port()
-    process = own.start("serve", "--port", str(port))
+    process = own.start("serve", f"--listen=127.0.0.1:{port}")
     assert process.stdout is not None
     assert process.stdout.readline().strip() == f"http://127.0.0.1:{port}"
     try:
@@ -87,7 +87,7 @@ def test_what_is_no_rule_is_refused_before_anything_starts(
     option: str, value: str, message: str, own: Weboid
 ) -> None:
     """With what to write instead."""
-    ran = own.call("serve", "--port", "0", option, value)
+    ran = own.call("serve", "--listen", "127.0.0.1:0", option, value)
 
     assert ran.code == 2
     assert message in ran.err

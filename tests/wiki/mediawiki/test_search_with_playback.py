@@ -53,7 +53,7 @@ def searched(
     weboid = Weboid(folder, folder / "profile.toml")
     known = weboid.call("wiki", "set", WIKI, "--new-farm", "--url=http://127.0.0.1:9/api.php")
     assert known.code == 0, known
-    serving = weboid.start("serve", "--port", "0", "--links-internal", "127.0.0.1")
+    serving = weboid.start("serve", "--listen", "127.0.0.1:0", "--links-internal", "127.0.0.1")
     try:
         assert serving.stdout is not None
         origin = serving.stdout.readline().strip()

@@ -233,7 +233,7 @@ def test_a_secret_without_a_wiki_signs_for_none_of_several() -> None:
     _, (answer,) = _ask("/changes", CHANGE, noted=noted)
 
     assert answer.status_code == 403
-    assert "--secret-file mywiki@farm=FILE" in answer.json()["error"]
+    assert "--webhook-secret-file mywiki@farm=FILE" in answer.json()["error"]
 
 
 def test_a_test_rings_for_nobody() -> None:

@@ -85,11 +85,10 @@ def watch_children(home: ChildCommandOptions, links: LinksSettings) -> list[Mana
         children.append(_bare(home, "scan", f"scan --watch --clamd={home.clamd}"))
     if home.serve is not None:
         host, port = home.serve
+        listen = f"--listen=[{host}]:{port}" if ":" in host else f"--listen={host}:{port}"
         # The watcher runs its own scanner.
-        command = ("serve", "--no-scan", f"--collection={home.collection}", f"--host={host}")
-        children.append(
-            ManagedProcess("serve", (*WEBOID, *command, f"--port={port}", *home.serve_options))
-        )
+        command = ("serve", "--no-scan", f"--collection={home.collection}", listen)
+        children.append(ManagedProcess("serve", (*WEBOID, *command, *home.serve_options)))
     return [each for each in children if each.name not in home.without]
 
 

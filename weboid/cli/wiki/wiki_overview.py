@@ -250,7 +250,12 @@ def check_command(
     webhook: str | None = option(
         "Address of the webhook.  [default: that of `wiki watch`]", metavar="HOST:PORT"
     ),
-    secret_file: str | None = option("The wiki's secret.  [default: the same]", metavar="FILE"),
+    secret_file: str | None = option(
+        "The wiki's secret.  [default: the same]",
+        "--webhook-secret-file",
+        metavar="FILE",
+        former="--secret-file",
+    ),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> int:

@@ -88,7 +88,8 @@ def command(
     secret_files: tuple[str, ...] = option(
         "Secret with which the wiki signs HTTP notifications, at least 32 characters; once for each wiki"
         " where several are watched.",
-        "--secret-file",
+        "--webhook-secret-file",
+        former="--secret-file",
         metavar="[WIKI=]FILE",
         envvar="WEBOID_WEBHOOK_SECRET_FILE",
         show_envvar=True,
@@ -99,7 +100,10 @@ def command(
     ),
     once: bool = option("Do what there is to do now, and end: for cron."),
     serve: str | None = option(
-        "Serve readers there, too: `weboid serve` with its defaults.", metavar="HOST:PORT"
+        "Serve readers there, too: `weboid serve` with its defaults.",
+        "--listen",
+        metavar="HOST:PORT",
+        former="--serve",
     ),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
     feed_only: bool = option(
@@ -134,7 +138,7 @@ def command(
     for_serve = serve_words(serving)
     if for_serve and serve is None:
         name = for_serve[0].partition("=")[0]
-        raise InputError(f"{name} is for the front of --serve: add that, too.")
+        raise InputError(f"{name} is for the front of --listen: add that, too.")
     home = ChildCommandOptions(
         where.layout.root,
         where.profile,
@@ -189,7 +193,7 @@ def command(
                 others = [name for name in known if name not in secrets]
                 raise ConfigError(
                     "Several wikis are watched: name the wiki of each secret, "
-                    f"--secret-file {(others or known)[0]}=FILE."
+                    f"--webhook-secret-file {(others or known)[0]}=FILE."
                 )
             options = WebhookOptions(
                 watch.notify,
@@ -359,7 +363,7 @@ def _listener(address: str | None, secret_files: Sequence[str]) -> WebhookListen
         owner = str(parse_wiki(name)) if equals else ANY_WIKI
         if owner in secrets:
             raise ConfigError(
-                f"--secret-file is given twice for {owner or 'no wiki in particular'}."
+                f"--webhook-secret-file is given twice for {owner or 'no wiki in particular'}."
             )
         secrets[owner] = check_secret(read_secret(Path(file)))
     if len(set(secrets.values())) < len(secrets):

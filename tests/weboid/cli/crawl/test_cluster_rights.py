@@ -386,7 +386,7 @@ def test_the_front_tells_what_waits_and_replay_plays_with_rights_to_read(parts: 
     folder, origins = parts.cluster.folder, (f"--origin={front_at}", f"--replay-origin={replay_at}")
     front = Member(
         "front",
-        [*weboid, "serve", collection, f"--port={front_port}", "--no-replay", *origins],
+        [*weboid, "serve", collection, f"--listen=127.0.0.1:{front_port}", "--no-replay", *origins],
         folder,
         parts.environment(WEBOID_DATABASE=WRITE, WEBOID_FRONTIER="frontier-read"),
     )

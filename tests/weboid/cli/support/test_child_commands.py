@@ -148,17 +148,17 @@ def test_options_of_the_front_are_passed_on() -> None:
     for options in ((), SERVE_OPTIONS):
         home = replace(served, serve_options=options)
         command = named(watch_children(home, LinksSettings()))["serve"].command
-        assert command[-2 - len(options) :] == ("--host=127.0.0.1", "--port=8080", *options)
+        assert command[-1 - len(options) :] == ("--listen=127.0.0.1:8080", *options)
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--links-internal", "192.0.2.7"], "--serve"),
-        (["--replay-port", "8081"], "--serve"),
-        (["--serve", "127.0.0.1:0", "--links-internal", "10.0.0.1/8"], "is no network"),
-        (["--serve", "127.0.0.1:0", "--behind", "10.0.0.1/8"], "is no network"),
-        (["--serve", "127.0.0.1:0", "--origin", "https://a.example"], "--replay-origin"),
+        (["--links-internal", "192.0.2.7"], "--listen"),
+        (["--replay-port", "8081"], "--listen"),
+        (["--listen", "127.0.0.1:0", "--links-internal", "10.0.0.1/8"], "is no network"),
+        (["--listen", "127.0.0.1:0", "--behind", "10.0.0.1/8"], "is no network"),
+        (["--listen", "127.0.0.1:0", "--origin", "https://a.example"], "--replay-origin"),
     ],
 )
 def test_options_of_the_front_must_make_sense(words: list[str], told: str, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_options_of_the_front_must_make_sense(words: list[str], told: str, tmp_p
 @pytest.mark.parametrize("other", ["--once", "--feed-only"])
 def test_who_only_watches_serves_nobody(other: str, tmp_path: Path) -> None:
     """It says which command does."""
-    words = ["wiki", "watch", "--serve", "127.0.0.1:0", other, "--collection", str(tmp_path)]
+    words = ["wiki", "watch", "--listen", "127.0.0.1:0", other, "--collection", str(tmp_path)]
     ran = CliRunner().invoke(weboid, words)
     assert isinstance(ran.exception, InputError)
     assert "weboid serve" in str(ran.exception)
@@ -199,7 +199,7 @@ def test_secrets_of_the_webhook_must_make_sense(
         path = tmp_path / file
         path.write_text(text)
         path.chmod(mode)
-        words.append(f"--secret-file={name}{equals}{path}")
+        words.append(f"--webhook-secret-file={name}{equals}{path}")
     line = [
         "wiki",
         "watch",
@@ -226,10 +226,17 @@ def test_a_secret_for_no_wiki_in_particular_is_refused_where_several_are_watched
         url = f"--url=https://{name[:3]}.example/api.php"
         added = CliRunner().invoke(weboid, ["wiki", "set", name, url, "--new-farm", collection])
         assert added.exit_code == 0, added.output
-    line = ["wiki", "watch", "--webhook", "127.0.0.1:0", f"--secret-file={secret}", collection]
+    line = [
+        "wiki",
+        "watch",
+        "--webhook",
+        "127.0.0.1:0",
+        f"--webhook-secret-file={secret}",
+        collection,
+    ]
     ran = CliRunner().invoke(weboid, line)
     assert isinstance(ran.exception, ConfigError)
-    assert "--secret-file one@x=FILE" in str(ran.exception)
+    assert "--webhook-secret-file one@x=FILE" in str(ran.exception)
 
 
 def test_what_runs_elsewhere_is_left_out() -> None:
