@@ -95,9 +95,7 @@ class Weboid:
                 except SystemExit as end:
                     code = end.code
                 sys.stdout.flush()
-                ran = Ran(int(code or 0), out.getvalue().decode(), err.getvalue().decode())
-            check_output(arguments, ran.out)
-            return ran
+                return Ran(int(code or 0), out.getvalue().decode(), err.getvalue().decode())
         finally:
             os.chdir(before)
             os.umask(mask)

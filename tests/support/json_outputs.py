@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 import jsonschema_rs
-from click.testing import CliRunner, Result
 
 from weboid.cli.main import weboid
 
@@ -50,42 +49,52 @@ def _validator(path: str) -> Any:
 
 
 def check_output(arguments: Sequence[str], output: str) -> None:
-    """Check each line of JSON against the command's schema. Raises AssertionError."""
-    if "--json" not in arguments:
+    """Check the lines that a command printed in a process of its own. Raises AssertionError."""
+    if "--json" in arguments:
+        path = command_path(arguments)
+        for line in output.splitlines():
+            check_line(path, line)
+
+
+def check_line(path: str, line: str) -> None:
+    """Check a line of JSON against the command's schema. Raises AssertionError."""
+    if line[:1] not in ("{", "["):
         return
-    path = command_path(arguments)
-    values = [json.loads(line) for line in output.splitlines() if line[:1] in ("{", "[")]
+    value = json.loads(line)
     if folder := os.environ.get(RECORD_FOLDER):
-        _record(Path(folder), path, values)
+        _record(Path(folder), path, value)
     elif path in schemas():
-        for value in values:
-            faults = [
-                f"{'.'.join(map(str, each.instance_path))}: {each.message}"
-                for each in _validator(path).iter_errors(value)
-            ]
-            assert not faults, (
-                f"{path} --json does not fit docs/reference/json-outputs.json "
-                f"(see scripts/json_outputs.py): {faults[:5]}"
-            )
+        faults = [
+            f"{'.'.join(map(str, each.instance_path))}: {each.message}"
+            for each in _validator(path).iter_errors(value)
+        ]
+        assert not faults, (
+            f"{path} --json does not fit docs/reference/json-outputs.json "
+            f"(see scripts/json_outputs.py): {faults[:5]}"
+        )
 
 
-def _record(folder: Path, path: str, values: list[Any]) -> None:
-    for value in values:
-        text = json.dumps({"command": path, "value": value})
-        name = hashlib.sha256(text.encode()).hexdigest()[:20]
-        (folder / f"{name}.json").write_text(text)
+def _record(folder: Path, path: str, value: object) -> None:
+    text = json.dumps({"command": path, "value": value})
+    name = hashlib.sha256(text.encode()).hexdigest()[:20]
+    (folder / f"{name}.json").write_text(text)
 
 
 def install() -> None:
-    """Check every call of the command line by Click's test runner."""
-    invoke = CliRunner.invoke
+    """Check what commands print by `click.echo` in this process while their ``--json`` is given."""
+    echo = click.echo
 
-    @functools.wraps(invoke)
-    def checked(self: CliRunner, cli: click.Command, args: Any = None, **extra: Any) -> Result:
-        result = invoke(self, cli, args, **extra)
-        is_ended = result.exception is None or isinstance(result.exception, SystemExit)
-        if cli is weboid and isinstance(args, list | tuple) and is_ended:
-            check_output(list(args), result.stdout)
-        return result
+    @functools.wraps(echo)
+    def checked(message: Any = None, *arguments: Any, **extra: Any) -> None:
+        context = click.get_current_context(silent=True)
+        is_error = bool(extra.get("err"))
+        if context is not None and not is_error and isinstance(message, str) and _is_json(context):
+            check_line(context.command_path, message)
+        echo(message, *arguments, **extra)
 
-    CliRunner.invoke = checked  # type: ignore[method-assign, assignment]
+    click.echo = checked
+
+
+def _is_json(context: click.Context) -> bool:
+    flags = [each.name for each in context.command.params if "--json" in each.opts]
+    return any(name and context.params.get(name) for name in flags)
