@@ -11,16 +11,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Handler of SIGINT and SIGTERM: the first stops gently, the second at once.
-
-    Attributes:
-        event: set by the first signal.
-        at_once: there was a second signal.
-    """
+    """Handler of SIGINT and SIGTERM: the first stops gently, the second at once."""
 
     def __init__(self, told: Callable[[], None]) -> None:
-        self.event = asyncio.Event()
-        self.at_once = False
+        self.event = asyncio.Event()  # set by the first signal
+        self.at_once = False  # there was a second signal
         self._told = told
 
     def __enter__(self) -> Self:

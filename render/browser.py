@@ -88,14 +88,7 @@ class BrowserContext:
 
 
 class Browser:
-    """Running browser, created by `Browser.launch`; as an async context manager, closed on exit.
-
-    Attributes:
-        version: e.g. ``"156.0.8078.79"``.
-        user_agent: the browser's default User-Agent.
-        visits: number of contexts opened so far.
-        icons: icon URLs that its visits loaded recently; they are not loaded again soon.
-    """
+    """Running browser, created by `Browser.launch`; as an async context manager, closed on exit."""
 
     def __init__(
         self,
@@ -114,6 +107,7 @@ class Browser:
         self._contexts: dict[str, BrowserContext] = {}
         self._disposing: set[asyncio.Task[None]] = set()
         self._ill = ""
+        # Icon URLs that its visits loaded recently; they are not loaded again soon
         self.icons: set[str] = set()
         self._asked: float | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -121,9 +115,9 @@ class Browser:
         self._measured = (float("-inf"), 0)
         self.connection = CdpConnection(process.read_fd, process.write_fd)
         self.pid = process.pid
-        self.version = ""
-        self.user_agent = ""
-        self.visits = 0
+        self.version = ""  # e.g. ``"156.0.8078.79"``
+        self.user_agent = ""  # the browser's default User-Agent
+        self.visits = 0  # number of contexts opened so far
 
     def __repr__(self) -> str:
         state = "dead" if self.died.is_set() else self._ill or "well"

@@ -293,13 +293,7 @@ PROGRAM = Path(__file__).with_name("guardian.py")
 
 
 class BrowserGuardian:
-    """Watchdog process that ends an orphaned or hung browser; see `render.guardian`.
-
-    Attributes:
-        pid: its process id.
-        ended_for: reason for which it ended the browser, e.g. ``hung``; empty when it did not.
-        ended_pages: renderer processes that it killed for exceeding the memory limit.
-    """
+    """Watchdog process that ends an orphaned or hung browser; see `render.guardian`."""
 
     def __init__(
         self, session: int, folder: Path, *, silence_limit_s: float, memory_limit_bytes: int
@@ -334,9 +328,10 @@ class BrowserGuardian:
         finally:
             os.close(child_stdin)
             os.close(child_stdout)
-        self.pid = self._popen.pid
+        self.pid = self._popen.pid  # its process id
+        # Reason for which it ended the browser, e.g. ``hung``; empty when it did not
         self.ended_for = ""
-        self.ended_pages = 0
+        self.ended_pages = 0  # renderer processes that it killed for exceeding the memory limit
         os.set_blocking(self._heartbeat_fd, False)
         os.set_blocking(self._reports_fd, False)
         asyncio.get_running_loop().add_reader(self._reports_fd, self._read_reports)

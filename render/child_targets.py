@@ -60,12 +60,7 @@ AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": Tr
 
 
 class ChildTargets:
-    """Cross-site frames and workers of one tab.
-
-    Attributes:
-        frames: session id of each out-of-process frame, by frame id.
-        guard: source of the script that runs in each document before its first script.
-    """
+    """Cross-site frames and workers of one tab."""
 
     def __init__(
         self,
@@ -86,8 +81,8 @@ class ChildTargets:
         self._clock = clock
         self._kinds: dict[str, str] = {}
         self._cut_off = False
-        self.frames: dict[str, str] = {}
-        self.guard = ""
+        self.frames: dict[str, str] = {}  # session id of each out-of-process frame, by frame id
+        self.guard = ""  # source of the script that runs in each document before its first script
 
     def __len__(self) -> int:
         return len(self._kinds)

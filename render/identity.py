@@ -23,29 +23,18 @@ Command = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """Identity that a page presents.
+    """Identity that a page presents."""
 
-    Attributes:
-        width, height: the viewport, in CSS pixels.
-        language: the Accept-Language header.
-        version: the browser version, for client hints.
-        device_scale: device pixels per CSS pixel.
-        mobile: True for a phone.
-        locale: locale of dates and numbers, a BCP 47 tag; empty: the browser's own.
-        timezone: IANA time zone name; empty: the browser's own.
-        media: overridden CSS media features, by name.
-    """
-
-    width: int
-    height: int
+    width: int  # viewport width, in CSS pixels
+    height: int  # viewport height
     user_agent: str
-    language: str
-    version: str
-    device_scale: float = 1.0
-    mobile: bool = False
-    locale: str = ""
-    timezone: str = ""
-    media: tuple[tuple[str, str], ...] = ()
+    language: str  # the Accept-Language header
+    version: str  # the browser version, for client hints
+    device_scale: float = 1.0  # device pixels per CSS pixel
+    mobile: bool = False  # True for a phone
+    locale: str = ""  # locale of dates and numbers, a BCP 47 tag; empty: the browser's own
+    timezone: str = ""  # IANA time zone name; empty: the browser's own
+    media: tuple[tuple[str, str], ...] = ()  # overridden CSS media features, by name
 
     def identity(self) -> dict[str, Any]:
         """Return the parameters of ``Emulation.setUserAgentOverride``."""

@@ -31,57 +31,35 @@ _HOLD_FOR_A_WHILE = frozenset({"XHR", "Fetch", "Media", "Other", "Preflight", "T
 
 @dataclass(frozen=True, slots=True)
 class RequestLog:
-    """One request; each hop of a redirect is a separate one.
+    """One request; each hop of a redirect is a separate one."""
 
-    Attributes:
-        url: as requested, without its fragment.
-        method: HTTP method.
-        status: HTTP status; None when no response came.
-        mime: bare media type as determined by the browser.
-        resource_type: CDP resource type: Document, Image, Script, ….
-        from_cache: True when it was served without a network request.
-        failed: failure reason, e.g. ``net::ERR_ABORTED``; empty when it succeeded.
-        started_ms: start time in milliseconds since the first request of the visit; None when
-            unknown.
-        ttfb_ms: milliseconds from the start to the end of the response head; None without a
-            response.
-        duration_ms: milliseconds from the start to the end of the response; None when it did not
-            end.
-        wire_bytes: bytes received as counted by the browser, head included; None when unknown.
-        initiator: initiator type: parser, script, preload, preflight, other, …
-        protocol: protocol between the browser and the local proxy: ``http/1.1``, ``h2``, ….
-    """
-
-    url: str
-    method: str = "GET"
-    status: int | None = None
-    mime: str = ""
-    resource_type: str = ""
-    from_cache: bool = False
-    failed: str = ""
+    url: str  # as requested, without its fragment
+    method: str = "GET"  # HTTP method
+    status: int | None = None  # HTTP status; None when no response came
+    mime: str = ""  # bare media type as determined by the browser
+    resource_type: str = ""  # CDP resource type: Document, Image, Script, …
+    from_cache: bool = False  # True when it was served without a network request
+    failed: str = ""  # failure reason, e.g. ``net::ERR_ABORTED``; empty when it succeeded
+    # Start time in milliseconds since the first request of the visit; None when unknown
     started_ms: float | None = None
+    # Milliseconds from the start to the end of the response head; None without a response
     ttfb_ms: float | None = None
+    # Milliseconds from the start to the end of the response; None when it did not end
     duration_ms: float | None = None
+    # Bytes received as counted by the browser, head included; None when unknown
     wire_bytes: int | None = None
-    initiator: str = ""
-    protocol: str = ""
+    initiator: str = ""  # initiator type: parser, script, preload, preflight, other, …
+    protocol: str = ""  # protocol between the browser and the local proxy: ``http/1.1``, ``h2``, …
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentResponse:
-    """Response that a main document was made from.
+    """Response that a main document was made from."""
 
-    Attributes:
-        url: URL without its fragment.
-        status: None without a response.
-        mime: bare media type.
-        headers: names in lower case; at most `HEADERS_KEPT`.
-    """
-
-    url: str
-    status: int | None
-    mime: str
-    headers: dict[str, str]
+    url: str  # URL without its fragment
+    status: int | None  # None without a response
+    mime: str  # bare media type
+    headers: dict[str, str]  # names in lower case; at most `HEADERS_KEPT`
 
     @property
     def proxy_error(self) -> str:
@@ -170,30 +148,24 @@ class _Request:
 
 
 class NetworkLog:
-    """Requests of one visit, from all of its frames and workers.
-
-    Attributes:
-        on_change: called whenever network quiet may have begun or ended.
-        documents: responses of the main frame by loader id, oldest first.
-        document_errors: failure reasons of main documents, by loader id.
-        hops: URLs that redirected to a main document, by its loader id.
-        overflowed: True once the page made more requests than the limit.
-        news: number of requests that restart the wait for quiet; those of polls are left out.
-        scripted: True once a script or worker was requested.
-    """
+    """Requests of one visit, from all of its frames and workers."""
 
     def __init__(self, main_frame: str, *, limit: int = REQUEST_LIMIT) -> None:
         self._main_frame = main_frame
         self._limit = limit
         self._requests: list[_Request] = []
         self._open: dict[str, _Request] = {}
+        # Called whenever network quiet may have begun or ended
         self.on_change: Callable[[], None] = lambda: None
+        # Responses of the main frame by loader id, oldest first
         self.documents: dict[str, DocumentResponse] = {}
+        # URLs that redirected to a main document, by its loader id
         self.hops: dict[str, list[str]] = {}
-        self.document_errors: dict[str, str] = {}
-        self.overflowed = False
+        self.document_errors: dict[str, str] = {}  # failure reasons of main documents, by loader id
+        self.overflowed = False  # True once the page made more requests than the limit
+        # Number of requests that restart the wait for quiet; those of polls are left out
         self.news = 0
-        self.scripted = False
+        self.scripted = False  # True once a script or worker was requested
         self._times: dict[str, int] = {}
         self._now = 0.0
         self._handlers: dict[str, Callable[[dict[str, Any], str], None]] = {

@@ -48,23 +48,7 @@ class PageClosedError(TransientError):
 
 
 class BrowserPage:
-    """Browser tab, created by `open_page`.
-
-    Attributes:
-        commits: loader ids of the main frame's documents, oldest first.
-        url: URL of the latest document, without its fragment.
-        unreachable: True when the document is the browser's own error page.
-        dom_ready: True once the document was parsed completely.
-        loaded: True once its load event fired.
-        gone: reason for which the page has ended; empty while it exists.
-        console: console error lines, shortened.
-        held: True while navigation is blocked; see `hold`.
-        children: its cross-site frames and workers.
-        picture_css: CSS rules applied in its pictures only; empty for none.
-        tried: counts of attempts that no visit allows, by kind: ``alert``, ``popup``, ``download``,
-            ….
-        changed: set whenever one of these, or the log, may have changed.
-    """
+    """Browser tab, created by `open_page`."""
 
     def __init__(
         self,
@@ -84,25 +68,27 @@ class BrowserPage:
         self._world: int | None = None
         self._cut_off = False
         self._halted = False
-        self.held = False
-        self.picture_css = ""
+        self.held = False  # True while navigation is blocked; see `hold`
+        self.picture_css = ""  # CSS rules applied in its pictures only; empty for none
         self.target_id = target_id
         self.log = NetworkLog(target_id)
         self.log.on_change = self._log_changed
-        self.commits: list[str] = []
-        self.url = ""
-        self.unreachable = False
-        self.dom_ready = False
-        self.loaded = False
-        self.gone = ""
-        self.console: list[str] = []
+        self.commits: list[str] = []  # loader ids of the main frame's documents, oldest first
+        self.url = ""  # URL of the latest document, without its fragment
+        self.unreachable = False  # True when the document is the browser's own error page
+        self.dom_ready = False  # True once the document was parsed completely
+        self.loaded = False  # True once its load event fired
+        self.gone = ""  # reason for which the page has ended; empty while it exists
+        self.console: list[str] = []  # console error lines, shortened
+        # Counts of attempts that no visit allows, by kind: ``alert``, ``popup``, ``download``, …
         self.tried: Counter[str] = Counter()
         self.timers = PageTimers(clock)
+        # Its cross-site frames and workers
         self.children = ChildTargets(
             self._connection, options, self.log, self.tried, on_timer=self._timer_set, clock=clock
         )
         self.login = ProxyLogin(proxy, self.post)
-        self.changed = asyncio.Event()
+        self.changed = asyncio.Event()  # set whenever one of these, or the log, may have changed
         self._handlers = {
             "Page.frameNavigated": self._navigated,
             "Page.domContentEventFired": self._parsed,

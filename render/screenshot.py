@@ -175,16 +175,12 @@ THUMBNAIL_QUALITY = 80
 
 @dataclass(frozen=True, slots=True)
 class FullPage:
-    """Picture of the whole page.
-
-    Attributes:
-        cut_from: height of the page in pixels of the picture when the picture was cut; else None.
-        note: defect of the picture, as a sentence; empty when there is none.
-    """
+    """Picture of the whole page."""
 
     data: bytes = field(repr=False)
+    # Height of the page in pixels of the picture when the picture was cut; else None
     cut_from: int | None = None
-    note: str = ""
+    note: str = ""  # defect of the picture, as a sentence; empty when there is none
 
 
 async def capture_view(page: BrowserPage, settings: VisitSettings) -> bytes:

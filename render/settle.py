@@ -23,20 +23,15 @@ STEP_SHARE = 0.5
 
 
 class VisitSteps:
-    """Timed steps of one visit, started at once; all together have `timeout_s` seconds.
-
-    Attributes:
-        current: name of the current step.
-        timings: seconds by step; repeated steps are added up.
-        shortfall: reason for which the visit is not COMPLETE, a constant first; empty when it is.
-    """
+    """Timed steps of one visit, started at once; all together have `timeout_s` seconds."""
 
     def __init__(self, timeout_s: float, clock: Clock) -> None:
         self._timeout_s = timeout_s
         self._clock = clock
         self._began = clock.monotonic()
-        self.current = "open"
-        self.timings: dict[str, float] = {}
+        self.current = "open"  # name of the current step
+        self.timings: dict[str, float] = {}  # seconds by step; repeated steps are added up
+        # Reason for which the visit is not COMPLETE, a constant first; empty when it is
         self.shortfall = ""
 
     @property
@@ -139,20 +134,15 @@ ASK_LIMIT = 100
 
 @dataclass(slots=True)
 class SettleResult:
-    """Result of the wait for rest, filled in while waiting.
+    """Result of the wait for rest, filled in while waiting."""
 
-    Attributes:
-        held: seconds by reason of waiting: ``load``, ``network``, ``timers``, ``dom``, ``fonts``,
-            ``images``, ``layout``, ``refresh``, and ``quiet``, the observation time without any
-            activity.
-        restless: reasons that did not end within the limit, by the same names, each once.
-        hung: True when the page stopped answering.
-        inert: True when its sandbox forbids scripts, which also stops waiting inside the page.
-    """
-
+    # Seconds by reason of waiting: ``load``, ``network``, ``timers``, ``dom``, ``fonts``,
+    # ``images``, ``layout``, ``refresh``, and ``quiet``, the observation time without any activity
     held: dict[str, float] = field(default_factory=dict)
+    # Reasons that did not end within the limit, by the same names, each once
     restless: list[str] = field(default_factory=list)
-    hung: bool = False
+    hung: bool = False  # True when the page stopped answering
+    # True when its sandbox forbids scripts, which also stops waiting inside the page
     inert: bool = False
 
     def add(self, name: str, seconds: float) -> None:
@@ -166,19 +156,12 @@ class SettleResult:
 
 @dataclass(frozen=True, slots=True)
 class SettleLimits:
-    """Time limits, in seconds.
+    """Time limits, in seconds."""
 
-    Attributes:
-        quiet_s: time without changes after which a page is at rest.
-        limit_s: limit of the whole wait.
-        patience_s: limit of waiting for timers and for changes in the same place.
-        answer_s: time after which an unanswered page counts as hung.
-    """
-
-    quiet_s: float
-    limit_s: float
-    patience_s: float
-    answer_s: float
+    quiet_s: float  # time without changes after which a page is at rest
+    limit_s: float  # limit of the whole wait
+    patience_s: float  # limit of waiting for timers and for changes in the same place
+    answer_s: float  # time after which an unanswered page counts as hung
 
     @classmethod
     def of(cls, settings: VisitSettings, *, limit_s: float, answer_s: float) -> "SettleLimits":

@@ -70,13 +70,7 @@ def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class SignIn:
-    """Open browser of a login, created by `open_sign_in`.
-
-    Attributes:
-        over: set when its last tab is closed, or the browser has ended.
-        cookies: all cookies at the last poll.
-        storage: local storage by origin at the last poll.
-    """
+    """Open browser of a login, created by `open_sign_in`."""
 
     def __init__(self, connection: CdpConnection, url: str) -> None:
         self._connection = connection
@@ -85,9 +79,9 @@ class SignIn:
         # its session cookies: the values just before count.
         self._looks: deque[tuple[Cookie, ...]] = deque(maxlen=LOOKS_KEPT)
         self._tabs: dict[str, str] = {}  # target id -> session id, empty until it is attached
-        self.over = asyncio.Event()
-        self.cookies: tuple[Cookie, ...] = ()
-        self.storage: dict[str, dict[str, str]] = {}
+        self.over = asyncio.Event()  # set when its last tab is closed, or the browser has ended
+        self.cookies: tuple[Cookie, ...] = ()  # all cookies at the last poll
+        self.storage: dict[str, dict[str, str]] = {}  # local storage by origin at the last poll
 
     async def start(self) -> None:
         """Open the URL in the existing tab or a new one."""

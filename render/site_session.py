@@ -27,15 +27,12 @@ Cookie = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SiteSession:
-    """Cookies and local storage, limited to their hosts.
+    """Cookies and local storage, limited to their hosts."""
 
-    Attributes:
-        cookies: ``name``, ``value``, ``domain`` (with a leading dot: subdomains, too), ``path``,
-            ``expires`` (seconds since 1970; absent: until the browser is closed), flags.
-        storage: local storage by origin.
-    """
-
+    # ``name``, ``value``, ``domain`` (with a leading dot: subdomains, too), ``path``, ``expires``
+    # (seconds since 1970; absent: until the browser is closed), flags
     cookies: tuple[Cookie, ...] = field(default=(), repr=False)
+    # Local storage by origin
     storage: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
 
     def alive(self, now_s: float) -> "SiteSession":

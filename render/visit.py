@@ -86,65 +86,42 @@ class VisitRequest:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Result of a visit.
-
-    Attributes:
-        final_url: URL after redirects of every kind, without its fragment.
-        started_at: start time, in UTC.
-        outcome: COMPLETE, also for an HTTP error with a page; PARTIAL when the deadline was reached
-            or something is missing; FAILED without a page.
-        reason: reason for PARTIAL or FAILED, a constant first, e.g. ``deadline: settle`` or
-            ``net::ERR_NAME_NOT_RESOLVED``; empty when COMPLETE.
-        status: HTTP status of the final document; None without a response.
-        mime: its bare media type.
-        headers: its response headers, names in lower case.
-        redirects: redirecting URLs, oldest first.
-        requests: every request, in request order.
-        outlinks: absolute http(s) URLs that the page links to, each once.
-        timings: seconds by step.
-        console: error lines that the page printed, shortened.
-        robots_meta: name in lower case and content of each ``<meta>`` relevant to robots; an
-            ``http-equiv`` one has the name ``http-equiv:`` and the header's.
-        behaviours: results of the behaviours, in run order.
-        facts: facts that the page states about itself.
-        links: `outlinks` and the links of the head, with their positions.
-        pictures: sizes of the pictures that were made.
-        favicon: URL of the page's icon; empty when none was loaded.
-        notes: defects of artifacts, a sentence each.
-        tried: counts of attempts that no visit allows, by kind.
-        settled, restless: see `render.settle.SettleResult`.
-        classification: class of the page, with the evidence.
-        screen: screen of the visit; None when there was no page.
-    """
+    """Result of a visit."""
 
     url: str
-    final_url: str
-    started_at: datetime
+    final_url: str  # URL after redirects of every kind, without its fragment
+    started_at: datetime  # start time, in UTC
+    # COMPLETE, also for an HTTP error with a page; PARTIAL when the deadline was reached or
+    # something is missing; FAILED without a page
     outcome: VisitOutcome
+    # Reason for PARTIAL or FAILED, a constant first, e.g. ``deadline: settle`` or
+    # ``net::ERR_NAME_NOT_RESOLVED``; empty when COMPLETE
     reason: str
-    status: int | None
-    mime: str
-    headers: dict[str, str]
+    status: int | None  # HTTP status of the final document; None without a response
+    mime: str  # its bare media type
+    headers: dict[str, str]  # its response headers, names in lower case
     title: str
-    redirects: tuple[str, ...]
-    requests: tuple[RequestLog, ...]
+    redirects: tuple[str, ...]  # redirecting URLs, oldest first
+    requests: tuple[RequestLog, ...]  # every request, in request order
     artifacts: tuple[PageArtifact, ...]
-    outlinks: tuple[str, ...]
-    timings: dict[str, float]
-    console: tuple[str, ...]
+    outlinks: tuple[str, ...]  # absolute http(s) URLs that the page links to, each once
+    timings: dict[str, float]  # seconds by step
+    console: tuple[str, ...]  # error lines that the page printed, shortened
     seconds: float
+    # Name in lower case and content of each ``<meta>`` relevant to robots; an ``http-equiv`` one
+    # has the name ``http-equiv:`` and the header's
     robots_meta: tuple[tuple[str, str], ...] = ()
-    behaviours: tuple[BehaviourResult, ...] = ()
-    facts: tuple[PageFact, ...] = ()
-    links: tuple[PageLink, ...] = ()
-    pictures: tuple[PagePicture, ...] = ()
-    favicon: str = ""
-    notes: tuple[str, ...] = ()
-    tried: dict[str, int] | None = None
-    settled: dict[str, float] = field(default_factory=dict)
-    restless: tuple[str, ...] = ()
-    classification: PageClassification = NOT_JUDGED
-    screen: PageScreen | None = None
+    behaviours: tuple[BehaviourResult, ...] = ()  # results of the behaviours, in run order
+    facts: tuple[PageFact, ...] = ()  # facts that the page states about itself
+    links: tuple[PageLink, ...] = ()  # `outlinks` and the links of the head, with their positions
+    pictures: tuple[PagePicture, ...] = ()  # sizes of the pictures that were made
+    favicon: str = ""  # URL of the page's icon; empty when none was loaded
+    notes: tuple[str, ...] = ()  # defects of artifacts, a sentence each
+    tried: dict[str, int] | None = None  # counts of attempts that no visit allows, by kind
+    settled: dict[str, float] = field(default_factory=dict)  # see `render.settle.SettleResult`
+    restless: tuple[str, ...] = ()  # see `render.settle.SettleResult`
+    classification: PageClassification = NOT_JUDGED  # class of the page, with the evidence
+    screen: PageScreen | None = None  # screen of the visit; None when there was no page
 
 
 async def visit(

@@ -72,14 +72,7 @@ class ProxyPool(Protocol):
 
 
 class ProxyProcess:
-    """Proxy process; `start` may be called again after it died.
-
-    Attributes:
-        client: its client.
-        spki: its key, which browsers are started with.
-        visits: open ones.
-        replaced: set when the current process has been replaced or given up.
-    """
+    """Proxy process; `start` may be called again after it died."""
 
     def __init__(
         self,
@@ -96,9 +89,10 @@ class ProxyProcess:
         self._control = folder / f"proxy{slot}.sock"
         self._tally = folder / BYTE_COUNTER_FILE
         self._process: asyncio.subprocess.Process | None = None
-        self.client = ProxyClient(self._control)
-        self.spki = ""
-        self.visits = 0
+        self.client = ProxyClient(self._control)  # its client
+        self.spki = ""  # its key, which browsers are started with
+        self.visits = 0  # open ones
+        # Set when the current process has been replaced or given up
         self.replaced = asyncio.Event()
 
     async def start(self) -> None:

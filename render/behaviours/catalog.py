@@ -26,30 +26,21 @@ _HOSTS = re.compile(r"\s*//\s*hosts:([^\n]{0,2000})")
 
 @dataclass(frozen=True, slots=True)
 class BehaviourScript:
-    """Script of one behaviour, with the conditions under which it runs.
+    """Script of one behaviour, with the conditions under which it runs."""
 
-    Attributes:
-        name: file name without its extension.
-        source: source of a function of `options`.
-        framed: True when it also runs in the page's frames.
-        presses: True when it may click elements that navigate; navigation is blocked meanwhile.
-        adds: True when it may add content that other behaviours act on.
-        gesture: True when it runs with a simulated user gesture.
-        needs: selectors of the elements it acts on; a page without any of them is skipped. Empty:
-            it always runs.
-        named: regular expression; an element whose id or class matches counts as one of `needs`.
-        hosts: hosts on which it runs; None: all.
-    """
-
-    name: str
-    source: str = ""
-    framed: bool = False
+    name: str  # file name without its extension
+    source: str = ""  # source of a function of `options`
+    framed: bool = False  # True when it also runs in the page's frames
+    # True when it may click elements that navigate; navigation is blocked meanwhile
     presses: bool = False
-    gesture: bool = False
-    adds: bool = True
+    gesture: bool = False  # True when it runs with a simulated user gesture
+    adds: bool = True  # True when it may add content that other behaviours act on
+    # Selectors of the elements it acts on; a page without any of them is skipped. Empty: it always
+    # runs
     needs: str = ""
+    # Regular expression; an element whose id or class matches counts as one of `needs`
     named: str = ""
-    hosts: HostPatterns[bool] | None = None
+    hosts: HostPatterns[bool] | None = None  # hosts on which it runs; None: all
 
 
 @dataclass(frozen=True, slots=True)

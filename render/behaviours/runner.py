@@ -31,45 +31,29 @@ TIME_SHARE = 0.6  # no behaviour may use up more of the time that is left to all
 
 @dataclass(frozen=True, slots=True)
 class BehaviourResult:
-    """Result of one behaviour.
-
-    Attributes:
-        found: number of elements found.
-        done: number of elements acted on.
-        again: True when the page may load something because of it.
-        error: reason for which it did not complete; empty when it did.
-        notes: remarks, e.g. ``OneTrust: refused``.
-    """
+    """Result of one behaviour."""
 
     name: str
-    found: int = 0
-    done: int = 0
-    again: bool = False
+    found: int = 0  # number of elements found
+    done: int = 0  # number of elements acted on
+    again: bool = False  # True when the page may load something because of it
     seconds: float = 0.0
-    error: str = ""
-    notes: tuple[str, ...] = ()
+    error: str = ""  # reason for which it did not complete; empty when it did
+    notes: tuple[str, ...] = ()  # remarks, e.g. ``OneTrust: refused``
 
 
 @dataclass(frozen=True, slots=True)
 class BehaviourAnswer:
-    """Validated return value of a behaviour script.
-
-    Attributes:
-        found, done, again, notes: as in `BehaviourResult`.
-        css: CSS rules to apply in pictures.
-        stays: selectors of elements that could not be dismissed.
-        frames: number of frames of the page.
-        more: the unparsed answer.
-    """
+    """Validated return value of a behaviour script."""
 
     found: int = 0
     done: int = 0
     again: bool = False
     notes: tuple[str, ...] = ()
-    css: str = ""
-    stays: tuple[str, ...] = ()
-    frames: int = 0
-    more: dict[str, Any] | None = None
+    css: str = ""  # CSS rules to apply in pictures
+    stays: tuple[str, ...] = ()  # selectors of elements that could not be dismissed
+    frames: int = 0  # number of frames of the page
+    more: dict[str, Any] | None = None  # the unparsed answer
 
     def with_others(self, others: Iterable["BehaviourAnswer"]) -> "BehaviourAnswer":
         """Add the counts of others."""
@@ -120,15 +104,10 @@ def parse_answer(answer: object) -> BehaviourAnswer:
 
 
 class BehaviourSurvey(NamedTuple):
-    """Result of a survey: the behaviours that have nothing to act on.
+    """Result of a survey: the behaviours that have nothing to act on."""
 
-    Attributes:
-        idle: names of behaviours without a target in the page's main document.
-        frames: the page's frames, each with its own idle names; frames that did not answer are left
-            out.
-    """
-
-    idle: frozenset[str]
+    idle: frozenset[str]  # names of behaviours without a target in the page's main document
+    # The page's frames, each with its own idle names; frames that did not answer are left out
     frames: Sequence[tuple[PageFrame, frozenset[str]]] = ()
 
     def is_idle(self, name: str) -> bool:
