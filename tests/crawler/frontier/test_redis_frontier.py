@@ -439,6 +439,7 @@ def test_a_claim_whose_answer_was_lost_runs_out_of_its_lease(
         address = redis_address(redis_server)
         relayed = parse_redis_url(f"{relay.url}?frontier={address.name}", RedisUse.FRONTIER)
         frontier = connect(relayed)
+        assert frontier.claim(now=now, worker="w") == [], "the script is there from now on"
         frontier.add([A1], now=now)
         relay.hold_answer(b"unmistakable")
         cutter = cut_when_held(relay)
