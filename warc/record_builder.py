@@ -131,10 +131,11 @@ def record_member(headers: Headers, block: bytes) -> bytes:
 
 
 def warcinfo_facts(settings: Settings) -> dict[str, str]:
-    """Return the `warcinfo` fields that name the archive's operator and the robots.txt policy."""
+    """Return the `warcinfo` fields on the operator, what is archived, and the robots.txt policy."""
     contact = settings.links.contact or settings.visit.contact
     facts = {"operator": contact} if contact else {}
-    return facts | {"robots": settings.policy.robots, "http-header-user-agent": ""}
+    about = {"isPartOf": settings.proxy.title, "description": settings.proxy.description}
+    return facts | about | {"robots": settings.policy.robots, "http-header-user-agent": ""}
 
 
 def warcinfo_member(

@@ -134,6 +134,8 @@ class ProxySettings:
     crawl_limit_bytes: int = 0
     whole_ranges: bool = True  # when a page requests a part (206), also fetch the whole once
     websockets: bool = True  # forward WebSocket connections unrecorded; false: refuse them
+    title: str = ""  # of what is archived; written into `warcinfo` records as `isPartOf`
+    description: str = ""  # of the same, in `warcinfo` records
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,7 +274,7 @@ def test_a_site_that_dies_is_found_confirmed_and_mended_once(
     assert current(writer) == text
     trial.run("wiki bot run")
     assert current(writer) == text
-    edit = json.loads(trial.show("wiki bot edits --state reverted --json"))
+    edit = json.loads(trial.show("wiki bot ls --state reverted --json"))
     assert (edit["page_id"], edit["undone_by"]) == (page_id, "Admin")
     assert dead in trial.show("wiki bot review")
 

@@ -44,6 +44,7 @@ async def test_warcinfo_names_operator_user_agent_and_robots_rule(
         settings,
         links=replace(settings.links, contact=OPERATOR),
         policy=replace(settings.policy, robots="obey"),
+        proxy=replace(settings.proxy, title="Handbooks", description="All\r\nof them"),
     )
     origin.answers["/"] = ok(b"<p>page")
     proxy = Proxy(layout, told, "proxy", tmp_path)
@@ -57,6 +58,7 @@ async def test_warcinfo_names_operator_user_agent_and_robots_rule(
     said = fields(info)
     assert said["operator"] == OPERATOR
     assert said["robots"] == "obey"
+    assert (said["isPartOf"], said["description"]) == ("Handbooks", "All of them")
     assert said["http-header-user-agent"] == "Mozilla/5.0 (Test)"
     assert said["format"] == "WARC File Format 1.1"
     assert said["conformsTo"].startswith("http://iipc.github.io/warc-specifications/")

@@ -124,7 +124,7 @@ def refresh_command(
     *,
     stores: CollectionStores = STORES,
     every: timedelta | None = option(
-        "Again and again, so often: 1h.", type=DURATION, metavar="LENGTH"
+        "Again and again, so often: 1h.", type=DURATION, metavar="DURATION"
     ),
     output: CommandOutput = OUTPUT,
 ) -> int:

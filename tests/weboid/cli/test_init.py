@@ -147,21 +147,35 @@ def test_the_schema_accepts_what_init_writes(own: Weboid, config: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "hint"),
     [
-        ("--seedFile", "Use --list FILE."),
-        ("--pageLimit", "Use --limit."),
-        ("--pages", "Use --limit."),
+        ("--behaviors", "Use run in [behaviours] of weboid.toml."),
+        ("--blockAds", "Use block in [egress] of weboid.toml."),
         ("--lang", "Use language in [visit] of weboid.toml."),
         ("--generateWACZ", "It is not there yet; Weboid writes WARC files."),
     ],
 )
 def test_options_of_browsertrix_are_answered_with_ours(own: Weboid, option: str, hint: str) -> None:
-    """As are those that had other names here; other commands know nothing of them."""
+    """Those that have no equal here; other commands know nothing of them."""
     crawl = own.call("crawl", "https://a.example/", option, "x")
     other = own.call("wiki", "ls", option, "x")
 
     assert (crawl.code, other.code) == (2, 2)
     assert hint in crawl.err
     assert hint not in other.err
+
+
+def test_options_of_browsertrix_that_have_an_equal_work(own: Weboid, tmp_path: Path) -> None:
+    """As do those that had other names here."""
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("https://b.example/\n")
+    words = ["--scopeType", "host", "--pageLimit", "3", "--sizeLimit", "1GB", "--timeLimit", "7200"]
+
+    ran = own.call(
+        "crawl", "--url", "https://a.example/", "--seedFile", str(seeds), *words, "--dry-run"
+    )
+
+    assert "https://a.example/" in ran.out
+    assert "https://b.example/" in ran.out
+    assert "3 pages, 1.0 GB, 2 h" in ran.out
 
 
 def test_a_quiet_run_reports_lost_records_only(capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,10 @@ def archive_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
     list_file: str | None = option(
-        "One URL a line; - is standard input.", "--list", metavar="FILE"
+        "One URL a line; - is standard input.",
+        "--list",
+        metavar="FILE",
+        former="--seedFile --urlFile",
     ),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
@@ -56,7 +59,7 @@ def archive_command(
     workers: int = WORKERS,
     again: bool = option("Archive also what the collection already has."),
     older_than: timedelta | None = option(
-        "Archive also what was archived so long ago: 30d, 12h.", type=DURATION, metavar="LENGTH"
+        "Archive also what was archived so long ago: 30d, 12h.", type=DURATION, metavar="DURATION"
     ),
     no_wait: bool = option("End the run when the disk is nearly full, rather than wait for space."),
     stay: bool = option("Go on for ever: wait for what others put into the collection's frontier."),

@@ -61,31 +61,64 @@ _SCOPE_OPTIONS: dict[str, Any] = {
         "host, the host and all below it, or anything.  [default: prefix]",
         "--scope",
         type=click.Choice(SCOPE_KINDS),
+        former="--scopeType",
     ),
     "depth": option(
         "Links followed from a seed at most.  [default: any number]",
         type=click.IntRange(-1),
         metavar="N",
     ),
-    "extra_hops": option("Links followed beyond the scope.", type=click.IntRange(0), metavar="N"),
+    "extra_hops": option(
+        "Links followed beyond the scope.",
+        type=click.IntRange(0),
+        metavar="N",
+        former="--extraHops",
+    ),
     "include": option(
-        "A pattern (RE2): a URL in which it is found is in scope, too.", multiple=True, metavar="RX"
+        "A pattern (RE2): a URL in which it is found is in scope, too.",
+        multiple=True,
+        metavar="RX",
+        former="--scopeIncludeRx",
     ),
     "exclude": option(
-        "A pattern (RE2): a URL in which it is found is never visited.", multiple=True, metavar="RX"
+        "A pattern (RE2): a URL in which it is found is never visited.",
+        multiple=True,
+        metavar="RX",
+        former="--scopeExcludeRx",
     ),
-    "pages": option("Stop after N pages.", "--limit", type=click.IntRange(1), metavar="N"),
-    "bytes": option("Stop after this size: 5GB.", "--size-limit", type=SIZE, metavar="SIZE"),
+    "pages": option(
+        "Stop after N pages.",
+        "--limit",
+        type=click.IntRange(1),
+        metavar="N",
+        former="--pages --pageLimit --maxPageLimit",
+    ),
+    "bytes": option(
+        "Stop after this size: 5GB.",
+        "--size-limit",
+        type=SIZE,
+        metavar="SIZE",
+        former="--bytes --sizeLimit",
+    ),
     "seconds": option(
-        "Stop after this time: 2h.", "--time-limit", type=DURATION, metavar="DURATION"
+        "Stop after this time: 2h.",
+        "--time-limit",
+        type=DURATION,
+        metavar="DURATION",
+        former="--time --timeLimit",
     ),
     "host_pages": option(
-        "At most N pages of each host.", "--host-limit", type=click.IntRange(1), metavar="N"
+        "At most N pages of each host.",
+        "--host-limit",
+        type=click.IntRange(1),
+        metavar="N",
+        former="--host-pages",
     ),
     "sitemaps": option(
         "Read the sitemaps of the seeds' hosts.  [default: no]",
         "--sitemaps/--no-sitemaps",
         default=None,
+        former="--sitemap --useSitemap",
     ),
     "link_decisions": option(
         "Log the decision on each link into reports/decisions-JOB.jsonl.  [default: no]",
@@ -114,8 +147,12 @@ def crawl_command(
     *,
     seeds: tuple[str, ...] = argument("[SEED]..."),
     list_file: str | None = option(
-        "One seed a line; - is standard input.", "--list", metavar="FILE"
+        "One seed a line; - is standard input.",
+        "--list",
+        metavar="FILE",
+        former="--seedFile --urlFile",
     ),
+    named: tuple[str, ...] = option(None, "--url", "--seeds", hidden=True),
     scope: dict[str, Any] = option_dict(_SCOPE_OPTIONS),
     lane: str = option(
         "Priority of its pages relative to others.",
@@ -123,8 +160,13 @@ def crawl_command(
         default="standard",
     ),
     name: str | None = option(
-        "Name of the crawl.  [default: made from the seeds]", "--job", metavar="JOB"
+        "Name of the crawl.  [default: made from the seeds]",
+        "--job",
+        metavar="JOB",
+        former="--name",
     ),
+    title: str = option("Title of what is archived, in the head of its WARCs.", default=""),
+    description: str = option("Description of it, in the same place.", default=""),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,
     profile: str = PROFILE,
@@ -134,7 +176,7 @@ def crawl_command(
     ),
     store: str | None = STORE,
     qa: bool | None = QA,
-    dry_run: bool = option("Show what would be crawled."),
+    dry_run: bool = option("Show what would be crawled.", former="--dryRun"),
     output: CommandOutput = OUTPUT,
 ) -> int:
     """Archive the pages of sites, from seeds along their links.
@@ -144,6 +186,7 @@ def crawl_command(
     changes the crawl. With --frontier it hands the crawl to the workers there. Ctrl-C finishes the
     pages in progress and stops; a second one stops at once.
     """
+    seeds += named
     configured = () if seeds or list_file else read_config(collection).seeds()
     urls = tuple(each.url for each in configured) or seeds
     seed_list = collect_seeds(urls, list_file)
@@ -155,6 +198,17 @@ def crawl_command(
         settings_of(profile, collection, continuous=continuous, options=scope)
     )
     settings = with_store(settings, store)
+    if settings.frontier.url and (title or description):
+        raise InputError(
+            "Proxies of a cluster write the heads of WARCs: set title and description in [proxy] of"
+            " their profile."
+        )
+    proxy = replace(
+        settings.proxy,
+        title=title or settings.proxy.title,
+        description=description or settings.proxy.description,
+    )
+    settings = replace(settings, proxy=proxy)
     groups = {settings.scope: seed_list.urls}
     if configured:
         groups = {}

@@ -198,7 +198,7 @@ def host_pause(
     *,
     host: str = argument(type=host_name),
     length: timedelta | None = option(
-        "2h, 30d, ….", "--for", type=parse_duration, metavar="LENGTH"
+        "2h, 30d, ….", "--for", type=parse_duration, metavar="DURATION"
     ),
     until: datetime | None = option(
         "2026-12-31, or with T18:00 (UTC).", type=parse_moment, metavar="MOMENT"

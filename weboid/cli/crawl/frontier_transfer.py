@@ -49,7 +49,7 @@ def add_command(
     older_than: timedelta | None = option(
         "Queue what was visited before, if that was so long ago: 30d, 12h.",
         type=parse_duration,
-        metavar="LENGTH",
+        metavar="DURATION",
     ),
     job: str = option("The crawl whose scope and budget hold.", default="", metavar="NAME"),
     where: CommandTarget = TARGET,

@@ -254,7 +254,7 @@ def check_command(
     ),
     limit: int | None = option("At most so many looks.", type=click.IntRange(1), metavar="COUNT"),
     length: timedelta | None = option(
-        "For so long: 30m, 8h.", "--for", type=DURATION, metavar="LENGTH"
+        "For so long: 30m, 8h.", "--for", type=DURATION, metavar="DURATION"
     ),
     dry_run: bool = option("Show what is due, without requests."),
     is_watch: bool = option("Go on for ever, as URLs become due.", "--watch"),

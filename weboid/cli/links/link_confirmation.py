@@ -48,10 +48,10 @@ def confirm_command(
         "Also hold what was captured so lately against its first copy: 7d.",
         "--captures",
         type=DURATION,
-        metavar="LENGTH",
+        metavar="DURATION",
     ),
     every: timedelta | None = option(
-        "Again and again, so often: 6h.", type=DURATION, metavar="LENGTH"
+        "Again and again, so often: 6h.", type=DURATION, metavar="DURATION"
     ),
     dry_run: bool = option("List the links that wait, and do nothing."),
     collection: Path = COLLECTION,

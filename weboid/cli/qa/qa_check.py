@@ -66,7 +66,7 @@ def check_command(
     every: bool = option("Check every page, the suspect ones first.", "--all"),
     since: str = option(
         "Check what was captured from then on: 2026-11-01, 3d. Without --sample: all of it.",
-        metavar="MOMENT|LENGTH",
+        metavar="MOMENT|DURATION",
         default="",
     ),
     host: str = option("Only pages of this host.", default="", metavar="HOST"),

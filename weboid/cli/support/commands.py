@@ -66,28 +66,8 @@ def exit_code_for(error: WeboidError) -> ExitCode:
             return ExitCode.INTERNAL
 
 
-# Options of other programs, or of earlier versions, and what they are called here.
+# Options of other programs, and what they are called here.
 OTHER_NAMES = {
-    "--url": "the URL itself, without an option",
-    "--seeds": "the URLs themselves, without an option",
-    "--seedFile": "--list FILE",
-    "--urlFile": "--list FILE",
-    "--scopeType": "--scope",
-    "--scopeIncludeRx": "--include",
-    "--scopeExcludeRx": "--exclude",
-    "--extraHops": "--extra-hops",
-    "--pageLimit": "--limit",
-    "--pages": "--limit",
-    "--maxPageLimit": "--limit",
-    "--timeLimit": "--time-limit",
-    "--time": "--time-limit",
-    "--sizeLimit": "--size-limit",
-    "--bytes": "--size-limit",
-    "--host-pages": "--host-limit",
-    "--name": "--job",
-    "--useSitemap": "--sitemaps",
-    "--sitemap": "--sitemaps",
-    "--dryRun": "--dry-run",
     "--redisStoreUrl": "--frontier redis://…",
     "--userAgentSuffix": "`weboid init --contact`, or contact in [operator] of weboid.toml",
     "--userAgent": "user_agent in [visit] of weboid.toml",
@@ -107,8 +87,6 @@ OTHER_NAMES = {
     "--generateWACZ": "not there yet; Weboid writes WARC files",
     "--generateCDX": "the CDX server of `weboid serve`",
     "--combineWARC": "not there yet",
-    "--title": "not there yet",
-    "--description": "not there yet",
     "--screencastPort": "not there yet",
     "--saveState": "not needed; the same command continues where it stopped",
 }

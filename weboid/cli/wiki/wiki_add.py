@@ -114,7 +114,7 @@ def command(
     recrawl: str | None = option(
         "Archive living pages of this collection again after so long: 90d; - for never. Asked for"
         " at a terminal.",
-        metavar="LENGTH",
+        metavar="DURATION",
     ),
     stores: CollectionStores = STORES,
     profile: str = WIKI_PROFILE,

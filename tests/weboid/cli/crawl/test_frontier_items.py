@@ -1,4 +1,4 @@
-"""The commands to a frontier, run as a user runs them: pause, stop, enqueue, hosts, frontier, monitor."""
+"""The commands to a frontier, run as a user runs them: pause, stop, add, hosts, queue, monitor."""
 
 import json
 import os
@@ -274,7 +274,7 @@ def test_dead_letters_are_retried_by_reason(weboid: Weboid, frontier: Frontier) 
     assert done["queued_again"] == 1
     assert named.code == 1
     assert "1 queued again." in named.out
-    assert "enqueue --again" in named.err
+    assert "crawl add --again" in named.err
     assert frontier.stats(CLOCK.now()).queued == 2
 
 
@@ -498,7 +498,7 @@ def _next_page(process: "subprocess.Popen[str]") -> dict[str, Any]:
 @pytest.mark.browser
 @pytest.mark.proxy
 def test_commands_reach_a_run_and_nothing_is_lost(weboid: Weboid) -> None:
-    """Pause, enqueue, resume, stop: each takes effect in the run that goes on, and the next ends it."""
+    """Pause, add, resume, stop: each takes effect in the run that goes on, and the next ends it."""
     pages = [f"{RULES}/page/plain?{number}" for number in range(12)]
     urgent = f"{RULES}/page/plain?urgent"
     listed = weboid.folder / "list.txt"
