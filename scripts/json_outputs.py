@@ -20,6 +20,7 @@ from weboid.cli.main import weboid
 _NONE = "\N{EN DASH}"  # an empty cell
 SCHEMAS_FILE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "json-outputs.json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+TITLE = "Lines of output of Weboid's commands with --json"
 
 Schema = dict[str, Any]
 _FIELD = re.compile(r"[a-z][a-z0-9_]*")
@@ -211,12 +212,14 @@ def main() -> None:
     for path, values in records.items():
         before = None if path in given.new or "all" in given.new else schemas.get(path)
         schemas[path] = line_schema(values, before)
-    document = {
-        "$schema": DIALECT,
-        "title": "Lines of output of Weboid's commands with --json",
-        "commands": {path: each for path, each in sorted(schemas.items()) if path in known},
-    }
-    SCHEMAS_FILE.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    lines = [
+        f"{json.dumps(path)}: {json.dumps(each, ensure_ascii=False)}"
+        for path, each in sorted(schemas.items())
+        if path in known
+    ]
+    head = json.dumps({"$schema": DIALECT, "title": TITLE})[1:-1]
+    text = ",\n".join(lines)
+    SCHEMAS_FILE.write_text(f'{{{head}, "commands": {{\n{text}\n}}}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":

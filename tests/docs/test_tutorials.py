@@ -13,16 +13,25 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.support.services.ports import free_port
+from tests.support.sites.mediawiki import running_wiki
+from tests.support.wiki_writer import Writer
+from tests.weboid.test_single_server import caddy_command, started
 
 TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
+EXTENSION = TUTORIALS.parents[1] / "wiki" / "mediawiki" / "Weboid" / "extension.json"
 LIMIT_S = 240
+CITING = (
+    "Lit in 1862.<ref>[https://museum.harbour-town.org/about The museum]</ref>"
+    " [https://museum.harbour-town.org/docs/ More] [[Category:Lighthouses]]"
+)
 pytestmark = [pytest.mark.browser, pytest.mark.playback, pytest.mark.slow, pytest.mark.timeout(600)]
 
 PAGES = {
@@ -53,30 +62,51 @@ class _Site(http.server.BaseHTTPRequestHandler):
         """Write no log."""
 
 
+NAMES = ("example.org", "museum.harbour-town.org", "archive.example.org", "copies.example.org")
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Certificate of all names, and its key."""
+
+    pem: Path
+    key: Path
+
+
 @pytest.fixture(scope="module")
-def profile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A preset under which example.org is a server of this machine."""
-    folder = tmp_path_factory.mktemp("site")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    """One for the cited sites and for the archive."""
+    folder = tmp_path_factory.mktemp("tls")
     pem, key = folder / "site.pem", folder / "site.key"
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=example.org", "-addext", "subjectAltName=DNS:example.org"),
+            *("-subj", "/CN=example.org"),
+            *("-addext", "subjectAltName=" + ",".join(f"DNS:{name}" for name in NAMES)),
             *("-keyout", str(key), "-out", str(pem)),
         ],
         check=True,
         capture_output=True,
     )
+    return Certificate(pem, key)
+
+
+@pytest.fixture(scope="module")
+def profile(certificate: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A preset under which the cited sites are a server of this machine."""
+    folder = tmp_path_factory.mktemp("site")
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Site) as server:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pem, key)
+        context.load_cert_chain(certificate.pem, certificate.key)
         server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         path = folder / "profile.toml"
+        own = f'"127.0.0.1:{server.server_port}"'
         path.write_text(
-            f'[egress]\nallow = ["127.0.0.0/8"]\nca_file = "{pem}"\n'
-            f'[egress.resolve]\n"example.org" = "127.0.0.1:{server.server_port}"\n'
-            "[politeness]\nmin_delay_s = 0.0\ndelay_factor = 0.0\n"
+            f'[egress]\nallow = ["127.0.0.0/8"]\nca_file = "{certificate.pem}"\n'
+            "[egress.resolve]\n"
+            + "".join(f'"{name}" = {own}\n' for name in NAMES[:2])
+            + "[politeness]\nmin_delay_s = 0.0\ndelay_factor = 0.0\n"
             "[proxy]\ndisk_reserve_bytes = 0\n"
         )
         yield path
@@ -108,27 +138,34 @@ def pattern(lines: list[str]) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
-@pytest.mark.parametrize("name", ["first-archive", "crawl-with-qa"])
-def test_a_tutorial_does_what_it_says(name: str, profile: Path, tmp_path: Path) -> None:
-    """Each command ends well and prints the lines below it."""
-    port = free_port()
-    environment = {
+def environment(profile: Path) -> dict[str, str]:
+    """Return the environment of a tutorial's commands."""
+    return {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "WEBOID_PROFILE": str(profile),
         "COLUMNS": "100",
     }
+
+
+def follow(page: str, folder: Path, variables: dict[str, str], changes: Mapping[str, str]) -> None:
+    """Run the commands of a tutorial and compare their output; `changes` replace texts in both."""
+
+    def changed(text: str) -> str:
+        for name, own in changes.items():
+            text = text.replace(name, own)
+        return text
+
     with ExitStack() as running:
-        for command, expected in steps(TUTORIALS / f"{name}.md"):
-            own = command.replace("8080", str(port)).replace("8081", str(port + 1))
-            lines = [each.replace("8080", str(port)) for each in expected]
+        for command, expected in steps(TUTORIALS / page):
+            own, lines = changed(command), [changed(each) for each in expected]
             if own.endswith("&"):
-                _start(own.rstrip("& "), lines, tmp_path, environment, running)
+                _start(own.rstrip("& "), lines, folder, variables, running)
                 continue
             ran = subprocess.run(
                 ["bash", "-c", own],
-                cwd=tmp_path,
-                env=environment,
+                cwd=folder,
+                env=variables,
                 capture_output=True,
                 text=True,
                 timeout=LIMIT_S,
@@ -140,6 +177,48 @@ def test_a_tutorial_does_what_it_says(name: str, profile: Path, tmp_path: Path) 
             )
             assert ran.returncode == 0, (command, ran.stdout, ran.stderr)
             assert pattern(lines).fullmatch(out), (command, out, pattern(lines).pattern)
+
+
+@pytest.mark.parametrize("name", ["first-archive", "crawl-with-qa"])
+def test_a_tutorial_does_what_it_says(name: str, profile: Path, tmp_path: Path) -> None:
+    """Each command ends well and prints the lines below it."""
+    port = free_port()
+    changes = {"8080": str(port), "8081": str(port + 1)}
+    follow(f"{name}.md", tmp_path, environment(profile), changes)
+
+
+def test_the_tutorial_of_a_wiki_does_what_it_says(
+    profile: Path, certificate: Certificate, tmp_path: Path
+) -> None:
+    """With a real MediaWiki, its extension, and Caddy with the file of deploy/single."""
+    front, webhook = free_port(), free_port()
+    ports = {"8080": front, "8081": front + 1, "9390": webhook}
+    settings = [
+        f"wfLoadExtension( 'Weboid', '{EXTENSION}' );",
+        f"$wgWeboidFront = 'http://127.0.0.1:{front}';",
+        "$wgWeboidOrigins = [ 'https://archive.example.org', 'https://copies.example.org' ];",
+        f"$wgWeboidWebhook = 'http://127.0.0.1:{webhook}';",
+        f"$wgWeboidSecretFile = '{tmp_path}/notify.secret';",
+    ]
+    caddy = {**ports, "https": free_port(), "http": free_port()}
+    # curl finds the public names on this machine.
+    (tmp_path / ".curlrc").write_text(
+        f'cacert = "{certificate.pem}"\nconnect-to = "archive.example.org:443:127.0.0.1:{caddy["https"]}"\n'
+    )
+    server = tmp_path / "server"
+    server.mkdir()
+    with (
+        running_wiki(server="self", settings="\n".join(settings)) as wiki,
+        started(
+            caddy_command(server, (certificate.pem, certificate.key), caddy), server, caddy["https"]
+        ),
+    ):
+        Writer(wiki.api()).write("Cape lighthouse", CITING)
+        variables = {**environment(profile), "HOME": str(tmp_path)}
+        changes = {"https://wiki.example.org": wiki.base}
+        follow(
+            "wiki.md", tmp_path, variables, changes | {old: str(new) for old, new in ports.items()}
+        )
 
 
 def _start(
