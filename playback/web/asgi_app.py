@@ -152,6 +152,7 @@ def create_app(
         replay_origin=replay_origin,
         render=PageRenderer(
             replay_origin,
+            archive_name=around.crawler.name,
             shows_pictures=offers.shows_pictures,
             skew_of=machines.skews.of,
             representation_of=RepresentationReader(records).of,

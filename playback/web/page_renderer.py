@@ -176,7 +176,9 @@ class WebContext:
 class PageRenderer:
     """Renderer of templates."""
 
-    def __init__(self, replay_origin: str, **functions: Callable[..., object]) -> None:
+    def __init__(
+        self, replay_origin: str, archive_name: str = "", **functions: Callable[..., object]
+    ) -> None:
         """Create the template environment, with additional template functions."""
         environment = self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
@@ -205,6 +207,7 @@ class PageRenderer:
             return replayed(page.timestamp, MementoModifier.TEXT, page.artifacts[ArtifactKind.TEXT])
 
         environment.globals.update(
+            archive_name=archive_name or "Weboid",
             image_address=image_address,
             copy_address=copy_address,
             very_address=with_modifier(MementoModifier.VERY),

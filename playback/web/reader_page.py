@@ -102,7 +102,6 @@ class ReaderPages:
             has_more_siblings=len(siblings) > MOST_SIBLINGS,
             standing=queue_status_of(self._means, page.url) if not page.is_usable else None,
             origin=self._means.origin,
-            archive=self._means.origin.partition("://")[2],
         )
 
     def live(self, request: Request) -> Response:

@@ -26,10 +26,11 @@ ABOUT_PATH: Final = "/about-crawler"
 
 @dataclass(frozen=True, slots=True)
 class Crawler:
-    """Operator details of the crawler."""
+    """Operator details of the archive and its crawler."""
 
     contact: str = ""  # a page or mail address; empty: none
     addresses: str = ""  # its source addresses; empty: not stated
+    name: str = ""  # the archive's name for readers; empty: Weboid
 
 
 NOBODY: Final = Crawler()

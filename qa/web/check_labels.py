@@ -27,42 +27,42 @@ MARKS: Final[Mapping[QaVerdict, str]] = {
 FAULTS: Final[Mapping[PlaybackFault, str]] = {
     PlaybackFault.NOT_SHOWN: noop("Not shown"),
     PlaybackFault.BLANK: noop("Blank"),
-    PlaybackFault.LOST: noop("Missing parts"),
+    PlaybackFault.LOST: noop("Missing content"),
     PlaybackFault.LAYOUT: noop("Layout"),
-    PlaybackFault.OTHER: noop("Other content"),
+    PlaybackFault.OTHER: noop("Different content"),
     PlaybackFault.COVERED: noop("Covered"),
-    PlaybackFault.TEXT: noop("Other text"),
-    PlaybackFault.RESOURCES: noop("Files missing"),
+    PlaybackFault.TEXT: noop("Different text"),
+    PlaybackFault.RESOURCES: noop("Missing resources"),
     PlaybackFault.DAMAGED: noop("Archive damaged"),
 }
 CLASSES: Final[Mapping[PageClass, str]] = {
-    PageClass.OK: noop("A page"),
-    PageClass.NEAR_EMPTY: noop("Nearly empty"),
+    PageClass.OK: noop("Normal page"),
+    PageClass.NEAR_EMPTY: noop("Almost empty"),
     PageClass.CONSENT_WALL: noop("Consent wall"),
     PageClass.LOGIN_WALL: noop("Login wall"),
-    PageClass.SOFT_404: noop("Says it is missing"),
+    PageClass.SOFT_404: noop("“Not found” page"),
     PageClass.HTTP_ERROR: noop("Error page"),
     PageClass.PARKED: noop("Parked domain"),
-    PageClass.CHALLENGE: noop("Check for robots"),
+    PageClass.CHALLENGE: noop("Bot check"),
 }
 LEVELS: Final[Mapping[str, str]] = {
     Level.TEXT: noop("Text only"),
-    Level.LIMITED: noop("Reading"),
-    Level.HTML: noop("No images"),
+    Level.LIMITED: noop("Reader view"),
+    Level.HTML: noop("Without images"),
     Level.IMAGES: noop("With images"),
-    Level.FULL: noop("Everything (scripts)"),
+    Level.FULL: noop("With scripts"),
 }
 REPAIRS: Final[Mapping[RepairState, str]] = {
-    RepairState.WANTED: noop("It waits to be captured again."),
-    RepairState.BEGUN: noop("It is being captured again."),
-    RepairState.DONE_BETTER: noop("It was captured again, and the new capture is better."),
-    RepairState.DONE_NOT_BETTER: noop("It was captured again, but that is no better."),
-    RepairState.FAILED: noop("It could not be captured again."),
+    RepairState.WANTED: noop("Queued to be captured again."),
+    RepairState.BEGUN: noop("Being captured again."),
+    RepairState.DONE_BETTER: noop("Captured again; the new capture is better."),
+    RepairState.DONE_NOT_BETTER: noop("Captured again; the new capture is not better."),
+    RepairState.FAILED: noop("Capturing again failed."),
 }
 _UNSEEN = frozenset({"Cc", "Cf", "Cs"})  # Unicode's categories
 _LOST = {
     "missing": noop("not in the archive"),
-    "digest": noop("not what was captured"),
+    "digest": noop("differs from the capture"),
     "failed": noop("did not load"),
     "blocked": noop("removed from the copy"),
 }
@@ -102,7 +102,7 @@ def lost(part: LostPart) -> str:
     """Return why a part of the page is missing; an unknown reason unchanged."""
     name, _, detail = part.reason.partition(":")
     if name == "status":
-        return translate(noop("answers with %(status)s"), status=replace_invisible(detail.strip()))
+        return translate(noop("status %(status)s"), status=replace_invisible(detail.strip()))
     return translate(_LOST[name]) if name in _LOST else replace_invisible(part.reason)
 
 

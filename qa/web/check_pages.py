@@ -80,10 +80,10 @@ _PICTURE_HEADERS = {
     "Content-Disposition": "inline",
 }
 ACTION_MESSAGES = {
-    ReviewAction.GOOD: noop("Marked as good."),
-    ReviewAction.BAD: noop("Marked as bad."),
-    ReviewAction.CLEAR: noop("The mark is removed."),
-    ReviewAction.RECRAWL: noop("It will be captured again."),
+    ReviewAction.GOOD: noop("Rated as good."),
+    ReviewAction.BAD: noop("Rated as bad."),
+    ReviewAction.CLEAR: noop("The rating has been removed."),
+    ReviewAction.RECRAWL: noop("The page will be captured again."),
 }
 
 
@@ -380,7 +380,9 @@ def review_status(row: CheckedPage) -> str:
             message = translate(noop("%(verdict)s, reviewed %(when)s."), **facts)
     labels = [message, check_labels.repair(row.repair)]
     if row.repair in PENDING_REPAIRS:
-        labels.append(translate(noop("A running crawl or “weboid qa repair” captures it again.")))
+        labels.append(
+            translate(noop("A running crawl or “weboid qa repair” will capture it again."))
+        )
     return " ".join(filter(None, labels))
 
 

@@ -88,7 +88,7 @@ def parse_check_filter(parameters: Mapping[str, str]) -> CheckFilter:
         try:
             host = url_parts_of(f"http://{host}/" if is_host else host[:_LONGEST_HOST]).host
         except BadUrlError:
-            raise InputError(noop("Write a host name such as www.example.org.")) from None
+            raise InputError(noop("Enter a host name such as www.example.org.")) from None
     score = parameters.get("below", "").strip().replace(" ", "").replace(",", ".")
     if score:
         if _SCORE.fullmatch(score):
@@ -132,7 +132,7 @@ def parse_start(text: str) -> CheckPosition | None:
     try:
         return parse_position(text)
     except InputError:
-        raise InputError(noop("after is the place that the part before gave.")) from None
+        raise InputError(noop("after is the position returned with the previous part.")) from None
 
 
 MOST_COUNTED = 1_000_000  # of each verdict

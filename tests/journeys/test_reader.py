@@ -118,7 +118,7 @@ def test_a_reader_reports_that_a_link_can_be_reached(library: Library) -> None:
     served, url = library.served, library.url
     overview = served.get(f"/links/say?url={quote(url, safe='')}")
     assert overview.status_code == 200
-    assert "There is no report" in overview.text
+    assert "No reports of reachability" in overview.text
     form = served.get(f"/links/say/report?url={quote(url, safe='')}")
     assert form.status_code == 200
     letter = fields(form.text)

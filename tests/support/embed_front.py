@@ -21,7 +21,7 @@ def answer_of(url: str, origin: str, *, kind: str = "copy", dead: bool = False) 
         "state": "dead" if dead else "live",
         "group": "unreachable" if dead else "working",
         "is_dead": dead,
-        "words": "Dead for six months" if dead else "Working when last seen, “yesterday”",
+        "words": "Dead since 21 May 2026" if dead else "Working when last seen, “yesterday”",
     }
 
 

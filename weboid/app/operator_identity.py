@@ -27,7 +27,7 @@ from weboid.app.collection_config import read_config, write_config_table
 
 TABLE: Final = "operator"
 _ENVIRONMENT: Final = {"contact": "WEBOID_CONTACT", "purpose_page": "WEBOID_PURPOSE_PAGE"}
-_FIELDS: Final = ("contact", "purpose_page", "addresses", "recrawl")
+_FIELDS: Final = ("contact", "purpose_page", "addresses", "recrawl", "name")
 _GROUPS: Final = ("visit", "links")
 
 
@@ -39,6 +39,7 @@ class OperatorIdentity:
     purpose_page: str = ""  # URL of a page that explains the visits
     addresses: str = ""  # IP addresses of visits, for the front's page about the crawler
     recrawl: str = ""  # interval after which unattended runs archive living pages again, e.g. "90d"
+    name: str = ""  # the archive's name on readers' pages; empty: Weboid
 
 
 def read_operator(root: Path) -> OperatorIdentity:

@@ -111,8 +111,8 @@ class AnswerOrigins:
         return f"{self.front}{whose}/latest/{escape_url(url)}"
 
 
-def answer_link(facts: LinkEvidence, leading: AnswerOrigins, today: int) -> CachedLink:
-    """Return the answer in the request's language; `today` is a day of `links.check_history`."""
+def answer_link(facts: LinkEvidence, leading: AnswerOrigins) -> CachedLink:
+    """Return the answer in the request's language."""
     text, spelled, fragment = facts.asked.text, facts.asked.spelled, facts.asked.fragment
     if spelled is None:
         return CachedLink(text, CopyState.NONE, words=_capital(_never_words(facts.never)))
@@ -151,7 +151,7 @@ def answer_link(facts: LinkEvidence, leading: AnswerOrigins, today: int) -> Cach
             found["is_new"] = True
         if answer is CopyState.QUEUED and facts.standing is not None and facts.standing.attempts:
             found["next_at"] = facts.standing.until
-    words = _words(facts, words, today)
+    words = _words(facts, words)
     link = facts.link
     if link is not None:
         found |= {
@@ -212,7 +212,7 @@ def _without_copy(facts: LinkEvidence) -> tuple[CopyState, str]:
         return CopyState.NONE, _never_words(facts.never)
     if offer.bar is CopyObstacle.REFUSED:
         return CopyState.REFUSED, _reason_words(offer.reason)
-    return CopyState.FAILED, translate("no visit brought a copy")
+    return CopyState.FAILED, translate("archiving failed")
 
 
 _BARRED = {
@@ -227,13 +227,13 @@ _ANSWERS = {
     UrlQueueState.FAILED: CopyState.FAILED,
 }
 _REASONS = {
-    "robots": noop("not archived: the site’s robots.txt asks archives to leave it alone"),  # noqa: RUF001
-    "noarchive": noop("not archived: the page itself asks for that"),
-    "autoblacklist": noop("not archived for a while: the site refused or failed too often"),
+    "robots": noop("not archived: excluded by the site’s robots.txt"),  # noqa: RUF001
+    "noarchive": noop("not archived: the page opts out (noarchive)"),
+    "autoblacklist": noop("not archived for now: the site refused requests or failed repeatedly"),
     "blacklist": noop("not archived: excluded by the operator of this archive"),
-    "list": noop("not archived: it is on a list of addresses that are not"),
-    "scope": noop("not archived: it lies outside of what is archived here"),
-    "budget": noop("not archived: it lies outside of what is archived here"),
+    "list": noop("not archived: the address is on an exclusion list"),
+    "scope": noop("not archived: outside the scope of this archive"),
+    "budget": noop("not archived: outside the scope of this archive"),
 }
 
 
@@ -248,22 +248,22 @@ def _standing_words(standing: UrlQueueStatus) -> str:
             if standing.until is None:
                 return translate("waiting for the site")
             return translate(
-                "waiting for the site, which gave no page; next attempt on %(moment)s",
+                "waiting for the site to respond; next attempt on %(moment)s",
                 moment=moment_of(standing.until),
             )
         case UrlQueueState.QUEUED:
             return _queued_words(standing.since)
         case UrlQueueState.VISITING:
-            return translate("being archived at this moment")
+            return translate("being archived now")
         case UrlQueueState.REFUSED:
             return _reason_words(standing.reason)
         case _ if standing.attempts:
             return translate(
-                "given up: every attempt failed, the last on %(moment)s",
+                "archiving failed: last attempt on %(moment)s",
                 moment=moment_of(standing.attempts[-1].at),
             )
         case _:
-            return translate("given up: no visit brought a copy")
+            return translate("archiving failed: no attempt produced a copy")
 
 
 def _queued_words(since: datetime) -> str:
@@ -281,12 +281,12 @@ def _reason_words(reason: str) -> str:
 
 
 _NEVER = {
-    LinkClass.PASSED_OVER: noop("never archived: this is no http address"),
-    LinkClass.NOT_CHECKED: noop("never archived: this is no http address"),
-    LinkClass.INVALID: noop("never archived: no server can have this address"),
-    LinkClass.EXAMPLE: noop("never archived: the name is reserved for examples"),
+    LinkClass.PASSED_OVER: noop("never archived: not an http or https address"),
+    LinkClass.NOT_CHECKED: noop("never archived: not an http or https address"),
+    LinkClass.INVALID: noop("never archived: the address is not valid"),
+    LinkClass.EXAMPLE: noop("never archived: the host name is reserved for examples"),
     LinkClass.INTERNAL: noop("never archived: the link leads to the wiki itself"),
-    LinkClass.MISSING: noop("never archived: the wiki that it leads to has no such page"),
+    LinkClass.MISSING: noop("never archived: the target wiki has no such page"),
     LinkClass.SPAM: noop("never archived: the address is on a spam list"),
 }
 
@@ -300,7 +300,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _words(facts: LinkEvidence, what: str, today: int) -> str:
+def _words(facts: LinkEvidence, what: str) -> str:
     """Return the text: notable link state, state of the copy, and an unusual media type."""
     link = facts.link
     if link is None:
@@ -315,7 +315,7 @@ def _words(facts: LinkEvidence, what: str, today: int) -> str:
         )
     if link.group in _TOLD_GROUPS or link.is_unreachable:
         known = replace(link, url="", spelling="", fails=0, checked_day=None, mime="", kib=None)
-        how = _standing(known, today)
+        how = _standing(known)
         return translate("%(how)s; %(what)s", how=how, what="; ".join(parts)) if parts else how
     return _capital("; ".join(parts))
 

@@ -130,7 +130,7 @@ class CachedLinks:
             self._means.replay_origin,
             self._in_addresses(question.wiki),
         )
-        links = [answer_link(facts, leading, self._finder.day) for facts in found.facts]
+        links = [answer_link(facts, leading) for facts in found.facts]
         page, about = found.page, None
         if page is not None:
             listed = date_of(page.listed_day).isoformat() if page.listed_day is not None else None

@@ -65,9 +65,9 @@ def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
         raise InputError(noop("Send a JSON object in UTF-8."))
     urls = given.get("urls")
     if not isinstance(urls, list) or not all(isinstance(each, str) for each in urls):
-        raise InputError(noop('Name the URLs: {"urls": ["https://example.org/"]}.'))
+        raise InputError(noop('Specify the URLs: {"urls": ["https://example.org/"]}.'))
     if len(urls) > MOST_URLS:
-        raise InputError(noop("Ask for 1000 URLs at a time at most."))
+        raise InputError(noop("At most 1000 URLs are allowed per request."))
     page_id = given.get("page_id")
     if page_id is None:
         page_id = 0  # e.g. of a page not saved yet
@@ -75,10 +75,10 @@ def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
         page_id = int(page_id)  # JSON knows one sort of numbers
     is_whole = isinstance(page_id, int) and not isinstance(page_id, bool)
     if not is_whole or not 0 <= page_id < _MOST_PAGE_ID:
-        raise InputError(noop("The number of a page is a whole number above 0, like 9301140."))
+        raise InputError(noop("A page ID is a positive integer, such as 9301140."))
     wiki, language = _text(given, "wiki"), _text(given, "lang")
     if language and not _CODE.fullmatch(language):
-        raise InputError(noop("Write a language tag such as de or de-AT."))
+        raise InputError(noop("Use a language tag such as de or de-AT."))
     # Codes such as ``simple`` and ``zh-classical`` have no translation.
     base = re.split("[-_]", language.lower(), maxsplit=1)[0]
     return CachedQuestion(
@@ -141,5 +141,5 @@ def _text(given: dict[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InputError(noop("wiki and lang are texts."))
+        raise InputError(noop("wiki and lang must be strings."))
     return value

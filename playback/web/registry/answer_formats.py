@@ -92,7 +92,7 @@ def _link(link: LinkRecord, today: int, origin: str) -> Data:
         "spelling": link.spelling or link.url,
         "state": link.state.name.lower(),
         "group": link.group.value,
-        "words": standing_of(link, today),
+        "words": standing_of(link),
         "http": answered_status(link.code, link.evidence),
         "status_byte": link.code,
         "reason": reason_of(link.code) or None,

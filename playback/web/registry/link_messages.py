@@ -4,25 +4,27 @@ from typing import NamedTuple
 
 from core.urls import UrlFault
 from links.archives.archive_services import SERVICES
+from links.check_history import date_of
 from links.check_result import StatusCode
 from links.feedback.page_requests import RequestState
 from links.states import LinkState
+from playback.web.i18n import day as day_words
 from playback.web.i18n import noop, number, translate
 from playback.web.i18n import translate_count as ngettext
 from playback.web.registry.registry_values import Group, HintNote, LinkHint, LinkRecord
 
 _STATES = {
     LinkState.UNKNOWN: noop("Not checked yet"),
-    LinkState.ALIVE: noop("Works"),
-    LinkState.DYING: noop("Fails lately"),
+    LinkState.ALIVE: noop("Working"),
+    LinkState.DYING: noop("Failing"),
     LinkState.DEAD: noop("Dead"),
-    LinkState.BLOCKED: noop("Blocks our checks"),
-    LinkState.USURPED: noop("Domain has a new owner"),
-    LinkState.DEVIATED: noop("Content has changed"),
-    LinkState.PERMALIVE: noop("Declared working"),
-    LinkState.PERMADEAD: noop("Declared dead"),
-    LinkState.INVALID: noop("No valid address"),
-    LinkState.EXCLUDED: noop("Not checked"),
+    LinkState.BLOCKED: noop("Checks blocked"),
+    LinkState.USURPED: noop("New domain owner"),
+    LinkState.DEVIATED: noop("Content changed"),
+    LinkState.PERMALIVE: noop("Marked as working"),
+    LinkState.PERMADEAD: noop("Marked as dead"),
+    LinkState.INVALID: noop("Invalid address"),
+    LinkState.EXCLUDED: noop("Excluded from checks"),
 }
 _GROUPS = {
     Group.WORKING: noop("Working"),
@@ -31,63 +33,69 @@ _GROUPS = {
     Group.UNKNOWN: noop("Unknown"),
 }
 _HINTS = {
-    LinkHint.MOVED: noop("It has moved for good."),
-    LinkHint.CERTIFICATE: noop("Its certificate does not verify; browsers warn of it."),
-    LinkHint.RATE_LIMIT: noop("The site limits how often it is asked."),
-    LinkHint.HTTPS_NEEDED: noop("The site wants https instead of http."),
-    LinkHint.HTTP_NEEDED: noop("The site answers with http only."),
-    LinkHint.DNS_ERROR: noop("The name of the site cannot be found at the moment."),
-    LinkHint.SERVER_ERROR: noop("The whole site has been failing."),
-    LinkHint.UNVERIFIABLE: noop("The site refuses automatic checks; only a person can tell."),
-    LinkHint.PRESUMED_REACHABLE: noop("Readers reach most of what is cited from this site."),
-    LinkHint.MISSING_TARGET: noop("It leads to a wiki of the same farm, which has no such page."),
-    LinkHint.FTP: noop(
-        "FTP is not checked: browsers have dropped it. A program for it may find the file."
+    LinkHint.MOVED: noop("The page has moved permanently."),
+    LinkHint.CERTIFICATE: noop("Its certificate is invalid; browsers show a warning."),
+    LinkHint.RATE_LIMIT: noop("The site limits the rate of requests."),
+    LinkHint.HTTPS_NEEDED: noop("The site requires https."),
+    LinkHint.HTTP_NEEDED: noop("The site supports http only."),
+    LinkHint.DNS_ERROR: noop("The host name cannot be resolved at the moment."),
+    LinkHint.SERVER_ERROR: noop("The whole site is failing."),
+    LinkHint.UNVERIFIABLE: noop(
+        "The site blocks automated checks; please check the link yourself."
     ),
-    LinkHint.BIDI: noop("It holds characters that turn the direction of writing."),
-    LinkHint.HIDDEN: noop("It holds characters that nobody sees."),
-    LinkHint.MIXED: noop("The name of its site mixes scripts; letters may look like others."),
+    LinkHint.PRESUMED_REACHABLE: noop(
+        "Readers report that most cited pages of this site are reachable."
+    ),
+    LinkHint.MISSING_TARGET: noop(
+        "The link leads to a wiki of the same farm that has no such page."
+    ),
+    LinkHint.FTP: noop(
+        "FTP links are not checked, and browsers no longer support them. An FTP client may find the file."
+    ),
+    LinkHint.BIDI: noop("The address contains characters that reverse the text direction."),
+    LinkHint.HIDDEN: noop("The address contains invisible characters."),
+    LinkHint.MIXED: noop("The host name mixes scripts; letters may look like others."),
 }
 _REQUESTS = {
     RequestState.QUEUED: noop(
-        "This page is not observed. The feeder of its wiki was asked to read it; ask again later."
+        "This page is not watched. It has been queued for reading; please try again later."
     ),
     RequestState.DONE: noop(
-        "This page is not observed. It was read on request; told is what other pages know of its links."
+        "This page is not watched. It was read on request; results come from other pages with the same links."
     ),
     RequestState.REFUSED: noop(
-        "This page is not observed, and too many others wait to be read. Ask again tomorrow."
+        "This page is not watched, and the queue of pages to read is full. Please try again tomorrow."
     ),
 }
 _SERVER_FAULT = noop("The server reported an internal error; this may be temporary.")
-_NO_ANSWER_BEHIND = noop("A server behind the site does not answer; this may be temporary.")
-_NOT_SO = noop("The server does not answer this kind of question, so nothing is known of the page.")
-_NAME_FAULT = noop("The name of the site could not be resolved; this may be temporary.")
-_TYPO = noop("No browser can follow this address. Look for a typing error.")
+_NO_ANSWER_BEHIND = noop("A server behind the site does not respond; this may be temporary.")
+_NOT_SO = noop(
+    "The server does not support this kind of request, so the state of the page is unknown."
+)
+_NAME_FAULT = noop("The host name could not be resolved; this may be temporary.")
+_TYPO = noop("The address is not valid and cannot be opened. Check it for typing errors.")
 # The typical reason for what was seen, by the status byte (W06, W55).
 _CAUSES = {
     StatusCode.ON_REQUEST: noop("The server responds, but refuses this kind of request."),
     StatusCode.MOVED: noop("It redirects permanently."),
     StatusCode.FOUND: noop("It redirects."),
     StatusCode.SEE_OTHER: noop("It redirects."),
-    StatusCode.USE_PROXY: noop("It is to be asked over another server, which programs do not do."),
-    StatusCode.SWITCH_PROXY: noop(
-        "It is to be asked over another server, which programs do not do."
-    ),
+    StatusCode.USE_PROXY: noop("The site requires a proxy server, which is not supported."),
+    StatusCode.SWITCH_PROXY: noop("The site requires a proxy server, which is not supported."),
     StatusCode.TEMPORARY: noop("It redirects temporarily."),
     StatusCode.PERMANENT: noop("It redirects permanently."),
     StatusCode.BAD_REQUEST: noop(
-        "The server does not understand the address. A character may be missing or too much."
+        "The server rejects the address as malformed. A character may be missing or superfluous."
     ),
     StatusCode.NO_ACCESS: noop(
-        "The server refuses access: it wants a login, or refuses programs or whole countries."
+        "The server denies access: it requires a login, or blocks bots or whole countries."
     ),
     StatusCode.NOT_FOUND: noop(
         "The server has no such page. It may have moved within the site, or been deleted."
     ),
-    StatusCode.NOT_ACCEPTABLE: noop("The server has the page in no form that was asked for."),
+    StatusCode.NOT_ACCEPTABLE: noop("The server does not offer the page in an accepted format."),
     StatusCode.STRANGE: noop("The server sent an invalid response."),
-    StatusCode.GONE: noop("The server says that the page was removed for good."),
+    StatusCode.GONE: noop("The server reports that the page was removed permanently."),
     StatusCode.BAD_TYPE: _NOT_SO,
     StatusCode.BAD_RANGE: _NOT_SO,
     StatusCode.LOCKED: noop("The page is locked at the moment."),
@@ -113,51 +121,51 @@ _CAUSES = {
     StatusCode.SERVER_ERROR: _SERVER_FAULT,
     StatusCode.NETWORK: noop("The site could not be reached over the network."),
     StatusCode.DNS_REFUSED: _NAME_FAULT,
-    StatusCode.DNS_UNKNOWN: noop(
-        "The name of the site does not exist any more. The domain may have been given up."
-    ),
+    StatusCode.DNS_UNKNOWN: noop("The host name no longer exists. The domain may have expired."),
     StatusCode.NO_ROUTE: noop("The server at this address does not respond."),
-    StatusCode.REFUSED: noop("The server takes no connections. It may be switched off."),
+    StatusCode.REFUSED: noop("The server refuses connections. It may be switched off."),
     StatusCode.BROKEN_OFF: noop("The server closed the connection."),
-    StatusCode.TIMEOUT: noop("The server did not answer in time."),
-    StatusCode.TLS: noop("No secure connection can be made to the server."),
+    StatusCode.TIMEOUT: noop("The server did not respond in time."),
+    StatusCode.TLS: noop("A secure connection to the server could not be established."),
     StatusCode.CERTIFICATE: noop(
-        "The certificate of the site does not verify; browsers warn of it."
+        "The site’s certificate is invalid; browsers show a warning."  # noqa: RUF001
     ),
     StatusCode.NO_HTTP: noop("The server at this address is not a web server."),
     StatusCode.REDIRECTS: noop("It redirects in a loop."),
-    StatusCode.DNS_EMPTY: noop("The name of the site has no address."),
+    StatusCode.DNS_EMPTY: noop("The host name has no IP address."),
     StatusCode.DNS_FAULT: _NAME_FAULT,
-    StatusCode.SOFT_404: noop("The page says of itself that it does not exist."),
-    StatusCode.CHALLENGE: noop("The site shows a check for robots. Readers may get through."),
+    StatusCode.SOFT_404: noop("The page states that it does not exist (soft 404)."),
+    StatusCode.CHALLENGE: noop("The site shows a bot check. Readers may be able to open the page."),
     StatusCode.LOGIN: noop("It redirects to a login page."),
     StatusCode.PARKED: noop("The domain is for sale or has a new owner. Do not follow the link."),
-    StatusCode.OTHER_CONTENT: noop("The address works, but shows something else than it did."),
+    StatusCode.OTHER_CONTENT: noop("The address works, but its content has changed substantially."),
     StatusCode.TO_THE_ROOT: noop(
-        "It redirects to the home page of the site: the page itself may be gone."
+        "It redirects to the site’s home page; the page itself may be gone."  # noqa: RUF001
     ),
     StatusCode.NOT_RENDERED: noop("A browser shows an empty page."),
     StatusCode.INVALID: _TYPO,
 }
 _BY_STATE = {
     LinkState.USURPED: noop("The domain is for sale or has a new owner. Do not follow the link."),
-    LinkState.DEVIATED: noop("The address works, but shows something else than it did."),
-    LinkState.BLOCKED: noop("The site answers, but refuses us: a login, a robot check or a block."),
+    LinkState.DEVIATED: noop("The address works, but its content has changed substantially."),
+    LinkState.BLOCKED: noop(
+        "The site responds, but does not let checks through (login, bot check or block)."
+    ),
 }
 
 # Reasons why a text is not a URL that can be checked (W48).
 FAULTS = {
-    UrlFault.EMPTY: noop("It is empty."),
-    UrlFault.TOO_LONG: noop("It is too long."),
-    UrlFault.INVISIBLE: noop("It contains invisible characters."),
-    UrlFault.SCHEME: noop("It is neither http nor https."),
-    UrlFault.NO_HOST: noop("It names no site."),
-    UrlFault.DOUBLED_SCHEME: noop("It begins with http:// twice."),
-    UrlFault.SINGLE_LABEL: noop("The name of its site has no dot."),
-    UrlFault.TLD: noop("The name of its site ends in a single letter."),
-    UrlFault.LABEL: noop("The name of its site breaks the rules for names."),
-    UrlFault.PORT: noop("Its port is no number from 1 to 65535."),
-    UrlFault.UNPARSABLE: noop("No browser can read it."),
+    UrlFault.EMPTY: noop("The address is empty."),
+    UrlFault.TOO_LONG: noop("The address is too long."),
+    UrlFault.INVISIBLE: noop("The address contains invisible characters."),
+    UrlFault.SCHEME: noop("Only http and https addresses are supported."),
+    UrlFault.NO_HOST: noop("The address has no host name."),
+    UrlFault.DOUBLED_SCHEME: noop("The address begins with http:// twice."),
+    UrlFault.SINGLE_LABEL: noop("The host name contains no dot."),
+    UrlFault.TLD: noop("The host name ends in a single letter."),
+    UrlFault.LABEL: noop("The host name is not valid."),
+    UrlFault.PORT: noop("The port is not a number from 1 to 65535."),
+    UrlFault.UNPARSABLE: noop("The address cannot be parsed."),
 }
 
 
@@ -179,7 +187,7 @@ def group_name(group: Group) -> str:
 def cause_of(link: LinkRecord) -> str:
     """Return the typical cause of a finding in a sentence; empty when there is none to report (W06)."""
     if link.spam:
-        return translate("It is on a spam list of the wiki, so it is not checked.")
+        return translate("The address is on a spam list of the wiki and is not checked.")
     if link.state is LinkState.INVALID:
         fault = FAULTS.get(link.evidence, "")  # type: ignore[call-overload]
         return " ".join(filter(None, (translate(_TYPO), fault and translate(fault))))
@@ -237,12 +245,12 @@ def _rounded(texts: tuple[str, str, str, str], days: int) -> str:
     return translate(texts[2 if is_more else 3], time=time)
 
 
-def standing_of(link: LinkRecord, today: int) -> str:
-    """Format state and duration: ``Dead for six months``."""
+def standing_of(link: LinkRecord) -> str:
+    """Format the state and its first day: ``Dead since 21 May 2026``."""
     if link.since_day is None or link.group is Group.UNKNOWN or link.state is LinkState.INVALID:
         return state_name(link.state)
-    time = for_duration(link.since_day, today)
-    return translate("%(state)s %(time)s", state=state_name(link.state), time=time)
+    since = day_words(date_of(link.since_day))
+    return translate("%(state)s since %(day)s", state=state_name(link.state), day=since)
 
 
 class RoughDuration(NamedTuple):

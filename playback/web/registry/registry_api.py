@@ -61,11 +61,11 @@ INFO_PATH = "/externalLinkInfo"  # W68
 
 _PAGES_A_TOKEN = 5  # a question for fifty pages costs as much as ten for one
 _FRESH_S = 60
-TOO_OFTEN = noop("Too many questions: wait, and ask less often.")
+TOO_OFTEN = noop("Too many requests. Please wait and send fewer requests.")
 _NO_REGISTRY = noop("This archive has no link registry.")
-REGISTRY_AWAY = noop("The link registry cannot be read at the moment.")
+REGISTRY_AWAY = noop("The link registry is temporarily unavailable.")
 _SOURCE = Path(answer_formats.__file__)
-EXCLUDED_TEXT = noop("The wiki keeps links to %(entries)s out of its link search on purpose.")
+EXCLUDED_TEXT = noop("The wiki excludes links to %(entries)s from its link search.")
 CORS_HEADERS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "Retry-After",
@@ -175,7 +175,7 @@ class RegistryApi:
         """Return the normal form of URLs (W51), independent of the registry's content."""
         texts = [each for each in request.query_params.getlist("url") if each]
         if not texts or len(texts) > MOST_PAGES:
-            raise InputError(noop("Name 1 to 50 URLs: url=https://example.org/."))
+            raise InputError(noop("Send 1 to 50 URLs: url=https://example.org/."))
         urls: list[dict[str, str | None]] = []
         for text in texts:
             try:

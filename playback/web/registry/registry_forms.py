@@ -42,9 +42,7 @@ MOST_FORM_BYTES = 16_384
 MOST_FORM_FIELDS = 20
 TOKEN_S = 2 * 3600
 OTHER_SITE = noop("This request came from a page of another site and was ignored.")
-STALE_FORM = noop(
-    "The form was open for too long, or comes from elsewhere. Press the button again."
-)
+STALE_FORM = noop("The form has expired or was sent from another site. Press the button again.")
 _CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
 _FORM = "application/x-www-form-urlencoded"
 _OWN = frozenset({"same-origin", "none"})  # none: the reader's own doing, such as loading it again
@@ -135,8 +133,8 @@ async def read_form_post(request: Request) -> Mapping[str, str]:
 STAMP_S = 2 * 3600
 MOST_USED = 50_000  # stamps that are remembered as used; at `FORM_RATES` more than half an hour's
 _BAD_PATTERN = noop(
-    "That cannot be searched for. Write a site, such as example.org, or *.example.org for all below"
-    " it, and the beginning of a path if you like."
+    "This pattern cannot be searched. Enter a host name such as example.org, or *.example.org for"
+    " all its subdomains, optionally with the beginning of a path."
 )
 _LONGEST = 2_000  # characters that a field is shown again with
 
@@ -257,7 +255,9 @@ def parse_namespaces(text: str) -> tuple[int, ...] | None:
     for each in re.split(r"[|,\s]+", text.strip()) if text.strip() else ():
         if not each.removeprefix("-").isdecimal() or len(each) > 6 or not each.isascii():
             raise InputError(
-                noop("Namespaces are numbers, like 0 for articles, or content for those observed.")
+                noop(
+                    "Namespaces are numbers, such as 0 for articles, or “content” for the watched ones."
+                )
             )
         found.append(int(each))
     return tuple(dict.fromkeys(found[:50]))

@@ -70,10 +70,12 @@ def read_list(
         except InputError:
             pattern = None
         if pattern is None or pattern.form is PatternForm.REGEX:
-            raise InputError(noop("Name a site and the beginning of a path: example.org/path."))
+            raise InputError(
+                noop("Enter a host name and the beginning of a path: example.org/path.")
+            )
         below = find_matching_urls(connection, pattern, limit=MOST_BELOW + 1)
         if len(below) > MOST_BELOW:
-            raise InputError(noop("That means too many links: name more of the path."))
+            raise InputError(noop("The pattern matches too many links. Enter a longer path."))
         only = [each.id for each in below]
     found: list[WikiListEntry] = []
     for _ in range(ROUNDS):
@@ -262,11 +264,11 @@ def parse_wiki_question(given: QueryParams) -> WikiQuestion:
         except ValueError:
             since_day = -1
         if since_day < 0 or len(since) != 10:
-            raise InputError(noop("since is a day like 2026-11-20."))
+            raise InputError(noop("since is a date, such as 2026-11-20."))
     after = given.get("after", "")
     place = _AFTER.fullmatch(after)
     if after and place is None:
-        raise InputError(noop("after is the place that the part before gave."))
+        raise InputError(noop("after is the position returned with the previous part."))
     return WikiQuestion(
         parse_wiki(given.get("dbname", "")),
         tuple(sorted(states)) or EVERY_STATE,

@@ -107,7 +107,7 @@ _LINK: dict[str, _Schema] = {
     ),
     "state": _STATE,
     "group": _one_of(Group),
-    "words": _text("State and duration, e.g. “Dead for six months”."),
+    "words": _text("State and its first day, e.g. “Dead since 21 May 2026”."),
     **_ANSWERED,
     "mapped_http": _or_null(
         _integer("HTTP status for the result, assigned if there was no response (W55).")

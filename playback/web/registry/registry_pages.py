@@ -87,7 +87,7 @@ class RegistryPages:
         asked = next((name for name, (text, _) in asks.items() if text.strip()), "")
         if not asked and "scope" in request.query_params:  # the button was pressed on empty fields
             return self._rendered(
-                form, 400, error=translate("Give the name or the number of a page.")
+                form, 400, error=translate("Enter the title or the ID of a page.")
             )
         if not asked:
             return self._answer_or_error(

@@ -81,7 +81,7 @@ class UnknownWikiError(InputError):
     """Wiki unknown to the registry, or not disclosed to the caller."""
 
     def __init__(self) -> None:
-        super().__init__(noop("Nothing is known of that wiki. Is its name right (dewiki@WMF)?"))
+        super().__init__(noop("This wiki is not known here. Is its name correct (dewiki@WMF)?"))
 
 
 URL_BY_KEY = SqlStatement(select(urls.c.id).where(urls.c.key == one("key")))

@@ -278,14 +278,14 @@ def parse_page_question(given: QueryParams) -> PageQuestion:
         if given.get(name):
             raise InputError(
                 noop(
-                    "Single URLs are not answered to programs: ask for the page that has it with"
-                    " dbname and curid. People find a form at /links."
+                    "Programs may not look up single URLs: request the page that contains it with"
+                    " dbname and curid. A form for people is at /links."
                 )
             )
     texts = _several(given, "curid", "pageid", "curids", "pageids")
     titles = _several(given, "titles", "title", separators="|")
     if not texts and not titles:
-        raise InputError(noop("Name a page: curid=9301140, or titles=Main Page."))
+        raise InputError(noop("Specify a page: curid=9301140, or titles=Main Page."))
     question = PageQuestion(
         parse_wiki(given.get("dbname", "")),
         tuple(dict.fromkeys(map(parse_page_id, texts))),
@@ -299,7 +299,7 @@ def parse_page_question(given: QueryParams) -> PageQuestion:
     if question.size > 1:
         question = replace(question, revision=0)  # ambiguous for several pages
     if question.size > MOST_PAGES:
-        raise InputError(noop("Ask for 50 pages at a time at most."))
+        raise InputError(noop("At most 50 pages are allowed per request."))
     return question
 
 
@@ -314,13 +314,13 @@ def parse_wiki(text: str) -> WikiName:
     except InputError:
         found = None
     if found is None or text != text.strip():
-        raise InputError(noop("Name the wiki (dbname) like this: dewiki@WMF."))
+        raise InputError(noop("Specify the wiki (dbname), such as dewiki@WMF."))
     return found
 
 
 def parse_page_id(text: str) -> int:
     """Parse a page number."""
-    return _number(text, noop("The number of a page is a whole number above 0, like 9301140."))
+    return _number(text, noop("A page ID is a positive integer, such as 9301140."))
 
 
 def _number(text: str, error: str) -> int:
@@ -331,7 +331,7 @@ def _number(text: str, error: str) -> int:
 
 def parse_revision(text: str) -> int:
     """Parse a revision number; 0 when empty."""
-    return _number(text, noop("The number of a revision is a whole number above 0.")) if text else 0
+    return _number(text, noop("A revision ID is a positive integer.")) if text else 0
 
 
 def parse_title(text: str) -> str:
@@ -342,9 +342,7 @@ def parse_title(text: str) -> str:
     """
     title = _SPACES.sub(" ", text).strip()
     if not title or len(title) > _LONGEST_TITLE or _CONTROL.search(title):
-        raise InputError(
-            noop("The name of a page has 1 to 1024 characters and no control characters.")
-        )
+        raise InputError(noop("A page title has 1 to 1024 characters and no control characters."))
     return title
 
 
@@ -365,7 +363,7 @@ def parse_format(text: str, formats: Sequence[AnswerFormat]) -> AnswerFormat:
 def parse_list(text: str) -> WikiListKind:
     """Parse the kind of list."""
     if text not in set(WikiListKind):
-        raise InputError(noop("Say which list: with=spam, with=unreachable or with=doubtful."))
+        raise InputError(noop("Specify the list: with=spam, with=unreachable or with=doubtful."))
     return WikiListKind(text)
 
 
@@ -373,7 +371,7 @@ def parse_after(text: str) -> int:
     """Parse the page number after which a list continues; 0 for its beginning."""
     if text in ("", "0"):
         return 0
-    return _number(text, noop("after is the number that the part before gave."))
+    return _number(text, noop("after is the number returned with the previous part."))
 
 
 def parse_language(text: str) -> str:
@@ -382,7 +380,7 @@ def parse_language(text: str) -> str:
         return ""
     match = _LANGUAGE.fullmatch(text)
     if match is None:
-        raise InputError(noop("Write a language tag such as de or de-AT."))
+        raise InputError(noop("Use a language tag such as de or de-AT."))
     base = match[1].lower()
     return base if base in languages() else ""
 
@@ -391,14 +389,14 @@ def parse_fields(text: str) -> frozenset[str]:
     """Parse the names of link fields; empty: all."""
     names = frozenset(re.split("[|,]", text)) if text else frozenset()
     if not names <= LINK_FIELDS:
-        raise InputError(noop("fields names fields of a link, with commas between them."))
+        raise InputError(noop("fields is a comma-separated list of fields of a link."))
     return names
 
 
 def parse_flag(text: str) -> bool:
     """Parse a flag: ``1`` is True; ``0`` or nothing is False."""
     if text not in ("", "0", "1"):
-        raise InputError(noop("Say 1 for yes, or 0 for no."))
+        raise InputError(noop("Use 1 for yes, or 0 for no."))
     return text == "1"
 
 

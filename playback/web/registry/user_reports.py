@@ -222,28 +222,28 @@ _LONGEST = 4_000  # characters of an address in a field
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 
 _REFUSED = {
-    AddressRefusal.SAME: noop("That is the same address."),
-    AddressRefusal.TOO_LONG: noop("It is too long."),
-    AddressRefusal.PRIVATE: noop("It is not an address of the public web."),
-    AddressRefusal.PORT: noop("Its port is not one of the web."),
-    AddressRefusal.POLICY: noop("The operator of this registry has excluded it."),
-    AddressRefusal.UNREACHABLE: noop("It is known to be unreachable, too."),
-    AddressRefusal.OTHER_COPY: noop("It is a copy in an archive, but not of this page."),
+    AddressRefusal.SAME: noop("This is the same address."),
+    AddressRefusal.TOO_LONG: noop("The address is too long."),
+    AddressRefusal.PRIVATE: noop("The address is not on the public web."),
+    AddressRefusal.PORT: noop("The port is not a usual web port."),
+    AddressRefusal.POLICY: noop("The operator of this registry has excluded this address."),
+    AddressRefusal.UNREACHABLE: noop("This address is known to be unreachable as well."),
+    AddressRefusal.OTHER_COPY: noop("This is an archived copy of a different page."),
 }
-_NOT_WATCHED = noop("Nothing that was named is watched, so nothing can be said about it.")
+_NOT_WATCHED = noop("None of these addresses is on a watched page, so they cannot be reported.")
 _NEEDLESS = {
-    ReportAction.REPORT: noop("It is known to work: there is nothing to report."),
-    ReportAction.WITHDRAW: noop("There is no report of this link to withdraw."),
-    ReportAction.REPLACE: noop("It works: it needs no replacement."),
-    ReportAction.REMOVE: noop("No replacement is proposed: there is nothing to remove."),
+    ReportAction.REPORT: noop("The link is known to work: there is nothing to report."),
+    ReportAction.WITHDRAW: noop("There are no reports of this link to withdraw."),
+    ReportAction.REPLACE: noop("The link works and needs no replacement."),
+    ReportAction.REMOVE: noop("There is no replacement to remove."),
 }
-_TAKEN = noop("Another replacement is there already. If it is wrong, remove it first.")
-_LOCKED = noop("That page changes all the time, so no copy of it is chosen by hand.")
+_TAKEN = noop("There is already a replacement. Remove it first if it is wrong.")
+_LOCKED = noop("This page changes constantly, so no copy can be selected for it.")
 _BAD_URL = noop("This is not a valid address.")
-_BAD_INPUT = noop(
-    "That is not possible: it means too much at once, or something else. Choose less."
+_BAD_INPUT = noop("This scope is too large or does not include the link. Choose a smaller one.")
+_EVERYBODYS = noop(
+    "The daily limit of reports has been reached. Please try again after midnight (UTC)."
 )
-_EVERYBODYS = noop("The daily limit of reports is reached. Try again after midnight (UTC).")
 
 
 @dataclass(frozen=True, slots=True)

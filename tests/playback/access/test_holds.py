@@ -149,7 +149,7 @@ def test_the_reader_is_told_and_offered_the_screenshot(
         told = served.get(f"/{view}/{AT}/{url}").text
         assert "Win.&lt;b&gt;Evil&lt;/b&gt;" in told
         assert "ClamAV 1.4.3/27700" in told
-        assert "See the screenshot" in told
+        assert "View the screenshot" in told
         assert "<iframe" not in told
     assert "<img" in served.get(f"/screenshot/{AT}/{url}").text
 
@@ -167,11 +167,11 @@ def test_a_download_says_whether_it_was_scanned(
     def told() -> str:
         return served.get(f"/page/{AT}/{url}").text
 
-    assert "No malware scanner has looked into it yet" in told()
+    assert "Not yet scanned for malware" in told()
     store_verdicts(front_store, [replace(verdict(paper.digest, ""), skipped="too large")])
-    assert "No malware scanner has looked into it yet" in told()
+    assert "Not yet scanned for malware" in told()
     store_verdicts(front_store, [verdict(paper.digest, "")])
-    assert "nothing was found" in told()
+    assert "no threat found" in told()
     assert "Download the archived file" in told()
 
 
@@ -231,7 +231,7 @@ def test_a_notice_stands_before_the_copy_of_a_listed_address(
     reader = served.get(f"/page/{AT}/{url}").text
     direct = ask(served, f"/c/{AT}/{url}")
 
-    assert "This address is on a list of bad addresses" in reader
+    assert "This address is on a list of harmful addresses" in reader
     assert "known for &lt;phishing&gt;" in reader
     assert "1 March 2026" in reader
     assert "<iframe" not in reader
@@ -265,7 +265,7 @@ def test_a_list_may_only_warn(served: Served, listing: Lister, site: str) -> Non
 
     assert "<iframe" in reader
     assert "known for &lt;phishing&gt;" in reader
-    assert "looks the same to the list" in reader
+    assert "same hash prefix" in reader
     assert ask(served, f"/c/{AT}/{url}").status == 200
 
 

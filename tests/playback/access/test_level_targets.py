@@ -359,12 +359,12 @@ def test_the_reader_is_offered_the_levels_that_are_allowed(served: Served, site:
 
     assert choices(usual) == [
         ("Text only", f"/page/{TS}tx_/{site}/", False),
-        ("Reading", f"/page/{TS}rd_/{site}/", False),
-        ("No images", f"/page/{TS}ni_/{site}/", False),
+        ("Reader view", f"/page/{TS}rd_/{site}/", False),
+        ("Without images", f"/page/{TS}ni_/{site}/", False),
         ("With images", f"/page/{TS}/{site}/", True),
     ]
     assert [each for each in choices(chosen) if each[2]] == [
-        ("Reading", f"/page/{TS}rd_/{site}/", True)
+        ("Reader view", f"/page/{TS}rd_/{site}/", True)
     ]
     assert f'src="{served.replay}/c/{TS}rd_/{site}/"' in chosen
     assert f'href="/screenshot/{TS}rd_/{site}/"' in chosen
@@ -383,7 +383,7 @@ def test_the_front_leads_down_to_what_is_allowed(served: Served, site: str, wiki
     assert (above.status, above["Location"]) == (302, f"{here}/{site}/")
     assert choices(page) == [
         ("Text only", f"{here}tx_/{site}/", False),
-        ("Reading", f"{here}/{site}/", True),
+        ("Reader view", f"{here}/{site}/", True),
     ]
     assert f'src="{served.replay}/w/{wiki}/c/{TS}/{site}/"' in page
     assert len(choices(served.get(f"/page/{TS}/{site}/").text)) == 4
@@ -431,7 +431,7 @@ def test_everything_is_offered_where_it_is_served_and_allowed(full: FullSite, si
     everything = served.get(choices(page)[-1][1])
 
     assert choices(page)[-1] == (
-        "Everything (scripts)", f"/w/handbook/full/{TS}/{site}/app", False
+        "With scripts", f"/w/handbook/full/{TS}/{site}/app", False
     )  # fmt: skip
     assert [label for label, _, current in choices(page) if current] == ["With images"]
     assert everything.status == 200

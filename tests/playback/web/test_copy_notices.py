@@ -108,7 +108,7 @@ def test_a_readers_page_tells_how_far_parts_are_away(served: Served, site: str) 
     assert (skew["earlier"], skew["later"]) == (5 * 3_600, 3 * 86_400)
     assert skew["other"] == skew["shown"] - 2
     assert told(served, f"{site}/") == (
-        "Some parts of this copy are of another moment: up to 5 hours earlier and 3 days later."
+        "Parts of this copy were captured at other times: up to 5 hours earlier and 3 days later."
         f" {skew['other']} of {skew['shown']}"
     )
     assert "skew" not in served.get(f"/text/{TS}/{site}/").text
@@ -131,7 +131,7 @@ def test_a_distance_is_said_as_people_say_it(
     served.builder.response(f"{site}/a.png", png(), mime="image/png", at=at)
 
     assert told(served, f"{site}/") == (
-        f"Some parts of this copy were captured up to {expected}. 1 of 1"
+        f"Parts of this copy were captured up to {expected}. 1 of 1"
     )
 
 

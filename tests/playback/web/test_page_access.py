@@ -178,9 +178,36 @@ async def test_a_page_cannot_paint_over_the_banner(
     assert facts["below"]
     assert facts["top"] == 0
     assert "1 March 2026" in facts["said"]
-    assert f"{site}/fake" in facts["said"]
-    assert "scripts are off" in facts["said"]
-    assert served.front.partition("://")[2] in facts["said"]
+    assert f"{site}/fake".partition("://")[2] in facts["said"]
+    assert "Weboid" in facts["said"]
+    assert served.front.partition("://")[2] not in facts["said"]
+
+
+@pytest.mark.parametrize(("width", "lines"), [(1280, 1), (360, 2)], ids=["desktop", "phone"])
+@pytest.mark.parametrize("language", ["", "/de"], ids=["en", "de"])
+@pytest.mark.parametrize(
+    "level", ["", "tx_", "rd_", "ni_"], ids=["images", "text", "reader", "html"]
+)
+async def test_the_banner_is_one_line_on_a_desktop_and_two_on_a_phone(
+    width: int, lines: int, language: str, level: str, reading: Served, screen: Screen
+) -> None:
+    """Title, date, archive's name, views and menu, at each level; a closed menu takes no room."""
+    path = PAGES["page"].replace(TS, f"{TS}{level}", 1)
+    await screen.open(f"{reading.front}{language}{path}", size=(width, 740))
+    facts = await screen.value("""(() => {
+        const rows = [...document.querySelectorAll(
+            '.banner .mark, .banner h1, .banner .when, .banner .tabs, .banner summary')]
+            .map(each => each.getBoundingClientRect());
+        const middles = rows.map(row => row.top + row.height / 2);
+        const lines = middles.filter((y, i) => !middles.slice(0, i).some(z => Math.abs(y - z) < 9));
+        return {lines: lines.length, clash: rows.some((a, i) => rows.some((b, j) => i < j &&
+            a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)),
+            height: document.querySelector('.banner').getBoundingClientRect().height};
+    })()""")
+
+    assert facts["lines"] == lines
+    assert not facts["clash"]
+    assert facts["height"] <= 20 + 32 * lines
 
 
 async def test_paper_tells_address_and_date(reading: Served, screen: Screen) -> None:

@@ -126,12 +126,12 @@ def test_a_visited_site_learns_who_came_and_how_to_refuse(collection: Collection
     assert 'href="mailto:a@b.example"' in told.text
     assert "192.0.2.0/28" in told.text
     assert "User-agent: Weboid" in told.text
-    assert "no contact address" in ask(app_of(collection, None), "/about-crawler").text
+    assert "not published a contact address" in ask(app_of(collection, None), "/about-crawler").text
 
 
 def test_an_address_that_nobody_cites_was_never_seen(answers: Answers) -> None:
     """The fifth answer."""
-    assert "never visited" in answers.words()
+    assert "never been archived" in answers.words()
     assert ask(answers.app, f"/page/{URL}").status_code == 404
 
 
@@ -144,9 +144,9 @@ def test_a_queued_address_says_since_when(answers: Answers) -> None:
     )
     answers.clock.moment = NOW + timedelta(seconds=2)
 
-    assert "in the queue since 1 March 2026, 12:00 UTC" in first
-    assert "A copy will be here after the visit" in first
-    assert "It is visited after 1 March 2026, 15:00 UTC" in answers.words()
+    assert "Queued since 1 March 2026, 12:00 UTC" in first
+    assert "The copy will appear here once" in first
+    assert "The next attempt will be after 1 March 2026, 15:00 UTC" in answers.words()
     assert "HTTP 429" in answers.words()
 
 
@@ -155,7 +155,7 @@ def test_an_address_under_way_says_so(answers: Answers) -> None:
     answers.frontier.add([NewItem(URL)], now=NOW)
     answers.frontier.claim(now=NOW, worker="w")
 
-    assert "being visited at this moment" in answers.words()
+    assert "being archived now" in answers.words()
 
 
 def test_a_failed_address_says_how_often_and_why(answers: Answers) -> None:
@@ -172,10 +172,10 @@ def test_a_failed_address_says_how_often_and_why(answers: Answers) -> None:
 
     assert "1 attempt failed:" in waiting
     assert "HTTP 503 <b>" in waiting
-    assert "It is visited after 1 March 2026, 13:00 UTC" in waiting
+    assert "The next attempt will be after 1 March 2026, 13:00 UTC" in waiting
     assert "2 attempts failed:" in ended
     assert "net::ERR_FAILED" in ended
-    assert "No further attempt" in ended
+    assert "Attempts ended" in ended
 
 
 def test_a_refused_address_says_why(answers: Answers) -> None:
@@ -185,7 +185,7 @@ def test_a_refused_address_says_why(answers: Answers) -> None:
     answers.frontier.skip(item, now=NOW, reason="robots: Disallow: /page")
     words = answers.words()
 
-    assert "robots.txt asks archives to leave this page alone" in words
+    assert "robots.txt excludes this page from archiving" in words
     assert "robots: Disallow: /page" in words
 
 
@@ -205,7 +205,7 @@ def test_a_refusal_of_policy_says_until_when_and_nothing_of_who(answers: Answers
     answers.frontier.take_back(POLICY_ORDER, entry.id)
 
     for words in (first, queued, skipped):
-        assert "not visited for a while" in words
+        assert "not visited for now" in words
         assert "until 8 March 2026, 12:00 UTC" in words
         assert "alice" not in words
         assert "secret" not in words
@@ -218,7 +218,7 @@ def test_a_whitelist_entry_goes_before_the_crawls_own(answers: Answers) -> None:
         entry = PolicyEntry(kind, "=cited.example", "", "", NOW)
         answers.frontier.give_order(POLICY_ORDER, entry.id, entry.to_json())
 
-    assert "never visited" in answers.words()
+    assert "never been archived" in answers.words()
 
 
 def test_a_failed_capture_tells_of_the_next_attempt(answers: Answers) -> None:
@@ -228,7 +228,7 @@ def test_a_failed_capture_tells_of_the_next_attempt(answers: Answers) -> None:
     words = answers.words()
 
     assert "could not be archived" in words
-    assert "in the queue since" in words
+    assert "Queued since" in words
 
 
 def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(answers: Answers) -> None:
@@ -238,7 +238,7 @@ def test_that_a_page_was_visited_is_not_told_where_it_is_hidden(answers: Answers
     answers.frontier.complete(item, now=NOW, outcome="complete")
 
     assert answers.status.standing(URL) == UrlQueueStatus(UrlQueueState.DONE, NOW)
-    assert "never visited" in answers.words()
+    assert "never been archived" in answers.words()
 
 
 def test_many_addresses_are_told_as_one_is(answers: Answers) -> None:
@@ -291,4 +291,4 @@ def test_a_frontier_that_cannot_be_read_takes_no_page_away(collection: Collectio
             status.standings([URL])
         app = app_of(collection, status)
         assert ask(app, f"/page/{URL}").status_code == 200
-        assert "never visited" in ask(app, "/page/https://other.example/").text
+        assert "never been archived" in ask(app, "/page/https://other.example/").text

@@ -269,7 +269,7 @@ async def test_everything_works_without_a_script(shown: Shown, screen: Screen) -
     await follow(screen, "document.querySelector('button[value=good]').click()")
 
     assert (seen, tools) == (3, 0)
-    assert "Marked as good." in await screen.value("document.body.innerText")
+    assert "Rated as good." in await screen.value("document.body.innerText")
     assert shown.hall.row(shown.ids[2]).review is QaVerdict.GOOD
 
 

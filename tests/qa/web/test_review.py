@@ -490,7 +490,7 @@ def test_it_is_said_in_german(hall: Hall, front: Front) -> None:
     hall.check(f"{SITE}/p")
     page = front.get("/de/quality").text
 
-    assert "Güte der Kopien" in page
+    assert "Qualität der Kopien" in page
     assert 'href="/de/quality/' in page
     assert json.dumps("x")
 

@@ -52,7 +52,7 @@ def test_each_link_is_listed_with_its_state_and_copy(extended: Extended, listed:
     cells = [tuple(re.sub("<[^>]+>", "", cell) for cell in row) for row in rows]
     assert sorted(cells) == [
         ("e.org/a", "Answers", "10:11, 20 November 2026"),
-        ("e.org/dead", "Dead for six months", "10:11, 20 November 2026"),
+        ("e.org/dead", "Dead since 21 May 2026", "10:11, 20 November 2026"),
         ("e.org/none", "Never seen", "\N{EN DASH}"),
         ("e.org/queued", "Answers", "queued"),
     ]
@@ -89,7 +89,7 @@ def test_of_a_link_that_works_it_is_said_when_it_was_looked_at(
     extended.front.answer = answer
     page = extended.view("Special:WeboidLinks/Listed").html
     assert f"e.org/a</bdi></a></td><td>{state}</td>" in page
-    assert "<td>Dead for six months</td>" in page
+    assert "<td>Dead since 21 May 2026</td>" in page
 
 
 def test_the_toolbox_leads_there(extended: Extended, listed: str) -> None:
@@ -140,7 +140,7 @@ def test_what_was_said_before_is_listed(
     extended.writer.write("Listed", TEXT)
     assert words in page
     assert page.count("not told by the archive") == 1
-    assert page.count("Dead for six months") == 1
+    assert page.count("Dead since 21 May 2026") == 1
     assert f'href="{extended.front.address}/2026/https://e.org/dead"' in page
 
 

@@ -161,9 +161,7 @@ def _counts(reader: Connection, wiki: Wiki, finder: LinkEvidenceReader | None) -
     for start in range(0, len(known), _AT_ONCE):
         batch = tuple(asked_url(row.url) for row in known[start : start + _AT_ONCE])
         evidence = finder.find(CachedQuestion(wiki.name, batch), is_internal=True)
-        answers += [
-            answer_link(facts, AnswerOrigins("", ""), finder.day) for facts in evidence.facts
-        ]
+        answers += [answer_link(facts, AnswerOrigins("", "")) for facts in evidence.facts]
     return WikiLinkCounts(
         len(answers),
         sum(each.answer is CopyState.QUEUED for each in answers),

@@ -206,7 +206,7 @@ def test_of_a_dead_link_it_is_said_since_when(desk: Desk) -> None:
     found = desk.link(DEAD)
 
     assert (found["state"], found["group"], found["is_dead"]) == ("dead", "unreachable", True)
-    assert found["words"] == "Dead for six months; copy of 20 November 2026"
+    assert found["words"] == "Dead since 21 May 2026; copy of 20 November 2026"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_of_a_dead_link_it_is_said_since_when(desk: Desk) -> None:
             "refused",
             "Not archived: the site’s robots.txt asks archives to leave it alone",  # noqa: RUF001
         ),
-        (UrlQueueState.FAILED, "failed", "Given up: no visit brought a copy"),
+        (UrlQueueState.FAILED, "failed", "Given up: archiving failed"),
     ],
 )
 def test_without_a_copy_it_is_said_what_becomes_of_the_link(
@@ -356,7 +356,7 @@ def test_a_dead_link_without_a_copy_of_ours_leads_to_another_archive(desk: Desk)
     assert (found["answer"], found["href"], found["copy"]) == ("copy", address, address)
     assert (found["service"], found["date"]) == ("wayback", "2020-01-01T00:00:00Z")
     assert found["words"] == (
-        "Dead for six months; copy of 1 January 2020 in Internet Archive's Wayback Machine"
+        "Dead since 21 May 2026; copy of 1 January 2020 in Internet Archive's Wayback Machine"
     )
 
 
@@ -585,7 +585,7 @@ def test_words_are_in_the_language_that_is_asked_for(desk: Desk) -> None:
     desk.copy(DEAD)
     found = desk.link(DEAD, lang="de-AT")
 
-    assert found["words"] == "Tot seit sechs Monaten; Kopie vom 20. November 2026"
+    assert found["words"] == "Tot seit dem 21. Mai 2026; Kopie vom 20. November 2026"
     assert found["href"].startswith(f"{ORIGIN}/de/page/")
     assert desk.link(DEAD, lang="tlh")["words"].startswith("Dead")
     assert desk.link(DEAD, lang="tlh")["href"].startswith(f"{ORIGIN}/page/")

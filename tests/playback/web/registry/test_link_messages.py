@@ -68,7 +68,7 @@ def test_nothing_that_is_known_is_too_odd_for_words(
     """A later version may have kept other numbers."""
     link = LinkRecord("https://a.de/", state, code=code, evidence=evidence, since_day=TODAY - 9)
 
-    assert link_messages.standing_of(link, TODAY)
+    assert link_messages.standing_of(link)
     assert bool(link_messages.cause_of(link)) <= (link.group is not Group.WORKING)
 
 

@@ -56,7 +56,7 @@ def test_a_single_address_is_answered_when_the_form_asks(front: Front) -> None:
     text = told(front, f"url={DEAD.upper().replace('GONE', 'gone')}%23top")
 
     assert f'<span class="url" dir="ltr">{DEAD}</span>' in text
-    assert "Dead for six months" in text
+    assert "Dead since 21 May 2026" in text
     assert "no such page" in text
 
 
@@ -90,7 +90,7 @@ def test_a_stamp_is_good_for_its_neighbourhood_alone(shelf: Shelf, tmp_path: Pat
         here = front.get(query).text
 
     assert "Press its button" in elsewhere
-    assert "Dead for six months" in here
+    assert "Dead since 21 May 2026" in here
 
 
 @given(st.text(max_size=60))
@@ -115,7 +115,7 @@ def test_a_stamp_answers_one_question(front: Front) -> None:
     first = front.get(f"/links?url={DEAD}&stamp={stamp}").text
     for again in (f"url={DEAD}", f"url={FINE}", "pattern=*.de"):
         assert "Press its button" in front.get(f"/links?{again}&stamp={stamp}").text
-    assert "Dead for six months" in first
+    assert "Dead since 21 May 2026" in first
 
 
 def test_a_filled_forms_stamp_answers_that_question_alone(front: Front) -> None:
@@ -124,7 +124,7 @@ def test_a_filled_forms_stamp_answers_that_question_alone(front: Front) -> None:
 
     assert "Press its button" in front.get(f"/links?url={FINE}&stamp={stamp}").text
     answer = front.get(f"/links?url={DEAD}&dbname=dewiki&stamp={stamp}").text
-    assert "Dead for six months" in answer
+    assert "Dead since 21 May 2026" in answer
 
 
 def test_who_does_not_say_to_navigate_presses_the_filled_forms_button(front: Front) -> None:
@@ -134,7 +134,7 @@ def test_who_does_not_say_to_navigate_presses_the_filled_forms_button(front: Fro
 
     assert "Press its button" in filled
     answer = front.get(f"{query}&stamp={stamp_in(filled)}", sec_fetch_mode=None).text
-    assert "Dead for six months" in answer
+    assert "Dead since 21 May 2026" in answer
 
 
 def test_a_stamp_holds_at_every_front_of_the_collection(shelf: Shelf, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_stamp_holds_at_every_front_of_the_collection(shelf: Shelf, tmp_path: 
     with open_front(tmp_path, Given(shelf.store)) as other:
         answer = other.get(f"/links?url={DEAD}&stamp={stamp}").text
 
-    assert "Dead for six months" in answer
+    assert "Dead since 21 May 2026" in answer
 
 
 def test_what_is_on_no_watched_page_is_not_known(front: Front) -> None:
@@ -313,7 +313,7 @@ def test_lists_lead_to_their_pages(front: Front) -> None:
     assert found is not None
     address = html.unescape(found[1])
     assert urlsplit(address).path == "/de/links"
-    assert "Tot seit sechs Monaten" in front.get(address).text
+    assert "Tot seit dem 21. Mai 2026" in front.get(address).text
 
 
 def test_a_page_keeps_its_language_when_it_is_changed(front: Front) -> None:

@@ -70,7 +70,7 @@ def test_a_page_is_told_with_the_links_that_have_findings(front: Front) -> None:
     assert [link["url"] for link in page["links"]] == [BAD, DEAD]
     dead = page["links"][1]
     assert (dead["state"], dead["group"], dead["http"]) == ("dead", "unreachable", 404)
-    assert dead["words"] == "Dead for six months"
+    assert dead["words"] == "Dead since 21 May 2026"
     assert dead["checked"]["ago"] == "two weeks ago"
 
 
@@ -341,7 +341,11 @@ def test_a_link_is_told_with_all_that_is_known(shelf: Shelf, front: Front) -> No
         "https://verlag.de/",
     )
     assert link["hints"] == [
-        {"kind": "moved", "value": "https://verlag.de/new", "words": "It has moved for good."}
+        {
+            "kind": "moved",
+            "value": "https://verlag.de/new",
+            "words": "The page has moved permanently.",
+        }
     ]
     assert [copy["service"] for copy in link["copies"]] == ["archive-it", "wayback"]
     assert (link["copies"][0]["address"], link["copies"][1]["timestamp"]) == (
@@ -570,7 +574,7 @@ def test_the_words_are_in_the_language_that_is_asked_for(front: Front) -> None:
     query = "dbname=dewiki@WMF&curid=1"
     german = front.page(query + "&lang=de-AT")
 
-    assert german.json()["pages"][0]["links"][1]["words"] == "Tot seit sechs Monaten"
+    assert german.json()["pages"][0]["links"][1]["words"] == "Tot seit dem 21. Mai 2026"
     assert german.headers["content-language"] == "de"
     assert front.page(query, accept_language="de").json() == german.json()
     assert front.page(query + "&lang=tlh").headers["content-language"] == "en"

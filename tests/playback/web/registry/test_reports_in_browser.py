@@ -71,11 +71,11 @@ async def test_a_reader_says_everything_there_is_to_say(speaking: Speaking, scre
     """The browser tells where its forms come from; the front believes it and does what is asked."""
     await screen.open(speaking.address("report"))
     await press(screen)
-    assert "Your report is saved" in await screen.value("document.body.innerText")
+    assert "Your report has been saved" in await screen.value("document.body.innerText")
     await screen.open(speaking.address("replace"))
     await screen.value("document.querySelector('#address').value = 'https://new.example.net/'")
     await press(screen)
-    assert "will be tested" in await screen.value("document.body.innerText")
+    assert "will be checked" in await screen.value("document.body.innerText")
     with speaking.store.reading() as rows:
         assert len(rows.execute(select(reports)).all()) == 1
         assert len(rows.execute(select(replacements)).all()) == 1

@@ -126,7 +126,12 @@ def test_two_served_fronts_refuse_a_reader_together(
         fronts = []
         for _ in range(2):
             port = free_port()
-            command = [*weboid, "serve", f"--collection={tmp_path}/new", f"--port={port}"]
+            command = [
+                *weboid,
+                "serve",
+                f"--collection={tmp_path}/new",
+                f"--listen=127.0.0.1:{port}",
+            ]
             command += [f"--frontier={redis_server.url}?frontier=ours", "--no-replay"]
             command += [f"--origin=http://127.0.0.1:{port}", "--replay-origin=http://127.0.0.2:1"]
             process = stack.enter_context(

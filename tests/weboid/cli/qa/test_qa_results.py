@@ -110,7 +110,7 @@ def test_report_writes_one_file(qa: Qa, tmp_path: Path) -> None:
     assert f"{SITE}/good" in text
     assert 'id="p0-' not in fewer.read_text()
     assert f"{SITE}/good" not in fewer.read_text()
-    assert "Güte der Kopien" in fewer.read_text()
+    assert "Qualität der Kopien" in fewer.read_text()
     assert qa("report", "--out", str(tmp_path / "no" / "x.html"))[0] == ExitCode.INPUT
     assert qa("report", "--out", str(out), "--origin", "archive.example")[0] == ExitCode.INPUT
     assert sorted(path.name for path in tmp_path.glob("*.html")) == ["fewer.html", "report.html"]
