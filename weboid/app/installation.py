@@ -146,6 +146,7 @@ def _install_playwright_build(report: Report, *, is_root: bool, environ: Mapping
         playwright = [str(python), "-m", "playwright"]
         if is_root and shutil.which("apt-get"):
             report("Installing the libraries that Chromium needs")
+            _apt_install("libatomic1")  # of Playwright's own program, which installs the others
             _run([*playwright, "install-deps", _BUILD])
         report("Downloading Playwright's Chromium")
         _run([*playwright, "install", _BUILD], variables)
