@@ -35,14 +35,7 @@ _TO_BLANKS = bytes.maketrans(b"\x00\r", b"  ")
 
 # RFC 9110 7.6.1: meant for the next hop alone. `Proxy-*` is between the browser and us.
 HOP_BY_HOP = frozenset(
-    (
-        b"connection",
-        b"keep-alive",
-        b"proxy-connection",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"upgrade",
-    )
+    b"connection keep-alive proxy-connection proxy-authenticate proxy-authorization upgrade".split()
 )
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 _ONLY_ONCE = _FRAMING | {b"host", b"proxy-authorization"}

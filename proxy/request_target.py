@@ -81,12 +81,7 @@ def parse_authority(text: str, default_port: int) -> tuple[str, int]:
 def host_header(origin: Origin) -> str:
     """Return the origin's host and port as in its Host header and URLs."""
     host, port, tls = origin
-    return format_host(host, port, 443 if tls else 80)
-
-
-def format_host(host: str, port: int, default_port: int) -> str:
-    """Format host and port as in a URL and a Host header."""
-    return host if port == default_port else f"{host}:{port}"
+    return host if port == (443 if tls else 80) else f"{host}:{port}"
 
 
 def _check_length(target: str) -> None:

@@ -8,7 +8,8 @@ import base64
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import ClassVar, Protocol
 
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
@@ -34,55 +35,47 @@ class AbortableRequest(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class VisitSession:
     """Visit of one page on the proxy's side: requests in flight and finished entries.
 
     Thread-safe. `begin` and `end` frame each exchange; `seal` waits for them.
     """
 
-    def __init__(  # noqa: PLR0913 each is one fact of the visit
-        self,
-        page_id: str,
-        bucket: str,
-        *,
-        limit_requests: int,
-        headers: Headers = (),
-        login: str = "",
-        strict_tls: bool = False,
-        stored: StoredLevel = DEFAULT_STORED_LEVEL,
-    ) -> None:
-        self.page_id = page_id
-        self.bucket = bucket
-        # Added to each request, replacing the browser's headers of the same name.
-        self.headers = headers
-        # The name of the login used; empty without. With a login, session secrets are left out of
-        # its records (`proxy.redaction`).
-        self.login = login
-        self.strict_tls = strict_tls  # certificates of its origins must verify
-        # The stored level; excluded responses are not fetched, or only until their type is known.
-        self.stored = stored
-        self.received = 0  # bytes received from origins
-        self.refused = 0  # number of requests over the limit, which are not logged one by one
-        self.first_headers: Headers = ()  # of its first GET, names in lower case, names, values
-        # Requests without a complete response, by URL, with their origin.
-        self.unanswered: dict[str, tuple[Origin, bytes]] = {}
-        self._limit_requests = limit_requests
-        self.username = secrets.token_hex(8)
-        self.password = secrets.token_hex(16)
-        self.entries: list[RequestLogEntry] = []
-        # Cause of the failure of the whole visit; None when it did not fail.
-        self.failure: WeboidError | None = None
-        self._in_flight: set[AbortableRequest] = set()
-        self._fetched_whole: set[str] = set()
-        self._sealed = False
-        self._change = threading.Condition()
+    page_id: str
+    bucket: str
+    _: KW_ONLY
+    limit_requests: int
+    headers: Headers = ()  # added to each request, replacing the browser's of the same name
+    # The name of the login used; empty without. With a login, session secrets are left out of its
+    # records (`proxy.redaction`).
+    login: str = ""
+    strict_tls: bool = False  # certificates of its origins must verify
+    # The stored level; excluded responses are not fetched, or only until their type is known.
+    stored: StoredLevel = DEFAULT_STORED_LEVEL
+    received: int = field(default=0, init=False)  # bytes received from origins
+    # Number of requests over the limit, which are not logged one by one.
+    refused: int = field(default=0, init=False)
+    # Of its first GET, names in lower case, names, values.
+    first_headers: Headers = field(default=(), init=False)
+    # Requests without a complete response, by URL, with their origin.
+    unanswered: dict[str, tuple[Origin, bytes]] = field(default_factory=dict, init=False)
+    username: str = field(default_factory=partial(secrets.token_hex, 8), init=False)
+    password: str = field(default_factory=partial(secrets.token_hex, 16), init=False)
+    entries: list[RequestLogEntry] = field(default_factory=list, init=False)
+    # Cause of the failure of the whole visit; None when it did not fail.
+    failure: WeboidError | None = field(default=None, init=False)
+    _in_flight: set[AbortableRequest] = field(default_factory=set, init=False)
+    _fetched_whole: set[str] = field(default_factory=set, init=False)
+    _sealed: bool = field(default=False, init=False)
+    _change: threading.Condition = field(default_factory=threading.Condition, init=False)
 
     def begin(self, exchange: AbortableRequest, entry: RequestLogEntry) -> str:
         """Register a request; return the reason to refuse it, empty when it is allowed."""
         with self._change:
             if self._sealed:
                 return "visit: over"
-            if len(self.entries) >= self._limit_requests:
+            if len(self.entries) >= self.limit_requests:
                 self.refused += 1
                 return "limit: visit_limit_requests"
             self._in_flight.add(exchange)
@@ -112,12 +105,7 @@ class VisitSession:
                 self.unanswered[entry.url] = sent_to
 
     def wait(
-        self,
-        *,
-        grace_s: float,
-        awaited: frozenset[str] = frozenset(),
-        await_s: float = 0.0,
-        monotonic: Callable[[], float] = time.monotonic,
+        self, *, grace_s: float, awaited: frozenset[str] = frozenset(), await_s: float = 0.0
     ) -> list[str]:
         """Wait as `seal` does, but cut none; return the URLs in flight that have a natural end."""
 
@@ -127,10 +115,10 @@ class VisitSession:
         def waited() -> bool:
             return any(each.awaited or each.url in awaited for each in going())
 
-        now = monotonic()
+        now = time.monotonic()
         with self._change:
             self._change.wait_for(lambda: not going(), timeout=grace_s)
-            left = await_s - (monotonic() - now)
+            left = await_s - (time.monotonic() - now)
             self._change.wait_for(lambda: not waited(), timeout=max(left, 0.0))
             return [each.url for each in going()]
 
@@ -140,19 +128,12 @@ class VisitSession:
             self._in_flight.discard(exchange)
             self._change.notify_all()
 
-    def seal(
-        self,
-        *,
-        grace_s: float,
-        awaited: frozenset[str],
-        await_s: float,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def seal(self, *, grace_s: float, awaited: frozenset[str], await_s: float) -> None:
         """Refuse new requests, wait `grace_s` for those in flight, cut those that take longer.
 
         Requests to `awaited` URLs may take `await_s`: the page itself, when it is a download.
         """
-        now = monotonic()
+        now = time.monotonic()
         with self._change:
             self._sealed = True
             for exchange in self._in_flight:
@@ -163,7 +144,7 @@ class VisitSession:
             if waited:
                 for exchange in self._in_flight.difference(waited):
                     exchange.cut("time")
-                left = await_s - (monotonic() - now)
+                left = await_s - (time.monotonic() - now)
                 self._change.wait_for(lambda: not self._in_flight, timeout=max(left, 0))
             for exchange in self._in_flight:
                 exchange.cut("time")

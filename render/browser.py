@@ -137,18 +137,12 @@ class Browser:
     ) -> "Browser":
         """Start a browser and return it once it answers.
 
-        Args:
-            settings: start-up timeout and recycling limits.
-            executable: browser to start.
-            ca_spki: base64 SHA-256 of the public key of the proxy's authority; a certificate
-                chain that holds it is accepted, so the proxy must send its authority's own
-                certificate along. All others are verified as usual.
-            hosts: names that the browser may resolve by itself, "host" or "host:port", each with
-                its "address" or "address:port". The proxy resolves all other names (C-04).
-            clock: source of time.
+        `ca_spki` is the base64 SHA-256 of the public key of the proxy's authority; a certificate chain
+        that holds it is accepted, so the proxy must send its authority's own certificate along. `hosts`
+        are names that the browser may resolve by itself, "host" or "host:port", each with its "address"
+        or "address:port"; the proxy resolves all others (C-04).
 
-        Raises:
-            BrowserUnavailableError: it does not start; the text holds its error output.
+        Raises BrowserUnavailableError, with the browser's error output, if it does not start.
         """
         root = os.geteuid() == 0
         prefix = privilege_prefix(root=root, executable=executable.path)

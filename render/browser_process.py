@@ -128,11 +128,7 @@ def _is_setuid(path: Path) -> bool:
 class BrowserProcess:
     """Running browser and all its processes; `close` kills and reaps every one of them.
 
-    Attributes:
-        pid: the first process, leader of the session that holds all the others.
-        read_fd: descriptor of messages from the browser; closed by its user.
-        write_fd: descriptor of commands to the browser; closed by its user.
-        died: event set when the first process has ended for any reason.
+    The user closes `read_fd` (messages from the browser) and `write_fd` (commands to it).
     """
 
     def __init__(
@@ -159,8 +155,8 @@ class BrowserProcess:
         finally:
             for fd in (command_read, answer_write, errors_write):
                 os.close(fd)
-        self.pid = self._popen.pid
-        self.died = asyncio.Event()
+        self.pid = self._popen.pid  # the leader of the session that holds all the others
+        self.died = asyncio.Event()  # set when the first process has ended for any reason
         self._errors_fd: int | None = errors_read
         self._errors = b""
         os.set_blocking(errors_read, False)
@@ -298,14 +294,10 @@ class BrowserGuardian:
     def __init__(
         self, session: int, folder: Path, *, silence_limit_s: float, memory_limit_bytes: int
     ) -> None:
-        """Start the guardian of the session's processes.
+        """Start the guardian of the session's processes; `folder` is removed when this process dies.
 
-        Args:
-            session: session id.
-            folder: the browser's folder, removed when this process dies.
-            silence_limit_s: after the first heartbeat, the browser is killed when none follows for
-                so long.
-            memory_limit_bytes: a renderer with more private memory is killed.
+        The browser is killed when no heartbeat follows the first for `silence_limit_s`, a renderer when
+        it has more private memory than the limit.
         """
         arguments = (session, folder, silence_limit_s, memory_limit_bytes)
         child_stdin, self._heartbeat_fd = os.pipe()

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from core import errors
 from core.captures import RecordLocation
@@ -202,29 +203,22 @@ class ProxyClient:
                 await writer.wait_closed()
 
 
-class _ControlConnection:
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        tags: FrameTags,
-        limit_s: float | None,
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._tags = tags
-        self._limit_s = limit_s  # a child that hangs is its parent's business
+class _ControlConnection(NamedTuple):
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    tags: FrameTags
+    limit_s: float | None  # a child that hangs is its parent's business
 
     async def ask(self, message: Message, body: bytes = b"", *, more_s: float = 0.0) -> Message:
         """Send a message; return its answer within `more_s` longer, or raise it if it is an error."""
-        limit_s = None if self._limit_s is None else self._limit_s + more_s
+        limit_s = None if self.limit_s is None else self.limit_s + more_s
         try:
             async with asyncio.timeout(limit_s):
-                self._writer.write(pack_frame(message, body, self._tags.sent))
-                await self._writer.drain()
-                answer, _ = await receive_frame_async(self._reader, self._tags.received)
+                self.writer.write(pack_frame(message, body, self.tags.sent))
+                await self.writer.drain()
+                answer, _ = await receive_frame_async(self.reader, self.tags.received)
         except TimeoutError as error:
-            self._writer.transport.abort()  # what it has not taken it need not take any more
+            self.writer.transport.abort()  # what it has not taken it need not take any more
             raise ProxyUnavailableError(
                 f"The proxy has not answered for {limit_s:.0f} seconds."
             ) from error

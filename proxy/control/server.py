@@ -82,13 +82,7 @@ class ControlServer(socketserver.ThreadingUnixStreamServer):
 
 
 class TcpControlServer(socketserver.ThreadingTCPServer):
-    """Control server on a TCP port, for peers that hold the secret; others are dropped cheaply.
-
-    Attributes:
-        port: the listening port.
-        admitted: number of authenticated connections so far.
-        refused: number of refused connections so far.
-    """
+    """Control server on a TCP port, for peers that hold the secret; others are dropped cheaply."""
 
     daemon_threads = True
     block_on_close = False
@@ -102,7 +96,7 @@ class TcpControlServer(socketserver.ThreadingTCPServer):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.proxy = proxy
         self.started = time.monotonic()
-        self.admitted = self.refused = 0
+        self.admitted = self.refused = 0  # connections so far
         self._secret = secret
         self._strangers = threading.BoundedSemaphore(MAX_UNAUTHENTICATED)
         try:

@@ -33,7 +33,7 @@ from net.http1 import (
 )
 from proxy.certificate_authority import RecorderAuthority
 from proxy.control.frames import pack_frame, receive_frame
-from proxy.request_target import format_host, parse_absolute, parse_authority, parse_tunnelled
+from proxy.request_target import host_header, parse_absolute, parse_authority, parse_tunnelled
 from tests.fuzz.readers import READERS
 
 CORPUS = Path(__file__).with_name("corpus")
@@ -138,7 +138,7 @@ def connect_authority(data: bytes) -> None:
     host, port = found
     assert _VISIBLE.fullmatch(host)
     assert 0 < port < 65_536
-    assert parse_authority(format_host(host, port, 443), 443) == found
+    assert parse_authority(host_header((host, port, True)), 443) == found
     _ca().context_for(host)
 
 
