@@ -82,6 +82,7 @@ rights_group = GroupWithDefault(
     callback=list_rights.callback,
     params=list_rights.params,
     help=list_rights.help,
+    hidden=True,
     invoke_without_command=True,
 )
 

@@ -48,7 +48,7 @@ _COMMANDS = {
 
 _SECTIONS = {
     "Archive": "init archive config login collection",
-    "Crawl": "crawl status queue host sheet",
+    "Crawl": "crawl status queue host",
     "Read": "serve embed",
     "Quality": "qa",
     "Links": "links",
@@ -101,7 +101,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
     context.exit()
 
 
-@click.group(cls=_RootGroup, commands_at=_COMMANDS, sections=_SECTIONS, rare="alive")
+@click.group(cls=_RootGroup, commands_at=_COMMANDS, sections=_SECTIONS, rare="alive sheet")
 @click.option(
     "--version",
     is_flag=True,
@@ -222,7 +222,7 @@ _WIKI_COMMANDS: dict[str, str] = {
 }
 
 
-@cli_command("wiki", cls=LazyGroup, commands_at=_WIKI_COMMANDS, rare="read")
+@cli_command("wiki", cls=LazyGroup, commands_at=_WIKI_COMMANDS, rare="read set sweep")
 def wiki_group() -> None:
     """Archive the pages a wiki cites, and watch their links.
 
@@ -256,7 +256,7 @@ _EMBED_COMMANDS: dict[str, str] = {
 }
 
 
-@cli_command("embed", cls=LazyGroup, commands_at=_EMBED_COMMANDS)
+@cli_command("embed", cls=LazyGroup, commands_at=_EMBED_COMMANDS, rare="urls")
 def embed_group() -> None:
     """Insert the cached copy next to each external link of any HTML.
 

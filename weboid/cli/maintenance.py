@@ -258,7 +258,7 @@ def rebuild_command(
     )
 
 
-@cli_command("cache", collection_group)
+@cli_command("cache", collection_group, hidden=True)
 def cache_command(
     *,
     collection: Path = COLLECTION,

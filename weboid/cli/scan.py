@@ -214,7 +214,7 @@ def list_command(*, stores: CollectionStores = STORES, output: CommandOutput = O
     )
 
 
-@cli_command("test", lists_group)
+@cli_command("test", lists_group, hidden=True)
 def on_lists_command(
     *,
     urls: tuple[str, ...] = argument("URL...", required=True),

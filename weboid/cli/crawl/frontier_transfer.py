@@ -109,7 +109,7 @@ def add_command(
 _ORDER = (ItemState.QUEUED, ItemState.CLAIMED, ItemState.DONE, ItemState.SKIPPED, ItemState.DEAD)
 
 
-@cli_command("export")
+@cli_command("export", hidden=True)
 def export_command(
     *,
     file: str = argument("FILE"),
@@ -160,7 +160,7 @@ def _open_output(file: str) -> Iterator[TextIO]:
             partial.unlink(missing_ok=True)
 
 
-@cli_command("import")
+@cli_command("import", hidden=True)
 def import_command(
     *,
     file: str = argument("FILE"),

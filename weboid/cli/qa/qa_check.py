@@ -266,7 +266,7 @@ _COMMANDS = {
 command = LazyGroupWithDefault(
     "qa",
     commands_at=_COMMANDS,
-    rare="diff",
+    rare="baseline diff marks",
     callback=check_command.callback,
     params=check_command.params,
     help=check_command.help,

@@ -217,7 +217,7 @@ class CommandGroup(click.Group):
         self._write_sections(ctx, formatter)
         if hidden := self._hidden_names():
             formatter.write_paragraph()
-            formatter.write_text(f"Rarely used: {', '.join(hidden)}; see docs/reference/cli.md.")
+            formatter.write_text(f"Rarely used: {', '.join(hidden)}; each has --help.")
 
     def _write_sections(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_commands(ctx, formatter)
@@ -315,9 +315,9 @@ class GroupWithDefault(ConfiguredCommand, CommandGroup):
             return command.invoke(below)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return its own parameters; without its arguments in the usage of a subcommand."""
+        """Return its own parameters; no arguments where a shell, or a usage, is for subcommands."""
         params = super().get_params(ctx)
-        if ctx.command is self:
+        if ctx.command is self and not ctx.resilient_parsing:
             return params
         return [each for each in params if not isinstance(each, click.Argument)]
 

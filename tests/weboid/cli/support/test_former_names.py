@@ -34,8 +34,6 @@ def test_a_former_name_leads_to_a_command_of_today(former: str) -> None:
     words = FORMER_NAMES[former].split()
 
     assert found(words) is not weboid
-    if not isinstance(found(words), click.Group):
-        assert not found(words).hidden or words[-1] in {"additions", "diff", "run"}
     assert with_current_name(words) == words
 
 
@@ -81,9 +79,26 @@ def test_a_renamed_option_works_under_its_former_name_which_help_omits() -> None
 
 
 def test_rarely_used_commands_are_named_in_one_line_of_the_help() -> None:
-    """Their help is in the reference, and they run as ever."""
+    """They run as ever."""
     shown = call("links", "--help").output
 
     assert "Rarely used: add-page, confirm" in shown
     assert "\n  add-page" not in shown
     assert call("links", "add-page", "--help").exit_code == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of groups with a default action, too; the script that a shell reads names the program."""
+    monkeypatch.setenv("COMP_WORDS", "weboid crawl pa")
+    monkeypatch.setenv("COMP_CWORD", "pa" if shell == "fish" else "2")
+    script = CliRunner().invoke(
+        weboid, prog_name="weboid", env={"_WEBOID_COMPLETE": f"{shell}_source"}
+    )
+    words = CliRunner().invoke(
+        weboid, prog_name="weboid", env={"_WEBOID_COMPLETE": f"{shell}_complete"}
+    )
+
+    assert "_WEBOID_COMPLETE" in script.output
+    assert "pause" in words.output
+    assert "resume" not in words.output
