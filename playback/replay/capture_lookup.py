@@ -5,6 +5,7 @@ letter case, the scheme, ``#!`` and more are folded, in a ``urn:``, too. A look-
 captures of the exact URL.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -57,6 +58,24 @@ _OF_DIGEST = (
     f"SELECT {CAPTURE_COLUMNS} FROM"  # noqa: S608 constants of ours
     f" (SELECT {CAPTURE_COLUMNS} FROM captures WHERE digest = :digest LIMIT 2000) AS same"
     " WHERE record_type = 'response' LIMIT 4"
+)
+_MOST_ALTERNATIVES = 500
+_OF_THE_PATH = (
+    f"SELECT {CAPTURE_COLUMNS} FROM captures"  # noqa: S608 constants of ours
+    f" WHERE page_id = :page AND (url = :path OR substr(url, 1, :length) = :path || '?')"
+    f" LIMIT {_MOST_ALTERNATIVES}"
+)
+# Parameters that pages add so that no cache answers, links carry for statistics, or name a callback by
+# the moment; the rules are those of pywb and wabac.
+_BUSTERS = re.compile(
+    r"(?<=[?&])(?:(?:_|cb|rnd|rand|random|nocache|uncache|fbclid|utm_\w+)=[^&]*"
+    r"|\w*(?:bust|ts|time|cache|_t)\w*=1\d{9,15}|_?t=1\d{9,15})(?:&|$)",
+    re.IGNORECASE,
+)
+_CALLBACK = re.compile(r"(?<=[?&])(\w+=(?:jquery|jsonp)\w*?)\d[\d_]*(?=&|$)", re.IGNORECASE)
+# Paths that name a file are the same file with any query, unless a program answers there.
+_FILE = re.compile(
+    r"[^/]+\.(?!(?:asp|aspx|cgi|dll|exe|jsp|php\d?|pl)$)[a-z0-9]{1,5}", re.IGNORECASE
 )
 _PAGE_COLUMNS = f"{PAGE_FACTS}, captured_ms, device"
 
@@ -128,6 +147,31 @@ class CaptureLookup:
             limit *= 16
         if blocked is not None:
             raise blocked
+
+    def alternative(self, url: str, page_id: str) -> Capture | None:
+        """Return the page's capture of the same URL but for parameters without meaning; None without one.
+
+        Cache-busting parameters and moments in callback names are left out on both sides. A file is
+        found with any query; of several the one with most parameters in common.
+        """
+        path, _, query = url.partition("?")
+        values = {"page": page_id, "length": len(path) + 1, "path": path}
+        wanted, parameters = _without_busters(url), set(query.split("&"))
+        is_file = _FILE.fullmatch(path.rpartition("/")[2]) is not None
+        best: Capture | None = None
+        best_rank = -1
+        for row in self.rows(_OF_THE_PATH, values):
+            is_same = _without_busters(row["url"]) == wanted
+            if not (is_same or is_file):
+                continue
+            capture = capture_of(row)
+            if capture is None or self._refusal(capture) is not None:
+                continue
+            shared = len(parameters & set(capture.url.partition("?")[2].split("&")))
+            rank = shared + (len(parameters) + 1 if is_same else 0)
+            if (capture.status or 0) < 400 and rank > best_rank:
+                best, best_rank = capture, rank
+        return best
 
     def twins(self, digest: str) -> list[Capture]:
         """Return some captures with that payload digest that may be shown."""
@@ -311,6 +355,10 @@ class CaptureLookup:
                     and (row["url"] == url) is (form is _OF_THE_URL)
                 ]
             yield from sorted(rows, key=lambda row: abs(row["captured_ms"] - at_ms))
+
+
+def _without_busters(url: str) -> str:
+    return _CALLBACK.sub(r"\1", _BUSTERS.sub("", url)).rstrip("?&")
 
 
 def capture_of(row: Any) -> Capture | None:

@@ -112,7 +112,8 @@ def media_type_of(payload: Payload, modifier: str) -> str:
 _LOG = logging.getLogger(__name__)
 
 _HTML = "text/html; charset=utf-8"
-_TARGET = re.compile(r"/c/(\d{14})([a-z]{2,4}_)?/(.+)", re.ASCII | re.DOTALL)
+# Workers made from blobs ask without the moment (wombat's `wkrf_`).
+_TARGET = re.compile(r"/c/(?:(\d{14})([a-z]{2,4}_)?|wkrf_)/(.+)", re.ASCII | re.DOTALL)
 _MODIFIERS = frozenset(
     {PAGE_MODIFIER, "if_", "fr_", "im_", "cs_", "oe_", "wkrf_", "id_", *SCRIPT_MODIFIERS}
 )
@@ -143,7 +144,7 @@ class _PartRequest:
     @property
     def is_nested(self) -> bool:
         """Return True for documents of frames within the page."""
-        return self.modifier in {"if_", "fr_"}
+        return self.modifier in {"if_", "fr_"} or self.request.destination in {"object", "embed"}
 
 
 def with_full(
@@ -219,7 +220,8 @@ class FullCopyServer:
         window = self._context.limits.window
         best: Capture | None = None
         best_rank = 4
-        captures = self._context.index.captures(part.url, part.at, window=window)
+        index = self._context.index
+        captures = index.captures(part.url, part.at, window=window)
         while True:
             try:
                 capture = next(captures, None)
@@ -237,6 +239,8 @@ class FullCopyServer:
             rank = (0 if capture.status < 400 else 2) + (0 if own else 1)
             if rank < best_rank:
                 best, best_rank = capture, rank
+        if best is None and request.destination not in {"", *_FRAMES}:  # no other document
+            best = index.alternative(part.url, part.page.page_id)
         # The document of the page's frame, not that of a frame within it.
         is_document = part.modifier == PAGE_MODIFIER and request.destination in {"", *_FRAMES}
         if is_document and (
@@ -281,12 +285,13 @@ class FullCopyServer:
             modifier = _BY_DESTINATION.get(request.destination, "oe_")
             raise _FullCopyRefusedError(_to(page.timestamp, modifier, url))
         # As the browser sent it: "%23" is the archived URL's own here.
-        url, modifier = (
-            re.sub(r"^(https?):/+", r"\1://", match[3], count=1, flags=re.IGNORECASE),
-            match[2] or PAGE_MODIFIER,
-        )
+        url = re.sub(r"^(https?):/+", r"\1://", match[3], count=1, flags=re.IGNORECASE)
+        if url.startswith("//"):  # without a scheme it has the page's
+            url = f"{urlsplit(page.final_url).scheme}:{url}"
+        modifier = match[2] or (PAGE_MODIFIER if match[1] else "wkrf_")
         is_url = len(url) <= LONGEST_URL and is_web_url(url)
-        if not is_url or match[1] != page.timestamp or modifier not in _MODIFIERS:
+        is_of_page = match[1] in {page.timestamp, None}
+        if not is_url or not is_of_page or modifier not in _MODIFIERS:
             raise _FullCopyRefusedError(_ABSENT)
         if modifier == PAGE_MODIFIER:
             # A relative address keeps the page's modifier, whatever it is for.

@@ -207,9 +207,10 @@ def content_policy(policy: FullPolicy, host: str, answer: FullAnswer) -> str:
             "sandbox allow-scripts",
             f"default-src {own} data: blob: 'unsafe-inline' 'unsafe-eval'",
             f"connect-src {own} data: blob:",
-            f"frame-src {own}",
+            # Documents of data: and blob: inherit this policy (CSP 3, 7.8).
+            f"frame-src {own} data: blob:",
             "worker-src blob:",
-            "object-src 'none'",
+            f"object-src {own}",
             "manifest-src 'none'",
             "fenced-frame-src 'none'",
             "form-action 'none'",

@@ -27,6 +27,13 @@ _META = {
     "accept-ch",
     "delegate-ch",
 }
+# Relative addresses of frames, too, must say that they are of frames: else they have the page's modifier.
+_FRAMES = {
+    "iframe": ("src", "if_"),
+    "frame": ("src", "fr_"),
+    "object": ("data", "oe_"),
+    "embed": ("src", "oe_"),
+}
 _DROPPED = {"ping", "nonce", "referrerpolicy", "attributionsrc", "csp", "manifest"}
 
 
@@ -47,9 +54,13 @@ class PywbPageRewriter(HTMLRewriter):  # type: ignore[misc]
         if tag == "meta" and values.get("http-equiv", "").lower() in _META:
             dropped.add("content")
         attributes = [each for each in tag_attrs if each[0] not in dropped]
+        name, modifier = _FRAMES.get(tag, ("", ""))
+        if values.get(name):
+            attributes = [each for each in attributes if each[0] != name]
+            # So spelled, pywb leaves an attribute alone.
+            attributes.append((name.upper(), self._rewrite_url(values[name], modifier, True)))  # noqa: FBT003 pywb's
         if "modulepreload" in relations and "href" in values:
             attributes = [each for each in attributes if each[0] != "href"]
-            # So spelled, pywb leaves an attribute alone.
             attributes.append(("HREF", self._rewrite_url(values["href"], "js_", True)))  # noqa: FBT003 pywb's
         if (tag == "script" and "src" in values) or "stylesheet" in relations:
             # Without it a script's errors and a sheet's rules are hidden from the page, for even

@@ -197,6 +197,44 @@ def test_parts_are_of_the_pages_time(full: FullSite, site: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("captured", "requested", "is_found"),
+    [
+        ("/data.json?q=1&_=1700000000001", "/data.json?q=1&_=1700000099999", True),
+        ("/api?cb=jQuery351_1700000000001&_=1", "/api?cb=jQuery351_1700000099999&_=2", True),
+        ("/app.css?v=1", "/app.css?v=2", True),
+        ("/app.css", "/app.css?v=2", True),
+        ("/api?q=1", "/api?q=2", False),
+        ("/list.php?q=1", "/list.php?q=2", False),
+        ("/other.css?v=1", "/app.css?v=2", False),
+    ],
+)
+def test_parameters_without_meaning_are_left_out(
+    full: FullSite, site: str, captured: str, requested: str, is_found: bool
+) -> None:
+    """Cache-busters and callbacks differ in each visit; of another page's captures none is taken."""
+    page = full.page(f"{site}/", HTML)
+    full.builder.response(f"{site}{captured}", b"{}", mime="application/json", page_id=page)
+    full.page(f"{site}/elsewhere", HTML)
+
+    own, other = (full.frame(f"{site}{path}") for path in ("/", "/elsewhere"))
+
+    part = full.part(own, "mp_", f"{site}{requested}", "empty")
+    assert part.status == (200 if is_found else 404)
+    assert full.part(own, "mp_", f"{site}{requested}", "iframe").body != b"{}"
+    assert full.part(other, "mp_", f"{site}{requested}", "empty").status == 404
+
+
+def test_addresses_without_scheme_or_moment_are_of_the_page(full: FullSite, site: str) -> None:
+    """Scripts and blob workers ask so."""
+    page = full.page(f"{site}/", HTML)
+    full.builder.response(f"{site}/a.js", b"1", mime="text/javascript", page_id=page)
+    frame = full.frame(f"{site}/")
+
+    assert full.part(frame, "js_", site.partition(":")[2] + "/a.js", "script").status == 200
+    assert full.ask(frame, f"/c/wkrf_/{site}/a.js", "script").status == 200
+
+
+@pytest.mark.parametrize(
     ("location", "led"),
     [("/next?q=1#f", "/c/{ts}js_/{site}/next?q=1#f"), ("https://o.example/x", "/c/{ts}js_/https://o.example/x"),
      ("//o.example/x", "/c/{ts}js_/https://o.example/x"), ("javascript:alert(1)", None), ("data:text/html,x", None),
@@ -410,7 +448,7 @@ def test_the_policy_word_for_word() -> None:
 
     assert archived == (
         f"sandbox allow-scripts; default-src {own} data: blob: 'unsafe-inline' 'unsafe-eval';"
-        f" connect-src {own} data: blob:; frame-src {own}; worker-src blob:; object-src 'none';"
+        f" connect-src {own} data: blob:; frame-src {own} data: blob:; worker-src blob:; object-src {own};"
         " manifest-src 'none'; fenced-frame-src 'none'; form-action 'none';"
         f" base-uri {own}; frame-ancestors https://front.example; webrtc 'block'"
     )

@@ -376,6 +376,39 @@ async def test_an_application_runs_as_it_did(full: FullSite, site: str, leaks: L
     assert leaks.requests == []
 
 
+FRAMED = """<!DOCTYPE html><title>frames</title><frameset cols="30%,70%">
+<frame src="inner.html"><frame src="sub/deep.html"></frameset>"""
+DEEP = """<iframe src="../deeper.html"></iframe><object type="image/svg+xml" data="../picture.svg"></object>
+<iframe src="data:text/html,<script>document.title='data'</script>"></iframe>"""
+
+
+async def test_relative_frames_are_shown(full: FullSite, site: str, leaks: Leaks) -> None:
+    """Of framesets, of frames within them, pictures in objects, and documents in data: addresses."""
+    page = full.page(f"{site}/dir/page.html", FRAMED)
+    titled = "<script>document.title='{}'</script>"
+    for path, body, mime in (
+        ("/dir/inner.html", titled.format("inner"), "text/html"),
+        ("/dir/sub/deep.html", DEEP, "text/html"),
+        ("/dir/deeper.html", titled.format("deeper"), "text/html"),
+        (
+            "/dir/picture.svg",
+            '<svg xmlns="http://www.w3.org/2000/svg"><title>drawn</title></svg>',
+            "image/svg+xml",
+        ),
+    ):
+        full.builder.response(f"{site}{path}", body.encode(), mime=mime, page_id=page)
+    async with reader(leaks.port) as tab:
+        await tab.open(full.view(f"{site}/dir/page.html"))
+        for within, title in (
+            (f"fr_/{site}/dir/inner.html", "inner"),
+            (f"if_/{site}/dir/deeper.html", "deeper"),
+            (f"oe_/{site}/dir/picture.svg", "drawn"),
+            ("data:text/html", "data"),
+        ):
+            await tab.until(f"document.title === {title!r}", within=within)
+    assert leaks.requests == []
+
+
 async def test_the_banner_is_ours_whatever_the_page_paints(
     full: FullSite, site: str, leaks: Leaks
 ) -> None:
