@@ -324,13 +324,14 @@ _standing = _per_language(standing_of)
 _TOLD_GROUPS = (Group.UNREACHABLE, Group.DOUBTFUL)
 
 
-@_per_language
-def label_of(answer: CopyState) -> str:
+def label_of(answer: CopyState, *, is_dead: bool = False) -> str:
     """Return the label shown next to the link; empty without one."""
-    text = _LABELS.get(answer)
+    text = _DEAD if is_dead and answer is CopyState.COPY else _LABELS.get(answer)
     return translate(text) if text else ""
 
 
+# Translators: a word or two, which stands beside a link in small letters.
+_DEAD = noop("dead, cached")
 # Translators: a word or two, which stands beside a link in small letters.
 _LABELS = {
     CopyState.COPY: noop("cached"),

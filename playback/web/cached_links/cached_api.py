@@ -182,7 +182,7 @@ def cached_link_data(link: CachedLink) -> Data:
         "mime": link.mime,
         "kib": link.kib,
         "words": link.words,
-        "label": label_of(link.answer),
+        "label": label_of(link.answer, is_dead=link.is_dead),
         "is_new": link.is_new,
         "next_at": f"{link.next_at:%Y-%m-%dT%H:%M:%SZ}" if link.next_at else None,
         "checked": link.checked.isoformat() if link.checked else None,

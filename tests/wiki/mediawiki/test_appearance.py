@@ -79,7 +79,7 @@ async def test_a_cached_link_says_what_it_leads_to(
     names = await screen.value(
         "[...document.querySelectorAll('.weboid-cached a')].map(a => [a.textContent, a.ariaLabel])"
     )
-    assert names[0] == ["queued", "queued: a copy of e.org/queued-diary is being made"]
+    assert names[0] == ["queued", "queued: e.org/queued-diary will be archived"]
     assert ["cached", "cached copy of e.org/history from 20 November 2026"] in names
     assert all(name.startswith(seen) for seen, name in names)
 

@@ -34,7 +34,7 @@ def test_each_external_link_has_its_cached_one(extended: Extended, shown: str) -
     place = extended.front.address
     assert SUP.findall(extended.body(shown)) == [
         ("copy", f"{place}/2026/https://e.org/a", "cached"),
-        ("copy", f"{place}/2026/https://e.org/dead?x=1&amp;y=2", "cached"),
+        ("copy", f"{place}/2026/https://e.org/dead?x=1&amp;y=2", "dead, cached"),
         ("queued", f"{place}/view?url=https://e.org/queued", "queued"),
         ("refused", f"{place}/view?url=https://e.org/refused", "not archived"),
         ("copy", f"{place}/2026/https://e.org/ref", "cached"),
@@ -294,7 +294,7 @@ def test_a_link_that_waits_for_its_site_says_so(extended: Extended) -> None:
     extended.writer.write("Patient", "https://e.org/queued-patient")
     body = extended.body("Patient")
     assert ">waiting</a></sup>" in body
-    assert 'aria-label="waiting: the site of e.org/queued-patient gave no page yet"' in body
+    assert 'aria-label="waiting: the site of e.org/queued-patient does not respond yet"' in body
 
 
 def test_a_browser_that_has_the_page_gets_the_new_state(extended: Extended, shown: str) -> None:

@@ -72,7 +72,7 @@ def test_each_link_has_its_cached_one(later: Extended, parser: str) -> None:
     assert ("data-mw-parsoid-version" in marked) == bool(parser)
     assert SUP.findall(marked) == [
         ("copy", f"{place}/2026/https://e.org/a", "cached"),
-        ("copy", f"{place}/2026/https://e.org/dead?x=1&amp;y=2", "cached"),
+        ("copy", f"{place}/2026/https://e.org/dead?x=1&amp;y=2", "dead, cached"),
         ("queued", f"{place}/view?url=https://e.org/queued", "queued"),
         ("copy", f"{place}/2026/https://e.org/ref", "cached"),
     ]

@@ -107,7 +107,7 @@ def test_without_a_page_there_is_a_field_for_one(extended: Extended, title: str)
     path, _, query = title.partition("&")
     page = extended.view(f"Special:WeboidLinks{path}", f"&{query}")
     assert 'name="page"' in page.html
-    assert ("There is no such page." in page.html) == bool(title)
+    assert ("This page does not exist." in page.html) == bool(title)
     assert extended.front.heard == []
 
 
@@ -121,13 +121,13 @@ def test_a_silent_front_is_said(extended: Extended, listed: str) -> None:
     """The links are listed all the same, and nobody says that nothing is known of them."""
     extended.front.answer = lambda heard: Said(503)
     page = extended.view("Special:WeboidLinks/Listed").html
-    assert "The archive gives no answer at the moment." in page
-    assert page.count("not told by the archive") == 4
+    assert "The archive is not available at the moment." in page
+    assert page.count("State not available") == 4
     assert "nothing is known" not in page
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(429, "has been asked too often"), (503, "gives no answer")]
+    ("status", "words"), [(429, "has received too many requests"), (503, "is not available")]
 )
 def test_what_was_said_before_is_listed(
     extended: Extended, listed: str, status: int, words: str
@@ -139,7 +139,7 @@ def test_what_was_said_before_is_listed(
     page = extended.view("Special:WeboidLinks/Listed").html
     extended.writer.write("Listed", TEXT)
     assert words in page
-    assert page.count("not told by the archive") == 1
+    assert page.count("State not available") == 1
     assert page.count("Dead since 21 May 2026") == 1
     assert f'href="{extended.front.address}/2026/https://e.org/dead"' in page
 
@@ -162,7 +162,7 @@ def test_whoever_has_the_right_sets_a_level(
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     status, page = _form(admin, **fields, level="html", reason=" too many pictures ")
     assert status == 200
-    assert "Copies of e.org/a are now shown as: page without images." in page
+    assert "Display of copies of e.org/a set to: Without images." in page
     (heard,) = extended.webhook.heard
     assert heard.path == "/level"
     assert is_signed(heard, SECRET, time.time())
@@ -179,7 +179,7 @@ def test_a_level_can_be_taken_back(extended: Extended, listed: str, admin: Visit
     """The webhook hears null."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _, page = _form(admin, **fields, level="")
-    assert "Copies of e.org/a are now shown as the wiki has it." in page
+    assert "Display of copies of e.org/a reset to the wiki default." in page
     assert extended.webhook.heard[0].json()["level"] is None
 
 
@@ -189,10 +189,13 @@ def test_whoever_has_the_right_sets_what_is_recorded(
     """A19: in the same form, and to the webhook by a path of its own, which older archives do not know."""
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _, page = _form(admin, **fields, level="store:no-media", reason="a small disk")
-    assert "From the next visit on, of e.org/a is recorded: without audio and video." in page
+    assert (
+        "From the next capture on, the following is stored of e.org/a: Without audio and video."
+        in page
+    )
     fields = admin.form("Special:WeboidLinks/Listed", "https://e.org/a")
     _, page = _form(admin, **fields, level="store:")
-    assert "From the next visit on, e.org/a is recorded as the wiki has it." in page
+    assert "From the next capture on, e.org/a is stored with the wiki default." in page
     assert [each.path for each in extended.webhook.heard] == ["/stored-level"] * 2
     assert [each.json()["level"] for each in extended.webhook.heard] == ["no-media", None]
     assert all(is_signed(each, SECRET, time.time()) for each in extended.webhook.heard)
@@ -204,7 +207,7 @@ def test_a_form_of_another_site_sets_nothing(
 ) -> None:
     """Without the session's token nothing is done."""
     _, page = _form(admin, url="https://e.org/a", level="text", wpEditToken=token)
-    assert "your session had ended" in page
+    assert "loss of session data" in page
     assert extended.webhook.heard == []
 
 
@@ -253,7 +256,7 @@ def test_only_what_the_form_offers_is_set(
 ) -> None:
     """Links of that page, and levels that the operator offers."""
     _, page = _form(admin, url=url, level=level, wpEditToken=admin.token())
-    assert "there is no such level" in page
+    assert "the option does not exist" in page
     assert extended.webhook.heard == []
 
 
@@ -273,8 +276,8 @@ def test_full_is_offered_where_the_operator_says_so(
     ("said", "words"),
     [
         (Said(403, b'{"error": "Your right ends at <b>html</b>."}'), "Your right ends at <b>html</b>."),
-        (Said(400, b"\xff<script>"), "The archive says:"),
-        (Said(0), "because the archive gives no answer"),
+        (Said(400, b"\xff<script>"), "Message from the archive:"),
+        (Said(0), "because the archive is not available"),
     ],
     ids=["refused", "garbage", "silent"],
 )  # fmt: skip
@@ -305,7 +308,7 @@ def test_pages_that_somebody_may_not_read_are_not_listed(
         "$wgWhitelistRead = [ 'Special:WeboidLinks', 'Special:WeboidLinks/Listed' ];\n"
     )
     page = extended.view("Special:WeboidLinks/Listed").html
-    assert "There is no such page." in page
+    assert "This page does not exist." in page
     assert "e.org" not in page
     assert "e.org/a" in admin.get("Special:WeboidLinks/Listed")
 

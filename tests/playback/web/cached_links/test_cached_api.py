@@ -180,7 +180,7 @@ async def test_links_of_a_wikis_page_get_their_copies(
     assert 'class="weboid-cached weboid-copy"' in dead["mark"]
     assert f'href="{front}/en/page/20' in dead["mark"]
     assert 'title="Dead since 21 May 2026; copy of ' in dead["mark"]
-    assert dead["mark"].endswith(">cached</a></sup>")
+    assert dead["mark"].endswith(">dead, cached</a></sup>")
     assert ">cached</a>" in found[FINE]["mark"]
     assert "weboid-working" in found[FINE]["classes"]
     assert found["//verlag.de/fine"]["mark"]

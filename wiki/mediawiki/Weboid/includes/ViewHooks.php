@@ -16,6 +16,7 @@ use MediaWiki\Logger\LoggerFactory;
 class ViewHooks {
 	private const LABELS = [
 		'copy' => 'weboid-cached',
+		'dead' => 'weboid-cached-dead',
 		'queued' => 'weboid-queued',
 		'waiting' => 'weboid-waiting',
 		'refused' => 'weboid-not-archived',
@@ -117,7 +118,12 @@ class ViewHooks {
 		$labels = [];
 		$days = [];
 		return static function ( string $kind, string $url, array $fact ) use ( $out, &$labels, &$days ) {
-			$label = self::LABELS[$kind === 'queued' && !empty( $fact['next'] ) ? 'waiting' : $kind];
+			if ( $kind === 'queued' && !empty( $fact['next'] ) ) {
+				$kind = 'waiting';
+			} elseif ( $kind === 'copy' && !empty( $fact['dead'] ) ) {
+				$kind = 'dead';
+			}
+			$label = self::LABELS[$kind];
 			$labels[$label] = $labels[$label] ?? [
 				$out->msg( $label )->text(),
 				$out->msg( "$label-name" )->plaintextParams( "\x01", "\x02" )->text(),
