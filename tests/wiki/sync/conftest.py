@@ -97,6 +97,7 @@ class Fed:
         archive: what was archived.
         clock: ours.
         address: of the wiki's api.php.
+        manners: limits of its requests.
     """
 
     def __init__(self, store: RegistryStore, wiki: Wiki, api: str, *, attempts: int = 4) -> None:
@@ -106,7 +107,7 @@ class Fed:
         self.clock = Ticking(datetime.now(UTC))
         self.holder = "test"
         self.address = api
-        self._manners = ApiSettings(gap_s=0, attempts=attempts)
+        self.manners = ApiSettings(gap_s=0, attempts=attempts)
 
     def set(self, **feed: Any) -> None:
         """Change the settings of the feed."""
@@ -118,9 +119,9 @@ class Fed:
 
         async def begin() -> Any:
             async with (
-                WikiApi(self.address, manners=self._manners) as api,
+                WikiApi(self.address, manners=self.manners) as api,
                 WikibaseRepository(
-                    api, lambda address: WikiApi(address, manners=self._manners)
+                    api, lambda address: WikiApi(address, manners=self.manners)
                 ) as items,
             ):
                 shared = SyncServices(

@@ -19,7 +19,7 @@ from tests.wiki.repository import Repository, repository, statement
 from tests.wiki.sync.conftest import Fed, opened
 from weboid.cli.main import main
 from weboid.cli.support.commands import ExitCode
-from wiki.api.client import WikiApi
+from wiki.api.client import ApiSettings, WikiApi
 from wiki.api.models import WikiAwayError
 from wiki.api.transport import ServerRoute
 from wiki.api.wikidata import WikibaseRepository
@@ -70,13 +70,13 @@ def wiki(items: Repository) -> Iterator[Wiki]:
 
 @pytest.fixture
 def chosen(wiki: Wiki, items: Repository, tmp_path: Path) -> Iterator[Fed]:
-    """A registry whose feeder asks once, and does not wait for an answer that does not come."""
+    """A registry whose feeder has just begun, and the repository as it was made."""
     items.instead = None
     store = opened(tmp_path)
     with store.writing() as rows:
         known = ensure_wiki(rows, parse_wiki("testwiki"), day=0)
         known = change_wiki(rows, known, url=wiki.api())
-    made = Fed(store, known, wiki.api(), attempts=1)
+    made = Fed(store, known, wiki.api())
     made.rounds(sweeps=False)
     items.front.seen.clear()
     yield made
@@ -97,9 +97,16 @@ def test_pages_are_chosen_by_what_their_items_say(
     chosen: Fed, items: Repository, writer: Writer, feed: dict[str, Any], observed: set[str]
 ) -> None:
     """One question for all of them, to the repository that the wiki names."""
-    said = {"Person": "Q1", "Merged": "Q2", "Town": "Q3", "Was": "Q4", "Lost": "Q404", "None": ""}
+    items_of = {
+        "Person": "Q1",
+        "Merged": "Q2",
+        "Town": "Q3",
+        "Was": "Q4",
+        "Lost": "Q404",
+        "None": "",
+    }
     link = f"https://{'-'.join(feed)}.net/".replace("_", "-")
-    pages = {title: _written(writer, title, link, item) for title, item in said.items()}
+    pages = {title: _written(writer, title, link, item) for title, item in items_of.items()}
     chosen.set(**feed)
     chosen.rounds(sweeps=False)
     assert {
@@ -119,12 +126,14 @@ def test_a_repository_that_is_away_loses_no_page(
     writer.write("Kept", "https://kept.net/ https://kept.net/more <!--Q1-->")
     for answer in (Answer(503), Answer(429), Answer.refusing("maxlag", "Waiting: lagged.")):
         items.instead = answer
+        chosen.manners = ApiSettings(gap_s=0, attempts=1)  # no pauses before the error
         with pytest.raises(WikiAwayError, match=r"127\.0\.0\.1"):
             chosen.rounds(sweeps=False)
     assert chosen.links(page_id) == ["https://kept.net/"]
     assert chosen.title(new_id) is None
 
     items.instead = None
+    chosen.manners = ApiSettings(gap_s=0)
     chosen.rounds(sweeps=False)
     assert chosen.taken(page_id) == ["https://kept.net/", "https://kept.net/more"]
     assert chosen.taken(new_id) == ["https://later.net/"]
