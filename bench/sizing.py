@@ -13,6 +13,7 @@ from pathlib import Path
 if not __package__:  # run as a file: its folder must not hide our packages
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
+import html
 import itertools
 import json
 import re
@@ -22,6 +23,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
@@ -151,18 +153,32 @@ def serve(collection: Path, urls: tuple[str, ...]) -> dict[str, float]:
     with subprocess.Popen([WEBOID, *words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         origin = process.stdout.readline().strip()
-        with measuring(process.pid) as memory:
-            for url in urls:
-                with urllib.request.urlopen(f"{origin}/page/{url}") as answer:
-                    page = answer.read().decode()
-                copies = re.findall(r'<iframe[^>]+src="(http[^"]+)"', page)
-                for copy in copies:
-                    request = urllib.request.Request(copy, headers={"Sec-Fetch-Dest": "iframe"})
-                    urllib.request.urlopen(request).read()
-            time.sleep(2 * EVERY_S)  # a last sample after the work
-        process.send_signal(signal.SIGINT)
-        process.communicate()
+        try:
+            with measuring(process.pid) as memory:
+                read = sum(_read_copy(origin, url) for url in urls)
+                time.sleep(2 * EVERY_S)  # a last sample after the work
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+    assert read > len(urls) / 2, f"{read} of {len(urls)} copies were served"
     return _memory("serve", memory)
+
+
+def _read_copy(origin: str, url: str) -> bool:
+    """Read the page around a copy and the copy in its frame; return False when there is none."""
+    try:
+        with urllib.request.urlopen(f"{origin}/page/{url}", timeout=60) as answer:
+            frame = re.search(r'<iframe[^>]+src="(http[^"]+)"', answer.read().decode())
+        if frame is None:
+            return False
+        headers = {"Sec-Fetch-Dest": "iframe"}
+        request = urllib.request.Request(html.unescape(frame[1]), headers=headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            answer.read()
+    except urllib.error.HTTPError as error:
+        print(f"{url}: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.services.ports import free_port
+from tests.support.services.redis_server import RedisServer
 from tests.support.sites.mediawiki import running_wiki
 from tests.support.wiki_writer import Writer
 from tests.weboid.test_single_server import caddy_command, started
@@ -159,6 +160,9 @@ def follow(page: str, folder: Path, variables: dict[str, str], changes: Mapping[
     with ExitStack() as running:
         for command, expected in steps(TUTORIALS / page):
             own, lines = changed(command), [changed(each) for each in expected]
+            if exported := re.fullmatch(r"export (\w+)='([^']*)'", own):
+                variables[exported[1]] = exported[2]
+                continue
             if own.endswith("&"):
                 _start(own.rstrip("& "), lines, folder, variables, running)
                 continue
@@ -219,6 +223,23 @@ def test_the_tutorial_of_a_wiki_does_what_it_says(
         follow(
             "wiki.md", tmp_path, variables, changes | {old: str(new) for old, new in ports.items()}
         )
+
+
+def test_the_tutorial_of_a_cluster_does_what_it_says(
+    profile: Path, database_url: str, tmp_path: Path
+) -> None:
+    """With a real Redis and PostgreSQL."""
+    redis = RedisServer(tmp_path / "redis", persistent=True)
+    changes = {
+        "redis://redis.lan:6379/0": redis.url,
+        "postgresql://weboid@db.lan/weboid": database_url,
+        "127.0.0.1:8000": f"127.0.0.1:{free_port()}",
+        "127.0.0.1:8001": f"127.0.0.1:{free_port()}",
+    }
+    try:
+        follow("cluster.md", tmp_path, environment(profile), changes)
+    finally:
+        redis.stop()
 
 
 def _start(
