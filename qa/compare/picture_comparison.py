@@ -193,23 +193,23 @@ def describe_differences(comparison: PictureComparison) -> str:
     if comparison.seen_blank and comparison.score > 1 - _SOME:
         return "Both pictures are blank."
     if comparison.seen_blank:
-        return "The first picture is blank, and the second is another one."
+        return "The first picture is blank, but the second is not."
     if comparison.blank:
-        return "The second picture is blank: next to nothing of the page is drawn."
+        return "The second picture is blank."
     parts = []
     if comparison.covered > _SOME:
-        parts.append((2.0, f"something lies over {comparison.covered:.0%} of what was drawn"))
-    other = "something else is drawn in place of" if comparison.changed > _MUCH else "changed is"
+        parts.append((2.0, f"an overlay covers {comparison.covered:.0%} of the content"))
+    other = "was replaced" if comparison.changed > _MUCH else "changed"
     for weight, share, words in (
-        (1.0, comparison.lost, "{} of what was drawn is missing"),
-        (1.0, comparison.changed, f"{other} {{}} of what was drawn"),
-        (0.5, comparison.added, "{} of what is shown was added"),
-        (0.01, comparison.moved, "{} of the rows stand elsewhere"),
+        (1.0, comparison.lost, "{} of the content is missing"),
+        (1.0, comparison.changed, f"{{}} of the content {other}"),
+        (0.5, comparison.added, "{} of the second picture was added"),
+        (0.01, comparison.moved, "{} of the rows moved"),
     ):
         if share > _SOME:
             percentage = f"{share:.0%}" if share >= 0.01 else f"{share:.1%}"
             parts.append((weight * share, words.format(percentage)))
     if not parts:
-        return "Nothing differs." if comparison.score == 1 else "Hardly anything differs."
+        return "No differences." if comparison.score == 1 else "Only minor differences."
     description = "; ".join(text for _, text in sorted(parts, key=lambda each: -each[0]))
     return f"{description[0].upper()}{description[1:]}."

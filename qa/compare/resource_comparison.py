@@ -222,4 +222,4 @@ def describe_losses(lost: Sequence[LostPart]) -> str:
     """Describe the losses in a sentence."""
     first = lost[0]
     more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
-    return f"The archive does not hold what was captured: {first.url} ({first.reason}){more}."
+    return f"Captured data is missing in the archive: {first.url} ({first.reason}){more}."

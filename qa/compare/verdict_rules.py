@@ -139,14 +139,14 @@ def _findings(
         yield _RuleFinding(PlaybackFault.TEXT, _weight(missing, 1 - bounds.kept), words)
     if resources is not None and resources.lost:
         count = len(resources.lost)
-        subject = "A part does" if count == 1 else f"{count} parts do"
-        words = f"{subject} not come: {resources.lost[0].url[:120]}."
+        subject = "1 resource is" if count == 1 else f"{count} resources are"
+        words = f"{subject} missing: {resources.lost[0].url[:120]}."
         yield _RuleFinding(
             PlaybackFault.RESOURCES, _weight(1 - resources.score, 1 - bounds.parts), words
         )
         if resources.main:
             # However much else there is: where it does not show in the picture a person should look.
-            words = f"A part that the page needs does not come: {resources.main[:120]}."
+            words = f"A resource that the page depends on is missing: {resources.main[:120]}."
             yield _RuleFinding(PlaybackFault.RESOURCES, _DOUBTED, words)
 
 
@@ -154,11 +154,11 @@ def _of_picture(
     picture: "PictureComparison", bounds: VerdictThresholds, *, words_known: bool
 ) -> Iterator[_RuleFinding]:
     if picture.blank:
-        yield _RuleFinding(PlaybackFault.BLANK, 2.0, "Nothing is drawn where the page was.")
+        yield _RuleFinding(PlaybackFault.BLANK, 2.0, "The replayed page is blank.")
         return
     if picture.seen_blank:
         # Nothing of it can be lost. Another picture needs a person's review.
-        words = "The picture of the capture is blank, and the copy's is another one."
+        words = "The capture is blank, but the copy is not."
         yield _RuleFinding(
             PlaybackFault.OTHER, _DOUBTED if picture.score < _ANOTHER else 0.0, words
         )
@@ -173,7 +173,7 @@ def _of_picture(
     )
     screen = _screen(picture.size_seen)
     yield _RuleFinding(
-        PlaybackFault.LOST, _weight(lost, bounds.lost), f"{lost:.0%} of what was drawn is gone."
+        PlaybackFault.LOST, _weight(lost, bounds.lost), f"{lost:.0%} of the visible content is missing."
     )
 
     def weight(changed: float) -> float:
@@ -181,19 +181,19 @@ def _of_picture(
 
     other = max(changed - recoloured, 0.0)
     fault = PlaybackFault.OTHER if picture.changed >= picture.lost else PlaybackFault.LAYOUT
-    words = f"{lost + other:.0%} of what was drawn is gone or is something else."
+    words = f"{lost + other:.0%} of the visible content is missing or different."
     yield _RuleFinding(fault, weight(other), words)
     if recoloured > _NOTHING:  # it is readable, so only doubtful
-        words = f"{recoloured:.0%} of what was drawn has other colours."
+        words = f"{recoloured:.0%} of the visible content has different colours."
         yield _RuleFinding(PlaybackFault.LAYOUT, min(weight(changed), _NOT_QUITE), words)
     if not words_known:
         share = picture.rewritten * rest
-        words = f"{share:.0%} of the text is another."
+        words = f"{share:.0%} of the text is different."
         yield _RuleFinding(PlaybackFault.OTHER, _weight(share, bounds.rewritten), words)
     walls = [each for each in regions if each.kind is RegionKind.COVERED]
     if walls:
         widest = max(walls, key=_area)
-        words = f"Something lies over {_box(widest)}."
+        words = f"An overlay covers {_box(widest)}."
         yield _RuleFinding(
             PlaybackFault.COVERED, _weight(_area(widest) / screen, bounds.wall), words
         )
@@ -208,8 +208,8 @@ def _of_picture(
     if places:
         area = sum(map(_area, places)) / screen
         largest = max(places, key=_area)
-        subject = "A place is" if len(places) == 1 else f"{len(places)} places are"
-        words = f"{subject} empty where something was; the largest is {_box(largest)}."
+        subject = "1 area is" if len(places) == 1 else f"{len(places)} areas are"
+        words = f"{subject} empty that had content; the largest is {_box(largest)}."
         yield _RuleFinding(PlaybackFault.LOST, _weight(area, bounds.emptied), words)
 
 

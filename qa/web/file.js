@@ -185,6 +185,7 @@
 
 	function drawScores( row ) {
 		const values = [ row[ SCORE ], row[ PICTURE ], row[ TEXT ], row[ FILES ] ];
+		find( 'scores' ).className = `grid-of-scores ${ CLASSES[ row[ VERDICT ] ] }`;
 		find( 'scores' ).querySelectorAll( 'dd' ).forEach( ( place, number ) => {
 			const meter = place.querySelector( 'meter' );
 			place.querySelector( 'span' ).textContent = shareOf( values[ number ] );

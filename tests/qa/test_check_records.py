@@ -47,7 +47,7 @@ def test_a_loss_is_told_with_the_first_of_them() -> None:
     lost = [LostPart(f"{URL}photo.jpg", "digest"), LostPart(URL, "missing: index")]
 
     assert describe_losses(lost) == (
-        "The archive does not hold what was captured: https://a.example/photo.jpg (digest),"
+        "Captured data is missing in the archive: https://a.example/photo.jpg (digest),"
         " and 1 more."
     )
 

@@ -97,7 +97,7 @@ def test_lost_parts_are_named() -> None:
     found = judge_copy(FINE, SAME_WORDS, ResourceComparison(score=0.4, seen=9, shown=7, lost=lost))
 
     assert (found.verdict, found.faults) == (QaVerdict.BROKEN, (PlaybackFault.RESOURCES,))
-    assert found.reason == "2 parts do not come: https://a.example/main.css."
+    assert found.reason == "2 resources are missing: https://a.example/main.css."
 
 
 @pytest.mark.parametrize("size", [(300, 250), (728, 90), (160, 600), (304, 608)])
@@ -151,7 +151,7 @@ def test_other_colours_are_doubtful_and_excuse_nothing_else() -> None:
     picture = replace(FINE, score=0.1, changed=0.9, recoloured=0.88)
 
     assert judge_copy(picture).verdict is QaVerdict.DOUBTFUL
-    assert judge_copy(picture).reason == "88% of what was drawn has other colours."
+    assert judge_copy(picture).reason == "88% of the visible content has different colours."
     assert judge_copy(replace(picture, lost=0.2)).verdict is QaVerdict.BROKEN
     assert judge_copy(replace(picture, recoloured=0.4)).verdict is QaVerdict.BROKEN
 

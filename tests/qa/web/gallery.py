@@ -51,22 +51,22 @@ SORTS = (
     Sort(
         "https://www.coastal-times.org/1862/the-light-at-the-cape", "The light at the cape",
         QaVerdict.BROKEN, (PlaybackFault.LAYOUT, PlaybackFault.RESOURCES),
-        "The style sheet does not come: what was drawn stands elsewhere.", {"style": ""}, 0.31,
+        "A style sheet is missing; the layout is broken.", {"style": ""}, 0.31,
         (LostPart("https://www.coastal-times.org/style/main.css?v=7", "missing"),),
     ),
     Sort(
         "https://library.seafarers.org/keepers", "The keepers' log", QaVerdict.BROKEN, (PlaybackFault.BLANK,),
-        "Nothing is drawn where something was.", {"blank": "1"}, 0.04, tint="#1f4a7a",
+        "The replayed page is blank.", {"blank": "1"}, 0.04, tint="#1f4a7a",
     ),
     Sort(
         "https://museum.harbour-town.org/lighthouse", "A lighthouse and its people", QaVerdict.BROKEN,
-        (PlaybackFault.LOST, PlaybackFault.RESOURCES), "One picture that was drawn is not.", {"figure": ""}, 0.58,
+        (PlaybackFault.LOST, PlaybackFault.RESOURCES), "1 image is missing.", {"figure": ""}, 0.58,
         (LostPart("https://museum.harbour-town.org/pictures/tower.jpg", "status: 404"),
          LostPart("https://cdn.harbour-town.org/fonts/serif.woff2", "digest")), tint="#2f5d3a",
     ),
     Sort(
         "https://www.lamps-and-lenses.org/lens?lang=en", "How a lens is ground", QaVerdict.DOUBTFUL,
-        (PlaybackFault.COVERED,), "Something lies over much of the page.", {"over": "1"}, 0.71, tint="#5d2f5a",
+        (PlaybackFault.COVERED,), "An overlay covers much of the page.", {"over": "1"}, 0.71, tint="#5d2f5a",
     ),
     Sort(
         "https://news.bay.example/ships", "Ships that came in on Monday", QaVerdict.GOOD, (), "", {}, 0.99,

@@ -36,7 +36,7 @@ def test_alike_pictures_end_with_0(folder: Path) -> None:
 
     assert done.return_value == ExitCode.OK
     assert done.output.startswith("good, score 0.9")
-    assert "of the rows stand elsewhere" in done.output
+    assert "of the rows moved" in done.output
     assert "1280 x 580" in done.output
 
 
@@ -56,7 +56,7 @@ def test_figures_are_there_as_json(folder: Path) -> None:
 
     assert done.return_value == ExitCode.OK
     assert (figures["score"], figures["verdict"], figures["size_seen"]) == (1, "good", [1280, 500])
-    assert figures["sentence"] == "Nothing differs."
+    assert figures["sentence"] == "No differences."
     assert "heat" not in figures
 
 
