@@ -196,7 +196,7 @@ def test_a_wheel_archives_and_replays_a_page(programs: Path, site: str, tmp_path
 
     port = free_port()
     served = subprocess.Popen(
-        [weboid, "serve", *common, "--port", str(port)], stdout=subprocess.PIPE, text=True
+        [weboid, "serve", *common, f"--listen=127.0.0.1:{port}"], stdout=subprocess.PIPE, text=True
     )
     try:
         assert served.stdout is not None
