@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from render.chromium import SHARED_BROWSERS
 from tests.support.services.ports import free_port
 from weboid.app import installation
 
@@ -49,7 +50,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    any(installation.SHARED_BROWSERS.glob("chromium*")),
+    any(SHARED_BROWSERS.glob("chromium*")),
     reason="this machine has a browser for all users",
 )
 def test_setup_browser_says_what_to_do_when_it_cannot_install(bare: dict[str, str]) -> None:
