@@ -276,7 +276,7 @@ def known_wiki(reader: Reader, name: WikiName) -> Wiki:
     found = find_wiki(reader, name)
     if found is None:
         raise InputError(
-            f"The registry knows no wiki {name}; `weboid wiki set` shows those it knows."
+            f"The registry knows no wiki {name}; `weboid wiki ls` shows those it knows."
         )
     return found
 

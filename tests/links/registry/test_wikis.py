@@ -103,5 +103,5 @@ def test_a_wiki_is_made_once_and_changed(store: RegistryStore) -> None:
 
 def test_an_unknown_wiki_is_told_of(store: RegistryStore) -> None:
     """With the command that shows those that are known."""
-    with store.reading() as rows, pytest.raises(InputError, match="weboid wiki set"):
+    with store.reading() as rows, pytest.raises(InputError, match="weboid wiki ls"):
         known_wiki(rows, parse_wiki("frwiki"))

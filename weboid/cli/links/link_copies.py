@@ -2,8 +2,8 @@
 
 import asyncio
 import getpass
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -48,6 +48,7 @@ from weboid.cli.support.commands import (
     GroupWithDefault,
     argument,
     cli_command,
+    made_by,
     option,
 )
 from weboid.cli.support.options import OUTPUT, PROFILE, CommandOutput
@@ -66,55 +67,52 @@ _SAYS = {
 
 @dataclass(frozen=True, slots=True)
 class _CopiesOptions:
-    """Options of the command."""
+    """Open registry, and options of the commands."""
 
     store: RegistryStore
     layout: Layout
     settings: Settings
-    url: str
-    limit: int
     front: str
     output: CommandOutput
-    dry_run: bool
+    url: str = ""
+    limit: int = 0
+    dry_run: bool = False
 
 
-_FRONT = option("Where readers find our own copies.", default="", metavar="ORIGIN")
+_Opener = Callable[..., AbstractContextManager[_CopiesOptions]]
+
+
+def _opener(
+    front: str = option("Where readers find our own copies.", default="", metavar="ORIGIN"),
+    profile: str = PROFILE,
+    stores: CollectionStores = STORES,
+    output: CommandOutput = OUTPUT,
+) -> _Opener:
+    """Return a function that opens the registry, given the remaining options."""
+
+    @contextmanager
+    def opened(**remaining: Any) -> Iterator[_CopiesOptions]:
+        settings = registry_settings(profile, stores.database_url, stores.root)
+        layout = read_collection(stores.root)
+        with closing(open_registry_store(layout, settings.index.url)) as store:
+            yield _CopiesOptions(store, layout, settings, front, output, **remaining)
+
+    return opened
+
+
+_OPENER = made_by(_opener)
 _LIMIT = option("At most so many.", type=click.IntRange(1), default=100)
 _DRY_RUN = option("Show what would be checked.")
 
 
-@contextmanager
-def _opened(
-    stores: CollectionStores,
-    profile: str,
-    output: CommandOutput,
-    *,
-    url: str = "",
-    limit: int = 0,
-    front: str = "",
-    dry_run: bool = False,
-) -> Iterator[_CopiesOptions]:
-    settings = registry_settings(profile, stores.database_url, stores.root)
-    layout = read_collection(stores.root)
-    with closing(open_registry_store(layout, settings.index.url)) as store:
-        yield _CopiesOptions(store, layout, settings, url, limit, front, output, dry_run)
-
-
 @cli_command("show")
-def show_command(
-    *,
-    url: str = argument(),
-    front: str = _FRONT,
-    profile: str = PROFILE,
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
-) -> None:
+def show_command(*, url: str = argument(), opened: _Opener = _OPENER) -> None:
     """Show, find, choose and verify the copies of links in archives.
 
     With a URL alone: its known copies. [links] archives in the profile lists the archives to query;
     none by default. See docs/how-to/archives.md.
     """
-    with _opened(stores, profile, output, url=url, front=front) as task:
+    with opened() as task:
         with task.store.reading() as rows:
             observed = require_observed(rows, url)
         _show(task, observed)
@@ -138,31 +136,20 @@ def find_command(
     thorough: bool = option("Ask everybody, even if a copy is known."),
     accessed: str | None = option("When the page was read for citing it.", metavar="DATE"),
     limit: int = _LIMIT,
-    front: str = _FRONT,
     dry_run: bool = _DRY_RUN,
-    profile: str = PROFILE,
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+    opened: _Opener = _OPENER,
 ) -> int:
     """Ask archives for copies: of URL, or of links without."""
-    with _opened(
-        stores, profile, output, url=url, limit=limit, front=front, dry_run=dry_run
-    ) as task:
+    with opened(url=url, limit=limit, dry_run=dry_run) as task:
         return _find(task, accessed, is_thorough=thorough)
 
 
 @cli_command("check", command)
 def check_command(
-    *,
-    limit: int = _LIMIT,
-    front: str = _FRONT,
-    dry_run: bool = _DRY_RUN,
-    profile: str = PROFILE,
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+    *, limit: int = _LIMIT, dry_run: bool = _DRY_RUN, opened: _Opener = _OPENER
 ) -> int:
     """Check the copies that were not checked for a quarter."""
-    with _opened(stores, profile, output, limit=limit, front=front, dry_run=dry_run) as task:
+    with opened(limit=limit, dry_run=dry_run) as task:
         return _verify(task)
 
 
@@ -177,10 +164,7 @@ def set_command(
         "--lock/--unlock",
         default=None,
     ),
-    front: str = _FRONT,
-    profile: str = PROFILE,
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+    opened: _Opener = _OPENER,
 ) -> None:
     """Choose the version in ARCHIVE that is shown for URL, or lock the choice.
 
@@ -188,12 +172,12 @@ def set_command(
     """
     if (archive is None) != (address is None) or (archive is None) == (is_locked is None):
         raise click.UsageError("Name ARCHIVE and ADDRESS, or use --lock or --unlock.")
-    with _opened(stores, profile, output, url=url, front=front) as task:
+    with opened() as task:
         with task.store.writing() as rows:
             observed = require_observed(rows, url)
             if archive is not None and address is not None:
                 made = CopyChoice(getpass.getuser(), address, archive, is_admin=True)
-                own = (front,) if front else ()
+                own = (task.front,) if task.front else ()
                 choose_copy(rows, observed, made, day=day_of(CLOCK.now()), own=own)
             else:
                 lock_copies(rows, observed, is_locked=bool(is_locked), is_admin=True)
@@ -202,16 +186,10 @@ def set_command(
 
 @cli_command("rm", command)
 def remove_command(
-    *,
-    url: str = argument(),
-    archive: str = argument(),
-    front: str = _FRONT,
-    profile: str = PROFILE,
-    stores: CollectionStores = STORES,
-    output: CommandOutput = OUTPUT,
+    *, url: str = argument(), archive: str = argument(), opened: _Opener = _OPENER
 ) -> None:
     """Remove the copy of URL in ARCHIVE."""
-    with _opened(stores, profile, output, url=url, front=front) as task:
+    with opened() as task:
         with task.store.writing() as rows:
             observed = require_observed(rows, url)
             if not drop_copy(rows, observed.id, archive):

@@ -34,7 +34,6 @@ from links.registry.wikis import (
     Wiki,
     WikiName,
     all_farms,
-    all_wikis,
     change_wiki,
     ensure_wiki,
     find_farm,
@@ -44,7 +43,7 @@ from links.registry.wikis import (
 )
 from links.rules.link_class import WATCHED, LinkClass
 from links.rules.wiki_rules import RuleBook
-from weboid.app.text_table import clean, table, width
+from weboid.app.text_table import clean
 from weboid.cli.support.commands import ExitCode, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput
 from weboid.cli.support.stores import STORES, CollectionStores
@@ -56,7 +55,7 @@ _CLOCK = SystemClock()
 @cli_command("set")
 def set_wiki_command(
     *,
-    name: str | None = argument("[NAME]"),
+    name: str = argument(),
     url: str | None = option("Its api.php.", metavar="URL"),
     pages_url: str | None = option("Where its pages are, with $1 for a title.", metavar="URL"),
     settings: tuple[str, ...] = option(
@@ -72,13 +71,11 @@ def set_wiki_command(
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> int:
-    """Add a wiki or change its settings; without NAME show all.
+    """Change any setting of a wiki or farm, or add one that has no API.
 
     NAME is a database name and a farm's, such as dewiki@WMF; a farm is a project whose wikis belong
     together, and readers of one never see pages of another. Without @ the farm is WMF.
     """
-    if name is None:
-        return _show_all(stores, output=output)
     wanted = parse_wiki(name)
     given = _settings(settings)
     with stores.registry(make=True) as store, store.writing() as connection:
@@ -99,28 +96,6 @@ def set_wiki_command(
         merged = {**json.loads(wiki.settings), **given} if given else None
         wiki = change_wiki(connection, wiki, url=url, pages_url=pages_url, settings=merged)
     output.show(_facts(wiki), f"{wiki.name} is known.")
-    return ExitCode.OK
-
-
-def _show_all(stores: CollectionStores, output: CommandOutput) -> int:
-    with stores.registry() as store, store.reading() as connection:
-        wikis, farms = all_wikis(connection), all_farms(connection)
-    document = {
-        "wikis": [_facts(wiki) for wiki in wikis],
-        "farms": [
-            {"farm": farm.name, "address": farm.address, "hosts": farm.internal} for farm in farms
-        ],
-    }
-    if output.json(document):
-        return ExitCode.OK
-    if not wikis:
-        click.echo("No wiki is known; `weboid links import` and `weboid wiki set NAME` add one.")
-        return ExitCode.OK
-    rows = [
-        (str(wiki.name), f"{date_of(wiki.added_day)}", wiki.url, wiki.pages_url) for wiki in wikis
-    ]
-    for line in table(("wiki", "since", "api", "pages"), rows, columns=width()):
-        click.echo(line)
     return ExitCode.OK
 
 

@@ -78,7 +78,7 @@ SHORT_HELP: dict[str, dict[str, str]] = {
         "ls": "List the wikis: number of pages and links, the links' states, and the bot.",
         "read": "Show the citations of a page, as parsed from its wikitext.",
         "repair": "Repair the lost links in a page's wikitext, and print it.",
-        "set": "Add a wiki or change its settings; without NAME show all.",
+        "set": "Change any setting of a wiki or farm, or add one that has no API.",
         "sweep": "Read every page of wikis again, of all known ones or of those that are named.",
         "trial": "Simulate the coming weeks of a wiki's links, and show the bot's edits at the end.",
         "watch": "Watch wikis: archive what their pages cite as soon as they are saved, and watch every link.",

@@ -27,7 +27,7 @@ from links.registry.database import open_registry_store
 from links.registry.farm_queries import count_links, count_pages, links_of
 from links.registry.link_search import STATES
 from links.registry.sync_state import LEASE, FeedCursor, feeds_of
-from links.registry.wikis import Wiki, all_wikis, change_wiki
+from links.registry.wikis import Wiki, all_farms, all_wikis, change_wiki
 from playback.access.control import AccessControl
 from playback.access.decision_store import copy_decisions
 from playback.web.cached_links.cached_answer import AnswerOrigins, CopyState, answer_link
@@ -108,7 +108,11 @@ def list_command(
         store.reading() as connection,
     ):
         lines = [_line(connection, wiki, finder, now) for wiki in all_wikis(connection)]
-    if output.json({"wikis": [_facts(line) for line in lines]}):
+        farms = [
+            {"farm": farm.name, "address": farm.address, "hosts": farm.internal}
+            for farm in all_farms(connection)
+        ]
+    if output.json({"wikis": [_facts(line) for line in lines], "farms": farms}):
         return
     if not lines:
         click.echo("No wiki is known: `weboid wiki add URL` adds one, by any address of it.")

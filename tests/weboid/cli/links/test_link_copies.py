@@ -300,7 +300,7 @@ def test_a_version_is_chosen_locked_and_dropped(links: Links) -> None:
         (("copies", "rm", A, "wayback"), "has no copy in"),
         (("copies", A, "--lock"), "no copies yet"),
         (("copies", "http://c.test/"), "is not watched"),
-        (("copies",), "Name a URL"),
+        (("copies",), "Missing argument 'URL'"),
         (("copies", "set", A), "Name ARCHIVE and ADDRESS"),
     ],
 )

@@ -178,7 +178,7 @@ def test_wikis_are_added_with_their_farms(links: Links) -> None:
     assert _objects(made)[0]["settings"] == {"namespaces": [0, 4]}
     changed = links("wiki", "set", "my@home", "--url", "https://w.home.net/api.php", "--json")
     assert _objects(changed)[0]["settings"] == {"namespaces": [0, 4]}
-    assert "https://w.home.net/api.php" in links("wiki", "set")[1]
+    assert "https://w.home.net/api.php" in links("wiki", "ls")[1]
 
 
 def test_what_a_feed_cannot_use_is_not_stored(links: Links) -> None:
@@ -187,7 +187,7 @@ def test_what_a_feed_cannot_use_is_not_stored(links: Links) -> None:
         "wiki", "set", "my@home", "--new-farm", "--set", 'feed={"properties": ["Q5"]}'
     )
     assert (code, "'Q5'" in err, "P31=Q5" in err) == (ExitCode.INPUT, True, True)
-    assert "my@home" not in links("wiki", "set")[1]
+    assert "my@home" not in links("wiki", "ls")[1]
 
 
 def test_purge_says_what_it_forgets(filled: Links) -> None:
