@@ -4,6 +4,7 @@ import gc
 import os
 import re
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,11 @@ register()
 install()
 
 
+_MEMORY = Path("/dev/shm")
+_AVAILABLE = re.compile(r"^MemAvailable: +(\d+) kB", re.MULTILINE)
+_ROOM_BYTES = 8 << 30  # several times what a whole run writes and what its processes take
+
+
 def pytest_configure() -> None:
     """Let SIGINT mean what it means at a terminal.
 
@@ -36,6 +42,22 @@ def pytest_configure() -> None:
     # Collected tests stay until the end: to search them for garbage again and again takes a third
     # of the time of collecting them.
     gc.disable()
+    _use_memory_for_files()
+
+
+def _use_memory_for_files() -> None:
+    """Put temporary files into memory, where there is room: a hundred times faster to make durable.
+
+    Thousands of databases are created, each with several `fsync`, for which the tests would wait
+    longer than for anything else. TMPDIR says otherwise.
+    """
+    if "TMPDIR" in os.environ or not _MEMORY.is_dir() or not os.access(_MEMORY, os.W_OK):
+        return
+    facts = os.statvfs(_MEMORY)
+    available = _AVAILABLE.search(Path("/proc/meminfo").read_text(encoding="ascii"))
+    room = min(facts.f_bavail * facts.f_frsize, int(available[1]) * 1024 if available else 0)
+    if room >= _ROOM_BYTES and not facts.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 
 def pytest_collection_finish() -> None:
