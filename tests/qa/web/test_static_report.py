@@ -179,8 +179,10 @@ async def until(screen: Screen, expression: str) -> None:
 
 async def opened(screen: Screen, path: Path, **more: Any) -> None:
     """Open the file, readable for a browser of another user."""
-    for each in (path, *list(path.parents)[:-2]):
-        each.chmod(0o755)
+    for each in (path, *path.parents):
+        mode = each.stat().st_mode
+        if mode & 0o055 != 0o055:  # shared folders above keep their mode, such as 1777
+            each.chmod(mode | 0o055)
     await screen.open(f"file://{path}", **more)
 
 
