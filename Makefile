@@ -8,14 +8,13 @@ FAST := not browser and not proxy and not playback and not real and not slow
 # Files side by side, each process with servers of its own. Much of the suite is waiting; the fast tests are not.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 SIDE_BY_SIDE := -n 3 $(BY_FILE)
-ABREAST := -n auto $(BY_FILE)
 PYTHON := .venv/bin/python
 # What was compiled is kept, whatever the environment says: the suite starts thousands of interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 SOURCES := bench classify core crawler links net playback proxy qa render scripts tests warc weboid wiki
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-full archive serve test check format messages docs demo bench lock fresh clean
+.PHONY: help setup setup-full archive serve test check check-style check-tests format messages docs demo bench lock fresh clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,12 +40,17 @@ test:  ## install what is missing and run every test: make test [TESTS=path]
 
 check:  ## everything that needs neither browser nor network: style, types, contracts, fast tests
 	@scripts/setup dev
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target check-style check-tests
+
+check-style:
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy .
 	@.venv/bin/lint-imports
 	@.venv/bin/codespell $(SOURCES) docs Makefile
-	@$(PYTHON) -m pytest -q $(ABREAST) -m "$(FAST)" --hypothesis-profile brief
+
+check-tests:
+	@$(PYTHON) -m pytest -q $(SIDE_BY_SIDE) -m "$(FAST)" --hypothesis-profile brief
 
 format:  ## put the code in order
 	@scripts/setup dev

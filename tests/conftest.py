@@ -83,6 +83,7 @@ def pytest_runtest_setup() -> None:
 _MODULE_MARKS = re.compile(r"^pytestmark = (\[.*?^\]|\[.*?\]$|.*?$)", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"pytest\.mark\.(\w+)")
 _USUAL_LIMIT_S = 300.0  # what a test may take that says nothing else: pyproject.toml
+_LONG = ("real", "slow", "browser", "playback", "proxy")  # marks of tests that take seconds
 _LEFT_OUT = re.compile(r"not (\w+)( and not (\w+))*")
 
 
@@ -93,7 +94,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         limits = [float(mark.args[0]) for mark in item.iter_markers("timeout") if mark.args]
         weight = max((each for each in limits if each > _USUAL_LIMIT_S), default=0.0)
-        weight += item.get_closest_marker("slow") is not None
+        weight += any(item.get_closest_marker(mark) is not None for mark in _LONG)
         weights[item.path] = max(weights.get(item.path, 0.0), weight)
     items.sort(key=lambda item: -weights[item.path])
 
