@@ -92,13 +92,11 @@ class RecordsSummary:
     """Result of writing the unrecorded checks.
 
     Attributes:
-        left: keyword of the reason for which they were left to the next run; empty: none.
-        text: the reason as a sentence.
         error: None without one, also when another process has the collection.
     """
 
-    left: str = ""
-    text: str = ""
+    left: str = ""  # keyword of the reason for which they were left to the next run; empty: none
+    text: str = ""  # the reason as a sentence
     error: WeboidError | None = None
 
 

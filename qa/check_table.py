@@ -106,29 +106,22 @@ class CheckedPage(NamedTuple):
     """Check of a copy with its page's data, review and repair.
 
     Attributes:
-        check: check by machine; its faults in the order of `PlaybackFault`.
-        host: canonical host of its URL.
-        page_class: class of the page that was captured.
-        review: a person's verdict; UNCHECKED: none.
         reviewed_at: time at which the review was given or withdrawn; None: never.
-        repair_page_id: page id of the new capture; empty: none.
-        repair_at: time at which the repair entered its state; None: never.
         changed_at: the latest of all times. The default means unknown: the row was never stored.
-        is_recorded: True when a WARC holds the check in its present form.
     """
 
-    check: PlaybackCheck
-    host: str
-    page_class: PageClass = PageClass.UNJUDGED
-    review: QaVerdict = QaVerdict.UNCHECKED
+    check: PlaybackCheck  # check by machine; its faults in the order of `PlaybackFault`
+    host: str  # canonical host of its URL
+    page_class: PageClass = PageClass.UNJUDGED  # class of the page that was captured
+    review: QaVerdict = QaVerdict.UNCHECKED  # a person's verdict; UNCHECKED: none
     reviewed_by: str = ""
     reviewed_at: datetime | None = None
     note: str = ""
     repair: RepairState = RepairState.NONE
-    repair_page_id: str = ""
-    repair_at: datetime | None = None
+    repair_page_id: str = ""  # page id of the new capture; empty: none
+    repair_at: datetime | None = None  # time at which the repair entered its state; None: never
     changed_at: datetime | None = None
-    is_recorded: bool = False
+    is_recorded: bool = False  # True when a WARC holds the check in its present form
 
     @property
     def verdict(self) -> QaVerdict:
@@ -162,21 +155,15 @@ class CheckedPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckFilter:
-    """Filter of checks; None matches any value.
+    """Filter of checks; None matches any value."""
 
-    Attributes:
-        verdict: effective verdict.
-        below: upper bound of the score; a copy without a score is below all.
-        unreviewed: only checks without a review.
-    """
-
-    verdict: QaVerdict | None = None
+    verdict: QaVerdict | None = None  # effective verdict
     host: str | None = None
     page_class: PageClass | None = None
     level: str | None = None
     fault: PlaybackFault | None = None
-    below: float | None = None
-    unreviewed: bool = False
+    below: float | None = None  # upper bound of the score; a copy without a score is below all
+    unreviewed: bool = False  # only checks without a review
 
 
 def parse_position(text: str) -> CheckPosition:

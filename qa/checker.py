@@ -75,16 +75,14 @@ class CheckOutcome:
     Attributes:
         pictures: available pictures by `core.playback_check.PICTURES`; of a good page only the
             first two.
-        timings: seconds by step.
-        is_withheld: True when the page must not be shown, so that it was not opened.
         view: view of the copy; None when it was not opened.
     """
 
     page: SampleCandidate
     check: PlaybackCheck
     pictures: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    timings: Mapping[str, float] = field(default_factory=dict)
-    is_withheld: bool = False
+    timings: Mapping[str, float] = field(default_factory=dict)  # seconds by step
+    is_withheld: bool = False  # True when the page must not be shown, so that it was not opened
     view: CopyView | None = field(default=None, repr=False)
 
 

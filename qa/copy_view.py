@@ -108,13 +108,12 @@ class CopyAddress:
     """Address of a copy.
 
     Attributes:
-        url: URL of the document to open.
         hosts: "host:port" of every server of the copy; a ``*`` stands for the first label.
         framed: True when the copy is in a frame of that document; then only the viewport is
             captured.
     """
 
-    url: str
+    url: str  # URL of the document to open
     hosts: tuple[str, ...]
     framed: bool = False
 
@@ -136,26 +135,22 @@ class CopyView:
     """Result of viewing a copy.
 
     Attributes:
-        status: HTTP status of the document; None without a response.
         reason: reason for which the copy cannot be judged, a sentence; empty when something is
             shown.
         picture: picture of the whole page, or of the viewport if only that was requested; None:
             none could be made.
         text: the visible text; None: it could not be read.
         requests: requests of the copy, in order.
-        restless: as `render.settle.SettleResult.restless`.
-        timings: seconds by step.
-        seconds: duration of the whole view.
     """
 
-    status: int | None = None
+    status: int | None = None  # HTTP status of the document; None without a response
     reason: str = ""
     picture: bytes | None = field(default=None, repr=False)
     text: str | None = field(default=None, repr=False)
     requests: tuple[RequestLog, ...] = field(default=(), repr=False)
-    restless: tuple[str, ...] = ()
-    timings: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
+    restless: tuple[str, ...] = ()  # as `render.settle.SettleResult.restless`
+    timings: dict[str, float] = field(default_factory=dict)  # seconds by step
+    seconds: float = 0.0  # duration of the whole view
 
 
 def screen_at_capture(page: PageInfo) -> PageScreen:

@@ -80,14 +80,12 @@ class HoldingsReport:
     """Result of verifying a page.
 
     Attributes:
-        parts: number of parts and artifacts checked.
-        unread: how many of these were only looked up, not read: too many, or too large.
         lost: parts that are not held as captured, each with the reason: ``missing: index``,
             ``missing: file``, ``digest``, ``damaged: …``, ``original-gone``, ``empty``.
     """
 
-    parts: int
-    unread: int
+    parts: int  # number of parts and artifacts checked
+    unread: int  # how many of these were only looked up, not read: too many, or too large
     lost: tuple[LostPart, ...]
 
 

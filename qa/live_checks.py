@@ -57,18 +57,16 @@ class CheckTools:
     """Tools of the checks.
 
     Attributes:
-        checkers: checkers by playback level.
         levels_of: returns the levels at which a page's copies are checked.
-        pictures: folder of check pictures.
         is_withheld: returns whether a capture, by its page id, must not be shown.
         became: returns the changes of a page from one capture to another, by their ids; None:
             unknown.
     """
 
-    checkers: Mapping[str, PlaybackChecker]
+    checkers: Mapping[str, PlaybackChecker]  # checkers by playback level
     levels_of: Callable[[PageInfo], Sequence[str]]
     store: RegistryStore
-    pictures: Path
+    pictures: Path  # folder of check pictures
     is_withheld: Callable[[str], bool]
     became: Callable[[str, str], PageChanges | None]
 

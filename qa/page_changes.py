@@ -82,32 +82,25 @@ class PageSnapshot:
     """Page as seen by one visit.
 
     Attributes:
-        final_url: URL after redirects.
-        reason: reason for which `outcome` is not COMPLETE.
-        status: HTTP status of the final document; None without a response.
-        mime: its bare media type.
-        evidence: evidence for the class.
-        text: visible text; None when none was stored.
         picture: PNG, JPEG or WebP, of the whole page rather than of the viewport; None when none
             was stored.
-        outlinks: absolute URLs; None when they were not recorded.
         parts: URLs of parts that were loaded; None when they were not recorded.
     """
 
     url: str
-    final_url: str
+    final_url: str  # URL after redirects
     captured_at: datetime
     page_id: str = ""
     outcome: VisitOutcome = VisitOutcome.COMPLETE
-    reason: str = ""
-    status: int | None = None
-    mime: str = ""
+    reason: str = ""  # reason for which `outcome` is not COMPLETE
+    status: int | None = None  # HTTP status of the final document; None without a response
+    mime: str = ""  # its bare media type
     title: str = ""
     page_class: PageClass = PageClass.UNJUDGED
-    evidence: tuple[str, ...] = ()
-    text: str | None = None
+    evidence: tuple[str, ...] = ()  # evidence for the class
+    text: str | None = None  # visible text; None when none was stored
     picture: bytes | None = field(default=None, repr=False)
-    outlinks: frozenset[str] | None = None
+    outlinks: frozenset[str] | None = None  # absolute URLs; None when they were not recorded
     parts: frozenset[str] | None = None
 
     def finding(self) -> CheckVerdict:
@@ -362,19 +355,12 @@ class RegressionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlaybackRegression(ContentChanges):
-    """Change of one page's playback.
+    """Change of one page's playback."""
 
-    Attributes:
-        course: direction of change.
-        reason: a sentence; empty when it is unchanged.
-        before: check before the upgrade.
-        after: present check.
-    """
-
-    course: RegressionKind
-    reason: str
-    before: PlaybackCheck
-    after: PlaybackCheck
+    course: RegressionKind  # direction of change
+    reason: str  # a sentence; empty when it is unchanged
+    before: PlaybackCheck  # check before the upgrade
+    after: PlaybackCheck  # present check
 
     @property
     def step(self) -> float | None:

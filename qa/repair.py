@@ -199,32 +199,27 @@ class RepairContext:
     """Dependencies of repairs.
 
     Attributes:
-        turns: assigns the slot of a URL that the frontier does not know.
         manifest_of: returns the manifest of a page by its id; None when it cannot be read.
         check: checks a capture at a level and stores the result.
         levels: levels that it can check; repairs of copies at others are left to other processes.
         is_withheld: returns whether a capture, by its page id, must not be shown, such as after a
             take-down.
-        report: called with the end of each repair.
-        profile: profile applied to the visits.
-        lane: lane in which they are queued.
-        reach_s: seconds after which an order has reached every worker.
         became: returns the changes of a page from one capture to another, by their ids; None:
             unknown.
     """
 
     store: RegistryStore
     frontier: Frontier
-    turns: SlotAssigner
+    turns: SlotAssigner  # assigns the slot of a URL that the frontier does not know
     manifest_of: Callable[[str], PageInfo | None]
     check: Callable[[PageInfo, str], Awaitable[CheckedPage]]
     levels: Collection[str]
     is_withheld: Callable[[str], bool]
     clock: Clock
-    report: Callable[[PageRepaired], None]
-    profile: str = REPAIR_PROFILE
-    lane: Lane = Lane.STANDARD
-    reach_s: float = 2 * ORDERS_POLL_S
+    report: Callable[[PageRepaired], None]  # called with the end of each repair
+    profile: str = REPAIR_PROFILE  # profile applied to the visits
+    lane: Lane = Lane.STANDARD  # lane in which they are queued
+    reach_s: float = 2 * ORDERS_POLL_S  # seconds after which an order has reached every worker
     became: Callable[[str, str], PageChanges | None] = lambda _old, _new: None
 
 

@@ -50,33 +50,22 @@ _STEEPNESS = 3  # the few that are suspect must stand out among very many that a
 
 @dataclass(frozen=True, slots=True)
 class SampleCandidate:
-    """Visited page that may be checked, as described by the captures index.
-
-    Attributes:
-        timestamp: time of the visit in 14 digits.
-        host: canonical host of `url`.
-        reason: reason for which `outcome` is not COMPLETE.
-        status: HTTP status of the final document.
-        mime: its bare media type.
-        stored_bytes: size of its records on disk.
-        before_bytes: size of the URL's previous capture; None when there was none.
-        host_checked: True when a page of its host is known to have been checked.
-    """
+    """Visited page that may be checked, as described by the captures index."""
 
     page_id: str
     url: str
     final_url: str
     captured_at: datetime
-    timestamp: str
-    host: str
+    timestamp: str  # time of the visit in 14 digits
+    host: str  # canonical host of `url`
     outcome: str = VisitOutcome.COMPLETE
-    reason: str = ""
-    status: int | None = None
-    mime: str = ""
+    reason: str = ""  # reason for which `outcome` is not COMPLETE
+    status: int | None = None  # HTTP status of the final document
+    mime: str = ""  # its bare media type
     page_class: PageClass = PageClass.UNJUDGED
-    stored_bytes: int = 0
-    before_bytes: int | None = None
-    host_checked: bool = False
+    stored_bytes: int = 0  # size of its records on disk
+    before_bytes: int | None = None  # size of the URL's previous capture; None when there was none
+    host_checked: bool = False  # True when a page of its host is known to have been checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,18 +254,12 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class CandidateFilter:
-    """Filter of candidates.
-
-    Attributes:
-        engine: pages already checked by this engine are left out, unless `again`.
-        host: only pages of this canonical host; empty: all.
-        since: only captures since then; None: all.
-    """
+    """Filter of candidates."""
 
     level: str
-    engine: str
-    host: str = ""
-    since: datetime | None = None
+    engine: str  # pages already checked by this engine are left out, unless `again`
+    host: str = ""  # only pages of this canonical host; empty: all
+    since: datetime | None = None  # only captures since then; None: all
     again: bool = False
 
 

@@ -232,17 +232,14 @@ class RowAlignment:
     """Assignment of rows between two pictures.
 
     Attributes:
-        rows: for each strip and row of the seen picture its row in the shown one; -1: none.
         free: for each strip and row of the shown picture, True when no row of the seen one claims
             it.
-        bounds: left edges of the strips in pixels, and the right edge of the last.
-        moved: share of the rows with another position.
     """
 
-    rows: Places
+    rows: Places  # for each strip and row of the seen picture its row in the shown one; -1: none
     free: NDArray[np.bool_]
-    bounds: tuple[int, ...]
-    moved: float
+    bounds: tuple[int, ...]  # left edges of the strips in pixels, and the right edge of the last
+    moved: float  # share of the rows with another position
 
 
 def align_rows(seen: TiledPicture, shown: TiledPicture) -> RowAlignment:

@@ -45,21 +45,18 @@ class DamageRegion:
     """Box of the page in which the pictures differ, in pixels of the seen picture.
 
     Attributes:
-        kind: most frequent kind of damage.
-        share: share of all drawn content of the seen picture that is damaged here.
         drawn: share of its tiles with content in the seen picture, or filled there and background
             now.
-        empty: share of its tiles that are flat and of one colour in the shown picture.
     """
 
     x: int
     y: int
     w: int
     h: int
-    kind: RegionKind
-    share: float = 0.0
+    kind: RegionKind  # most frequent kind of damage
+    share: float = 0.0  # share of all drawn content of the seen picture that is damaged here
     drawn: float = 0.0
-    empty: float = 0.0
+    empty: float = 0.0  # share of its tiles that are flat and of one colour in the shown picture
 
 
 @dataclass(frozen=True, slots=True)

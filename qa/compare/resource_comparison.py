@@ -48,22 +48,14 @@ _TAKEN_BACK = frozenset({"net::ERR_ABORTED", "detached"})
 
 @dataclass(frozen=True, slots=True)
 class PartRequest:
-    """Request of a part of a page.
+    """Request of a part of a page."""
 
-    Attributes:
-        url: archived URL, also at playback; without its fragment.
-        kind: CDP resource type: Document, Stylesheet, Image, ….
-        failed: reason for which it failed or was not stored; empty: neither.
-        size: bytes on the wire; None when unknown.
-        initiator: initiator type: parser, script, preload, other, …
-    """
-
-    url: str
-    kind: str = ""
+    url: str  # archived URL, also at playback; without its fragment
+    kind: str = ""  # CDP resource type: Document, Stylesheet, Image, …
     status: int | None = None
-    failed: str = ""
-    size: int | None = None
-    initiator: str = ""
+    failed: str = ""  # reason for which it failed or was not stored; empty: neither
+    size: int | None = None  # bytes on the wire; None when unknown
+    initiator: str = ""  # initiator type: parser, script, preload, other, …
 
     @property
     def came(self) -> bool:
@@ -100,20 +92,17 @@ class ResourceComparison:
     Attributes:
         score: share of the parts by weight, from 0 to 1: a style sheet weighs as much as four large
             pictures and as eighty tiny ones. 1 when the copy needs none.
-        seen: number of parts that were loaded at capture and are needed by the copy.
-        shown: how many of these were loaded at playback.
         lost: the others, the heaviest first. Reasons: ``status: 404``, ``status: 404, too large``,
             ``failed: net::ERR_FAILED``, ``unanswered``, ``unasked``.
-        lost_sheets: number of style sheets among them.
         main: URL of the heaviest certain loss that is essential to the page: a style sheet, a large
             picture, the largest by far; empty: none.
     """
 
     score: float
-    seen: int
-    shown: int
+    seen: int  # number of parts that were loaded at capture and are needed by the copy
+    shown: int  # how many of these were loaded at playback
     lost: tuple[LostPart, ...]
-    lost_sheets: int = 0
+    lost_sheets: int = 0  # number of style sheets among them
     main: str = ""
 
 

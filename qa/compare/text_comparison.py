@@ -37,17 +37,13 @@ class TextComparison:
         score: 1: equal except for the order of lines; 0: nothing in common. Missing text costs its
             share of the weight, added text a quarter of its share. A page that loses its last tenth
             has about 0.9, another page of the same site most often less than 0.4.
-        kept: share of the seen words that are shown; 1 when there are none.
-        added: share of the shown words that were not seen; 0 when there are none.
-        words_seen: number of seen words in the first `MOST_CHARACTERS` of text.
-        words_shown: number of shown words, likewise.
     """
 
     score: float
-    kept: float
-    added: float
-    words_seen: int
-    words_shown: int
+    kept: float  # share of the seen words that are shown; 1 when there are none
+    added: float  # share of the shown words that were not seen; 0 when there are none
+    words_seen: int  # number of seen words in the first `MOST_CHARACTERS` of text
+    words_shown: int  # number of shown words, likewise
 
 
 def compare_texts(seen: str, shown: str) -> TextComparison:

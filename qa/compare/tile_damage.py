@@ -51,21 +51,13 @@ FINE, LOST, CHANGED, ADDED, DIMMED = range(5)
 
 @dataclass(frozen=True, slots=True)
 class TileDamage:
-    """Damage of each tile of the seen picture.
+    """Damage of each tile of the seen picture."""
 
-    Attributes:
-        alike: unchanged share of the tile, 0 to 1.
-        kinds: `FINE`, `LOST`, `CHANGED`, `ADDED` or `DIMMED`.
-        weight: weight of the tile by its content in either picture.
-        weight_seen: weight by content in the seen picture alone; background weighs nothing.
-        weight_shown: weight by content in the shown picture alone.
-    """
-
-    alike: Floats
-    kinds: TileKinds
-    weight: Floats
-    weight_seen: Floats
-    weight_shown: Floats
+    alike: Floats  # unchanged share of the tile, 0 to 1
+    kinds: TileKinds  # `FINE`, `LOST`, `CHANGED`, `ADDED` or `DIMMED`
+    weight: Floats  # weight of the tile by its content in either picture
+    weight_seen: Floats  # weight by content in the seen picture alone; background weighs nothing
+    weight_shown: Floats  # weight by content in the shown picture alone
 
     def share(self, *kinds: int) -> float:
         """Return the share of the seen content with that kind of damage; 0 without content."""

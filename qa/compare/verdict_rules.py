@@ -35,26 +35,18 @@ class VerdictThresholds:
     """Bounds of broken and doubtful pages; areas are in screens, other figures are shares.
 
     Attributes:
-        lost: share of the content that is not drawn any more.
-        changed: share of the content that has other content in its place.
-        harm: sum of both.
         rewritten: share of the text that has other text in its place; where the words are unknown.
-        wall: area of an overlay over the page.
-        emptied: area of places that had content in most tiles and now have one colour.
-        kept: least share of the words.
-        parts: least score of the parts.
-        doubt: share of a bound from which a page is doubtful.
     """
 
-    lost: float = 0.12
-    changed: float = 0.28
-    harm: float = 0.26
+    lost: float = 0.12  # share of the content that is not drawn any more
+    changed: float = 0.28  # share of the content that has other content in its place
+    harm: float = 0.26  # sum of both
     rewritten: float = 0.22
-    wall: float = 0.28
-    emptied: float = 0.10
-    kept: float = 0.70
-    parts: float = 0.55
-    doubt: float = 0.55
+    wall: float = 0.28  # area of an overlay over the page
+    emptied: float = 0.10  # area of places that had content in most tiles and now have one colour
+    kept: float = 0.70  # least share of the words
+    parts: float = 0.55  # least score of the parts
+    doubt: float = 0.55  # share of a bound from which a page is doubtful
 
 
 THRESHOLDS = VerdictThresholds()
@@ -74,16 +66,13 @@ class CopyJudgement:
     """Judgement of a copy.
 
     Attributes:
-        verdict: UNCHECKED when nothing was compared.
-        score: the lowest score of the comparisons; None when nothing was compared.
         faults: faults, each once; those of a doubtful page are possible ones.
-        reason: a sentence or two for users; empty for a good copy.
     """
 
-    verdict: QaVerdict
-    score: float | None
+    verdict: QaVerdict  # UNCHECKED when nothing was compared
+    score: float | None  # the lowest score of the comparisons; None when nothing was compared
     faults: tuple[PlaybackFault, ...]
-    reason: str
+    reason: str  # a sentence or two for users; empty for a good copy
 
 
 class _RuleFinding(NamedTuple):
@@ -173,7 +162,9 @@ def _of_picture(
     )
     screen = _screen(picture.size_seen)
     yield _RuleFinding(
-        PlaybackFault.LOST, _weight(lost, bounds.lost), f"{lost:.0%} of the visible content is missing."
+        PlaybackFault.LOST,
+        _weight(lost, bounds.lost),
+        f"{lost:.0%} of the visible content is missing.",
     )
 
     def weight(changed: float) -> float:
