@@ -279,7 +279,7 @@ async def test_the_file_is_read_and_marked_by_keys(
     marks = json.loads(given)
 
     assert pictures
-    assert "You say: Broken." in said
+    assert "Your rating: Broken." in said
     assert (marks["weboid_marks"], marks["by"]) == (1, "Ada")
     assert [(m["page_id"], m["verdict"], m["recrawl"]) for m in marks["marks"]] == [
         (ids[0], "broken", True), (ids[1], "good", False),
