@@ -95,8 +95,7 @@ def privilege_prefix(*, root: bool, executable: Path) -> list[str]:
     ``--no-new-privs`` breaks a set-uid sandbox helper, which some systems need because they forbid
     unprivileged user namespaces; the switch is left out where such a helper is next to the program.
 
-    Raises:
-        BrowserUnavailableError: running as root without setpriv installed.
+    Raises BrowserUnavailableError: running as root without setpriv installed.
     """
     setpriv = shutil.which("setpriv")
     if setpriv is None:

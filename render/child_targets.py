@@ -10,6 +10,7 @@ beyond the limits stay paused, or run without a listener through the same proxy.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from core.clock import Clock
@@ -59,30 +60,23 @@ NETWORK_LIMITS = {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0, "maxPostD
 AUTO_ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 
+@dataclass(eq=False, repr=False)
 class ChildTargets:
     """Cross-site frames and workers of one tab."""
 
-    def __init__(
-        self,
-        connection: CdpConnection,
-        options: PageOptions,
-        log: NetworkLog,
-        tried: Counter[str],
-        *,
-        on_timer: Callable[[dict[str, Any], str], None],
-        clock: Clock,
-    ) -> None:
-        """Create an empty collection; `tried` counts attempts that no visit allows."""
-        self._connection = connection
-        self._options = options
-        self._log = log
-        self._tried = tried
-        self._on_timer = on_timer
-        self._clock = clock
-        self._kinds: dict[str, str] = {}
-        self._cut_off = False
-        self.frames: dict[str, str] = {}  # session id of each out-of-process frame, by frame id
-        self.guard = ""  # source of the script that runs in each document before its first script
+    connection: CdpConnection
+    options: PageOptions
+    log: NetworkLog
+    tried: Counter[str]  # counts attempts that no visit allows
+    _: KW_ONLY
+    on_timer: Callable[[dict[str, Any], str], None]
+    clock: Clock
+    # Session id of each out-of-process frame, by frame id.
+    frames: dict[str, str] = field(default_factory=dict, init=False)
+    # Source of the script that runs in each document before its first script.
+    guard: str = field(default="", init=False)
+    _kinds: dict[str, str] = field(default_factory=dict, init=False)
+    _cut_off: bool = field(default=False, init=False)
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -100,19 +94,19 @@ class ChildTargets:
 
     def adopt(self, session: str, kind: str) -> None:
         """Listen to a target, set its identity, and let it run."""
-        post = self._connection.post
+        post = self.connection.post
         if kind == "worker":
             running = sum(each == "worker" for each in self._kinds.values())
             if running >= WORKER_LIMIT:
                 # It waits for us to let it run, and never takes a processor from other pages.
-                self._tried["worker"] += 1
+                self.tried["worker"] += 1
                 return
         if len(self) < CHILD_LIMIT and kind != "service_worker":
             self._kinds[session] = kind
-            self._connection.listen(session, self._listener(session))
+            self.connection.listen(session, self._listener(session))
             post("Network.enable", NETWORK_LIMITS, session)
             post("Target.setAutoAttach", AUTO_ATTACH, session)
-            for method, params in self._options.commands(kind):
+            for method, params in self.options.commands(kind):
                 post(method, params, session)
             if self._cut_off:
                 post("Network.setBlockedURLs", {"urls": ["*"]}, session)
@@ -129,19 +123,19 @@ class ChildTargets:
         """Handle a detached target."""
         self.frames = {frame: owner for frame, owner in self.frames.items() if owner != session}
         self._kinds.pop(session, None)
-        self._connection.forget(session, "detached")
-        self._log.owner_gone(session)
+        self.connection.forget(session, "detached")
+        self.log.owner_gone(session)
 
     def cut_off(self) -> None:
         """Block network access of all current and future targets."""
         self._cut_off = True
         for session in self:
-            self._connection.post("Network.setBlockedURLs", {"urls": ["*"]}, session)
+            self.connection.post("Network.setBlockedURLs", {"urls": ["*"]}, session)
 
     def forget(self, reason: str) -> None:
         """Drop all sessions after the tab has ended."""
         for session in self:
-            self._connection.forget(session, reason)
+            self.connection.forget(session, reason)
 
     def _listener(self, session: str) -> EventHandler:
         def handle(method: str, params: dict[str, Any]) -> None:
@@ -150,11 +144,11 @@ class ChildTargets:
             elif method == "Target.detachedFromTarget":
                 self.gone(params["sessionId"])
             elif method == "Runtime.bindingCalled":
-                self._on_timer(params, session)
+                self.on_timer(params, session)
             elif method == "Page.javascriptDialogOpening":
-                self._tried[str(params.get("type"))] += 1
-                self._connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
+                self.tried[str(params.get("type"))] += 1
+                self.connection.post("Page.handleJavaScriptDialog", {"accept": False}, session)
             else:
-                self._log.handle_event(method, params, owner=session, now=self._clock.monotonic())
+                self.log.handle_event(method, params, owner=session, now=self.clock.monotonic())
 
         return handle

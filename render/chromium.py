@@ -67,9 +67,8 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
     `home` (by default the user's) or ``$PLAYWRIGHT_BROWSERS_PATH``: the headless shell renders two to
     three times as many pages as the full browser. Ubuntu's stub for a snap is no browser.
 
-    Raises:
-        BrowserUnavailableError: none is installed, or the named one does not run; the text says
-            what to install.
+    Raises BrowserUnavailableError: none is installed, or the named one does not run; the text says
+    what to install.
     """
     if setting := setting or os.environ.get(BROWSER_VARIABLE, ""):
         named = shutil.which(setting)
@@ -96,8 +95,7 @@ def find_browser(setting: str = "", *, home: Path | None = None) -> BrowserExecu
 def find_window_browser(*, home: Path | None = None) -> BrowserExecutable:
     """Find the first installed browser with windows: any but the headless shell.
 
-    Raises:
-        BrowserUnavailableError: there is none; the text says what to install.
+    Raises BrowserUnavailableError: there is none; the text says what to install.
     """
     named = shutil.which(os.environ.get(BROWSER_VARIABLE, ""))
     for path in (*([Path(named)] if named else []), *_candidates(home or Path.home())):

@@ -414,8 +414,7 @@ async def open_page(
 
     Timers of a delay of at most `patience_s` are always waited for.
 
-    Raises:
-        CommandError, BrowserUnavailableError: the browser creates none.
+    Raises CommandError, BrowserUnavailableError: the browser creates none.
     """
     arrived: asyncio.Future[tuple[str, dict[str, Any]]] = asyncio.get_running_loop().create_future()
     page: BrowserPage | None = None

@@ -80,8 +80,7 @@ class PngJoiner:
     def add(self, png: bytes) -> None:
         """Append a part below the earlier ones.
 
-        Raises:
-            BadPngError: it is damaged, interlaced, not of 8 bits, or unlike the parts before it.
+        Raises BadPngError: it is damaged, interlaced, not of 8 bits, or unlike the parts before it.
         """
         header, packed = _read_png(png)
         width, height = struct.unpack(">II", header[:8])
@@ -106,8 +105,7 @@ class PngJoiner:
     def picture(self) -> bytes:
         """Return all parts as one PNG.
 
-        Raises:
-            BadPngError: there is no part, or the picture exceeds the size limit of PNG.
+        Raises BadPngError: there is no part, or the picture exceeds the size limit of PNG.
         """
         if not self._header:
             raise BadPngError("A picture without a part.")

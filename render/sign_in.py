@@ -52,8 +52,7 @@ _SWITCHES = (
 def display_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that select the display.
 
-    Raises:
-        BrowserUnavailableError: there is no display.
+    Raises BrowserUnavailableError: there is no display.
     """
     screen = {name: environment[name] for name in SCREEN_VARIABLES if environment.get(name)}
     if not {"DISPLAY", "WAYLAND_DISPLAY"} & screen.keys():
@@ -171,8 +170,7 @@ async def open_sign_in(
 
     `screen` is the result of `display_variables`; None: without a window, for tests.
 
-    Raises:
-        BrowserUnavailableError: it does not start, or has no window.
+    Raises BrowserUnavailableError: it does not start, or has no window.
     """
     if screen is not None and executable.kind is BrowserKind.HEADLESS_SHELL:
         raise BrowserUnavailableError(

@@ -44,8 +44,7 @@ class SiteSession:
 def check_hosts(hosts: Sequence[str]) -> None:
     """Validate host patterns; refuse the one that matches all hosts.
 
-    Raises:
-        ConfigError: a pattern is invalid; the text names it.
+    Raises ConfigError: a pattern is invalid; the text names it.
     """
     if not hosts or "*" in hosts:
         raise ConfigError(
@@ -118,8 +117,7 @@ def confine_to_hosts(
 async def restore_session(session: SiteSession, context: BrowserContext, page: BrowserPage) -> None:
     """Load the session into a page that has not navigated yet.
 
-    Raises:
-        CommandError, PageClosedError, BrowserUnavailableError: it could not be loaded.
+    Raises CommandError, PageClosedError, BrowserUnavailableError: it could not be loaded.
     """
     cookies = []
     for each in session.cookies:

@@ -287,6 +287,8 @@ def check_settings(settings: Settings, *, source: str) -> None:
     _check_links(settings.links, source)
     if not 0 <= settings.quality.share <= 1:
         raise ConfigError(f"{source} [quality] share must be from 0 to 1.")
+    if not 0 <= settings.visit.rendered_share <= 1:
+        raise ConfigError(f"{source} [visit] rendered_share must be from 0 to 1.")
     if settings.index.url:
         parse_index_url(settings.index.url)
         if not settings.proxy.dedup_url:

@@ -73,14 +73,7 @@ sys.modules["websockets"] = sys.modules["curl_cffi"] = None
 sys.argv[0] = {module!r}
 runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
-_PROXIED = (
-    "http",
-    "https",
-    "ftp",
-    "ws",
-    "wss",
-    "all",
-)  # schemes, as environment variables name them
+_PROXIED = ("http", "https", "ftp", "ws", "wss", "all")  # schemes, as in environment variables
 
 
 @dataclass(frozen=True, slots=True)

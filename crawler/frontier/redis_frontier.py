@@ -89,7 +89,7 @@ class RedisFrontier(Frontier):
         self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None
     ) -> AddResult:
         """See `Frontier.add`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        now_ms = self._ms(now)
         age_ms = None if again is None else -(-again // _MILLISECOND)
         offered = added = requeued = 0
         for count, batch in pack_offers(items, LIST_BATCH):
@@ -100,7 +100,7 @@ class RedisFrontier(Frontier):
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
         """See `Frontier.claim`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        now_ms = self._ms(now)
         every = self._settings.high_every, self._settings.standard_every
         most = CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1)
         items: list[FrontierItem] = []
@@ -114,9 +114,8 @@ class RedisFrontier(Frontier):
 
     def renew(self, item: FrontierItem, *, now: datetime) -> bool:
         """See `Frontier.renew`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
         identity = redis_store.identity_of(item.url)
-        return bool(self._store.ask("renew", item.token, identity, now_ms))
+        return bool(self._store.ask("renew", item.token, identity, self._ms(now)))
 
     def complete(
         self,
@@ -166,7 +165,7 @@ class RedisFrontier(Frontier):
 
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
         """See `Frontier.discard`. A thousand URLs are one transaction."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        now_ms = self._ms(now)
         ids = [redis_store.identity_of(url) for url in urls]
         return sum(
             self._store.ask("discard", now_ms, reason, b"".join(ids[first : first + LIST_BATCH]))
@@ -175,7 +174,7 @@ class RedisFrontier(Frontier):
 
     def rest(self, hosts: Mapping[str, datetime], *, now: datetime) -> None:
         """See `Frontier.rest`. A thousand hosts are one transaction."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        now_ms = self._ms(now)
         latest = now + longest_rest(self._politeness)
         moments = [(host, self._up(min(moment, latest), now)) for host, moment in hosts.items()]
         for first in range(0, len(moments), LIST_BATCH):
@@ -184,7 +183,7 @@ class RedisFrontier(Frontier):
 
     def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
         """See `Frontier.block_until`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        now_ms = self._ms(now)
         # A moment that is `now` must not become a later one by rounding.
         until_ms = self._up(moment, now) if moment > now else now_ms
         self._store.ask("block", now_ms, host, until_ms, reason)
@@ -233,8 +232,7 @@ class RedisFrontier(Frontier):
 
     def stats(self, now: datetime) -> FrontierStats:
         """See `Frontier.stats`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
-        *numbers, later, due, expired, paused = unpack(self._store.ask("stats", now_ms))
+        *numbers, later, due, expired, paused = unpack(self._store.ask("stats", self._ms(now)))
         queued, claimed, done, skipped, dead, duplicates, hosts, stored, version = numbers
         return FrontierStats(
             queued + expired,
@@ -339,18 +337,17 @@ class RedisFrontier(Frontier):
         self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None
     ) -> None:
         """See `Frontier.put_note`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
-        self._store.ask("put_note", now_ms, kind, key, value, self._up(until, now))
+        self._store.ask("put_note", self._ms(now), kind, key, value, self._up(until, now))
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
         """See `Frontier.note`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        now_ms = self._ms(now)
         stored = self._store.ask("notes", kind, key)
         return None if stored is None else _note(stored, now_ms)
 
     def notes(self, kind: str, *, now: datetime) -> dict[str, str]:
         """See `Frontier.notes`."""
-        now_ms = unix_milliseconds(now + self._clock.offset(now))
+        now_ms = self._ms(now)
         stored = _pairs(iter(self._store.ask("notes", kind, None)))
         values = ((to_text(key), _note(value, now_ms)) for key, value in stored)
         return dict(sorted((key, value) for key, value in values if value is not None))
@@ -358,6 +355,10 @@ class RedisFrontier(Frontier):
     def erase_note(self, kind: str, key: str) -> None:
         """See `Frontier.erase_note`."""
         self._store.ask("put_note", 0, kind, key, None, None)
+
+    def _ms(self, now: datetime) -> int:
+        """Return the present moment in the server's time, in milliseconds."""
+        return unix_milliseconds(now + self._clock.offset(now))
 
     def _up(self, moment: datetime | None, now: datetime) -> int | None:
         """Return a not-before moment in the server's time, in milliseconds, rounded up."""

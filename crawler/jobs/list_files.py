@@ -31,31 +31,7 @@ class ListLineProblem:
         return f"{self.source}, line {self.line}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedUrlList:
-    """Parsed URL list."""
-
-    urls: tuple[str, ...]  # fetch keys in the list's order, each identity once
-    problems: tuple[ListLineProblem, ...] = ()  # the lines that are no URLs
-    duplicates: int = 0  # lines whose URL stood further up
-
-
-def parse_lines(lines: Iterable[str], *, source: str) -> ParsedUrlList:
-    """Parse the URLs in the lines; blank lines and lines that begin with ``#`` are skipped."""
-    urls: dict[str, str] = {}
-    problems = []
-    duplicates = 0
-    for each in _parsed(lines, source):
-        if isinstance(each, ListLineProblem):
-            problems.append(each)
-        elif (identity := identity_key(each)) in urls:
-            duplicates += 1
-        else:
-            urls[identity] = each
-    return ParsedUrlList(tuple(urls.values()), tuple(problems), duplicates)
-
-
-def _parsed(lines: Iterable[str], source: str) -> Iterator[str | ListLineProblem]:
+def parse_lines(lines: Iterable[str], *, source: str) -> Iterator[str | ListLineProblem]:
     """Yield a fetch key or a problem for each line that is neither blank nor a comment."""
     for number, line in enumerate(lines, start=1):
         text = line.strip().removeprefix("\ufeff").strip()
@@ -68,18 +44,6 @@ def _parsed(lines: Iterable[str], source: str) -> Iterator[str | ListLineProblem
             yield ListLineProblem(source, number, text[:TEXT_SHOWN_CHARS], str(error))
         else:
             yield url
-
-
-def read_list(name: str) -> ParsedUrlList:
-    """Read the list in the file `name`, or from standard input when it is ``-``.
-
-    Raises InputError if the file cannot be read, or holds no line with content.
-    """
-    with ListFile(name) as file:
-        parsed = parse_lines(file.lines(), source=file.source)
-        if not parsed.urls and not parsed.problems:
-            raise file.empty()
-        return parsed
 
 
 class ListFile:
@@ -114,7 +78,7 @@ class ListFile:
         self._file.close()
 
     def __iter__(self) -> Iterator[str | ListLineProblem]:
-        return _parsed(self.lines(), self.source)
+        return parse_lines(self.lines(), source=self.source)
 
     def empty(self) -> InputError:
         """Return the error for a list without content."""
@@ -168,7 +132,7 @@ class GivenUrls:
     ) -> None:
         if needed and list_file is None and not urls:
             raise InputError("Say what to archive: URLs, or --list FILE.")
-        self._given = parse_lines(urls, source="the command line")
+        self._named = dict.fromkeys(parse_lines(urls, source="the command line"))
         self._file = ListFile(list_file) if list_file is not None else None
         self._report = report
         self.good = self.bad = 0
@@ -182,7 +146,7 @@ class GivenUrls:
 
     def __iter__(self) -> Iterator[str]:
         self.good = self.bad = 0
-        for each in chain(self._given.problems, self._given.urls, self._file or ()):
+        for each in chain(self._named, self._file or ()):
             if isinstance(each, str):
                 self.good += 1
                 yield each

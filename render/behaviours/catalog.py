@@ -89,8 +89,7 @@ NAMES = tuple(_KNOWN)
 def load_behaviours(settings: BehaviourSettings) -> BehaviourSet:
     """Return the behaviours that the settings name, then the user's own; files are read once.
 
-    Raises:
-        ConfigError: no such behaviour or file; the text names it.
+    Raises ConfigError: no such behaviour or file; the text names it.
     """
     chosen = [_own(name) for name in settings.run]
     chosen += [_users(Path(path)) for path in settings.scripts]

@@ -96,6 +96,24 @@
     }
     return candidates.join(", ");
   };
+  // Pixels of the chosen candidate for each pixel of the layout, by its descriptor (HTML, 4.8.4.3.5).
+  const densityText = (node, name, loaded) =>
+    attempt(() => {
+      const parent = reader(Node, "parentElement")(node);
+      const sources = name === "img" && parent && nameOf(parent) === "picture"
+        ? Element.prototype.querySelectorAll.call(parent, "source") : [];
+      for (const each of [node, ...sources]) {
+        const set = Element.prototype.getAttribute.call(each, "srcset");
+        for (const candidate of set ? absoluteSet(set, base).split(/,\s/) : []) {
+          const [url, descriptor] = candidate.trim().split(/\s+/);
+          if (url !== loaded || !/^[\d.]+[xw]$/.test(descriptor || "")) continue;
+          const width = reader(HTMLImageElement, "naturalWidth")(node);
+          const density = parseFloat(descriptor) / (descriptor.endsWith("w") ? width : 1);
+          return density > 0 && density < 100 && density !== 1 ? attribute("data-weboid-density", density.toFixed(4)) : "";
+        }
+      }
+      return "";
+    }, "");
   const absoluteCss = (css, base) => {
     if (!/url\(|@import/i.test(css)) return css;
     return css
@@ -202,7 +220,7 @@
     for (const [key, value] of state) if (value !== null) text += attribute(key, value);
     if (name === "img" || name === "video" || name === "audio") {
       const loaded = attempt(() => reader(name === "img" ? HTMLImageElement : HTMLMediaElement, "currentSrc")(node), "");
-      if (loaded && /^https?:/.test(loaded)) text += attribute("data-weboid-src", loaded);
+      if (loaded && /^https?:/.test(loaded)) text += attribute("data-weboid-src", loaded) + densityText(node, name, loaded);
       else if (name === "img" && loaded.startsWith("blob:")) text += attribute("data-weboid-blob", loaded.slice(0, 200));
     }
     if (host) text += attribute("data-weboid-host", String(host.id));
@@ -454,6 +472,65 @@
     put("</g></g>");
     return true;
   };
+  // HTML within a drawing, as an image can show it: its backgrounds as shapes, its lines as text.
+  const MOST_LINES = 2000;
+  let lines = 0;
+  const writeForeign = (node) => {
+    const toLocal = SVGGraphicsElement.prototype.getScreenCTM.call(node).inverse();
+    const place = ({ left, top, width, height }) => {
+      const point = new DOMPoint(left, top).matrixTransform(toLocal);
+      const size = (length, scale) => (length * scale).toFixed(2);
+      return { x: point.x.toFixed(2), y: point.y, width: size(width, toLocal.a), height: size(height, toLocal.d) };
+    };
+    const walker = Document.prototype.createTreeWalker.call(document, node, 5);
+    let text = "";
+    const shape = (element, style) => {
+      const colour = style.backgroundColor;
+      const box = boxOf(element);
+      if (/^(transparent|rgba\(.*, 0\))$/.test(colour) || box.width === 0) return;
+      const { x, y, width, height } = place(box);
+      text += `<rect x="${x}" y="${y.toFixed(2)}" width="${width}" height="${height}"${attribute("fill", colour)}></rect>`;
+    };
+    const line = (words, box, style) => {
+      if (!words.trim() || box.width === 0 || (lines += 1) > MOST_LINES) return;
+      const { x, y, width } = place(box);
+      const size = parseFloat(style.fontSize) * toLocal.a;
+      // The box of a line of text is its font's ascent and descent, which are about four to one.
+      const baseline = y + box.height * toLocal.d * 0.79;
+      text += `<text x="${x}" y="${baseline.toFixed(2)}" font-size="${size.toFixed(2)}"`;
+      text += ` textLength="${width}" lengthAdjust="spacingAndGlyphs"`;
+      for (const [name, value] of [["fill", style.color], ["font-family", style.fontFamily.replace(/"/g, "'")],
+        ["font-weight", style.fontWeight], ["font-style", style.fontStyle]]) text += attribute(name, value);
+      text += `>${escapeText(words.trim())}</text>`;
+    };
+    for (let each = TreeWalker.prototype.nextNode.call(walker); each; each = TreeWalker.prototype.nextNode.call(walker)) {
+      const element = typeOf(each) === 1 ? each : reader(Node, "parentElement")(each);
+      if (!Element.prototype.checkVisibility.call(element, { visibilityProperty: true, opacityProperty: true })) continue;
+      const style = getComputedStyle(element);
+      if (element === each) {
+        shape(each, style);
+        continue;
+      }
+      // Words one after another; those at the same height make a line.
+      const range = new Range();
+      let [words, box] = ["", null];
+      for (const { 0: word, index } of dataOf(each).matchAll(/\S+\s*/g)) {
+        range.setStart(each, index);
+        range.setEnd(each, index + word.trimEnd().length);
+        const next = range.getBoundingClientRect();
+        if (box && Math.abs(next.top - box.top) < box.height / 2) {
+          words += word;
+          box = new DOMRect(box.left, box.top, next.right - box.left, box.height);
+        } else {
+          if (box) line(words, box, style);
+          [words, box] = [word, next];
+        }
+      }
+      if (box) line(words, box, style);
+    }
+    put(`<g${attributesText(node, "foreignObject", null)}>${text}</g>`);
+    return true;
+  };
   const writeElement = (node, depth, scope) => {
     const html = namespaceOf(node) === HTML;
     const name = nameOf(node);
@@ -464,6 +541,7 @@
     }
     if (!html) {
       if (name === "use" && attempt(() => writeUse(node, depth, scope), false)) return;
+      if (name === "foreignObject" && attempt(() => writeForeign(node), false)) return;
       const look = isDrawing(node, name) ? lookOf(node) : shapeLook(node, name);
       put(`<${name}${attributesText(node, name, null)}${look}>`);
       children(node, depth + 1, scope, false);

@@ -69,7 +69,7 @@ class _Unguarded(ChildTargets):
     """Nothing of ours is kept away from them: service workers run and may answer."""
 
     def adopt(self, session: str, kind: str) -> None:
-        self._connection.post("Runtime.runIfWaitingForDebugger", {}, session)
+        self.connection.post("Runtime.runIfWaitingForDebugger", {}, session)
 
 
 @asynccontextmanager

@@ -174,7 +174,7 @@ class Model:
         for slot in self.slots.values():
             if slot.rest > down(now) + self.longest_rest + CLOCK_SLACK:
                 slot.rest = down(now) + self.longest_rest
-        for url, book in list(self.books.items()):
+        for book in list(self.books.values()):
             if book.state is ItemState.CLAIMED and book.lease_end <= now:
                 self.free(book, book.seen, book.seen - book.claimed, None)
                 book.attempts += 1
@@ -183,7 +183,10 @@ class Model:
                     self.ended(book, ItemState.DEAD, "its workers keep vanishing", now)
             if book.later is not None and book.later <= now:
                 book.later = None
-            if book.due is not None and book.due <= now:
+        due = [(b.due, b.number, url) for url, b in self.books.items() if b.due is not None]
+        for moment, _, url in sorted(due):
+            if moment <= now:
+                book = self.books[url]
                 self.queue(url, book.host, Lane.HIGH, book.job, book.memo)
 
     def waiting(self, host: str) -> list[Book]:

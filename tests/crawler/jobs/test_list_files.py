@@ -8,27 +8,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from crawler.jobs.list_files import ListFile, parse_lines, read_list
+from crawler.jobs.list_files import GivenUrls, ListFile, ListLineProblem, parse_lines
 
 
-def test_lines_are_urls_in_their_order_each_once() -> None:
-    """Blank lines and comments are left out; a URL that stood before is counted."""
-    found = parse_lines(
-        ["# list", "", " https://b.example/ ", "https://a.example", "https://A.example:443/"],
-        source="list",
-    )
+def read_file(path: Path) -> list[str | ListLineProblem]:
+    """The URLs and problems of a list."""
+    with ListFile(str(path)) as file:
+        return list(file)
 
-    assert found.urls == ("https://b.example/", "https://a.example/")
-    assert (found.duplicates, found.problems) == (1, ())
+
+def test_lines_are_urls_in_their_order() -> None:
+    """Blank lines and comments are left out; a URL that stood before is yielded again."""
+    lines = ["# list", "", " https://b.example/ ", "https://a.example", "https://A.example:443/"]
+    urls = list(parse_lines(lines, source="list"))
+
+    assert urls == ["https://b.example/", "https://a.example/", "https://a.example/"]
 
 
 def test_a_line_that_is_no_url_is_named_with_its_number() -> None:
     """The rest of the list goes on."""
-    found = parse_lines(["https://a.example/", "no url", "mailto:a@b.example"], source="x.txt")
+    lines = ["https://a.example/", "no url", "mailto:a@b.example"]
+    url, *problems = parse_lines(lines, source="x.txt")
 
-    assert [problem.line for problem in found.problems] == [2, 3]
-    assert str(found.problems[0]).startswith("x.txt, line 2: ")
-    assert found.urls == ("https://a.example/",)
+    assert [each.line for each in problems if isinstance(each, ListLineProblem)] == [2, 3]
+    assert str(problems[0]).startswith("x.txt, line 2: ")
+    assert url == "https://a.example/"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +48,7 @@ def test_a_list_is_read_whatever_program_wrote_it(tmp_path: Path, data: bytes) -
     path = tmp_path / "urls.txt"
     path.write_bytes(data)
 
-    assert read_list(str(path)).urls == ("https://a.example/", "https://b.example/")
+    assert read_file(path) == ["https://a.example/", "https://b.example/"]
 
 
 def test_a_line_in_an_old_encoding_does_not_garble_the_others(tmp_path: Path) -> None:
@@ -52,10 +56,7 @@ def test_a_line_in_an_old_encoding_does_not_garble_the_others(tmp_path: Path) ->
     path = tmp_path / "urls.txt"
     path.write_bytes("https://a.example/猫\nhttps://b.example/".encode() + b"\xf6\n")
 
-    assert read_list(str(path)).urls == (
-        "https://a.example/%E7%8C%AB",
-        "https://b.example/%C3%B6",
-    )
+    assert read_file(path) == ["https://a.example/%E7%8C%AB", "https://b.example/%C3%B6"]
 
 
 def test_a_hidden_character_ends_no_line_and_is_refused(tmp_path: Path) -> None:
@@ -66,10 +67,10 @@ def test_a_hidden_character_ends_no_line_and_is_refused(tmp_path: Path) -> None:
         + b"https://d.example/\x81\n"
     )
 
-    found = read_list(str(path))
+    first, url, last = read_file(path)
 
-    assert found.urls == ("https://c.example/",)
-    assert [problem.line for problem in found.problems] == [1, 3]
+    assert url == "https://c.example/"
+    assert [each.line for each in (first, last) if isinstance(each, ListLineProblem)] == [1, 3]
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"# nothing\n"])
@@ -77,22 +78,22 @@ def test_an_empty_list_is_an_error_that_names_it(tmp_path: Path, data: bytes) ->
     """Nothing to do is most likely a mistake."""
     path = tmp_path / "urls.txt"
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"urls\.txt is empty"):
-        read_list(str(path))
+    with GivenUrls((), str(path), report=print) as urls:
+        assert list(urls) == []
+        with pytest.raises(InputError, match=r"urls\.txt is empty"):
+            urls.require_some()
 
 
 def test_a_list_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
     """The system's own words follow."""
     with pytest.raises(InputError, match="No such file"):
-        read_list(str(tmp_path / "nowhere.txt"))
+        read_file(tmp_path / "nowhere.txt")
 
 
 @given(st.lists(st.text(max_size=40), max_size=10))
 def test_no_line_crashes_the_reader(lines: list[str]) -> None:
-    """Every line that says something is a URL, a problem or a duplicate."""
-    found = parse_lines(lines, source="list")
-
-    assert len(found.urls) + len(found.problems) + found.duplicates <= len(lines)
+    """Every line that says something is a URL or a problem."""
+    assert len(list(parse_lines(lines, source="list"))) <= len(lines)
 
 
 def test_a_long_list_takes_memory_for_a_line(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from core.clock import SystemClock
 from core.config.settings import SCOPE_KINDS, Settings
 from core.errors import InputError
 from core.layout import Layout
+from core.urls import identity_key
 from crawler.frontier.base import Lane
 from crawler.jobs.crawl_job import Job, check_job_name, derive_job_name
-from crawler.jobs.list_files import ParsedUrlList, parse_lines, read_list
+from crawler.jobs.list_files import ListFile, ListLineProblem, parse_lines
 from crawler.jobs.scope import Scope, SeedTerritory, describe_scope, describe_span
 from crawler.profiles import profile_sets
 from crawler.run.crawl_run import RunConfig
@@ -189,10 +190,10 @@ def crawl_command(
     seeds += named
     configured = () if seeds or list_file else read_config(collection).seeds()
     urls = tuple(each.url for each in configured) or seeds
-    seed_list = collect_seeds(urls, list_file)
-    for problem in seed_list.problems:
+    seed_urls, problems = collect_seeds(urls, list_file)
+    for problem in problems:
         click.echo(f"{problem}", err=True)
-    if not seed_list.urls:
+    if not seed_urls:
         raise InputError("There is nothing to crawl: no line was a URL.")
     settings = shared.applied_to(
         settings_of(profile, collection, continuous=continuous, options=scope)
@@ -209,7 +210,7 @@ def crawl_command(
         description=description or settings.proxy.description,
     )
     settings = replace(settings, proxy=proxy)
-    groups = {settings.scope: seed_list.urls}
+    groups = {settings.scope: seed_urls}
     if configured:
         groups = {}
         for seed in configured:
@@ -229,7 +230,7 @@ def crawl_command(
     if dry_run:
         for job in jobs:
             _preview(job, collection, output=output)
-        return ExitCode.SOME_FAILED if seed_list.problems else ExitCode.OK
+        return ExitCode.SOME_FAILED if problems else ExitCode.OK
     warn_missing_contact(settings.visit.contact)
     logins = NO_LOGINS if settings.frontier.url else unlock_logins(settings, collection)
     companion = background_checks(settings, qa=qa)
@@ -249,7 +250,7 @@ def crawl_command(
             )
         )
     reporter.ended(summary)
-    return run_exit_code(summary, bad=len(seed_list.problems))
+    return run_exit_code(summary, bad=len(problems))
 
 
 def settings_of(
@@ -308,20 +309,23 @@ def _preview(job: Job, collection: Path, output: CommandOutput) -> None:
     click.echo(f"  Lane      {facts['lane']}")
 
 
-def collect_seeds(urls: tuple[str, ...], list_file: str | None) -> ParsedUrlList:
-    """Return the URLs of the command line and of the list, without duplicates."""
-    if list_file is None:
-        if not urls:
-            raise InputError(
-                "Name what to crawl: seeds, --list FILE, or [[seed]] in the collection's weboid.toml."
-            )
-        return parse_lines(urls, source="the command line")
-    listed = read_list(list_file)
-    if not urls:
-        return listed
-    named = parse_lines(urls, source="the command line")
-    both = tuple(dict.fromkeys((*named.urls, *listed.urls)))
-    twice = len(named.urls) + len(listed.urls) - len(both)
-    return ParsedUrlList(
-        both, (*named.problems, *listed.problems), named.duplicates + listed.duplicates + twice
-    )
+def collect_seeds(
+    urls: tuple[str, ...], list_file: str | None
+) -> tuple[tuple[str, ...], list[ListLineProblem]]:
+    """Return the URLs of the command line and of the list, each once, and the lines that are none."""
+    if list_file is None and not urls:
+        raise InputError(
+            "Name what to crawl: seeds, --list FILE, or [[seed]] in the collection's weboid.toml."
+        )
+    lines = list(parse_lines(urls, source="the command line"))
+    if list_file is not None:
+        with ListFile(list_file) as file:
+            listed = list(file)
+            if not listed:
+                raise file.empty()
+        lines += listed
+    seeds: dict[str, str] = {}
+    for each in lines:
+        if isinstance(each, str):
+            seeds.setdefault(identity_key(each), each)
+    return tuple(seeds.values()), [each for each in lines if isinstance(each, ListLineProblem)]
