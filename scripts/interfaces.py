@@ -58,13 +58,13 @@ def metrics_page() -> str:
 
 # Variables that no option of a command reads.
 ENVIRONMENT = {
+    "NO_COLOR": "any text: as `--no-color`",
     "WEBOID_CONTACT": "`[operator] contact`, sent to the sites that are visited",
     "WEBOID_PURPOSE_PAGE": "`[operator] purpose_page`",
     "WEBOID_SECRET": "secret of a cluster, as hexadecimal digits, instead of `--secret-file`",
     "WEBOID_LOGIN_PASSPHRASE": "passphrase of [logins](../how-to/logins.md)",
     "WEBOID_REPLAY_PYTHON": "Python with pywb, for the level `full`",
     "WEBOID_BROWSER": "browser, if `[browser] executable` names none: a path or a name",
-    "WEBOID_CLOCK_OFFSET": "set by `--clock-offset`, on the copy of a trial",
     "WEBOID_FULL_SECRET": "internal: `weboid serve` gives it to its replay process",
 }
 _VARIABLES = """\

@@ -8,22 +8,24 @@ and the registry's API from the code. A test fails when they are behind.
 
 import ast
 import inspect
-import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from core.config import settings as settings_module
+from core.config.profile import check_settings
 from core.config.settings import Settings
+from core.errors import ConfigError
 from crawler.jobs.crawl_job import toml_value
 from scripts import archive_services, interfaces, json_outputs, link_state_diagram, link_states
 from weboid.cli.main import weboid
 from weboid.cli.support.commands import ExitCode, LazyGroup
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-SHORT_HELP_FILE = DOCS.parent / "weboid" / "cli" / "support" / "short_help.py"
+SHORT_HELP_FILE = DOCS.parent / "weboid" / "cli" / "support" / "short_help.toml"
 WIDTH = 100
 
 
@@ -67,7 +69,7 @@ def settings_page() -> str:
         "# Settings",
         "",
         "Settings of `weboid.toml` in a collection, and of [profiles](../how-to/profiles.md), with their defaults as TOML. Each table is a group.",
-        "Options of commands override them for one run: `--store`, `--robots`, `--workers`, `--frontier`, `--database`, `--dedup`, and the scope of `weboid crawl` ([command line](cli.md)).",
+        "Values outside the range are refused, with the file and the line. The option in the last column overrides the setting for one run ([command line](cli.md)).",
         "",
         "Made from `core/config/settings.py` by `python -m scripts.reference`.",
     ]
@@ -79,8 +81,11 @@ def settings_page() -> str:
                 continue  # the sheets, which repeat the groups
             group = groups[entry.annotation.id]
             lines += ["", f"## `[{entry.target.id}]`", "", ast.get_docstring(group) or "", ""]
-            lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
-            lines += _rows(group, source, getattr(Settings(), entry.target.id))
+            lines += [
+                "| key | type | range | default | meaning | option |",
+                "|---|---|---|---|---|---|",
+            ]
+            lines += _rows(group, source, entry.target.id)
     return "\n".join(lines) + "\n"
 
 
@@ -107,8 +112,66 @@ def _shown(value: object) -> str:
     return f"{value:_}" if is_large else toml_value(value)
 
 
-def _rows(group: ast.ClassDef, source: str, usual: object) -> list[str]:
+# Options that override a setting for one run.
+OVERRIDES = {
+    "frontier.url": "--frontier",
+    "index.url": "--database",
+    "policy.robots": "--robots",
+    "proxy.dedup_url": "--dedup",
+    "recrawl.enabled": "--continuous",
+    "scope.bytes": "--size-limit",
+    "scope.depth": "--depth",
+    "scope.exclude": "--exclude",
+    "scope.extra_hops": "--extra-hops",
+    "scope.host_pages": "--host-limit",
+    "scope.include": "--include",
+    "scope.kind": "--scope",
+    "scope.link_decisions": "--link-decisions",
+    "scope.pages": "--limit",
+    "scope.seconds": "--time-limit",
+    "scope.sitemaps": "--sitemaps",
+    "visit.store": "--store",
+}
+_HUGE = 10**15
+_NONE = "\N{EN DASH}"  # an empty cell
+
+
+def _is_accepted(group: str, key: str, value: object) -> str:
+    """Return an empty text if the settings are valid with that value, otherwise the error."""
+    usual = Settings()
+    try:
+        changed = replace(getattr(usual, group), **{key: value})
+        check_settings(replace(usual, **{group: changed}), source="")
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def value_range(group: str, key: str, usual: object) -> str:
+    """Return the values that a setting may have, as the checks of settings accept them."""
+    if isinstance(usual, str):
+        error = _is_accepted(group, key, "\N{BULLET}")
+        choices = re.search(r'must be (?:one of )?((?:"?[a-z-]+"?(?:, | or )?)+), not', error)
+        names = re.findall(r"[a-z-]+", choices[1].replace(" or ", " ")) if choices else []
+        return ", ".join(f"`{each}`" for each in names)
+    if isinstance(usual, bool) or not isinstance(usual, int | float):
+        return ""
+    kind = type(usual)
+    steps = (-1, 0, 0.001, 0.01, 0.1, 1) if kind is float else (-1, 0, 1)
+    lowest = next(each for each in steps if not _is_accepted(group, key, kind(each)))
+    above = ">" if lowest == steps[2] and kind is float else "≥"
+    if not _is_accepted(group, key, kind(_HUGE)):
+        return f"{above} {0 if above == '>' else lowest:g}"
+    low, high = kind(usual), _HUGE  # accepted, refused
+    while high - low > (0.001 if kind is float else 1):
+        middle = (low + high) / 2 if kind is float else (low + high) // 2
+        low, high = (low, middle) if _is_accepted(group, key, kind(middle)) else (middle, high)
+    return f"{lowest:g} to {round(low, 2):_g}" if kind is float else f"{lowest} to {low:_}"
+
+
+def _rows(group: ast.ClassDef, source: str, name: str) -> list[str]:
     lines = source.splitlines()
+    usual = getattr(Settings(), name)
     rows = []
     for entry in group.body:
         if not isinstance(entry, ast.AnnAssign) or not isinstance(entry.target, ast.Name):
@@ -126,32 +189,26 @@ def _rows(group: ast.ClassDef, source: str, usual: object) -> list[str]:
         unit = next((text for end, text in _UNITS.items() if entry.target.id.endswith(end)), "")
         if unit and kind != "text":
             kind = unit
-        rows.append(f"| `{entry.target.id}` | {kind} | `{_shown(default)}` | {meaning} |")
+        limits = value_range(name, entry.target.id, default)
+        option = OVERRIDES.get(f"{name}.{entry.target.id}", "")
+        cells = [f"`{entry.target.id}`", kind, limits or _NONE, f"`{_shown(default)}`", meaning]
+        cells.append(f"`{option}`" if option else _NONE)
+        rows.append(f"| {' | '.join(cells)} |")
     return rows
 
 
-def short_help_module() -> str:
-    """Return the source of the table from which groups list their commands without importing them."""
-    lines = [
-        '"""Short help of each lazily imported command, by the path of its group.',
-        "",
-        "Made from the commands' own help by `python -m scripts.reference`.",
-        '"""',
-        "",
-        "SHORT_HELP: dict[str, dict[str, str]] = {",
-    ]
+def short_help_table() -> str:
+    """Return the TOML from which groups list their commands without importing them."""
+    lines = ["# Made from the commands' own help by `python -m scripts.reference`."]
     for path, group in _lazy_groups(weboid, ()):
         context = click.Context(group)
-        lines.append(f"    {json.dumps(' '.join(path))}: {{")
+        lines += ["", f"[{toml_value(' '.join(path))}]"]
         for name in group.list_commands(context):
             command = group.get_command(context, name)
             assert command is not None
             paragraph = " ".join((command.help or "").split("\n\n")[0].split())
-            lines.append(
-                f"        {json.dumps(name)}: {json.dumps(paragraph, ensure_ascii=False)},"
-            )
-        lines.append("    },")
-    return "\n".join([*lines, "}"]) + "\n"
+            lines.append(f"{name} = {toml_value(paragraph)}")
+    return "\n".join(lines) + "\n"
 
 
 def _lazy_groups(
@@ -183,9 +240,9 @@ PAGES = {
 
 def main() -> None:
     """Write the pages."""
+    SHORT_HELP_FILE.write_text(short_help_table(), encoding="utf-8")
     for name, page in PAGES.items():
         (DOCS / name).write_text(page(), encoding="utf-8")
-    SHORT_HELP_FILE.write_text(short_help_module(), encoding="utf-8")
 
 
 if __name__ == "__main__":

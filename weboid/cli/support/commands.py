@@ -12,6 +12,7 @@ import inspect
 import logging
 import os
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -33,7 +34,6 @@ from core.errors import (
     WeboidError,
 )
 from core.layout import CONFIG_FILE
-from weboid.cli.support.short_help import SHORT_HELP
 
 
 class ExitCode(IntEnum):
@@ -91,6 +91,7 @@ OTHER_NAMES = {
     "--saveState": "not needed; the same command continues where it stopped",
 }
 QUIET = "weboid.quiet"
+_SHORT_HELP = Path(__file__).with_name("short_help.toml")  # of lazy groups, by path
 
 
 def is_quiet() -> bool:
@@ -271,7 +272,7 @@ class LazyGroup(CommandGroup):
         while at is not None and at.parent is not None:
             path.insert(0, at.info_name or "")
             at = at.parent
-        known = SHORT_HELP.get(" ".join(path), {})
+        known = tomllib.loads(_SHORT_HELP.read_text(encoding="utf-8")).get(" ".join(path), {})
         names = self.list_commands(ctx)
         if set(names) != set(known):
             super()._write_sections(ctx, formatter)
