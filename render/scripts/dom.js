@@ -494,7 +494,7 @@
     const line = (words, box, style) => {
       if (!words.trim() || box.width === 0 || (lines += 1) > MOST_LINES) return;
       const { x, y, width } = place(box);
-      const size = parseFloat(style.fontSize) * toLocal.a;
+      const size = parseFloat(style.fontSize); // CSS pixels are units of the drawing here
       // The box of a line of text is its font's ascent and descent, which are about four to one.
       const baseline = y + box.height * toLocal.d * 0.79;
       text += `<text x="${x}" y="${baseline.toFixed(2)}" font-size="${size.toFixed(2)}"`;

@@ -171,3 +171,36 @@ async def test_a_drawing_says_how_it_looked(look: Look) -> None:
     assert {"position:absolute", "top:3px"} <= set(first.split(";"))
     assert inner == "width:20;height:10"
     assert "display:none" in second.split(";")
+
+
+async def test_the_density_of_a_responsive_image_is_recorded(look: Look) -> None:
+    """By the descriptor of the candidate that the browser chose; none where it is one."""
+    dom = artifact(await look("/responsive.html"), ArtifactKind.DOM).decode()
+    images = re.findall(r"<img[^>]*>", dom)
+    density = {
+        re.findall(r' id="(\w+)"', each)[0]: re.findall(r' data-weboid-density="([\d.]+)"', each)
+        for each in images
+    }
+
+    assert density == {"plain": [], "dense": [], "wide": ["2.0000"], "source": ["4.0000"]}
+
+
+async def test_html_within_a_drawing_becomes_shapes_and_lines(look: Look) -> None:
+    """At its place in the drawing, as a script-free reader can show it as an image."""
+    dom = artifact(await look("/responsive.html"), ArtifactKind.DOM).decode()
+    assert "foreignObject" not in dom
+    (drawing,) = re.findall(r"<svg.*?</svg>", dom, re.DOTALL)
+    (box,) = re.findall(r"<rect ([^>]*)>", drawing)
+    lines = re.findall(r"<text ([^>]*)>([^<]*)</text>", drawing)
+
+    assert 'x="10.00"' in box
+    assert 'width="80.00"' in box
+    assert 'fill="rgb(200, 210, 220)"' in box
+    assert " ".join(words for _, words in lines) == "A label of two lines &amp; more words"
+    assert len(lines) > 1
+    for facts, _ in lines:
+        assert 'font-size="8.00"' in facts
+        assert 'font-weight="700"' in facts
+        assert 'fill="rgb(1, 2, 3)"' in facts
+    places = [float(y) for y in re.findall(r' y="([\d.]+)" font', "".join(f for f, _ in lines))]
+    assert 10 < places[0] < places[1] < 45

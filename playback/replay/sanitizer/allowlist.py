@@ -110,7 +110,7 @@ _HTML_ATTRIBUTES: Attributes = {
 }
 _WITH_IMAGES: Attributes = {
     "area": _words("href alt coords shape"),
-    "img": _words("src alt border hspace vspace usemap"),
+    "img": _words("src srcset alt border hspace vspace usemap"),
     "map": _words("name"),
     "table": _words("background"),
     "td": _words("background"),

@@ -111,7 +111,9 @@ def break_lines(markup: str, tags: Collection[str]) -> str:
 
 
 # Whose values lead somewhere, or may.
-_CHECKED_ATTRIBUTES = frozenset({"style", "href", "src", "background"})
+_CHECKED_ATTRIBUTES = frozenset({"style", "href", "src", "srcset", "background"})
+# The one candidate that the scan of the document writes.
+_CANDIDATE = re.compile(r"(\S{1,8000}) (\d{1,2}(?:\.\d{1,4})?x)")
 _MOST_READINGS = 6
 # What a box was scrolled to when the page was captured, as our DOM artifact marks it.
 _BEGINNING = "data-weboid-beginning"
@@ -205,6 +207,9 @@ def _sanitise(
         return f'<iframe{attributes} sandbox="{_SANDBOX}" srcdoc="{escape(document)}"></iframe>'
 
     body = re.sub(rf'<wbr id="{scan.mark}(\d{{1,4}})">', show, body)
+    body = re.sub(
+        rf'<wbr id="{scan.mark}f(\d{{1,4}})">', lambda match: scan.formulas[int(match[1])], body
+    )
     if not shows.has_look:
         language = {key: scan.html_attributes.get(key, "") for key in ("lang", "dir")}
         return document_frame(
@@ -215,7 +220,7 @@ def _sanitise(
             html="".join(f' {key}="{escape(value)}"' for key, value in language.items() if value),
         )
     head = [] if rewriter.has_images else [NO_IMAGES]
-    head.append(f"<style>{_BASE_STYLE}</style>")
+    head.append(f"<style>{_BASE_STYLE}{'body{margin:0}' if scan.has_frameset else ''}</style>")
     for sheet in scan.sheets:
         media = safe_media(sheet.media)
         condition = f' media="{escape(media)}"' if media else ""
@@ -273,6 +278,10 @@ class _AttributeFilter:
                 return value if value in self._made else None
             if name == "style":
                 made = self._style(value)
+            elif name == "srcset":
+                candidate = _CANDIDATE.fullmatch(value)
+                address = self._image(candidate[1]) if candidate else None
+                made = f"{address} {candidate[2]}" if candidate and address else ""
             else:
                 made = (self._link(value) if name == "href" else self._image(value)) or ""
             if made:

@@ -135,7 +135,7 @@ def doctype_of(text: str) -> str:
 
 _TAG = re.compile(
     r"<(?:(!--)|(/?)(html|head|body|title|style|link|base|meta|script|textarea|noscript|template"
-    r"|img|video|a|area|iframe|frame|object|embed|input|button|select|fieldset|math|svg|form)(?=[\s/>]))",
+    r"|img|video|a|area|iframe|frame|frameset|object|embed|input|button|select|fieldset|math|svg|form)(?=[\s/>]))",
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(
@@ -151,6 +151,7 @@ _LONGEST_TITLE = 1_000  # characters
 _MOST_FRAMES = 50
 _DEEPEST_FRAME = 5
 _LONGEST_FORMULA = 20_000  # characters, as written
+_MOST_FORMULAS = 2_000
 _DATA_SHEET = re.compile(r"data:text/css(;[^,]*)?,(.*)", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(r"<[^>]*>")
 # Where the DOM artifact records the URL of a framed document: on its first element.
@@ -161,7 +162,9 @@ _RECORDED_URL = re.compile(
 _PICTURE_PATH = re.compile(r"[^?#]+\.(?:png|jpe?g|gif|webp|avif)(?:[?#].*)?", re.IGNORECASE)
 
 # What style sheets may select by class, in place of what sends or loads.
-_STAND_INS = {"object": "span", "form": "div"}
+_STAND_INS = {"object": "span", "form": "div", "frameset": "div"}
+_FRAME_SIZE = re.compile(r"\s*(\d{0,4}(?:\.\d{1,4})?)\s*([*%]?)\s*")
+_MOST_FRAME_SIZES = 20
 
 Attributes = dict[str, str]
 
@@ -187,7 +190,8 @@ class FramedDocument:
 class DocumentScan:
     """Parts taken out of a document, and the rest of it.
 
-    Frame n is replaced by ``<wbr id="<mark>n">``, with a mark that the document cannot know.
+    Frame n is replaced by ``<wbr id="<mark>n">``, formula n by ``<wbr id="<mark>fn">``, with a mark that
+    the document cannot know.
     """
 
     body: str = ""
@@ -199,6 +203,8 @@ class DocumentScan:
     body_attributes: Attributes = field(default_factory=dict)
     sheets: list[PageStylesheet] = field(default_factory=list)
     frames: list[FramedDocument] = field(default_factory=list)
+    formulas: list[str] = field(default_factory=list)  # safe MathML
+    has_frameset: bool = False
     mark: str = ""
 
 
@@ -273,13 +279,18 @@ class _DocumentScanner:
         elif name == "svg":
             return self._drawing(attributes, tag.start(), end)
         elif name == "math":
-            # MathML is no language of the sanitiser: what a formula says stands as text.
             close = self._text.find("</math", end, end + _LONGEST_FORMULA)
             if close < 0:
                 return end
             inside = self._text[end:close].partition("<annotation")[0]
             words = " ".join(unescape(_MARKUP.sub(" ", inside)).split())
-            self._parts.append(f"{_start_tag('span', attributes)}{escape(words)}</span>")
+            formula = write_formula(attributes, inside)
+            if self._frame_depth is None and len(self._scan.formulas) < _MOST_FORMULAS:
+                self._scan.formulas.append(formula)
+                words = f'<wbr id="{self._scan.mark}f{len(self._scan.formulas) - 1}">'
+            else:
+                words = escape(words)
+            self._parts.append(f"{_start_tag('span', attributes)}{words}</span>")
             return close
         elif name != "head":
             self._parts.append(self._body_element(name, attributes))
@@ -351,15 +362,32 @@ class _DocumentScanner:
         if name == "img":
             loaded = attributes.get("data-weboid-src") or attributes.get("src")
             # The first URL of a srcset, for documents that our browser has not loaded.
-            first = attributes.get("srcset", "").split(None, 1)[:1]
+            first = attributes.pop("srcset", "").split(None, 1)[:1]
             attributes["src"] = loaded or "".join(first).rstrip(",")
+            density = attributes.get("data-weboid-density", "")
+            if density and loaded:
+                # One candidate, so that the layout has the size that the chosen one had.
+                attributes["srcset"] = f"{loaded} {density}x"
             return self._image(attributes)
+        if name == "frameset":
+            return _start_tag("div", {"style": self._frameset_style(attributes)})
         if name in {"iframe", "frame", "object", "embed"}:
             return self._embedded(name, attributes)
         # A video stands as its poster; the element itself goes with all that is in it.
         poster = attributes.get("poster")
         picture = self._image(attributes | {"src": poster}) if poster else ""
         return picture + "<video>"
+
+    def _frameset_style(self, attributes: Attributes) -> str:
+        """Return the style of a box whose children are laid out as the frames of a frameset."""
+        is_outer = not self._scan.has_frameset
+        self._scan.has_frameset = True
+        sizes = {
+            way: " ".join(_frame_sizes(attributes.get(name, "")))
+            for way, name in (("rows", "rows"), ("columns", "cols"))
+        }
+        style = "".join(f"grid-template-{way}:{size};" for way, size in sizes.items() if size)
+        return f"display:grid;{style}height:{'100vh' if is_outer else '100%'}"
 
     def _embedded(self, name: str, attributes: Attributes) -> str:
         """Replace a frame by its document, a picture by an image, another object by its fallback."""
@@ -374,6 +402,10 @@ class _DocumentScanner:
         is_drawing = is_picture and name not in {"iframe", "frame"} and self._rewriter.has_images
         if is_withheld or is_drawing:
             document = ""
+        if name == "frame":
+            attributes["style"] = "width:100%;height:100%;border:1px solid #8888"
+            if attributes.get("frameborder", "").strip().lower() in {"0", "no"}:
+                attributes["style"] = "width:100%;height:100%;border:0"
         if document and self._was_scripted and len(self._scan.frames) < _MOST_FRAMES:
             self._scan.frames.append(FramedDocument(document, attributes | {"src": source}))
             shown = ""
@@ -406,6 +438,76 @@ def _attributes(text: str, at: int) -> tuple[Attributes, int]:
             value = match[2] or match[3] or match[4] or ""
             attributes.setdefault(match[1].lower(), unescape(value) if "&" in value else value)
     return attributes, text.find(">", at) + 1 or len(text)
+
+
+def _frame_sizes(text: str) -> list[str]:
+    """Return the tracks of a grid for the sizes of a frameset's rows or columns (HTML, 16.3.2)."""
+    tracks = []
+    for size in text.split(",")[:_MOST_FRAME_SIZES] if text.strip() else ():
+        match = _FRAME_SIZE.fullmatch(size)
+        number, unit = (match[1], match[2]) if match else ("", "*")
+        if unit == "*" or not number:
+            tracks.append(f"minmax(0,{number or 1}fr)")
+        else:
+            tracks.append(f"{number}{unit or 'px'}")
+    return tracks
+
+
+_FORMULA_TAG = re.compile(r"<(/?)([a-z]+)([^<>]*)>", re.IGNORECASE)
+# MathML Core without what leads elsewhere or holds HTML (annotation-xml, mglyph, malignmark, maction).
+FORMULA_ELEMENTS = frozenset(
+    """
+    merror mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow ms mspace msqrt
+    mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none semantics
+    """.split()  # noqa: SIM905 a table in rows can be read and compared
+)
+_FORMULA_ATTRIBUTES = frozenset(
+    """
+    accent accentunder columnalign columnlines columnspacing columnspan depth dir display displaystyle
+    fence form frame height largeop linethickness lspace mathbackground mathcolor mathsize mathvariant
+    maxsize minsize movablelimits notation rowalign rowlines rowspacing rowspan rspace scriptlevel
+    separator stretchy symmetric voffset width
+    """.split()  # noqa: SIM905 as above
+)
+_FORMULA_VALUE = re.compile(r"[\w.,#%+ -]{1,60}", re.ASCII)
+
+
+def write_formula(attributes: Attributes, text: str) -> str:
+    """Return the content of a ``math`` element as MathML of listed elements, attributes and text.
+
+    It is balanced and holds no element that leaves MathML, so browsers read what is written here
+    (HTML, 13.2.6.5).
+    """
+
+    def start(name: str, given: Attributes) -> str:
+        kept = {
+            key: value.strip()
+            for key, value in given.items()
+            if key in _FORMULA_ATTRIBUTES and _FORMULA_VALUE.fullmatch(value.strip())
+        }
+        return _start_tag(name, kept)
+
+    parts = [start("math", attributes)]
+    opened: list[str] = []
+    at = 0
+    for tag in _FORMULA_TAG.finditer(text):
+        parts.append(escape(unescape(_MARKUP.sub("", text[at : tag.start()]))))
+        at = tag.end()
+        name = tag[2].lower()
+        if name not in FORMULA_ELEMENTS:
+            continue
+        if not tag[1]:
+            parts.append(start(name, _attributes(tag[3].rstrip("/"), 0)[0]))
+            opened.append(name)
+            if tag[3].endswith("/"):
+                parts.append(f"</{opened.pop()}>")
+        elif name in opened:
+            while opened[-1] != name:
+                parts.append(f"</{opened.pop()}>")
+            parts.append(f"</{opened.pop()}>")
+    parts.append(escape(unescape(_MARKUP.sub("", text[at:]))))
+    parts += [f"</{name}>" for name in reversed(opened)]
+    return "".join(parts) + "</math>"
 
 
 def _control(name: str, attributes: Attributes) -> str:

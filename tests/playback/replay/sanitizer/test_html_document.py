@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from core.url_keys import replay_key
+from playback.replay.sanitizer.prescan import FORMULA_ELEMENTS, write_formula
 from tests.support.examples import examples
 from tests.support.playback_fixtures import PYWB_PYTHON
 
@@ -29,7 +30,7 @@ _HARMFUL_TAGS = frozenset(
      "link", "meta", "base", "template", "form", "video", "audio", "source", "track", "portal",
      "noscript", "xmp", "plaintext", "marquee", "param", "title"}
 )  # fmt: skip
-_URL_ATTRIBUTES = frozenset({"href", "src", "background"})
+_URL_ATTRIBUTES = frozenset({"href", "src", "srcset", "background"})
 
 VECTORS = [
     "<script>alert(1)</script>",
@@ -123,13 +124,13 @@ class _Audit(HTMLParser):
         for name, value in attrs:
             if name.startswith("on") or name in {
                 "srcdoc",
-                "srcset",
                 "ping",
                 "action",
                 "formaction",
             }:
                 self.faults.append(f"{tag} {name}")
-            if name in _URL_ATTRIBUTES and not _is_ours(value or ""):
+            address = (value or "").removesuffix(" 2x") if name == "srcset" else value or ""
+            if name in _URL_ATTRIBUTES and not _is_ours(address):
                 self.faults.append(f"{tag} {name}={value}")
             if name == "style":
                 self._check_style(value or "")
@@ -166,7 +167,7 @@ def faults_of(text: str, allowed: frozenset[str] = frozenset()) -> list[str]:
 @pytest.mark.parametrize("vector", VECTORS)
 def test_no_vector_survives(in_replay: Call, vector: str) -> None:
     """Nothing runs, nothing loads from elsewhere, nothing leads elsewhere (P-01, P-02)."""
-    whole = frozenset({"style", "link", "meta", "title"})  # the skeleton's own
+    whole = frozenset({"style", "link", "meta", "title", "math"})  # our own: the skeleton, formulas
 
     assert faults_of(in_replay("body", [vector])) == []
     document = in_replay("document", [vector])
@@ -384,7 +385,7 @@ def framed(document: str, *, element: str = "iframe", attributes: str = "") -> s
     )
 
 
-_WHOLE = frozenset({"style", "link", "meta", "title"})
+_WHOLE = frozenset({"math", "style", "link", "meta", "title"})
 
 
 class _Frames(HTMLParser):
@@ -455,15 +456,65 @@ def test_objects_stand_as_what_was_seen_of_them(in_replay: Call) -> None:
     assert _Frames(drawing).found == []
 
 
-def test_formulas_stand_as_their_text(in_replay: Call) -> None:
-    """MathML is no language of the sanitiser, but what it says can be read."""
-    text = in_replay(
-        "document", ["<p>a <math class=m><mi>x</mi><mo>&lt;</mo><mn>2</mn>"
-                    "<annotation>source</annotation></math> b</p>"],
+def test_formulas_keep_their_structure(in_replay: Call) -> None:
+    """MathML of listed elements and attributes, closed in order; at text levels what it says."""
+    markup = (
+        "<p>a <math class=m display=block onclick=x><mfrac linethickness='2px;'><mi mathvariant='bold'>x</mi>"
+        "<mrow><mo>&lt;</mo><mtext><b>in</b> HTML</mtext></mfrac></mrow><mi href='//evil.example'>y</math> b</p>"
+    )
+    document = in_replay("document", [markup])
+    text = in_replay("document", [markup, True, "text"])
+
+    assert (
+        '<p>a <span class="m"><math display="block"><mfrac><mi mathvariant="bold">x</mi><mrow>'
+        "<mo>&lt;</mo><mtext>in HTML</mtext></mrow></mfrac><mi>y</mi></math></span> b</p>"
+    ) in document
+    assert "<p>a x &lt; in HTML y b</p>" in text
+
+
+@pytest.mark.parametrize(
+    "inside",
+    ["<mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=alert(1)&gt;'>",
+     "<annotation-xml encoding=text/html><img src=x>", "<mi//onclick=1>", "<mi\n/onclick='x' x=\"><script>\">",
+     "&lt;/math&gt;&lt;script&gt;", "<mo></mi></mrow></mo></mo>", "</mi><mi><mi/><mi / >", "<none><MI>"],
+)  # fmt: skip
+def test_a_formula_is_read_as_it_is_written(inside: str) -> None:
+    """It holds nothing but listed elements, balanced, and text."""
+    names = FORMULA_ELEMENTS | {"math"}
+    opened: list[str] = []
+    for end, name, rest in re.findall(r"<(/?)([^\s>]*)([^>]*)>", write_formula({}, inside)):
+        assert name in names
+        assert rest == ""
+        assert not end or opened.pop() == name
+        opened += [] if end else [name]
+    assert opened == []
+
+
+def test_an_image_keeps_the_size_of_the_candidate_that_was_shown(in_replay: Call) -> None:
+    """By a candidate of that density; what a page says of candidates is left out."""
+    markup = "<img data-weboid-src=/a.png data-weboid-density=2.5 srcset='/b.png 9x'>"
+    plain = "<img src=/a.png srcset='/b.png 2x, //evil.example/c 3x'>"
+    address = re.search(r'src="(/c/[^"]+/a.png)"', in_replay("document", [plain]))[1]  # type: ignore[index]
+
+    assert f'<img src="{address}" srcset="{address} 2.5x">' in in_replay("document", [markup])
+    assert f'<img src="{address}">' in in_replay("document", [plain])
+
+
+def test_a_frameset_is_laid_out(in_replay: Call) -> None:
+    """Rows and columns become a grid, one within the other; its frames fill it."""
+    inner = "<!DOCTYPE html><html data-weboid-url='https://site.example/f'>f</html>"
+    frame = f'<frame src="/f" data-weboid-document="{escape(inner)}">'
+    document = in_replay(
+        "document",
+        [f"<html><head></head><frameset rows='10%,*' onload=x>{frame}<frameset cols='200,2*,url(x)'>"
+         f"{frame * 3}</frameset></frameset></html>"],
     )  # fmt: skip
 
-    assert '<span class="m">x &lt; 2</span>' in text
-    assert "source" not in text
+    assert document.count("<iframe") == 4
+    assert document.count("width:100%;height:100%") == 4
+    assert "grid-template-rows:10% minmax(0,1fr);height:100vh" in document.replace(", ", ",")
+    assert "grid-template-columns:200px minmax(0,2fr) minmax(0,1fr)" in document.replace(", ", ",")
+    assert "frameset" not in document
 
 
 def test_custom_elements_keep_name_and_look(in_replay: Call) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from playback.access.levels import Level
 from playback.replay.sanitizer.allowlist import allowlist_of
+from playback.replay.sanitizer.prescan import FORMULA_ELEMENTS
 from playback.url_paths import LEVEL_MODIFIERS
 from tests.playback.full_browser import reader
 from tests.playback.replay.sanitizer.test_allowlist import LEVELS, strangers
@@ -41,7 +42,7 @@ PAYLOADS = payloads()
 
 # Runs before the copies, where they stand without any policy: notes whatever runs, then does what a
 # reader could do, and reads the document once more from its own serialisation, as mXSS needs.
-_HARNESS = """<script>
+_HARNESS = r"""<script>
 const ran=[];const note=what=>ran.push(String(what));
 for(const name of ['alert','confirm','prompt','print','open','eval'])window[name]=note;
 window.addEventListener('error',e=>{if(e instanceof ErrorEvent)note(e.message)},true);
@@ -49,13 +50,16 @@ window.addEventListener('click',e=>{const a=e.target.closest('a,area');
  if(a&&a.href&&a.origin!=='http://front.test'&&!a.getAttribute('href').startsWith('#'))note(a.href);
  if(a&&a.origin==='http://front.test')e.preventDefault()},true);
 window.addEventListener('load',()=>{
- const allowed=new Set(__TAGS__);
+ const allowed=new Set(__TAGS__),formula=new Set(__FORMULA__);
  const check=()=>{for(const each of document.querySelectorAll('main *')){
   const name=each.localName;
-  if(!allowed.has(name)&&!(__CUSTOM__&&name.includes('-')))note('<'+name+'>');
-  if(each.namespaceURI!=='http://www.w3.org/1999/xhtml')note(each.namespaceURI);
-  for(const {name:key} of each.attributes)if(/^on|^srcdoc$|^srcset$|action$|^ping$/.test(key)
-   &&!(name==='iframe'&&key==='srcdoc'))note(name+' '+key);}};
+  const inFormula=each.namespaceURI==='http://www.w3.org/1998/Math/MathML';
+  if(inFormula?!formula.has(name):!allowed.has(name)&&!(__CUSTOM__&&name.includes('-')))note('<'+name+'>');
+  if(!inFormula&&each.namespaceURI!=='http://www.w3.org/1999/xhtml')note(each.namespaceURI);
+  if(!inFormula&&each.closest('math'))note('in a formula: '+name);
+  for(const {name:key,value} of each.attributes)if(/^on|^srcdoc$|action$|^ping$/.test(key)
+   &&!(name==='iframe'&&key==='srcdoc')||key==='srcset'&&!/^(\/c\/|data:image)/.test(value))
+   note(name+' '+key);}};
  const poke=()=>{for(const each of document.querySelectorAll('main *')){
   for(const type of ['mouseover','focus','blur','mousedown','toggle','animationstart','beforetoggle'])
    each.dispatchEvent(new Event(type));
@@ -73,6 +77,8 @@ def _bare_page(bodies: list[str], level: Level) -> str:
     shows = allowlist_of(level)
     tags = sorted(shows.tags | ({"iframe", "div"} if shows.has_look else {"div"}))
     harness = _HARNESS.replace("__TAGS__", json.dumps(tags))
+    formula = ["math", *sorted(FORMULA_ELEMENTS)] if shows.has_look else []
+    harness = harness.replace("__FORMULA__", json.dumps(formula))
     harness = harness.replace("__CUSTOM__", json.dumps(shows.has_look))
     divided = "".join(f"<div>{body}</div>" for body in bodies)
     return f"<!DOCTYPE html><meta charset=utf-8>{harness}{divided}</main>"
