@@ -110,9 +110,16 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
     callback=_print_versions,
     help="Show the versions of program, browser and libraries, and exit.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print errors and results only.")
-@click.option("-v", "--verbose", is_flag=True, help="Log more details.")
-@click.option("--no-color", is_flag=True, envvar="NO_COLOR", help="Print without colours.")
+@click.option(
+    "-q", "--quiet", is_flag=True, envvar="WEBOID_QUIET", help="Print errors and results only."
+)
+@click.option("-v", "--verbose", is_flag=True, envvar="WEBOID_VERBOSE", help="Log more details.")
+@click.option(
+    "--no-color",
+    is_flag=True,
+    envvar="WEBOID_NO_COLOR",
+    help="Print without colours.",
+)
 @click.option(
     "--log-format",
     type=click.Choice(("text", "json")),
@@ -123,6 +130,7 @@ def _print_versions(context: click.Context, _parameter: click.Parameter, value: 
 @click.option(
     "--clock-offset",
     metavar="DURATION",
+    envvar=CLOCK_OFFSET,
     help="Move the clock forward, on the copy of a trial (`weboid wiki trial --keep DIR`): 10d.",
 )
 @click.pass_context
@@ -140,7 +148,7 @@ def weboid(
         os.environ[CLOCK_OFFSET] = clock_offset  # the processes that we start have the same time
     if moved := offset_now():
         click.echo(f"weboid: the clock is moved by {moved}: this is a trial.", err=True)
-    if no_color:
+    if no_color or os.environ.get("NO_COLOR"):  # https://no-color.org
         os.environ["NO_COLOR"] = "1"
         context.color = False
     handler = logging.StreamHandler(sys.stderr)
