@@ -5,7 +5,7 @@ COLLECTION ?= ./collection
 ARGS ?=
 TESTS ?=
 FAST := not browser and not proxy and not playback and not real and not slow
-# Files side by side, each process with servers of its own. Much of the suite is waiting; the fast tests are not.
+# Files side by side, each process with servers of its own: much of every run is waiting.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 SIDE_BY_SIDE := -n 3 $(BY_FILE)
 PYTHON := .venv/bin/python

@@ -240,6 +240,7 @@ def test_what_came_in_can_be_asked_for_and_forgotten(web: TestWeb, http: httpx.C
     assert web.requests() == []
 
 
+@pytest.mark.slow
 def test_every_rule_page_that_ends_gives_an_answer_or_a_clean_error(
     web: TestWeb, http: httpx.Client
 ) -> None:

@@ -147,6 +147,7 @@ async def test_a_reader_that_takes_nothing_is_dropped() -> None:
                 await application.left.wait()
 
 
+@pytest.mark.slow
 async def test_a_slow_reader_that_goes_on_gets_all() -> None:
     """The limit is for standing still, not for the whole answer."""
     async with _served(ConnectionLimits(5, stall_s=5)) as (_, address):

@@ -280,6 +280,7 @@ def test_the_count_is_right_whatever_happens() -> None:
     )
 
 
+@pytest.mark.slow
 @given(limit=st.integers(1, 4), clients=st.integers(2, 10))
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_host_never_has_more_connections_than_the_limit(limit: int, clients: int) -> None:

@@ -82,6 +82,7 @@ def test_what_the_index_does_not_speak_of_is_refused(
         ArtifactReader(collection.layout).text(replace(place, **changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_bomb_costs_its_limit_and_nothing_more(collection: CollectionBuilder) -> None:
     """Decompression stops where no text is as long (P-21)."""
     place = written(collection, b"\0" * 60_000_000)

@@ -62,6 +62,7 @@ def test_a_body_longer_than_the_limit_is_refused(coding: str) -> None:
         decoded(ENCODED[coding], coding, limit=len(BODY) - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", ["gzip", "br"])
 def test_an_implausible_ratio_is_refused_below_the_limit(coding: str) -> None:
     """A decompression bomb ends before it reaches a large limit."""

@@ -3,6 +3,8 @@
 import tracemalloc
 from pathlib import Path
 
+import pytest
+
 from tests.support.warc_damage import resource
 from warc.file_reader import WarcMember, walk_records
 
@@ -10,6 +12,7 @@ PACKED_BYTES = 200_000_000
 MOST_BYTES = 40_000_000
 
 
+@pytest.mark.slow
 def test_a_record_that_packs_much_into_little_needs_little_memory(tmp_path: Path) -> None:
     """A site may send as much of nothing as a visit may receive; whoever verifies it holds a part."""
     file = tmp_path / "bomb.warc.gz"

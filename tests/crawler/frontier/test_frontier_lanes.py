@@ -3,6 +3,8 @@
 from collections import Counter
 from datetime import datetime, timedelta
 
+import pytest
+
 from core.config.settings import FrontierSettings, PolitenessSettings
 from core.urls import MAX_URL_LENGTH, fetch_key
 from crawler.frontier.base import Frontier, ItemState, Lane, NewItem
@@ -176,6 +178,7 @@ def test_an_order_may_change_between_two_runs(open_frontier: OpenFrontier, now: 
     assert sorted(work_off(open_frontier(), now)) == urls
 
 
+@pytest.mark.slow
 def test_a_host_with_many_items_delays_no_host_with_one(
     open_frontier: OpenFrontier, now: datetime
 ) -> None:

@@ -177,6 +177,7 @@ def test_a_clock_that_is_set_is_noticed_at_once(redis_server: RedisServer, conne
 # ------------------------------------------------------------------------------- outages
 
 
+@pytest.mark.slow
 def test_an_outage_is_transient_and_ends(server: RedisServer, connect: Open, now: datetime) -> None:
     """Nothing that was acknowledged is lost, a claim included."""
     frontier = connect(server.url)
@@ -453,6 +454,7 @@ def test_a_claim_whose_answer_was_lost_runs_out_of_its_lease(
 # ------------------------------------------------------------------------------- servers
 
 
+@pytest.mark.slow
 def test_a_cluster_is_found_by_any_of_its_nodes(
     tmp_path: Path, connect: Open, now: datetime
 ) -> None:

@@ -125,6 +125,7 @@ def test_a_killed_process_loses_nothing_that_it_reported(path: Path) -> None:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+@pytest.mark.slow
 def test_processes_share_the_work_without_sharing_an_item(path: Path) -> None:
     """Three processes: every item is completed once, and no lock error reaches anybody."""
     count = 120

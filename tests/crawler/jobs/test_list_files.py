@@ -96,6 +96,7 @@ def test_no_line_crashes_the_reader(lines: list[str]) -> None:
     assert len(list(parse_lines(lines, source="list"))) <= len(lines)
 
 
+@pytest.mark.slow
 def test_a_long_list_takes_memory_for_a_line(tmp_path: Path) -> None:
     """2,000 URLs are read one by one, as often as wanted, with a few kilobytes held."""
     path = tmp_path / "long.txt"

@@ -366,6 +366,7 @@ def test_a_rule_without_stars_is_a_prefix(rule: str, rest: str) -> None:
     assert not allows(text, "FooBot", f"/{plain}{rest}")
 
 
+@pytest.mark.slow
 def test_a_hostile_file_takes_bounded_time() -> None:
     """Half a megabyte of rules full of stars is matched with a long URL step by step."""
     rule = b"Disallow: /" + b"*a" * 100 + b"z\n"

@@ -135,6 +135,7 @@ def test_a_bomb_is_not_unpacked() -> None:
     assert parse_sitemap(long).problem
 
 
+@pytest.mark.slow
 def test_a_file_gives_no_more_than_the_protocol_allows() -> None:
     """50,000 URLs; the rest is left, and said."""
     found = parse_sitemap(urlset(*map(str, range(URLS_LIMIT + 10))))

@@ -169,6 +169,7 @@ def test_whatever_a_member_says_is_no_reason_to_fail(notes: dict[str, str]) -> N
     assert all(isinstance(facts, dict) for facts in found.values())
 
 
+@pytest.mark.slow
 def test_every_list_is_bounded(frontier: Frontier) -> None:
     """However many hosts and reasons there are."""
     hosts = HOSTS_SHOWN * 40

@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import random
 
+import pytest
+
 from links.check_result import CheckVerdict
 from links.checker.answer_verdict import RETRY_LIMIT_S
 from tests.support.behaviour_servers import (
@@ -70,6 +72,7 @@ def anything(rng: random.Random) -> list[Step]:
     return [data[:at], data[at:], rng.choice(ENDS)]
 
 
+@pytest.mark.slow
 async def test_no_answer_breaks_a_look() -> None:
     """Whatever comes is some finding within bounds, and never a mistake of ours."""
     rng = random.Random(20261121)

@@ -43,6 +43,7 @@ def test_the_rate_is_that_of_passes_that_had_much_to_do(
     assert checks_per_s(rows, now=NOW) == rate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seconds", "fits"), [(100, True), (30 * 86_400, False)], ids=["fast", "slow"]
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -219,6 +220,7 @@ class Books(RuleBasedStateMachine):
 PAGE_IDS_ALL = range(1, 5)
 
 
+@pytest.mark.slow
 def test_pages_are_what_a_model_says() -> None:
     """Whatever feeders do in whatever order: links, days, titles, stale pages, what is forgotten."""
     with tempfile.TemporaryDirectory() as folder:

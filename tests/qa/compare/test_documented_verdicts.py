@@ -10,6 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from qa.compare.picture_comparison import PictureComparison, compare_pictures
@@ -35,6 +36,7 @@ def test_every_figure_is_explained() -> None:
         assert each.name in plain or f"`{each.name}`" in text
 
 
+@pytest.mark.slow
 def test_a_heat_map_shows_each_kind_of_damage() -> None:
     """A picture lost, one changed, a banner put in, and a box over the words."""
     seen = page(11, 1000, photos=0)

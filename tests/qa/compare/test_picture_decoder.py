@@ -64,6 +64,7 @@ def test_every_filter_gives_the_pixels_back(
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(png))), drawn)
 
 
+@pytest.mark.slow
 def test_a_page_is_read_as_pillow_reads_it() -> None:
     """Packed well or badly, with alpha that hides nothing or something."""
     whole = noisy(page(3, 300), 9)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -219,6 +220,7 @@ class Feeding(RuleBasedStateMachine):
             self.compare()
 
 
+@pytest.mark.slow
 def test_the_registry_ends_as_the_wiki_is() -> None:
     """No sequence of edits, moves, deletions, restorations, failures and crashes leaves a difference."""
     with tempfile.TemporaryDirectory() as folder:
