@@ -27,7 +27,7 @@ from links.checker.check_leases import ALL_HOSTS, HostShare
 from links.checker.due_urls import DueUrl
 from links.checker.fetch_errors import FetchFailure
 from links.checker.host_turns import HostTurns
-from links.checker.http_probe import LinkProber
+from links.checker.http_probe import HttpProber
 from links.checker.outage_guard import ControlChecks, OutageGuard
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult
 from links.checker.result_writer import LeaseHolder, ResultBatch, ResultWriter
@@ -44,7 +44,7 @@ class CheckContext:
     """Resources of a checker for all its runs; closed by the code that created it."""
 
     desk: RegistryThread  # the registry thread
-    looks: LinkProber  # the prober; it waits for `turns`
+    looks: HttpProber  # the prober; it waits for `turns`
     turns: HostTurns  # the per-host limiter
     tenure: LeaseHolder  # the leases
     clock: Clock  # the clock

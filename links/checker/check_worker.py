@@ -24,7 +24,7 @@ from links.checker.check_leases import HostShare, LeaseHeldError
 from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnKept
 from links.checker.due_urls import next_due_day
 from links.checker.host_turns import HostTurns
-from links.checker.http_probe import HttpProber, LinkProber
+from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules
 from links.checker.result_writer import LEASE_S, LeaseHolder
 from links.feedback.marks import LiveMarks, apply_marks
@@ -52,7 +52,7 @@ _LOG = logging.getLogger(__name__)
 class ReplacementTester:
     """Resources for testing replacements."""
 
-    looks: LinkProber  # the prober; it waits for `turns`
+    looks: HttpProber  # the prober; it waits for `turns`
     turns: HostTurns  # the per-host limiter
     clock: Clock  # the clock
 

@@ -63,7 +63,6 @@ class HttpAnswer:
     body: bytes = b""  # its beginning, decoded; empty for HEAD, and when it cannot be decoded
     length: int | None = None  # of the body as announced, else as received; None: unknown
     whole: bool = True  # all announced data was received, or as much as is wanted
-    headless: bool = False  # there was no head
 
 
 async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> HttpAnswer:
@@ -94,9 +93,7 @@ async def exchange(way: HostConnection, request: bytes, *, limit_s: float) -> Ht
         data, whole = await _read_until(way.reader, begun, BODY_BYTES, until)
         if data.lstrip()[:1] != b"<":
             raise NoAnswerError(FetchFailure.NO_HTTP, repr(bytes(data[:12])))
-        return HttpAnswer(
-            LenientHead(200), bytes(data), len(data) if whole else None, whole, headless=True
-        )
+        return HttpAnswer(LenientHead(200), bytes(data), len(data) if whole else None, whole)
     return await _with_body(way.reader, head, begun, until)
 
 

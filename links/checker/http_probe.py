@@ -174,32 +174,11 @@ class RequestLimiter(Protocol):
         """Wait until a request to the host (canonical, as `core.urls.host_of`) is allowed."""
 
 
-class LinkProber(Protocol):
-    """Interface for checking URLs. No method raises for server or DNS behaviour."""
-
-    async def probe(
-        self,
-        url: str,
-        *,
-        get_only: bool = False,
-        compare: Callable[[CheckResult], bool] | None = None,
-    ) -> CheckResult:
-        """Check the URL once, following all redirects.
-
-        With `get_only` no HEAD is sent (W42). `compare` decides by the result whether an invented sibling path
-        is requested, as in `probe_sibling`. The result's first hop has the status 0 when only the same URL with
-        the other scheme answers, without a redirect by the server (W47).
-        """
-
-    async def probe_sibling(self, url: str) -> CheckResult:
-        """Check the URL and an invented sibling path by GET, to detect soft 404s.
-
-        Returns SUSPECT, with a note that begins with ``soft 404``, when the site answers both alike.
-        """
-
-
 class HttpProber:
-    """Prober of URLs; bound to one event loop. An asynchronous context manager."""
+    """Prober of URLs; bound to one event loop. An asynchronous context manager.
+
+    No method raises for server or DNS behaviour.
+    """
 
     def __init__(
         self,
@@ -242,11 +221,19 @@ class HttpProber:
         get_only: bool = False,
         compare: Callable[[CheckResult], bool] | None = None,
     ) -> CheckResult:
-        """Check the URL; see `LinkProber`."""
+        """Check the URL once, following all redirects.
+
+        With `get_only` no HEAD is sent (W42). `compare` decides by the result whether an invented sibling path
+        is requested, as in `probe_sibling`. The result's first hop has the status 0 when only the same URL with
+        the other scheme answers, without a redirect by the server (W47).
+        """
         return await self._guarded(url, partial(self._look, get_only=get_only, compare=compare))
 
     async def probe_sibling(self, url: str) -> CheckResult:
-        """Check the URL and a sibling; see `LinkProber`."""
+        """Check the URL and an invented sibling path by GET, to detect soft 404s.
+
+        Returns SUSPECT, with a note that begins with ``soft 404``, when the site answers both alike.
+        """
         return await self._guarded(url, self._compared)
 
     async def _guarded(

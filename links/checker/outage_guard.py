@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 from links.check_result import CheckMethod, CheckResult, CheckVerdict
 from links.checker.due_urls import DueUrl
 from links.checker.host_turns import HostTurns
-from links.checker.http_probe import LinkProber
+from links.checker.http_probe import HttpProber
 from links.checker.result_store import UrlCheckResult
 from links.registry.database import RegistryThread
 from links.registry.schema import hosts, urls
@@ -75,7 +75,7 @@ def is_silent(finding: CheckResult) -> bool:
 class ControlChecks:
     """Requests to recently alive hosts, a few at a time, never the same ones twice in a row."""
 
-    def __init__(self, desk: RegistryThread, looks: LinkProber, turns: HostTurns) -> None:
+    def __init__(self, desk: RegistryThread, looks: HttpProber, turns: HostTurns) -> None:
         self._desk = desk
         self._looks = looks
         self._turns = turns

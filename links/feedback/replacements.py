@@ -188,7 +188,6 @@ class ReplacementProposal:
     url: str  # its identity key
     address: str  # the proposed address
     stage: ProposalStage  # its stage
-    proposed: int  # time of the proposal
     tested_day: int | None  # the day of the last test; None: none yet
 
 
@@ -282,7 +281,7 @@ def replacements_of(
     found: dict[int, ReplacementProposal] = {}
     proposals = (
         url_select()
-        .add_columns(*(replacements.c[name] for name in ("url_id", "address", "moment")))
+        .add_columns(*(replacements.c[name] for name in ("url_id", "address")))
         .add_columns(replacements.c.state.label("stage"), replacements.c.tested_day)
         .join(replacements, replacements.c.url_id == urls.c.id)
     )
@@ -293,7 +292,6 @@ def replacements_of(
                 observed_of(row).url,
                 row.address,
                 ProposalStage(row.stage),
-                row.moment,
                 row.tested_day,
             )
     return found

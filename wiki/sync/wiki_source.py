@@ -1,7 +1,6 @@
 """Source of a wiki's pages for the sync, through its API; missing pages of its farm.
 
-`ApiSource` queries the action API. Continuation tokens stay valid: the same token returns the same
-position, so it may be stored for weeks.
+Continuation tokens stay valid: the same token returns the same position, so it may be stored for weeks.
 
 Links to the farm's own wikis are not watched. When a page is read, the target wikis are queried for
 missing pages, which become hints of the linking page until it is read again. Queried are a page's
@@ -15,7 +14,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import unquote
 
 from core.errors import BadUrlError, WeboidError
@@ -56,64 +55,14 @@ class ListingPart:
     resume: str = ""
 
 
-class WikiSource(Protocol):
-    """Interface to a wiki. All methods may raise the errors of `wiki.api.models`."""
-
-    async def facts(self) -> SiteFacts:
-        """Fetch the wiki's current site information."""
-        ...
-
-    async def changes(self, cursor: str) -> ChangeBatch:
-        """Return the changes since that cursor; without one, a cursor for now."""
-        ...
-
-    async def pages(
-        self,
-        ids: Collection[int] = (),
-        titles: Collection[str] = (),
-        *,
-        is_classed: bool = False,
-        items_at: str | None = None,
-    ) -> Sequence[WikiPage]:
-        """Return current pages with links and text; missing ones are marked as missing.
-
-        `items_at`: with the statements of the pages' Wikidata items, from the repository with this
-        api.php; empty: the one that the wiki names. None: without.
-        """
-        ...
-
-    async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
-        """Return page texts of the wiki, or of the one whose api.php is at that address; None: no page."""
-        ...
-
-    async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
-        """Return titles without a page, as given, in this wiki or the one with that api.php."""
-        ...
-
-    async def size(self, namespaces: Collection[int]) -> int:
-        """Estimate the number of pages in these namespaces, for progress display."""
-        ...
-
-    async def listed(self, namespace: int, start: str = "") -> ListingPart:
-        """List pages of a namespace by title, from that token or title on."""
-        ...
-
-    async def using(self, title: str, resume: str = "") -> ListingPart:
-        """List pages that use a template."""
-        ...
-
-    async def members(
-        self, category: str, resume: str = "", *, are_categories: bool
-    ) -> ListingPart:
-        """List direct members of a category: pages, or categories."""
-        ...
-
-
 _ITEM: Final = re.compile(r"Q[1-9][0-9]{0,9}")
 
 
-class ApiSource:
-    """Source that uses a wiki's API; API and item repository are closed by their owner."""
+class WikiSource:
+    """Pages of a wiki through its API; the owner closes API and item repository.
+
+    All methods may raise the errors of `wiki.api.models`.
+    """
 
     def __init__(self, api: WikiApi, items: WikibaseRepository) -> None:
         self._api = api
@@ -124,7 +73,7 @@ class ApiSource:
         return await read_site_facts(self._api)
 
     async def changes(self, cursor: str) -> ChangeBatch:
-        """Return the changes since that cursor."""
+        """Return the changes since that cursor; without one, a cursor for now."""
         return await changes_since(self._api, cursor, most=500)
 
     async def pages(
@@ -135,7 +84,11 @@ class ApiSource:
         is_classed: bool = False,
         items_at: str | None = None,
     ) -> Sequence[WikiPage]:
-        """Return current pages, by id or by title."""
+        """Return current pages with links and text, by id or by title; missing ones are marked as missing.
+
+        `items_at`: with the statements of the pages' Wikidata items, from the repository with this
+        api.php; empty: the one that the wiki names. None: without.
+        """
         pages = await read_pages(
             self._api,
             page_ids=sorted(ids),
@@ -155,12 +108,12 @@ class ApiSource:
         ]
 
     async def texts(self, titles: Sequence[str], address: str = "") -> Mapping[str, str | None]:
-        """Return page texts of the wiki, or of the one whose api.php is at that address."""
+        """Return page texts of the wiki, or of the one whose api.php is at that address; None: no page."""
         async with self._api_at(address) as api:
             return {title: await read_text(api, title) for title in titles}
 
     async def missing(self, titles: Sequence[str], address: str = "") -> frozenset[str]:
-        """Return titles that have no page: in this wiki, or in the one at that address."""
+        """Return titles without a page, as given, in this wiki or the one with that api.php."""
         async with self._api_at(address) as api:
             return await missing_titles(api, titles)
 
@@ -179,7 +132,7 @@ class ApiSource:
         return count_field(counts, "articles" if set(namespaces) <= {0} else "pages")
 
     async def listed(self, namespace: int, start: str = "") -> ListingPart:
-        """List pages of a namespace that are no redirects, by title."""
+        """List pages of a namespace that are no redirects, from that title on."""
         params: dict[str, ParamValue] = {
             "apnamespace": namespace,
             "apfilterredir": "nonredirects",

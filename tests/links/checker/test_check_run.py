@@ -12,7 +12,7 @@ from core.errors import InvariantError
 from links.check_result import CheckMethod, CheckResult, CheckVerdict, StatusCode
 from links.checker import check_worker, result_writer
 from links.checker.check_run import CheckRun, CheckTally
-from links.checker.http_probe import LinkProber
+from links.checker.http_probe import HttpProber
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
 from links.checker.timetable import Timetable
 from links.checker.timetable_feed import TimetableFeed
@@ -470,10 +470,10 @@ async def test_without_files_fewer_are_asked_and_nothing_is_booked(
     assert "may open no more files" in caplog.text
 
 
-class _FewFiles:
+class _FewFiles(HttpProber):
     """Looks that can open no file twice."""
 
-    def __init__(self, looks: LinkProber) -> None:
+    def __init__(self, looks: HttpProber) -> None:
         self._looks = looks
         self.refused = 0
 

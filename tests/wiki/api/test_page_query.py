@@ -27,12 +27,13 @@ from wiki.api.page_query import (
 from wiki.api.site_info import read_site_facts
 from wiki.api.wikidata import WikibaseRepository
 from wiki.settings import FeedSettings
-from wiki.sync.wiki_source import ApiSource
+from wiki.sync.wiki_source import WikiSource
 
 slow = pytest.mark.slow
 ALL: dict[str, Any] = {"with_text": True, "with_categories": True, "with_templates": True}
 
 
+@pytest.mark.slow
 async def test_titles_without_a_page_are_told(front: Front, api_at: ApiAt, writer: Writer) -> None:
     """As they were given; other wikis' and invalid ones are no pages that are missing here."""
     writer.write("Pg there", "x")
@@ -214,7 +215,7 @@ async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
         writer.write(name, "x")
     writer.write("Help talk:Bb", "#REDIRECT [[Help talk:B]]")
     async with api_at(front.api) as api:
-        source = ApiSource(api, WikibaseRepository(api, lambda _address: api))
+        source = WikiSource(api, WikibaseRepository(api, lambda _address: api))
         whole, from_b = await source.listed(13), await source.listed(13, "B")
         none = await source.listed(2)
         front.override["aplimit"] = "2"

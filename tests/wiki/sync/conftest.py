@@ -26,7 +26,7 @@ from wiki.api.wikidata import WikibaseRepository
 from wiki.sync.archive_queue import DueLink
 from wiki.sync.feed_context import SyncServices, citation_readers
 from wiki.sync.wiki_feed import FeedRound, WikiFeed
-from wiki.sync.wiki_source import ApiSource
+from wiki.sync.wiki_source import WikiSource
 
 __all__ = ["Fed", "Keeping", "Ticking", "fed", "shared_registry", "store"]  # fixtures among them
 
@@ -127,7 +127,7 @@ class Fed:
                 shared = SyncServices(
                     self.store, self.archive, self.clock, self.holder, citation_readers(self.clock)
                 )
-                return await action(WikiFeed(self.wiki, ApiSource(api, items), shared))
+                return await action(WikiFeed(self.wiki, WikiSource(api, items), shared))
 
         return asyncio.run(begin())
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from core.errors import TransientError
 from wiki.api.models import ChangeKind, PageChange, SiteFacts, WikiNamespace, WikiPage
 from wiki.api.recent_changes import ChangeBatch
-from wiki.sync.wiki_source import ListingPage, ListingPart
+from wiki.sync.wiki_source import ListingPage, ListingPart, WikiSource
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPACES = {
@@ -23,7 +23,7 @@ FACTS = SiteFacts(
 
 
 @dataclass
-class ModelWiki:
+class ModelWiki(WikiSource):
     """Pages that tests write, and a list of changes that may be cut off.
 
     Attributes:

@@ -57,7 +57,7 @@ from wiki.sync.webhook import (
     check_secret,
     serve_webhook,
 )
-from wiki.sync.wiki_source import ApiSource, WikiSource
+from wiki.sync.wiki_source import WikiSource
 from wiki.sync.wiki_watcher import (
     Opener,
     WatcherReport,
@@ -89,7 +89,6 @@ def command(
         "Secret with which the wiki signs HTTP notifications, at least 32 characters; once for each wiki"
         " where several are watched.",
         "--webhook-secret-file",
-        former="--secret-file",
         metavar="[WIKI=]FILE",
         envvar="WEBOID_WEBHOOK_SECRET_FILE",
         show_envvar=True,
@@ -103,7 +102,6 @@ def command(
         "Serve readers there, too: `weboid serve` with its defaults.",
         "--listen",
         metavar="HOST:PORT",
-        former="--serve",
     ),
     serving: dict[str, Any] = option_dict(SERVE_OPTIONS),
     feed_only: bool = option(
@@ -260,7 +258,7 @@ def wiki_opener(settings: Settings) -> Opener:
     @asynccontextmanager
     async def opened(wiki: Wiki) -> AsyncIterator[WikiSource]:
         async with open_wiki_api(wiki, settings) as api, open_items(api, settings) as items:
-            yield ApiSource(api, items)
+            yield WikiSource(api, items)
 
     return opened
 
