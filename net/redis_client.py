@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from importlib.resources import files
 from typing import Any
@@ -46,6 +46,30 @@ class RedisClientOptions:
     answer_timeout_s: float = ANSWER_TIMEOUT_S  # time limit of one answer
 
 
+def redis_connection(
+    address: RedisAddress, *, answer_timeout_s: float, connect_timeout_s: float
+) -> Any:
+    """Return a client of the redis library that attempts each command once."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    options: dict[str, Any] = {
+        "db": address.number,
+        "username": address.username or None,
+        "password": address.password or None,
+        "protocol": 2,
+        "retry": Retry(NoBackoff(), 0),
+        "socket_timeout": answer_timeout_s,
+    }
+    if address.path:
+        return redis.Redis(unix_socket_path=address.path, **options)
+    options |= {"socket_connect_timeout": connect_timeout_s, "socket_keepalive": True}
+    if address.tls:
+        options |= {"ssl": True, "ssl_ca_certs": address.ca_file or None}
+    return redis.Redis(host=address.host, port=address.port, **options)
+
+
 class RedisClient:
     """Client of a Redis server. Thread-safe; `close` it.
 
@@ -60,14 +84,13 @@ class RedisClient:
         self._options = options
         try:
             import redis
-            from redis.backoff import ExponentialBackoff, NoBackoff
+            from redis.backoff import ExponentialBackoff
             from redis.retry import Retry
         except ImportError:
             words = "run .venv/bin/pip install 'redis>=5'"
             raise options.as_error(RedisFault.MISSING, words) from None
         self._redis = redis
         # Repeated here, so that the second attempt can use the `resent` arguments.
-        self._once: Callable[[], Any] = lambda: Retry(NoBackoff(), 0)
         self._retry: Callable[[], Any] = lambda: Retry(ExponentialBackoff(0.5, 0.05), RETRIES)
         folder = files(options.package).joinpath("lua")
         self._common = folder.joinpath("common.lua").read_text()
@@ -115,21 +138,11 @@ class RedisClient:
             client.close()
 
     def _connected(self, host: str, port: int) -> Any:
-        address = self._address
-        options: dict[str, Any] = {
-            "db": address.number,
-            "username": address.username or None,
-            "password": address.password or None,
-            "protocol": 2,
-            "retry": self._once(),
-            "socket_timeout": self._options.answer_timeout_s,
-        }
-        if address.path:
-            return self._redis.Redis(unix_socket_path=address.path, **options)
-        options |= {"socket_connect_timeout": CONNECT_TIMEOUT_S, "socket_keepalive": True}
-        if address.tls:
-            options |= {"ssl": True, "ssl_ca_certs": address.ca_file or None}
-        return self._redis.Redis(host=host, port=port, **options)
+        return redis_connection(
+            replace(self._address, host=host, port=port),
+            answer_timeout_s=self._options.answer_timeout_s,
+            connect_timeout_s=CONNECT_TIMEOUT_S,
+        )
 
     def _run(self, command: Callable[[Any, int], Any]) -> Any:
         turns = iter(range(RETRIES + 1))

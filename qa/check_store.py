@@ -89,14 +89,15 @@ def want_repair(connection: Connection, page_id: str, level: str, *, now: dateti
     return bool(WANT_REPAIR.run(connection, {**parameters, "now_ms": unix_milliseconds(now)}))
 
 
-def list_wanted_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
-    """List pages with a wanted repair, the oldest request first; each once, at one level."""
-    return _in_state(reader, RepairState.WANTED, limit)
-
-
-def list_begun_repairs(reader: Reader, limit: int) -> list[CheckedPage]:
-    """List pages with a repair in progress, the oldest first; each once."""
-    return _in_state(reader, RepairState.BEGUN, limit)
+def list_repairs(reader: Reader, state: RepairState, limit: int) -> list[CheckedPage]:
+    """List pages whose repair is wanted or has begun, the oldest first; each once, at one level."""
+    parameters = {"is_now": REPAIR_STATES.index(state), "most": limit * _LEVELS}
+    pages: dict[str, CheckedPage] = {}
+    for row in map(parse_row, IN_REPAIR.rows(reader, parameters)):
+        pages.setdefault(row.check.page_id, row)
+        if len(pages) == limit:
+            break
+    return list(pages.values())
 
 
 def begin_repair(
@@ -141,17 +142,7 @@ def end_repair(
     return bool(END_REPAIR.run(connection, parameters))
 
 
-def _in_state(reader: Reader, state: RepairState, limit: int) -> list[CheckedPage]:
-    parameters = {"is_now": REPAIR_STATES.index(state), "most": limit * _LEVELS}
-    found: dict[str, CheckedPage] = {}
-    for row in map(parse_row, IN_REPAIR.rows(reader, parameters)):
-        found.setdefault(row.check.page_id, row)
-        if len(found) == limit:
-            break
-    return list(found.values())
-
-
-MOST_UNRECORDED = 1_000_000  # counted
+MOST_COUNTED = 1_000_000  # checks of each verdict, or unrecorded ones
 
 
 def count_checked_since(reader: Reader, moment: datetime) -> Mapping[QaVerdict, int]:
@@ -172,7 +163,7 @@ def count_repairs(reader: Reader, since: datetime | None = None) -> Mapping[Repa
 
 def count_unrecorded(reader: Reader) -> int:
     """Count checks changed since they were last recorded in a WARC, up to a million."""
-    parameters = {"page": "", "level": "", "most": MOST_UNRECORDED}
+    parameters = {"page": "", "level": "", "most": MOST_COUNTED}
     count: int = COUNT_UNRECORDED.rows(reader, parameters)[0][0]
     return count
 
@@ -357,7 +348,6 @@ def _standings(wanted: CheckFilter) -> Sequence[int]:
     return every if wanted.verdict is None else [VERDICT_ORDER.index(wanted.verdict)]
 
 
-MOST_COUNTED = 1_000_000  # of each verdict
 _ENDED = tuple(state for state in REPAIR_STATES if state in ENDED_STATES)
 _Name = TypeVar("_Name", QaVerdict, RepairState)
 

@@ -59,8 +59,7 @@ from qa.check_store import (
     begin_repair,
     end_repair,
     find_checks,
-    list_begun_repairs,
-    list_wanted_repairs,
+    list_repairs,
     store_checks,
     want_repair,
 )
@@ -232,12 +231,12 @@ class RepairManager:
     def wanted(self, limit: int) -> list[CheckedPage]:
         """Return the pages that `begin` would begin with."""
         with self._context.store.reading() as rows:
-            return list_wanted_repairs(rows, limit)
+            return list_repairs(rows, RepairState.WANTED, limit)
 
     def begun(self) -> list[CheckedPage]:
         """Return repairs that have begun and not ended."""
         with self._context.store.reading() as rows:
-            return list_begun_repairs(rows, OPEN_REPAIRS_LIMIT)
+            return list_repairs(rows, RepairState.BEGUN, OPEN_REPAIRS_LIMIT)
 
     def others_wait(self) -> bool:
         """Return whether the frontier holds waiting items besides repairs."""

@@ -25,7 +25,6 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import anyio
@@ -38,6 +37,7 @@ from starlette.types import Receive, Scope, Send
 from core.config.database_urls import RedisAddress
 from core.errors import ConfigError
 from net.address_policy import rate_limit_prefix
+from net.redis_client import redis_connection
 from playback.web.client_address import Address, ClientAddresses, Network, reader_prefix, within
 
 _LOG = logging.getLogger(__name__)
@@ -84,23 +84,10 @@ class SharedBuckets:
     ) -> None:
         """Store the address; connections are opened on first use."""
         import redis
-        from redis.backoff import NoBackoff
-        from redis.retry import Retry
 
-        options: dict[str, Any] = {
-            "db": address.number,
-            "username": address.username or None,
-            "password": address.password or None,
-            "socket_timeout": _TIMEOUT_S,
-            "retry": Retry(NoBackoff(), 0),
-        }
-        if address.path:
-            self._redis = redis.Redis(unix_socket_path=address.path, **options)
-        else:
-            options |= {"socket_connect_timeout": _TIMEOUT_S}
-            if address.tls:
-                options |= {"ssl": True, "ssl_ca_certs": address.ca_file or None}
-            self._redis = redis.Redis(host=address.host, port=address.port, **options)
+        self._redis = redis_connection(
+            address, answer_timeout_s=_TIMEOUT_S, connect_timeout_s=_TIMEOUT_S
+        )
         self._script = self._redis.register_script(_SCRIPT)
         self._error = redis.RedisError
         self._tag = f"{{weboid:rates:{quote(address.name, safe='')}}}:"

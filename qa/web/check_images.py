@@ -8,7 +8,7 @@ damaged or no picture raises HTTPException 404.
 
 import io
 import threading
-from collections import OrderedDict
+from functools import lru_cache
 from pathlib import Path
 
 from PIL import Image
@@ -29,9 +29,8 @@ class CheckPictureFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lock = threading.Lock()
         self._making = threading.BoundedSemaphore(2)  # decoding takes a core and 30 MB each
-        self._small: OrderedDict[tuple[str, int, int], bytes] = OrderedDict()
+        self._thumbnail = lru_cache(_MOST_SMALL)(self._make_thumbnail)
 
     def kinds(self, page_id: str, level: str) -> frozenset[str]:
         """Return the kinds of pictures that a check has."""
@@ -52,19 +51,11 @@ class CheckPictureFolder:
             status = path.stat()
         except OSError:
             raise HTTPException(404) from None
-        key = (str(path), status.st_mtime_ns, status.st_size)
-        with self._lock:
-            body = self._small.get(key)
-            if body is not None:
-                self._small.move_to_end(key)
-        if body is None:
-            with self._making:
-                body = make_thumbnail(self._read(path))
-            with self._lock:
-                self._small[key] = body
-                while len(self._small) > _MOST_SMALL:
-                    self._small.popitem(last=False)
-        return body
+        return self._thumbnail(path, status.st_mtime_ns, status.st_size)
+
+    def _make_thumbnail(self, path: Path, _modified_ns: int, _size: int) -> bytes:
+        with self._making:
+            return make_thumbnail(self._read(path))
 
     def _path(self, page_id: str, level: str, kind: str) -> Path:
         try:

@@ -38,11 +38,11 @@ from playback.web.registry.registry_forms import (
     read_form_post,
 )
 from playback.web.registry.registry_service import LinkRegistry, NoRegistryError
+from qa.check_store import MOST_COUNTED
 from qa.check_table import CheckedPage
 from qa.web import check_labels
 from qa.web.check_images import MEDIA_TYPE, CheckPictureFolder
 from qa.web.check_query import (
-    MOST_COUNTED,
     MOST_COUNTED_OF_SOME,
     CheckQuery,
     VisibleCheck,

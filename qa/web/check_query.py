@@ -26,6 +26,7 @@ from playback.web.page_store import CapturedPage, PageStore
 from playback.web.registry.registry_service import RegistrySource, open_registry
 from playback.web.registry.registry_values import parse_flag
 from qa.check_store import (
+    MOST_COUNTED,
     count_by_verdict,
     find_checks,
     find_checks_of_urls,
@@ -135,7 +136,6 @@ def parse_start(text: str) -> CheckPosition | None:
         raise InputError(noop("after is the position returned with the previous part.")) from None
 
 
-MOST_COUNTED = 1_000_000  # of each verdict
 MOST_COUNTED_OF_SOME = 100_000  # where a filter reads every row
 _AT_ONCE = 200  # rows tested against the index in one query
 _MANY = 1_000  # rows per batch of `every`

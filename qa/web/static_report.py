@@ -28,7 +28,7 @@ from playback.access.levels import Level
 from playback.web.i18n import noop, page_language, translate
 from playback.web.page_renderer import HERE, PageRenderer
 from playback.web.page_store import CapturedPage
-from qa.check_table import CheckedPage, RepairState
+from qa.check_table import REPAIR_STATES, VERDICT_ORDER, CheckedPage
 from qa.web import check_labels
 from qa.web.check_images import CheckPictureFolder, make_thumbnail
 from qa.web.check_query import VisibleCheck
@@ -37,9 +37,6 @@ MOST_LOST = 20  # named for a result with pictures
 MOST_PICTURE_BYTES = 3_000_000
 _FEWER_LOST = 3  # for one without
 _SMALL_KINDS = ("seen", "shown")
-# As the script has them: the places of these are what rows hold.
-_VERDICTS = (QaVerdict.BROKEN, QaVerdict.DOUBTFUL, QaVerdict.GOOD, QaVerdict.UNCHECKED)
-_REPAIRS = tuple(RepairState)
 _STYLES = (HERE / "static" / "style.css", HERE / "static" / "quality.css")
 _SCRIPTS = (HERE / "static" / "quality.js", Path(__file__).with_name("file.js"))
 
@@ -151,15 +148,15 @@ def _row(row: CheckedPage, strings: _StringPool, place: int) -> list[Any]:
         strings.place(row.host),
         _seconds(check.captured_at),
         _seconds(check.checked_at),
-        _VERDICTS.index(check.verdict),
+        VERDICT_ORDER.index(check.verdict),
         *(
             (-1 if each is None else int(each * 1000 + 1e-9))
             for each in (check.score, check.picture, check.text, check.resources)
         ),
         sum(FAULT_BITS[each] for each in set(check.faults)),
         strings.place(str(row.page_class)),
-        -1 if row.review is QaVerdict.UNCHECKED else _VERDICTS.index(row.review),
-        _REPAIRS.index(row.repair),
+        -1 if row.review is QaVerdict.UNCHECKED else VERDICT_ORDER.index(row.review),
+        REPAIR_STATES.index(row.repair),
         strings.place(check.reason),
         [[part.url, check_labels.lost(part)] for part in check.lost[:most]] or 0,
         strings.place(row.note),
@@ -174,10 +171,10 @@ def _words(report: CheckReport) -> Mapping[str, object]:
         "report": report.name,
         "origin": report.origin,
         "language": language,
-        "verdicts": [check_labels.verdict(each) for each in _VERDICTS],
+        "verdicts": [check_labels.verdict(each) for each in VERDICT_ORDER],
         "faults": [check_labels.fault(each) for each in FAULT_BITS],
         "levels": {str(each): check_labels.level(each) for each in Level},
-        "repairs": [check_labels.repair(each) for each in _REPAIRS],
+        "repairs": [check_labels.repair(each) for each in REPAIR_STATES],
         "wrong": translate(noop("Faults")),
         "judged": translate(noop("reviewed")),
         "recrawl": translate(noop("On the list of pages to capture again.")),

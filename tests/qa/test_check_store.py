@@ -24,9 +24,8 @@ from qa.check_store import (
     end_repair,
     find_checks,
     find_checks_of_urls,
-    list_begun_repairs,
+    list_repairs,
     list_unrecorded,
-    list_wanted_repairs,
     list_worst_first,
     mark_recorded,
     record_review,
@@ -283,11 +282,13 @@ def test_a_page_that_is_broken_is_repaired_once(store: RegistryStore) -> None:
     broken: dict[str, Any] = {"verdict": QaVerdict.BROKEN, "score": 0.1}
     keep(store, checked(**broken), checked(level="full", **broken), checked("good"))
     with store.writing() as connection:
-        assert ids(list_wanted_repairs(connection, 10)) == ["p1"]
+        assert ids(list_repairs(connection, RepairState.WANTED, 10)) == ["p1"]
         assert begin_repair(connection, "p1", "new", now=at(1))
         assert not begin_repair(connection, "p1", "newer", now=at(1))
-        assert list_wanted_repairs(connection, 10) == []
-        assert [row.repair_page_id for row in list_begun_repairs(connection, 10)] == ["new"]
+        assert list_repairs(connection, RepairState.WANTED, 10) == []
+        assert [row.repair_page_id for row in list_repairs(connection, RepairState.BEGUN, 10)] == [
+            "new"
+        ]
     keep(store, checked("new", minute=2, **broken))
     with store.writing() as connection:
         assert end_repair(connection, "p1", RepairState.DONE_NOT_BETTER, now=at(3))
@@ -295,9 +296,9 @@ def test_a_page_that_is_broken_is_repaired_once(store: RegistryStore) -> None:
     keep(store, checked(minute=4, engine="e2", **broken))
 
     with store.writing() as connection:
-        assert list_wanted_repairs(connection, 10) == []
+        assert list_repairs(connection, RepairState.WANTED, 10) == []
         assert want_repair(connection, "p1", "images", now=at(5))
-        (row,) = list_wanted_repairs(connection, 10)
+        (row,) = list_repairs(connection, RepairState.WANTED, 10)
     assert (row.repair, row.repair_page_id, row.repair_at) == (RepairState.WANTED, "", at(5))
 
 
@@ -325,10 +326,10 @@ def test_what_is_good_after_all_is_not_repaired(store: RegistryStore) -> None:
     judge(store, QaVerdict.GOOD, minute=1, page_id="p2")
 
     with store.snapshot() as reader:
-        assert list_wanted_repairs(reader, 10) == []
+        assert list_repairs(reader, RepairState.WANTED, 10) == []
     judge(store, QaVerdict.BROKEN, minute=2)
     with store.snapshot() as reader:
-        assert ids(list_wanted_repairs(reader, 10)) == ["p1"]
+        assert ids(list_repairs(reader, RepairState.WANTED, 10)) == ["p1"]
 
 
 def test_a_repair_ends_as_nothing_but_an_end(sqlite_store: RegistryStore) -> None:

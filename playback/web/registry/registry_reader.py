@@ -113,20 +113,10 @@ class RegistryReader:
     """
 
     def __init__(self, reader: Reader, day: int, *, is_internal: bool = False) -> None:
-        self._reader = reader
-        self._day = day
+        self.reader = reader
+        self.day = day  # today's day number
         self._is_internal = is_internal
         self._hidden: frozenset[int] | None = None
-
-    @property
-    def day(self) -> int:
-        """Return today's day number."""
-        return self._day
-
-    @property
-    def reader(self) -> Reader:
-        """Return the registry snapshot."""
-        return self._reader
 
     def pages(self, question: PageQuestion) -> tuple[PageAnswer, ...]:
         """Return the requested pages in order, with all their links; each has an entry (W10)."""
@@ -135,16 +125,16 @@ class RegistryReader:
             raise UnknownWikiError
         # Most wikis store titles with a capital first letter.
         spellings = {*question.titles, *map(capitalize_title, question.titles)}
-        titled = pages_by_title(self._reader, wiki.id, sorted(spellings))
+        titled = pages_by_title(self.reader, wiki.id, sorted(spellings))
         named = {
             title: titled.get(title) or titled.get(capitalize_title(title))
             for title in question.titles
         }
         wanted = {*question.page_ids, *(row.page_id for row in named.values() if row)}
-        facts = page_facts(self._reader, wiki.id, wanted, day=self._day)
+        facts = page_facts(self.reader, wiki.id, wanted, day=self.day)
         own = {each.facts.row.id: each.facts for page in facts.values() for each in page.links}
         links = self._links(own)
-        read = revisions_of(self._reader, [page.page.id for page in facts.values()])
+        read = revisions_of(self.reader, [page.page.id for page in facts.values()])
         observed = {}
         for page_id, page in facts.items():
             its = [replace(links[each.facts.row.id], spelling=each.spelling) for each in page.links]
@@ -168,19 +158,19 @@ class RegistryReader:
 
     def page(self, wiki: Wiki, page_id: int) -> PageAnswer:
         """Return a page's record; links are included only if it is not observed (W10)."""
-        row = find_pages(self._reader, wiki.id, [page_id]).get(page_id)
+        row = find_pages(self.reader, wiki.id, [page_id]).get(page_id)
         if row is None:
             return self._unobserved(wiki, [page_id], [])[page_id]
         return PageAnswer(
             *(page_id, row.title, row.namespace),
             is_observed=True,
             listed_day=row.listed_day,
-            revision=revisions_of(self._reader, [row.id]).get(row.id),
+            revision=revisions_of(self.reader, [row.id]).get(row.id),
         )
 
     def link(self, identity: str) -> tuple[int, LinkRecord] | None:
         """Return a URL's row number and record; None when no page contains it or did so recently."""
-        rows = URL_BY_KEY.rows(self._reader, {"key": key_of(identity)})
+        rows = URL_BY_KEY.rows(self.reader, {"key": key_of(identity)})
         if not rows:
             return None
         number = rows[0][0]
@@ -193,7 +183,7 @@ class RegistryReader:
         if wiki is None:
             return None
         values = {"key": key_of(identity), "wiki": wiki.id, "most": MOST_USES + 1}
-        rows = SPAM_BY_KEY.rows(self._reader, values)
+        rows = SPAM_BY_KEY.rows(self.reader, values)
         if not rows:
             return None
         refs = tuple(ref_of(wiki, *row[2:5]) for row in rows[:MOST_USES])
@@ -203,18 +193,18 @@ class RegistryReader:
 
     def links(self, ids: Sequence[int]) -> dict[int, LinkRecord]:
         """Return records by row number."""
-        return self._links(url_facts(self._reader, ids, day=self._day))
+        return self._links(url_facts(self.reader, ids, day=self.day))
 
     def uses(self, url_id: int, name: WikiName, *, farm_wide: bool = False) -> UrlUses | None:
         """Return pages of the wiki, or of its farm, that contain the URL or did so recently (W09)."""
         wiki = self.wiki(name)
         if wiki is None:
             return None
-        found = uses_of_url(self._reader, url_id, wiki, limit=MOST_USES + 1, in_farm=farm_wide)
+        found = uses_of_url(self.reader, url_id, wiki, limit=MOST_USES + 1, in_farm=farm_wide)
         hidden = self.hidden()
         found = [each for each in found if each.page.wiki_id not in hidden]
         ids = {each.page.wiki_id for each in found}
-        rows = [row for each in ids for row in WIKI_BY_ID.rows(self._reader, {"id": each})]
+        rows = [row for each in ids for row in WIKI_BY_ID.rows(self.reader, {"id": each})]
         wikis = {row[0]: _wiki(row) for row in rows}
         shown = [each.page for each in found[:MOST_USES]]
         refs = tuple(
@@ -225,7 +215,7 @@ class RegistryReader:
     def wiki(self, name: WikiName) -> Wiki | None:
         """Return the wiki, in any case of the farm's name; None when unknown or not disclosed."""
         found = self._find_wiki(name.dbname, name.farm)
-        for row in () if found is not None else ALL_FARMS.rows(self._reader, {}):
+        for row in () if found is not None else ALL_FARMS.rows(self.reader, {}):
             farm = WikiFarm(*row).name
             if farm.lower() == name.farm.lower() and farm != name.farm:
                 found = self._find_wiki(name.dbname, farm)
@@ -235,7 +225,7 @@ class RegistryReader:
     def hidden(self) -> frozenset[int]:
         """Return the numbers of wikis that are not disclosed to the caller."""
         if self._hidden is None:
-            rows = [] if self._is_internal else ALL_WIKIS.rows(self._reader, {})
+            rows = [] if self._is_internal else ALL_WIKIS.rows(self.reader, {})
             self._hidden = frozenset(row[0] for row in rows if not _wiki(row).is_public)
         return self._hidden
 
@@ -244,11 +234,11 @@ class RegistryReader:
         hidden = self.hidden()
         if not hidden:
             return list(ids)
-        public = {number for number, wiki in wikis_having(self._reader, ids) if wiki not in hidden}
+        public = {number for number, wiki in wikis_having(self.reader, ids) if wiki not in hidden}
         return [each for each in ids if each in public]
 
     def _find_wiki(self, dbname: str, farm: str) -> Wiki | None:
-        rows = FIND_WIKI.rows(self._reader, {"dbname": dbname, "farm": farm})
+        rows = FIND_WIKI.rows(self.reader, {"dbname": dbname, "farm": farm})
         return _wiki(rows[0]) if rows else None
 
     def _unobserved(
@@ -259,8 +249,8 @@ class RegistryReader:
         answers |= {title: PageAnswer(None, title) for title in titles}
         if not answers:
             return answers
-        for page, facts in find_page_requests(self._reader, wiki.id, page_ids, titles).items():
-            rows = known_by_key(self._reader, wiki, facts.keys)
+        for page, facts in find_page_requests(self.reader, wiki.id, page_ids, titles).items():
+            rows = known_by_key(self.reader, wiki, facts.keys)
             links = self.links(self.disclosed([row.id for row in rows.values()]))
             its = sorted(links.values(), key=lambda link: link_order(link.url))
             named = [each for each in titles if plain_title(each) == page.title]
@@ -278,7 +268,7 @@ class RegistryReader:
         seen = {
             row[0]: (row[1], row[2])
             for batch in batches(facts)
-            for row in LAST_SEEN.rows(self._reader, {"ids": batch})
+            for row in LAST_SEEN.rows(self.reader, {"ids": batch})
         }
         links = {}
         for number, each in facts.items():
@@ -316,13 +306,13 @@ class RegistryReader:
         is_working = GROUPS[facts.row.state] is Group.WORKING
         for quirk in facts.quirks:
             kind = _known(UrlQuirk, quirk)
-            if kind in _URL_HINTS and not is_url_quirk_over(quirk.last_day, self._day):
+            if kind in _URL_HINTS and not is_url_quirk_over(quirk.last_day, self.day):
                 yield HintNote(_URL_HINTS[kind], quirk.value)
         for quirk in facts.host_quirks:
             of_host = _known(HostQuirk, quirk)
             if of_host not in _HOST_HINTS or (of_host in _TROUBLE and is_working):
                 continue
-            if is_consolidated(of_host, quirk.first_day, self._day):
+            if is_consolidated(of_host, quirk.first_day, self.day):
                 yield HintNote(_HOST_HINTS[of_host])
         for warned in classify_link(facts.row.url).warnings:
             if warned in _WARNINGS:
