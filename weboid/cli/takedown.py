@@ -80,7 +80,6 @@ def add_command(
         "--list",
         type=click.File(encoding="utf-8"),
         metavar="FILE",
-        former="--file",
     ),
     hide: bool = option("As if it had never been captured, instead of a notice."),
     reason: str = option("Reason; shown to readers, unless it is hidden.", default=""),

@@ -48,10 +48,7 @@ def archive_command(
     *,
     urls: tuple[str, ...] = argument("[URL]..."),
     list_file: str | None = option(
-        "One URL a line; - is standard input.",
-        "--list",
-        metavar="FILE",
-        former="--seedFile --urlFile",
+        "One URL a line; - is standard input.", "--list", metavar="FILE"
     ),
     collection: Path = COLLECTION,
     shared: SharedStores = SHARED,

@@ -62,64 +62,31 @@ _SCOPE_OPTIONS: dict[str, Any] = {
         "host, the host and all below it, or anything.  [default: prefix]",
         "--scope",
         type=click.Choice(SCOPE_KINDS),
-        former="--scopeType",
     ),
     "depth": option(
         "Links followed from a seed at most.  [default: any number]",
         type=click.IntRange(-1),
         metavar="N",
     ),
-    "extra_hops": option(
-        "Links followed beyond the scope.",
-        type=click.IntRange(0),
-        metavar="N",
-        former="--extraHops",
-    ),
+    "extra_hops": option("Links followed beyond the scope.", type=click.IntRange(0), metavar="N"),
     "include": option(
-        "A pattern (RE2): a URL in which it is found is in scope, too.",
-        multiple=True,
-        metavar="RX",
-        former="--scopeIncludeRx",
+        "A pattern (RE2): a URL in which it is found is in scope, too.", multiple=True, metavar="RX"
     ),
     "exclude": option(
-        "A pattern (RE2): a URL in which it is found is never visited.",
-        multiple=True,
-        metavar="RX",
-        former="--scopeExcludeRx",
+        "A pattern (RE2): a URL in which it is found is never visited.", multiple=True, metavar="RX"
     ),
-    "pages": option(
-        "Stop after N pages.",
-        "--limit",
-        type=click.IntRange(1),
-        metavar="N",
-        former="--pages --pageLimit --maxPageLimit",
-    ),
-    "bytes": option(
-        "Stop after this size: 5GB.",
-        "--size-limit",
-        type=SIZE,
-        metavar="SIZE",
-        former="--bytes --sizeLimit",
-    ),
+    "pages": option("Stop after N pages.", "--limit", type=click.IntRange(1), metavar="N"),
+    "bytes": option("Stop after this size: 5GB.", "--size-limit", type=SIZE, metavar="SIZE"),
     "seconds": option(
-        "Stop after this time: 2h.",
-        "--time-limit",
-        type=DURATION,
-        metavar="DURATION",
-        former="--time --timeLimit",
+        "Stop after this time: 2h.", "--time-limit", type=DURATION, metavar="DURATION"
     ),
     "host_pages": option(
-        "At most N pages of each host.",
-        "--host-limit",
-        type=click.IntRange(1),
-        metavar="N",
-        former="--host-pages",
+        "At most N pages of each host.", "--host-limit", type=click.IntRange(1), metavar="N"
     ),
     "sitemaps": option(
         "Read the sitemaps of the seeds' hosts.  [default: no]",
         "--sitemaps/--no-sitemaps",
         default=None,
-        former="--sitemap --useSitemap",
     ),
     "link_decisions": option(
         "Log the decision on each link into reports/decisions-JOB.jsonl.  [default: no]",
@@ -148,10 +115,7 @@ def crawl_command(
     *,
     seeds: tuple[str, ...] = argument("[SEED]..."),
     list_file: str | None = option(
-        "One seed a line; - is standard input.",
-        "--list",
-        metavar="FILE",
-        former="--seedFile --urlFile",
+        "One seed a line; - is standard input.", "--list", metavar="FILE"
     ),
     named: tuple[str, ...] = option(None, "--url", "--seeds", hidden=True),
     scope: dict[str, Any] = option_dict(_SCOPE_OPTIONS),
@@ -161,10 +125,7 @@ def crawl_command(
         default="standard",
     ),
     name: str | None = option(
-        "Name of the crawl.  [default: made from the seeds]",
-        "--job",
-        metavar="JOB",
-        former="--name",
+        "Name of the crawl.  [default: made from the seeds]", "--job", metavar="JOB"
     ),
     title: str = option("Title of what is archived, in the head of its WARCs.", default=""),
     description: str = option("Description of it, in the same place.", default=""),
@@ -177,7 +138,7 @@ def crawl_command(
     ),
     store: str | None = STORE,
     qa: bool | None = QA,
-    dry_run: bool = option("Show what would be crawled.", former="--dryRun"),
+    dry_run: bool = option("Show what would be crawled."),
     output: CommandOutput = OUTPUT,
 ) -> int:
     """Archive the pages of sites, from seeds along their links.

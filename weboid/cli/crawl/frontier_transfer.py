@@ -43,7 +43,6 @@ def add_command(
         "now: for a waiting reader; high: before the regular crawl.",
         type=click.Choice([lane.name.lower() for lane in Lane]),
         default="standard",
-        former="--priority",
     ),
     again: bool = option("Queue also what was visited before."),
     older_than: timedelta | None = option(

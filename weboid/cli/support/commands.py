@@ -34,6 +34,7 @@ from core.errors import (
     WeboidError,
 )
 from core.layout import CONFIG_FILE
+from weboid.cli.support.former_names import FORMER_OPTIONS
 
 
 class ExitCode(IntEnum):
@@ -66,9 +67,9 @@ def exit_code_for(error: WeboidError) -> ExitCode:
             return ExitCode.INTERNAL
 
 
-# Options of other programs, and what they are called here.
+# Options of other programs, or of earlier versions, and what they are called here.
 OTHER_NAMES = {
-    "--redisStoreUrl": "--frontier redis://…",
+    "--pages": "--limit",
     "--userAgentSuffix": "`weboid init --contact`, or contact in [operator] of weboid.toml",
     "--userAgent": "user_agent in [visit] of weboid.toml",
     "--lang": "language in [visit] of weboid.toml",
@@ -378,11 +379,11 @@ class _OptionGroup:
 
 
 class RenamedOption(click.Option):
-    """Option with former names, separated by blanks, which still work and are not shown."""
+    """Option with former names, which still work and are not shown."""
 
-    def __init__(self, *args: Any, former: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.former = former.split()
+        self.former = FORMER_OPTIONS.get(self.opts[0], "").split()
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         """Add the option under all its names."""

@@ -1,4 +1,4 @@
-"""Former names of commands, which still run the commands that replaced them."""
+"""Former names of commands and options, which still work, and those of browsertrix-crawler."""
 
 import click
 
@@ -52,6 +52,26 @@ FORMER_NAMES = {
     "takedown lift": "takedown rm",
     "wiki bot edits": "wiki bot ls",
     "wiki bot status": "wiki bot show",
+}
+# Former names of options, by the present name, on every command that has it.
+FORMER_OPTIONS = {
+    "--dry-run": "--dryRun",
+    "--exclude": "--scopeExcludeRx",
+    "--extra-hops": "--extraHops",
+    "--frontier": "--redisStoreUrl",
+    "--host-limit": "--host-pages",
+    "--include": "--scopeIncludeRx",
+    "--job": "--name",
+    "--lane": "--priority",
+    "--limit": "--pageLimit --maxPageLimit",
+    "--list": "--file --seedFile --urlFile",
+    "--listen": "--serve",
+    "--reason": "--why",
+    "--scope": "--scopeType",
+    "--sitemaps": "--sitemap --useSitemap",
+    "--size-limit": "--bytes --sizeLimit",
+    "--time-limit": "--time --timeLimit",
+    "--webhook-secret-file": "--secret-file",
 }
 
 

@@ -114,7 +114,7 @@ def review_command(
     decline: tuple[int, ...] = option(
         "The edit was right: it may be repeated.", type=int, metavar="ID"
     ),
-    reason: str = option("In a few words.", default="", metavar="TEXT", former="--why"),
+    reason: str = option("In a few words.", default="", metavar="TEXT"),
     actor: str | None = option("Author of the change.  [default: you]", metavar="NAME"),
     limit: int = option("At most so many.", type=click.IntRange(1, 10_000), default=50),
     where: CommandTarget = TARGET,

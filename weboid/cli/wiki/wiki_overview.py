@@ -253,10 +253,7 @@ def check_command(
         "Address of the webhook.  [default: that of `wiki watch`]", metavar="HOST:PORT"
     ),
     secret_file: str | None = option(
-        "The wiki's secret.  [default: the same]",
-        "--webhook-secret-file",
-        metavar="FILE",
-        former="--secret-file",
+        "The wiki's secret.  [default: the same]", "--webhook-secret-file", metavar="FILE"
     ),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,

@@ -102,3 +102,21 @@ def test_shells_complete_commands(shell: str, monkeypatch: pytest.MonkeyPatch) -
     assert "_WEBOID_COMPLETE" in script.output
     assert "pause" in words.output
     assert "resume" not in words.output
+
+
+def test_a_former_option_hides_no_option_of_its_command() -> None:
+    """Each name of an option means one thing on a command."""
+    ambiguous = []
+
+    def walk(command: click.Command, path: str) -> None:
+        names = [
+            name for each in command.params for name in (*each.opts, *getattr(each, "former", ()))
+        ]
+        ambiguous.extend((path, name) for name in set(names) if names.count(name) > 1)
+        if isinstance(command, click.Group):
+            for name in command.list_commands(click.Context(command)):
+                walk(found([*path.split(), name]), f"{path} {name}")
+
+    walk(weboid, "")
+
+    assert ambiguous == []
