@@ -131,5 +131,5 @@ def test_a_reader_reports_that_a_link_can_be_reached(library: Library) -> None:
     assert sent.status_code == 303
     thanks = served.get(sent.headers["location"])
     assert "Thank you" in thanks.text
-    assert "1 reader reached it" in thanks.text
+    assert "1 reader reported it as reachable" in thanks.text
     assert library.shell.run(f"weboid links show {url} --json").lines[0]["reports"] == 1

@@ -246,7 +246,7 @@ def test_readers_are_told_how_a_page_was_seen(served: Served, site: str) -> None
     assert words in copy
     assert words in listed
     assert "captured as a desktop, 1280 \u00d7 800, language en-US, not logged in" in listed
-    assert "seen on" not in served.get(f"/page/{TS}/{site}/old").text
+    assert "captured as" not in served.get(f"/page/{TS}/{site}/old").text
 
 
 def test_readers_are_told_how_much_of_a_page_was_stored(served: Served, site: str) -> None:

@@ -179,7 +179,7 @@ def test_even_what_is_no_request_is_answered_with_the_policy(
 ) -> None:
     """The server's own error answers do not go around the gate."""
     address = urlsplit(archived.replay.origin)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as client:
+    with socket.create_connection((address.hostname, address.port), timeout=60) as client:
         client.sendall(request_bytes)
         client.shutdown(socket.SHUT_WR)
         answer = b"".join(iter(lambda: client.recv(65536), b""))
@@ -252,7 +252,7 @@ def test_the_process_ends_when_its_parent_is_gone(collection: CollectionBuilder)
         assert replay.process.stdin is not None
         replay.process.stdin.close()
 
-        assert replay.process.wait(timeout=20) == 0
+        assert replay.process.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize("how", ["stdin", "signal"])
@@ -262,7 +262,7 @@ def test_an_open_connection_does_not_hold_up_the_end(
     """A reader's browser keeps its connections for minutes."""
     with running_replay(collection.layout.root) as replay:
         address = urlsplit(replay.origin)
-        with socket.create_connection((address.hostname, address.port), timeout=10) as client:
+        with socket.create_connection((address.hostname, address.port), timeout=60) as client:
             client.sendall(f"GET / HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode())
             assert client.recv(100)
             assert replay.process.stdin is not None
@@ -271,7 +271,7 @@ def test_an_open_connection_does_not_hold_up_the_end(
             else:
                 replay.process.terminate()
 
-            assert replay.process.wait(timeout=10) == 0
+            assert replay.process.wait(timeout=60) == 0
 
 
 def test_kept_alive_connections_do_not_wait(archived: Archived, site: str) -> None:
@@ -289,7 +289,7 @@ def test_kept_alive_connections_do_not_wait(archived: Archived, site: str) -> No
                 answer += client.recv(65536)
         return os.times().elapsed - started
 
-    with socket.create_connection((address.hostname, address.port), timeout=10) as client:
+    with socket.create_connection((address.hostname, address.port), timeout=60) as client:
         assert min(fifty(client) for _ in range(3)) < 50 * 0.04
 
 

@@ -186,7 +186,7 @@ def test_a_thousand_idle_connections_hold_up_nobody(loaded: ReplayProcess) -> No
     beginnings = (b"", b"GET /c/", b"GET / HTTP/1.1\r\nHost: ")
     with contextlib.ExitStack() as stack:
         for number in range(1_000):
-            client = socket.create_connection((address.hostname, address.port), timeout=10)
+            client = socket.create_connection((address.hostname, address.port), timeout=60)
             stack.enter_context(client)
             client.sendall(beginnings[number % 3])
 

@@ -203,7 +203,7 @@ def test_a_result_shows_what_was_found(hall: Hall, front: Front) -> None:
 
     assert "Two files are missing." in page
     assert f"{SITE}/s.css" in page
-    assert "answers with 404" in page
+    assert "status 404" in page
     assert "not in the archive" in page
     assert "7 of 9" in page
     assert ">42<" in page

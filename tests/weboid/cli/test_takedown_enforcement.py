@@ -227,7 +227,7 @@ def test_a_framed_document_is_withheld_wherever_it_is_shown(
         assert _FRAMED_WORDS not in reply.text
     assert statuses(house, *(f"/c/{AT}{part}" for part in parts)) == [451] * 4
     page = house.front(f"/page/{AT}/{url}").text
-    assert "A document framed in this page is not shown" in page
+    assert "An embedded document, the page’s text and its screenshot are not shown" in page  # noqa: RUF001
     assert "/screenshot/" not in page
     assert "/text/" not in page
     house.lift(number)

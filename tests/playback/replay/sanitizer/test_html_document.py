@@ -85,6 +85,7 @@ VECTORS = [
     "<audio src=//evil.example/x autoplay>",
     "<picture><source srcset=//evil.example/x><img src=y></picture>",
     "<img srcset='//evil.example/x 2x'>",
+    "<img srcset='//evil.example/x 2w' sizes='10000px'>",
     "<a ping=//evil.example/x href=//example.org/>x</a>",
     "<template><script>alert(1)</script></template>",
     "<template shadowrootmode=open><script>alert(1)</script><img src=x onerror=alert(1)></template>",
@@ -129,7 +130,7 @@ class _Audit(HTMLParser):
                 "formaction",
             }:
                 self.faults.append(f"{tag} {name}")
-            address = (value or "").removesuffix(" 2x") if name == "srcset" else value or ""
+            address = (value or "").removesuffix(" 2w") if name == "srcset" else value or ""
             if name in _URL_ATTRIBUTES and not _is_ours(address):
                 self.faults.append(f"{tag} {name}={value}")
             if name == "style":
@@ -493,10 +494,11 @@ def test_a_formula_is_read_as_it_is_written(inside: str) -> None:
 def test_an_image_keeps_the_size_of_the_candidate_that_was_shown(in_replay: Call) -> None:
     """By a candidate of that density; what a page says of candidates is left out."""
     markup = "<img data-weboid-src=/a.png data-weboid-density=2.5 srcset='/b.png 9x'>"
-    plain = "<img src=/a.png srcset='/b.png 2x, //evil.example/c 3x'>"
+    plain = "<img src=/a.png sizes=10000px srcset='/b.png 2x, //evil.example/c 3x'>"
     address = re.search(r'src="(/c/[^"]+/a.png)"', in_replay("document", [plain]))[1]  # type: ignore[index]
 
-    assert f'<img src="{address}" srcset="{address} 2.5x">' in in_replay("document", [markup])
+    shown = in_replay("document", [markup])
+    assert f'srcset="{address} 25000w" sizes="10000px" src="{address}"' in shown
     assert f'<img src="{address}">' in in_replay("document", [plain])
 
 

@@ -40,7 +40,7 @@ def test_links_of_a_page_that_is_not_observed_are_told_once_it_was_read(
     query = "dbname=dewiki@WMF&curid=4711&titles=Neu&scope=all"
     told = front.page(query).json()["pages"]
     assert [(page["request"], page["links"]) for page in told] == [("queued", [])] * 2
-    assert "asked to read it" in told[0]["note"]
+    assert "queued for reading" in told[0]["note"]
 
     elsewhere = "https://osm.info/"
     shelf.page(1, "Ways", elsewhere, wiki="dewiki@OSM")

@@ -149,25 +149,25 @@ def test_a_stamp_holds_at_every_front_of_the_collection(shelf: Shelf, tmp_path: 
 
 def test_what_is_on_no_watched_page_is_not_known(front: Front) -> None:
     """And is not looked at because somebody asks (W12, W28)."""
-    assert "No watched page has this address" in told(front, "url=https://neu.de/")
+    assert "not on any watched page" in told(front, "url=https://neu.de/")
 
 
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("url=http://example.com:8o8o/", "Its port is no number"),
-        ("url=http://docs/about.htm", "has no dot"),
-        ("url=mailto:a@b.de", "neither http nor https"),
+        ("url=http://example.com:8o8o/", "The port is not a number"),
+        ("url=http://docs/about.htm", "contains no dot"),
+        ("url=mailto:a@b.de", "Only http and https"),
         ("url=http%3A%2F%2Fa.de%2F%E2%80%8B", "invisible"),
         ("pattern=test.*.com", "test.*.com"),
         ("pattern=*.de&namespace=x", "Namespaces are numbers"),
         ("pattern=*.de&after=x%2Fy", "after"),
         ("pattern=*.de&status=odd", "no such filter"),
         ("title=a%01b&dbname=dewiki", "control characters"),
-        ("title=Foo", "Name the wiki"),
-        ("dbname=dewiki&title=&curid=&scope=problems", "name or the number of a page"),
-        ("curid=x&dbname=dewiki", "whole number"),
-        ("url=https://a.de/&dbname=de wiki", "Name the wiki"),
+        ("title=Foo", "Specify the wiki"),
+        ("dbname=dewiki&title=&curid=&scope=problems", "title or the ID of a page"),
+        ("curid=x&dbname=dewiki", "positive integer"),
+        ("url=https://a.de/&dbname=de wiki", "Specify the wiki"),
     ],
 )
 def test_a_mistake_is_explained_and_the_form_stays_filled_in(
@@ -206,7 +206,7 @@ def test_a_pattern_is_filtered_by_status_and_namespace(
     assert (DEAD in text, FINE in text) == (status == "unreachable", status == "working")
     assert "Foo bar" in text
     assert "Fremd" not in text
-    assert "No watched page has such an address" in nobody
+    assert "No address on a watched page matches" in nobody
 
 
 def test_a_pattern_without_a_wiki_names_no_pages(front: Front) -> None:
@@ -224,7 +224,7 @@ def test_a_search_says_what_the_wiki_keeps_out(shelf: Shelf, front: Front) -> No
     other = told(front, "pattern=*.de&dbname=dewiki")
 
     assert 'insource:"doi.org"' in html.unescape(met)
-    assert "on purpose" not in other
+    assert "excludes links" not in other
 
 
 def test_a_long_answer_goes_on(shelf: Shelf, front: Front) -> None:
@@ -279,7 +279,7 @@ def test_the_first_hundred_other_pages_are_told(shelf: Shelf, front: Front) -> N
     text = told(front, f"url={DEAD}&dbname=dewiki")
 
     assert text.count("Seite ") == 99
-    assert "There are more" in text
+    assert "Only the first pages" in text
 
 
 def test_nothing_but_the_web_becomes_a_link(shelf: Shelf, front: Front) -> None:
@@ -341,9 +341,11 @@ def test_what_is_no_pattern_is_said_in_the_readers_language(front: Front) -> Non
     query = "links?pattern=ftp://a.de/"
 
     assert "no ftp" in front.get(f"/en/{query}").text
-    assert "Das lässt sich nicht suchen" in html.unescape(front.get(f"/de/{query}").text)
+    assert "Nach diesem Muster kann nicht gesucht werden" in html.unescape(
+        front.get(f"/de/{query}").text
+    )
     answer = front.get("/links/api/excluded?dbname=dewiki&pattern=*", accept_language="de")
-    assert "Das lässt sich nicht suchen" in answer.json()["detail"]
+    assert "Nach diesem Muster kann nicht gesucht werden" in answer.json()["detail"]
 
 
 def test_a_pattern_is_searched_in_several_namespaces(shelf: Shelf, front: Front) -> None:
@@ -371,8 +373,8 @@ def test_a_search_without_a_wiki_warns_of_what_any_wiki_keeps_out(
     """As the command line does (X06)."""
     shelf.settings({"excluded_domains": ["doi.org"]})
 
-    assert "on purpose" in told(front, "pattern=*.doi.org")
-    assert "on purpose" not in told(front, "pattern=*.viele.de")
+    assert "excludes links" in told(front, "pattern=*.doi.org")
+    assert "excludes links" not in told(front, "pattern=*.viele.de")
 
 
 def test_answers_are_kept_by_nobody(front: Front) -> None:
@@ -392,7 +394,7 @@ def test_a_registry_that_is_away_keeps_the_form(tmp_path: Path) -> None:
 
     assert answer.status_code == 503
     assert fields_of(answer.text)["title"] == "Foo"
-    assert "cannot be read at the moment" in answer.text
+    assert "is temporarily unavailable" in answer.text
 
 
 NAMES = (

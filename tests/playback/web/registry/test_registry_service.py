@@ -134,9 +134,9 @@ def test_a_wiki_that_nobody_knows_is_an_error(path: str, name: str, front: Front
     answer = front.get(f"{path}&dbname={name}")
 
     assert answer.status_code == 404
-    assert "Nothing is known of that wiki" in answer.json()["detail"]
+    assert "This wiki is not known here" in answer.json()["detail"]
     form = front.get(f"/links?dbname={name}&curid=1")
-    assert (form.status_code, "Nothing is known of that wiki" in form.text) == (404, True)
+    assert (form.status_code, "This wiki is not known here" in form.text) == (404, True)
 
 
 def test_an_answer_says_whether_it_is_of_the_revision_that_the_asker_has(
@@ -241,13 +241,13 @@ def test_without_a_farm_the_default_one_is_meant(front: Front) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("dbname=dewiki@WMF", "Name a page"),
+        ("dbname=dewiki@WMF", "Specify a page"),
         ("curid=1", "dbname"),
         ("dbname=de wiki&curid=1", "dbname"),
-        ("dbname=dewiki@WMF&curid=0", "whole number"),
-        ("dbname=dewiki@WMF&curid=-1", "whole number"),
-        ("dbname=dewiki@WMF&curid=1e3", "whole number"),
-        ("dbname=dewiki@WMF&curid=٣", "whole number"),
+        ("dbname=dewiki@WMF&curid=0", "positive integer"),
+        ("dbname=dewiki@WMF&curid=-1", "positive integer"),
+        ("dbname=dewiki@WMF&curid=1e3", "positive integer"),
+        ("dbname=dewiki@WMF&curid=٣", "positive integer"),
         ("dbname=dewiki@WMF&titles=a%00b", "control"),
         ("dbname=dewiki@WMF&curid=1&scope=some", "scope"),
         ("dbname=dewiki@WMF&curid=1&format=yaml", "format"),
@@ -282,7 +282,7 @@ def test_programs_get_no_answer_for_single_urls(name: str, front: Front) -> None
     answer = front.page(f"dbname=dewiki@WMF&curid=1&{name}={DEAD}")
 
     assert answer.status_code == 400
-    assert "Single URLs" in answer.json()["detail"]
+    assert "single URLs" in answer.json()["detail"]
 
 
 # ---- what is told of a link
@@ -732,7 +732,7 @@ def test_a_registry_that_is_away_is_told_in_words(path: str, tmp_path: Path) -> 
         return
     assert (answer.status_code, home.status_code) == (503, 200)
     assert answer.headers["retry-after"] == "30"
-    assert "registry cannot be read at the moment" in answer.text
+    assert "registry is temporarily unavailable" in answer.text
 
 
 @pytest.mark.parametrize("source", [Given(None), None], ids=["not-begun", "none"])
@@ -817,7 +817,7 @@ def test_a_list_may_be_of_one_site(shelf: Shelf, front: Front) -> None:
     assert listed("verlag.de/gone") == ["Foo bar"]
     assert listed("a.verlag.de/x/") == ["Unten"]
     odd = front.get("/links/api/list?dbname=dewiki@WMF&with=unreachable&domain=/x.*/")
-    assert (odd.status_code, "Name a site" in odd.json()["detail"]) == (400, True)
+    assert (odd.status_code, "Enter a host name" in odd.json()["detail"]) == (400, True)
 
 
 def test_a_wikis_links_by_state_go_on(shelf: Shelf, front: Front) -> None:
@@ -878,7 +878,11 @@ def test_what_a_wiki_keeps_out_of_link_search_is_told(shelf: Shelf, front: Front
     met = front.get("/links/api/excluded?dbname=dewiki&pattern=*.doi.org").json()
     other = front.get("/links/api/excluded?dbname=dewiki&pattern=*.de").json()
 
-    assert (met["excluded"], met["entry"], "on purpose" in met["reason"]) == (True, "doi.org", True)
+    assert (met["excluded"], met["entry"], "excludes links" in met["reason"]) == (
+        True,
+        "doi.org",
+        True,
+    )
     assert (other["excluded"], other["entry"], other["reason"]) == (False, None, None)
     assert front.get("/links/api/excluded?dbname=dewiki&pattern=").status_code == 400
     assert front.get("/links/api/excluded?dbname=nowiki&pattern=*.de").status_code == 404
