@@ -156,6 +156,21 @@ def test_importing_what_makers_with_pywb_need_does_nothing() -> None:
     assert _imported(ROOT / ".venv-replay" / "bin" / "python", _PYWB_MODULES) == ""
 
 
+def test_archiving_loads_no_module_of_what_a_run_may_never_need() -> None:
+    """Crawl rules, robots.txt, recovery, levels, lists and host look-ups are imported where they are used."""
+    rare = (
+        "crawler.rules.scope_rule crawler.rules.sitemap_rule crawler.policy.robots_cache warc.recovery"
+        " warc.rebuild crawler.capture.plain_visit crawler.capture.media_download"
+        " crawler.capture.site_logins playback links net.egress crawler.pools.cluster"
+    )
+    script = f"import sys, weboid.cli.crawl.archive_command; print({{*{rare.split()}}} & {{*sys.modules}})"
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+
+    assert result.stdout.strip() == "set()"
+
+
 def test_the_command_line_does_not_load_what_only_the_proxy_needs() -> None:
     """Warcprox takes a fifth of a second and 20 MB for each command, PostgreSQL's driver a tenth."""
     script = "import sys, weboid.cli.crawl.archive_command; print({'warcprox', 'psycopg'} & {*sys.modules})"

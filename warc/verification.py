@@ -4,7 +4,8 @@ Checked are: every closed WARC against its checksum; every record, as `warcio ch
 it is one gzip member; every index row against its record; every payload and every revisit's
 original against the `response` that holds it; and that no file is unknown, missing or without
 checksum. Files being written are checked as far as the index covers them, which is the acknowledged
-part (docs/decisions/008-verify.md).
+part (docs/decisions/008-verify.md). The index is read in one transaction, so a crawl may continue
+meanwhile.
 """
 
 import multiprocessing
@@ -14,13 +15,15 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from core.config.settings import IndexSettings
 from core.errors import UnavailableError
-from core.layout import Layout
+from core.layout import OPEN_SUFFIX, Layout
 from warc.checksums import ChecksumList, read_sums
 from warc.file_check import (
     CollectionFault,
@@ -32,9 +35,249 @@ from warc.file_check import (
     find_warc,
 )
 from warc.index.postgres import is_indexed, take_snapshot
-from warc.index_check import IndexCheck, index_problem, index_uri, is_known, open_references
+from warc.index.schema import SCHEMA_VERSION
 from warc.local_storage import ScratchKind, closed_warcs, open_warcs, scratch_folder
 from warc.recovery import os_error_text
+
+ReportFault = Callable[[FaultKind, str, int | None, str], None]  # kind, file, offset, sentence
+
+
+class IndexedFile(NamedTuple):
+    """Row of `files`."""
+
+    indexed_to: int
+    size: int | None
+    sha256: str | None
+
+
+def index_uri(path: Path, *, live: bool) -> str:
+    """Return the SQLite URI that opens the index without changing its folder."""
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    if live:
+        return uri
+    wal = Path(f"{path}-wal")
+    with suppress(FileNotFoundError):
+        if wal.stat().st_size:
+            return uri
+    return f"{uri}&immutable=1"  # at rest: not even the files that readers share are made
+
+
+def index_problem(path: Path, *, quick: bool, live: bool) -> str:
+    """Return the reason the index cannot be used; empty when it is intact.
+
+    `quick` skips the integrity check of its pages; `live` means that a process is writing it.
+    """
+    if not path.exists():
+        return "There is no captures index."
+    try:
+        with closing(sqlite3.connect(index_uri(path, live=live), uri=True)) as index:
+            (version,) = index.execute("PRAGMA user_version").fetchone()
+            if version != SCHEMA_VERSION:
+                return f"The index has schema {version}; this version reads {SCHEMA_VERSION}."
+            (state,) = ("ok",) if quick else index.execute("PRAGMA quick_check(1)").fetchone()
+            index.execute("SELECT filename, indexed_to, size, sha256 FROM files LIMIT 1").fetchall()
+            return "" if state == "ok" else f"The index is damaged: {state}."
+    except sqlite3.Error as error:
+        return f"The index cannot be read: {error}."
+
+
+@contextmanager
+def open_references(path: Path, scratch: Path, *, live: bool) -> Iterator[sqlite3.Connection]:
+    """Open the index, and build in `scratch` a table of references to records, in file order."""
+    with closing(sqlite3.connect(scratch, uri=True, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode = OFF")
+        database.execute("PRAGMA synchronous = OFF")
+        database.execute("ATTACH ? AS seen", (index_uri(path, live=live),))
+        database.execute("BEGIN")
+        database.execute(
+            "CREATE TABLE reference AS"
+            " SELECT filename, offset, length, spelled, digest AS content, 1 AS times, url"
+            " FROM seen.payloads"
+            " UNION ALL"
+            " SELECT orig_filename, orig_offset, orig_length, digest, '', count(*), min(url)"
+            " FROM seen.captures WHERE record_type = 'revisit' AND orig_filename IS NOT NULL"
+            " GROUP BY orig_filename, orig_offset, orig_length, digest"
+        )
+        database.execute("CREATE INDEX by_file ON reference (filename, offset)")
+        yield database
+        database.execute("COMMIT")
+
+
+def is_known(path: Path, filename: str) -> bool:
+    """Return whether the index contains the file by now."""
+    with closing(sqlite3.connect(index_uri(path, live=True), uri=True)) as index:
+        query = "SELECT 1 FROM files WHERE filename = ?"
+        return index.execute(query, (filename,)).fetchone() is not None
+
+
+class IndexCheck:
+    """Checks of the folder, SHA256SUMS and an index, opened by `open_references`, against each other."""
+
+    def __init__(
+        self, layout: Layout, sums: ChecksumList, report: ReportFault, *, live: bool
+    ) -> None:
+        """Store what is compared; with `live` a process is writing the collection."""
+        self._layout = layout
+        self._sums = sums
+        self._report = report
+        self._live = live
+
+    def files(self, database: sqlite3.Connection, known_now: Callable[[str], bool]) -> None:
+        """Compare the folder, `files` and SHA256SUMS; `known_now`: the live index contains a file."""
+        rows = database.execute("SELECT filename, indexed_to, size, sha256 FROM seen.files")
+        known = {name: IndexedFile(*rest) for name, *rest in rows}
+        for filename, row in sorted(known.items()):
+            self._known_file(filename, row)
+        for path in closed_warcs(self._layout):
+            if path.name not in known and not (self._live and known_now(path.name)):
+                text = "The index does not know this WARC."
+                self._report(FaultKind.UNKNOWN, path.name, None, text)
+
+    def _known_file(self, filename: str, row: IndexedFile) -> None:
+        try:
+            path, is_open = find_warc(self._layout, filename)
+            size = path.stat().st_size
+        except OSError:
+            if filename not in self._sums.by_name:  # else it is reported with its line
+                text = "The index contains this WARC; the file is missing."
+                self._report(FaultKind.MISSING, filename, None, text)
+            return
+        if size < row.indexed_to or (row.size is not None and size < row.size):
+            wanted = max(row.indexed_to, row.size or 0)
+            lost = f"It is {wanted - size:,} bytes shorter than it was ({size:,}, not {wanted:,})."
+            self._report(FaultKind.SIZE, filename, size, lost)
+        elif not is_open and not self._live and size > row.indexed_to and row.size in (None, size):
+            text = f"The index covers it up to {row.indexed_to:,}; it has {size:,} bytes."
+            self._report(FaultKind.NO_ROW, filename, row.indexed_to, text)
+        elif row.size is not None and size > row.size:
+            text = f"It is {size - row.size:,} bytes longer than when it was closed."
+            self._report(FaultKind.SIZE, filename, row.size, text)
+        line = self._sums.by_name.get(filename)
+        if row.sha256 is not None and line is not None and row.sha256 != line:
+            text = f"SHA256SUMS says {line}, the index {row.sha256}: one of them was changed."
+            self._report(FaultKind.CHECKSUM, filename, None, text)
+
+    def sums(self) -> None:
+        """Compare SHA256SUMS with the folder: a line for each closed WARC, a WARC for each line."""
+        for number in self._sums.bad:
+            text = f"Line {number} is no checksum, or contradicts an earlier one."
+            self._report(FaultKind.BAD_LINE, self._layout.checksums.name, None, text)
+        for path in closed_warcs(self._layout):
+            if path.name not in self._sums.by_name:
+                if self._live:
+                    text = "It was just closed; its checksum is being made."
+                    self._report(FaultKind.PENDING, path.name, None, text)
+                else:
+                    text = "SHA256SUMS has no line for it."
+                    self._report(FaultKind.NO_CHECKSUM, path.name, None, text)
+        for filename in sorted(self._sums.by_name):
+            if not (self._layout.archive / filename).is_file():
+                text = "SHA256SUMS names this file; it is not here."
+                self._report(FaultKind.MISSING, filename, None, text)
+
+    def unfinished(self) -> None:
+        """Report files that were interrupted, are being written, or were set aside."""
+        for path in open_warcs(self._layout):
+            name = path.name.removesuffix(OPEN_SUFFIX)
+            if self._live:
+                text = "It is being written: checked as far as indexed."
+                self._report(FaultKind.OPEN, name, None, text)
+            else:
+                text = "It was interrupted, and is not yet put in order: checked as far as indexed."
+                self._report(FaultKind.INTERRUPTED, name, None, text)
+        with suppress(FileNotFoundError):
+            for path in sorted(self._layout.damaged.iterdir()):
+                text = f"{path.lstat().st_size:,} bytes that recovery could not use."
+                name = f"{self._layout.damaged.name}/{path.name}"
+                self._report(FaultKind.SET_ASIDE, name, None, text)
+
+    def rows(self, database: sqlite3.Connection) -> None:
+        """Find rows without a file, and pages without their manifest."""
+        query = (
+            "SELECT filename, count(*) FROM seen.captures"
+            " WHERE filename NOT IN (SELECT filename FROM seen.files) GROUP BY filename"
+        )
+        for filename, count in database.execute(query):
+            if not any(path.exists() for path in self._layout.warc(filename)):
+                text = f"{count} rows of the index are of this file; it is not here."
+                self._report(FaultKind.MISSING, filename, None, text)
+        query = (
+            "SELECT page_id, url FROM seen.pages AS p WHERE NOT EXISTS (SELECT 1 FROM seen.captures"
+            " WHERE page_id = p.page_id AND url LIKE 'urn:pageinfo:%')"
+        )
+        for page_id, url in database.execute(query):
+            text = f"The page {url} ({page_id}) has no manifest."
+            self._report(FaultKind.ROW, "", None, text)
+
+    def missing_files(self, database: sqlite3.Connection) -> None:
+        """Find references to files that are not here.
+
+        With a dedup index of several machines revisits may refer to another machine's WARC. Such a
+        payload has no row here; a payload with a row and no file is lost.
+        """
+        query = (
+            "SELECT filename, offset, content, times, url, EXISTS ("
+            " SELECT 1 FROM seen.payloads WHERE spelled = reference.spelled) OR EXISTS ("
+            " SELECT 1 FROM seen.files WHERE files.filename = reference.filename)"
+            " FROM reference WHERE filename NOT IN (SELECT value FROM json_each(?))"
+        )
+        # In this order none is missed.
+        here = (*open_warcs(self._layout), *closed_warcs(self._layout))
+        names = "[" + ",".join(f'"{path.name.removesuffix(OPEN_SUFFIX)}"' for path in here) + "]"
+        for filename, offset, content, times, url, ours in database.execute(query, (names,)):
+            if content:
+                text = f"Dedup refers to {content} here; this file is not here."
+                self._report(FaultKind.PAYLOAD, filename, offset, text)
+                continue
+            many = f"{times} revisits, as of {url}," if times > 1 else f"The revisit of {url}"
+            if ours or filename in self._sums.by_name:
+                text = f"{many} cannot be played back: the payload's file is not here."
+                self._report(FaultKind.ORIGINAL, filename, offset, text)
+            else:
+                text = f"{many} has its payload in another collection's file."
+                self._report(FaultKind.ELSEWHERE, filename, offset, text)
+
+    def references(self, database: sqlite3.Connection) -> None:
+        """Check the index's own references without reading WARCs (for `--quick`)."""
+        for kind, text, query in _REFERENCES:
+            for filename, offset, *values in database.execute(query):
+                self._report(kind, filename, offset, text.format(*values))
+
+
+# Of each query: the kind of fault, its text, and file, place and what the text names.
+_REFERENCES = (
+    (
+        FaultKind.ORIGINAL,
+        "The revisit of {} has no payload location.",
+        "SELECT filename, offset, url FROM seen.captures"
+        " WHERE record_type = 'revisit' AND orig_filename IS NULL",
+    ),
+    (
+        FaultKind.ORIGINAL,
+        "The revisit of {} refers to a payload here; the index knows of none.",
+        "SELECT r.filename, r.offset, r.url FROM reference AS r"
+        " LEFT JOIN seen.captures AS c ON c.filename = r.filename AND c.offset = r.offset"
+        " LEFT JOIN seen.payloads AS p ON p.spelled = r.spelled"
+        "  AND p.filename = r.filename AND p.offset = r.offset"
+        " WHERE r.content = '' AND r.filename IN (SELECT filename FROM seen.files)"
+        " AND p.digest IS NULL AND (c.record_type IS NOT 'response' OR c.digest != r.spelled)",
+    ),
+    (
+        FaultKind.ROW,
+        "The index has a record up to {:,}, and covers the file up to {:,}.",
+        "SELECT c.filename, f.indexed_to, max(c.offset + c.length), coalesce(f.indexed_to, 0)"
+        " FROM seen.captures AS c LEFT JOIN seen.files AS f USING (filename) GROUP BY c.filename"
+        " HAVING max(c.offset + c.length) > coalesce(f.indexed_to, 0)",
+    ),
+    (
+        FaultKind.PAYLOAD,
+        "Something refers to a record up to {:,}, which the index does not cover.",
+        "SELECT filename, max(offset + length), max(offset + length) FROM reference"
+        " JOIN seen.files AS f USING (filename) GROUP BY filename"
+        " HAVING max(offset + length) > f.indexed_to",
+    ),
+)
+
 
 SINGLE_PROCESS_BYTES = 16 << 20  # fewer are checked sooner than other processes are started
 

@@ -88,7 +88,22 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         async with run.supervisor.proxy() as proxy:
             return await proxy.reach(host, port)
 
-    turns = make_slot_assigner(settings)
+    @cache
+    def fetcher() -> ProxyFetcher:
+        from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
+
+        assert run.ca is not None
+        bucket, visit = settings.proxy.dedup_bucket, settings.visit
+        visits = proxy_visits(run.supervisor, bucket=bucket, headers=visit.headers)
+        return ProxyFetcher(visits, ca=run.ca, agent=user_agent_lookup(run.supervisor, visit))
+
+    @cache
+    def plain_visits() -> PlainVisits:
+        from crawler.capture.plain_visit import PlainVisits
+
+        return PlainVisits(fetcher(), clock)
+
+    turns, fetches = make_slot_assigner(settings), run.ca is not None
     rules: list[VisitRule] = [ExclusionRule(jobs, patience)]
     # Another process adds a job only to a shared frontier, whose workers are endless.
     with_jobs = run.endless or bool(frontier.orders(JOB_ORDER))
@@ -99,19 +114,18 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         record = None if run.reports is None else LinkLog(run.reports)
         rules.append(ScopeRule(jobs, frontier, patience, name=run.name, record=record))
         rules.append(BudgetRule(jobs, frontier, patience))
-    fetcher = None if run.ca is None else _fetcher_maker(run, run.ca)
     network = NetworkMonitor(reach, clock, report)
     policy = make_policy(
         frontier,
         settings.policy,
-        fetcher=fetcher,
+        fetcher=fetcher if fetches else None,
         settings_for=settings_for,
         clock=clock,
         ask=patience.ask,
         judge_network=network.judge,
     )
     rules.append(policy)
-    if with_jobs and fetcher is not None:
+    if with_jobs and fetches:
         from crawler.rules.sitemap_rule import SitemapRule
 
         rules.append(SitemapRule(jobs, frontier, patience, fetcher(), turns=turns, clock=clock))
@@ -143,37 +157,13 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
             report=report,
         ),
         network=network,
-        plain=None if fetcher is None else _plain_visits_maker(fetcher, clock),
+        plain=plain_visits if fetches else None,
         patience=patience,
         clock=clock,
         report=report,
         stored_levels=StoredLevelLookup(frontier, run.stored_level_of),
         logins=run.logins,
     )
-
-
-def _fetcher_maker(run: RunContext, ca: Path) -> Callable[[], ProxyFetcher]:
-    @cache
-    def fetcher() -> ProxyFetcher:
-        from crawler.capture.proxy_fetcher import ProxyFetcher, proxy_visits, user_agent_lookup
-
-        bucket, visit = run.settings.proxy.dedup_bucket, run.settings.visit
-        visits = proxy_visits(run.supervisor, bucket=bucket, headers=visit.headers)
-        return ProxyFetcher(visits, ca=ca, agent=user_agent_lookup(run.supervisor, visit))
-
-    return fetcher
-
-
-def _plain_visits_maker(
-    fetcher: Callable[[], ProxyFetcher], clock: Clock
-) -> Callable[[], PlainVisits]:
-    @cache
-    def plain_visits() -> PlainVisits:
-        from crawler.capture.plain_visit import PlainVisits
-
-        return PlainVisits(fetcher(), clock)
-
-    return plain_visits
 
 
 def make_slot_assigner(settings: Settings) -> SlotAssigner:
