@@ -1,0 +1,74 @@
+"""Commands that only change or list decisions print JSON that fits its schema, and each is on the page."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from scripts.json_outputs import json_commands
+from tests.support.json_outputs import RECORD_FOLDER, command_path, schemas
+from weboid.cli.main import weboid
+
+URL = "https://museum.harbour-town.org/lighthouse"
+# In this order, in one collection: each finds what those before it have left.
+COMMANDS = (
+    "init --contact archive@example.org",
+    "config ls",
+    "config show --changed",
+    "config check",
+    f"crawl add {URL}",
+    "host ls",
+    "host pause museum.harbour-town.org --for 1h",
+    "host resume museum.harbour-town.org",
+    "crawl pause",
+    "crawl resume",
+    "queue ls",
+    "sheet set org,example) visit.pdf=true",
+    "sheet ls",
+    "sheet rm org,example)",
+    f"policy add {URL} --reason asked",
+    "policy ls",
+    f"policy show {URL}",
+    f"level set images --link {URL}",
+    "level ls",
+    f"level show {URL}",
+    f"level rm --link {URL}",
+    "level ls --history",
+    "login ls",
+    "status",
+)
+
+
+def run(arguments: str, folder: Path) -> str:
+    """Run a command with ``--json`` and return its output."""
+    words = [*arguments.split(), "--json"]
+    if arguments != "config ls":
+        words += ["--collection", str(folder / "collection")]
+    ran = CliRunner().invoke(weboid, words, standalone_mode=False)
+    assert ran.exception is None, (arguments, ran.output, ran.exception)
+    return ran.stdout
+
+
+def test_what_commands_print_fits_the_schemas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line is checked where it is printed (tests/support/json_outputs.py)."""
+    monkeypatch.chdir(tmp_path)
+    for arguments in COMMANDS:
+        lines = run(arguments, tmp_path).splitlines()
+        assert lines, arguments
+        assert [json.loads(line) for line in lines]
+
+
+def test_the_commands_above_have_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the check above checks something."""
+    monkeypatch.delenv(RECORD_FOLDER, raising=False)
+    paths = {command_path(arguments.split()) for arguments in COMMANDS}
+
+    assert paths - schemas().keys() == set()
+
+
+def test_schemas_are_of_commands_that_exist() -> None:
+    """A command that was renamed takes its schema along."""
+    assert schemas().keys() - set(json_commands()) == set()
