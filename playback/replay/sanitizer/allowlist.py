@@ -121,6 +121,8 @@ _IMAGES_ATTRIBUTES: Attributes = {
     tag: _HTML_ATTRIBUTES.get(tag, frozenset()) | _WITH_IMAGES.get(tag, frozenset())
     for tag in _HTML_ATTRIBUTES.keys() | _WITH_IMAGES.keys()
 }
+# Width in the layout of a responsive image, beside which the width of its only candidate stands.
+SIZE_PX = 10_000
 _TARGETS = {"target": _words("_top _self")}
 _HTML_VALUES = {
     "a": _TARGETS,
@@ -155,7 +157,7 @@ _ALLOWED: Mapping[Level, LevelAllowlist] = MappingProxyType(
         Level.IMAGES: LevelAllowlist(
             _IMAGES_TAGS,
             _IMAGES_ATTRIBUTES,
-            {**_HTML_VALUES, "area": _TARGETS},
+            {**_HTML_VALUES, "area": _TARGETS, "img": {"sizes": _words(f"{SIZE_PX}px")}},
             _INERT,
             _PREFIXES,
             has_look=True,

@@ -113,7 +113,7 @@ def break_lines(markup: str, tags: Collection[str]) -> str:
 # Whose values lead somewhere, or may.
 _CHECKED_ATTRIBUTES = frozenset({"style", "href", "src", "srcset", "background"})
 # The one candidate that the scan of the document writes.
-_CANDIDATE = re.compile(r"(\S{1,8000}) (\d{1,2}(?:\.\d{1,4})?x)")
+_CANDIDATE = re.compile(r"(\S{1,8000}) (\d{1,6}w)")
 _MOST_READINGS = 6
 # What a box was scrolled to when the page was captured, as our DOM artifact marks it.
 _BEGINNING = "data-weboid-beginning"

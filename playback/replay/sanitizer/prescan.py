@@ -17,6 +17,7 @@ from hashlib import sha256
 from html import escape, unescape
 from urllib.parse import unquote
 
+from playback.replay.sanitizer.allowlist import SIZE_PX
 from playback.replay.sanitizer.css_rules import CONTROLS, WAS_DISABLED
 from playback.replay.sanitizer.inline_svg import InlineDrawings, drawing_text
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
@@ -165,6 +166,7 @@ _PICTURE_PATH = re.compile(r"[^?#]+\.(?:png|jpe?g|gif|webp|avif)(?:[?#].*)?", re
 _STAND_INS = {"object": "span", "form": "div", "frameset": "div"}
 _FRAME_SIZE = re.compile(r"\s*(\d{0,4}(?:\.\d{1,4})?)\s*([*%]?)\s*")
 _MOST_FRAME_SIZES = 20
+_DENSITY = re.compile(r"\d{1,2}(?:\.\d{1,4})?")
 
 Attributes = dict[str, str]
 
@@ -365,9 +367,12 @@ class _DocumentScanner:
             first = attributes.pop("srcset", "").split(None, 1)[:1]
             attributes["src"] = loaded or "".join(first).rstrip(",")
             density = attributes.get("data-weboid-density", "")
-            if density and loaded:
-                # One candidate, so that the layout has the size that the chosen one had.
-                attributes["srcset"] = f"{loaded} {density}x"
+            attributes.pop("sizes", None)
+            if loaded and _DENSITY.fullmatch(density) and float(density) > 0:
+                # One candidate with a width, beside which no other counts (HTML, 4.8.4.3.6): it has
+                # the size in the layout that the chosen one had.
+                attributes["srcset"] = f"{loaded} {round(float(density) * SIZE_PX)}w"
+                attributes["sizes"] = f"{SIZE_PX}px"
             return self._image(attributes)
         if name == "frameset":
             return _start_tag("div", {"style": self._frameset_style(attributes)})
@@ -403,9 +408,11 @@ class _DocumentScanner:
         if is_withheld or is_drawing:
             document = ""
         if name == "frame":
-            attributes["style"] = "width:100%;height:100%;border:1px solid #8888"
-            if attributes.get("frameborder", "").strip().lower() in {"0", "no"}:
-                attributes["style"] = "width:100%;height:100%;border:0"
+            is_plain = attributes.get("frameborder", "").strip().lower() in {"0", "no"}
+            border = "0" if is_plain else "1px solid #8888"
+            attributes["style"] = (
+                f"width:100%;height:100%;border:{border};box-sizing:border-box;display:block"
+            )
         if document and self._was_scripted and len(self._scan.frames) < _MOST_FRAMES:
             self._scan.frames.append(FramedDocument(document, attributes | {"src": source}))
             shown = ""
