@@ -77,7 +77,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., OtherProxy]]:
     yield starter
     for each in running:
         each.process.terminate()
-        each.process.wait(20)
+        each.process.wait(60)
 
 
 @pytest.fixture

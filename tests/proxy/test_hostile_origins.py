@@ -387,7 +387,7 @@ class Suite:
 def ask(proxy: Proxy, credentials: VisitCredentials, case: Case, url: str) -> bytes:
     """Ask as a browser that wants no more than this one; everything it is told."""
     browser = Browser(proxy.port, credentials.username, credentials.password)
-    browser.socket = socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+    browser.socket = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
     host = url.split("/")[2]
     target = url
     if case.tls:

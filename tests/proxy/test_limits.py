@@ -156,7 +156,7 @@ async def test_a_browser_that_takes_nothing_does_not_hold_up_the_seal(
             + browser.authorization.encode()
             + b"\r\n"
         )
-        assert origin.arrived.wait(20)
+        assert origin.arrived.wait(60)
         (entry,) = await visit.seal(grace_s=0.2)
         browser.close()
 

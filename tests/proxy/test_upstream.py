@@ -117,11 +117,11 @@ def test_who_waits_is_served_in_the_order_of_asking(peers: Peers) -> None:
     second: list[object] = []
     threads = [waits(peers, first), waits(peers, second)]
     peers.pool.give_back(one)
-    threads[0].join(20)
+    threads[0].join(60)
     assert first == [one]
     assert second == []
     two.close()
-    threads[1].join(20)
+    threads[1].join(60)
     assert second
     assert second[0] not in (one, two)
 
@@ -145,7 +145,7 @@ def test_one_who_waits_for_a_new_connection_gets_a_place_when_one_comes_back(pee
     results: list[object] = []
     thread = waits(peers, results, fresh=True)
     peers.pool.give_back(one)
-    thread.join(20)
+    thread.join(60)
 
     assert results != [one]
     assert one.sock.fileno() == -1
@@ -169,9 +169,9 @@ def test_waiting_ends_when_it_is_cut_and_the_turn_goes_on(peers: Peers) -> None:
     results: list[object] = []
     behind = waits(peers, results)
     cut.set()
-    thread.join(20)
+    thread.join(60)
     peers.pool.give_back(one)
-    behind.join(20)
+    behind.join(60)
 
     assert len(caught) == 1
     assert results == [one]

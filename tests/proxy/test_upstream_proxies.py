@@ -194,7 +194,7 @@ async def test_one_host_gets_no_more_connections_than_the_profile_allows(
     go = threading.Event()
 
     def slow(connection: socket.socket, _head: bytes) -> None:
-        go.wait(20)
+        go.wait(60)
         connection.sendall(ok(b"slow"))
 
     origin.answers["/slow"] = slow
@@ -252,7 +252,7 @@ async def test_the_origin_gets_the_browsers_headers_in_its_order_and_spelling(
                 f"{browser.authorization}{headers}\r\n".encode()
             )
         asked = secure_origin if tunnel else origin
-        assert asked.arrived.wait(20)
+        assert asked.arrived.wait(60)
         await visit.seal(grace_s=5)
         browser.close()
 

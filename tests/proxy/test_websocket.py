@@ -294,7 +294,7 @@ def test_a_relay_loses_nothing_when_one_side_reads_slowly() -> None:
         got.update(piece)
         received += len(piece)
     for thread in running:
-        thread.join(20)
+        thread.join(60)
     for end in (*ours, theirs[0]):
         end.close()
 

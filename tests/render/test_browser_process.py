@@ -295,7 +295,7 @@ async def test_contexts_leave_no_process_behind(browser: Browser, clock: SystemC
         async with browser.context() as context:
             await open_page(context, None, OPTIONS, clock)
 
-    _, alive = psutil.wait_procs(renderers(browser), timeout=10)
+    _, alive = psutil.wait_procs(renderers(browser), timeout=60)
     assert alive == []
 
 

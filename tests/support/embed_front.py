@@ -95,4 +95,4 @@ def running_front() -> Iterator[Front]:
     front.hold.set()
     server.shutdown()
     server.server_close()
-    thread.join(10)
+    thread.join(60)

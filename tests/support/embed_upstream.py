@@ -83,9 +83,9 @@ def running_upstream() -> Iterator[Upstream]:
     with suppress(OSError):
         server.shutdown(socket.SHUT_RDWR)
     server.close()
-    thread.join(10)
+    thread.join(60)
     for each in threads:
-        each.join(10)
+        each.join(60)
 
 
 def _drained(client: socket.socket, head: bytes, body: bytes) -> int:

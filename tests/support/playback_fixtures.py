@@ -411,7 +411,7 @@ def running_replay(root: Path, front_origin: str = FRONT, *options: str) -> Iter
             assert process.stdin is not None
             process.stdin.close()
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
@@ -634,7 +634,7 @@ def leaks() -> Iterator[Leaks]:
         thread.start()
         yield found
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(timeout=5)
+        thread.join(timeout=60)
 
 
 @dataclass

@@ -142,7 +142,7 @@ class Browser:
     ) -> Response:
         """Send a request on the open connection, or on a new one; read its response."""
         if self.socket is None:
-            self.socket = socket.create_connection(self._address, timeout=20)
+            self.socket = socket.create_connection(self._address, timeout=60)
         host = url.split("/")[2] if "://" in url else "tunnelled"
         authorization = "" if tunnel else self.authorization
         length = f"Content-Length: {len(body)}\r\n" if body else ""
@@ -166,7 +166,7 @@ class Browser:
     def send_only(self, data: bytes) -> None:
         """Send raw bytes."""
         if self.socket is None:
-            self.socket = socket.create_connection(self._address, timeout=20)
+            self.socket = socket.create_connection(self._address, timeout=60)
         self.socket.sendall(data)
 
     def rest(self) -> bytes:

@@ -329,7 +329,7 @@ async def test_bytes_in_flight_are_cut_when_half_of_the_reserve_is_gone(
             + browser.authorization.encode()
             + b"\r\n"
         )
-        assert begun.wait(20)
+        assert begun.wait(60)
         (small_disk / "filler").write_bytes(bytes(2_500_000))
         browser.rest()
         browser.close()

@@ -193,7 +193,7 @@ def stock_pywb(archived: Archived, tmp_path_factory: pytest.TempPathFactory) -> 
         yield f"http://127.0.0.1:{port}/weboid"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
         shutil.rmtree(folder)
 
 

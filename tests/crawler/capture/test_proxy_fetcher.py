@@ -44,7 +44,7 @@ async def test_a_file_is_read_and_lies_in_the_warc(
     origin.answers["/robots.txt"] = ok(
         b"User-agent: *\n", mime="text/plain", more="X-A: 1\r\nX-A: 2\r\n"
     )
-    found = await fetcher.get(URL, limit_bytes=1000, timeout_s=20)
+    found = await fetcher.get(URL, limit_bytes=1000, timeout_s=60)
     assert (found.status, found.body, found.error, found.truncated) == (
         200,
         b"User-agent: *\n",
@@ -65,7 +65,7 @@ async def test_https_is_trusted_by_the_proxys_authority(
 ) -> None:
     """The client trusts the proxy's certificates and reads what the origin said."""
     secure_origin.answers["/robots.txt"] = ok(b"Disallow:")
-    found = await fetcher.get("https://secure.example/robots.txt", limit_bytes=99, timeout_s=20)
+    found = await fetcher.get("https://secure.example/robots.txt", limit_bytes=99, timeout_s=60)
     assert (found.status, found.body) == (200, b"Disallow:")
 
 
@@ -73,7 +73,7 @@ async def test_the_request_is_spelled_as_the_fetch_key(
     fetcher: ProxyFetcher, origin: Origin
 ) -> None:
     """The target is sent byte by byte, with the page's User-Agent and nothing that names a robot."""
-    await fetcher.get("http://origin.example/a|b?c=[d]^%7e", limit_bytes=99, timeout_s=20)
+    await fetcher.get("http://origin.example/a|b?c=[d]^%7e", limit_bytes=99, timeout_s=60)
     head = origin.requests[0]
     assert head.startswith(b"GET /a|b?c=[d]^%7e HTTP/1.1\r\n")
     assert b"user-agent: " + AGENT.encode() + b"\r\n" in head.replace(b"User-Agent", b"user-agent")
@@ -86,7 +86,7 @@ async def test_redirects_are_followed_to_other_hosts(fetcher: ProxyFetcher, orig
     for at, to in zip(["/robots.txt", "/1", "/2", "/3", "/4"], hops, strict=True):
         origin.answers[at] = ok(b"", status="302 Found", more=f"Location: {to}\r\n")
     origin.answers["/5"] = ok(b"arrived")
-    found = await fetcher.get(URL, limit_bytes=99, timeout_s=20)
+    found = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
     assert (found.status, found.body, found.final_url) == (
         200,
         b"arrived",
@@ -97,7 +97,7 @@ async def test_redirects_are_followed_to_other_hosts(fetcher: ProxyFetcher, orig
 async def test_a_redirect_loop_ends(fetcher: ProxyFetcher, origin: Origin) -> None:
     """Redirects without end are an error after so many requests."""
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=f"Location: {URL}\r\n")
-    found = await fetcher.get(URL, limit_bytes=99, timeout_s=20)
+    found = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
     assert found.error == "redirects: more than 5"
     assert len(origin.requests) == 6
 
@@ -108,7 +108,7 @@ async def test_a_redirect_to_nowhere_is_an_error(
 ) -> None:
     """A Location that is no web URL is named, and not followed."""
     origin.answers["/robots.txt"] = ok(b"", status="301 Moved", more=f"Location: {to}\r\n")
-    found = await fetcher.get(URL, limit_bytes=99, timeout_s=20)
+    found = await fetcher.get(URL, limit_bytes=99, timeout_s=60)
     assert found.error.startswith("redirects: to ")
     assert len(origin.requests) == 1
 
@@ -137,14 +137,14 @@ async def test_a_gzip_bomb_is_cut_at_the_limit(fetcher: ProxyFetcher, origin: Or
     """A body that decodes to a thousand times its size is decoded up to the limit."""
     bomb = gzip.compress(b"a" * 50_000_000)
     origin.answers["/robots.txt"] = ok(bomb, more="Content-Encoding: gzip\r\n")
-    found = await fetcher.get(URL, limit_bytes=100_000, timeout_s=20)
+    found = await fetcher.get(URL, limit_bytes=100_000, timeout_s=60)
     assert (len(found.body), found.truncated, found.error) == (100_000, True, "")
 
 
 async def test_a_gzip_body_is_decoded(fetcher: ProxyFetcher, origin: Origin) -> None:
     """What comes compressed is read as what it means."""
     origin.answers["/robots.txt"] = ok(gzip.compress(b"hello"), more="Content-Encoding: gzip\r\n")
-    found = await fetcher.get(URL, limit_bytes=100, timeout_s=20)
+    found = await fetcher.get(URL, limit_bytes=100, timeout_s=60)
     assert (found.body, found.truncated) == (b"hello", False)
     assert b"gzip, identity" in origin.requests[0]
 
@@ -155,7 +155,7 @@ async def test_an_encoding_that_cannot_be_read_is_an_error(
 ) -> None:
     """A body that is not what it says, or coded as we did not ask for, is no body to go by."""
     origin.answers["/robots.txt"] = ok(b"plain", more=f"Content-Encoding: {encoding}\r\n")
-    found = await fetcher.get(URL, limit_bytes=100, timeout_s=20)
+    found = await fetcher.get(URL, limit_bytes=100, timeout_s=60)
     assert found.error.startswith("encoding: ")
 
 
@@ -183,7 +183,7 @@ async def test_no_answer_is_told_in_the_proxys_words(
     fetcher: ProxyFetcher, url: str, constant: str
 ) -> None:
     """A host that does not answer, or may not be asked, has no status but a reason."""
-    found = await fetcher.get(url, limit_bytes=99, timeout_s=20)
+    found = await fetcher.get(url, limit_bytes=99, timeout_s=60)
     assert found.status == 0
     assert found.error.startswith(constant)
 

@@ -33,7 +33,7 @@ async def pool(**changes: Any) -> AsyncIterator[BrowserPool]:
 
 async def ended(browser: Browser) -> None:
     """Return when the pool has ended it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await browser.died.wait()
 
 

@@ -302,7 +302,7 @@ def _served(php: Php, code: Path, port: int, environment: dict[str, str]) -> Ite
         assert process.stdin is not None
         process.stdin.close()
         try:
-            process.wait(10)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -364,7 +364,7 @@ def test_an_answer_that_was_lost_is_asked_for_again(
     relay.hold_answer(pattern)
 
     def lose() -> None:
-        relay.held.wait(20)
+        relay.held.wait(60)
         relay.cut()
 
     cutter = threading.Thread(target=lose)
@@ -386,7 +386,7 @@ def test_a_claim_whose_answer_never_came_is_given_up(
     relay.hold_answer(CLAIM)
 
     def die() -> None:
-        relay.held.wait(20)
+        relay.held.wait(60)
         wait_until(lambda: two.claim([ONE]) == {ONE: Claim.BUSY})
         server.kill()
         relay.cut()
