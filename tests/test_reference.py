@@ -85,8 +85,8 @@ def test_every_global_option_has_a_variable() -> None:
     for option in weboid.params:
         if option.name in ("version", "help"):
             continue
-        names = option.envvar if isinstance(option.envvar, list | tuple) else [option.envvar]
-        assert [each for each in names if each and each.startswith("WEBOID_")], option.name
+        names = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
+        assert [each for each in names if each.startswith("WEBOID_")], option.name
 
 
 def test_the_short_helps_are_those_of_the_commands() -> None:

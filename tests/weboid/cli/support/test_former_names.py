@@ -54,9 +54,9 @@ def test_a_former_name_runs_the_command_and_names_it(tmp_path: Path) -> None:
     [
         (("crawll",), "crawl"),
         (("crawl", "paus"), "pause"),
-        (("qa", "reprot"), "report"),
-        (("links", "serch"), "search"),
-        (("collection", "verfy"), "verify"),
+        (("qa", "reportt"), "report"),
+        (("links", "searchh"), "search"),
+        (("collection", "verifyy"), "verify"),
         (("links", "mark", "sett"), "set"),
     ],
 )
@@ -106,7 +106,7 @@ def test_shells_complete_commands(shell: str, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_former_option_hides_no_option_of_its_command() -> None:
     """Each name of an option means one thing on a command."""
-    ambiguous = []
+    ambiguous: list[tuple[str, str]] = []
 
     def walk(command: click.Command, path: str) -> None:
         names = [
