@@ -72,6 +72,7 @@ class BehaviourSettings:
         "lazy",
         "details",
         "media",
+        "candidates",
     )
     limit_s: float = 20.0  # maximum time for all behaviours together
     # files with behaviours of your own, run after these; relative to the profile
