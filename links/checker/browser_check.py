@@ -201,8 +201,8 @@ def page_likeness(then: PageText, now: PageText) -> PageLikeness:
     before, after = _words(then.text), _words(now.text)
     old, new = set(_runs(before)), set(_runs(after))
     text = len(old & new) / len(old) if len(old) >= FEW_RUNS else None
-    told = hijack_words(now)
-    mine = told if len(told) >= USURPERS_WORDS and not hijack_words(then) else ()
+    words = hijack_words(now)
+    mine = words if len(words) >= USURPERS_WORDS and not hijack_words(then) else ()
     if mine and text is not None and text >= STILL_THERE:
         mine = ()  # an article about gambling, or a comment under the page
     was, is_now = set(_words(then.title)), set(_words(now.title))

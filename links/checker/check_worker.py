@@ -63,7 +63,7 @@ async def check_replacements(
     *,
     limit: int,
     around: ProposalContext = NO_CONTEXT,
-    told: Callable[[ReplacementProposal, ProposalStage], None] = lambda _which, _stage: None,
+    on_result: Callable[[ReplacementProposal, ProposalStage], None] = lambda _which, _stage: None,
 ) -> Counter[ProposalStage]:
     """Test up to `limit` waiting or due replacements; count them by resulting stage.
 
@@ -83,7 +83,7 @@ async def check_replacements(
         stage = await asyncio.to_thread(record)
         if stage is not None:
             stages[stage] += 1
-            told(which, stage)
+            on_result(which, stage)
 
     await check_each_replacement(waiting, examiner, keep)
     return stages

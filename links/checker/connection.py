@@ -230,14 +230,14 @@ class ConnectionOpener:
         self._rules.check(host, target.port)
         addresses, port = await self._rules.addresses(host, target.port)
         fine: list[Address] = []
-        said = ""
+        refusal = ""
         for address in addresses:
             why = self._rules.policy.against(host, address)
-            said = said or why
+            refusal = refusal or why
             if not why:
                 fine.append(unmap_ipv4(address))
         if not fine:
-            raise NoAnswerError(FetchFailure.ADDRESS, said)
+            raise NoAnswerError(FetchFailure.ADDRESS, refusal)
         # Both families have a turn within the first few.
         first = fine[:TRIED]
         others = [each for each in fine[TRIED:] if each.version != first[0].version]

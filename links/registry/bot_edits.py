@@ -289,16 +289,10 @@ def edits_of_page(reader: Reader, wiki_id: int, page_id: int) -> list[BotEdit]:
 
 
 def edits_in(
-    reader: Reader,
-    wiki_id: int,
-    states: Sequence[EditState],
-    *,
-    since: int = 0,
-    after: int = 0,
-    limit: int = MOST,
+    reader: Reader, wiki_id: int, states: Sequence[EditState], *, limit: int = MOST
 ) -> list[BotEdit]:
-    """Return edits in these states after the number `after`, the oldest first."""
-    parameters = {"states": list(map(int, states)), "since": since, "after": after, "most": limit}
+    """Return edits in these states, the oldest first."""
+    parameters = {"states": list(map(int, states)), "most": limit}
     return _whole(reader, sql.IN_STATES.rows(reader, {"wiki": wiki_id, **parameters}))
 
 
@@ -307,11 +301,10 @@ def newest_edits(
     wiki_id: int,
     states: Sequence[EditState] = tuple(EditState),
     *,
-    before: int = 1 << 62,
     limit: int,
 ) -> list[BotEdit]:
-    """Return edits in these states before the number `before`, the newest first."""
-    parameters = {"states": list(map(int, states)), "before": before, "most": limit}
+    """Return edits in these states, the newest first."""
+    parameters = {"states": list(map(int, states)), "most": limit}
     return _whole(reader, sql.NEWEST.rows(reader, {"wiki": wiki_id, **parameters}))
 
 

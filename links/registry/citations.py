@@ -20,6 +20,7 @@ from links.registry.statements import Reader, SqlStatement, many, one
 from links.states import LinkState
 
 ARCHIVE_URL_LIMIT_CHARS = 8_192
+USES_LIMIT = 100
 
 
 class CitationFlag(IntFlag):
@@ -45,7 +46,7 @@ class CitationRow:
     access_day: int | None = None  # access date, as written (a number of `links.check_history`)
     archive_url: str = ""  # archive URL of the citation; empty without one
     archive_timestamp: str = ""  # of that archive copy, as precise as given: ``20240131``
-    said: CitationFlag = NO_CITATION_FLAGS  # further flags
+    flags: CitationFlag = NO_CITATION_FLAGS  # further flags
 
     @property
     def weight(self) -> tuple[bool, bool, bool, int]:
@@ -54,7 +55,7 @@ class CitationRow:
             self.access_day is not None,
             bool(self.archive_url),
             self.way == "citation",
-            int(self.said),
+            int(self.flags),
         )
 
 
@@ -91,7 +92,7 @@ OUTDATE = SqlStatement(
     .values(outcome=OUTDATED),
     "urls",
 )
-SAID_DEAD = SqlStatement(
+TAGGED_DEAD = SqlStatement(
     select(citations.c.page, citations.c.url_id).where(
         citations.c.url_id.in_(many("urls")),
         citations.c.facts.op("%")(2 * CitationFlag.DEAD) >= CitationFlag.DEAD,
@@ -115,9 +116,9 @@ FIRST_SEEN = SqlStatement(select(refs.c.url_id, refs.c.first_day).where(refs.c.p
 
 def links_tagged_dead(reader: Reader, url_ids: Iterable[int]) -> frozenset[int]:
     """Return those of the links that a page tags as dead, other than by the bot's own tags (B10)."""
-    said = [LinkRef(*row) for row in SAID_DEAD.each(reader, "urls", sorted(set(url_ids)))]
-    ours = called_dead_by_us(reader, said)
-    return frozenset(link.url_id for link in said if link not in ours)
+    tagged = [LinkRef(*row) for row in TAGGED_DEAD.each(reader, "urls", sorted(set(url_ids)))]
+    ours = called_dead_by_us(reader, tagged)
+    return frozenset(link.url_id for link in tagged if link not in ours)
 
 
 def put_citations(
@@ -155,7 +156,7 @@ def put_citations(
         and (link not in there_rows or row.access_day != there_rows[link][place])
     }
     OUTDATE.run_each(connection, "urls", sorted(dated))
-    tagged = sorted({link.url_id for link, row in best.items() if CitationFlag.DEAD in row.said})
+    tagged = sorted({link.url_id for link, row in best.items() if CitationFlag.DEAD in row.flags})
     LOOK_AT_MARKED.run_each(connection, "ids", tagged, today=day)
 
 
@@ -165,13 +166,13 @@ def citations_of(reader: Reader, numbers: Iterable[int]) -> dict[LinkRef, Citati
     for page, url_id, *facts in OF_PAGES.each(reader, "pages", sorted(set(numbers))):
         link = LinkRef(page, url_id)
         row = CitationRow(link, *facts)
-        found[link] = replace(row, said=CitationFlag(row.said))
+        found[link] = replace(row, flags=CitationFlag(row.flags))
     return found
 
 
-def cited_uses(reader: Reader, url_id: int, *, limit: int = 100) -> list[CitingPageUse]:
-    """Return up to `limit` pages that have the link now, earliest use first."""
-    rows = USES.rows(reader, {"url": url_id, "most": limit})
+def cited_uses(reader: Reader, url_id: int) -> list[CitingPageUse]:
+    """Return up to `USES_LIMIT` pages that have the link now, earliest use first."""
+    rows = USES.rows(reader, {"url": url_id, "most": USES_LIMIT})
     return [
         CitingPageUse(LinkRef(page, url_id), first_day, access) for page, first_day, access in rows
     ]
@@ -194,5 +195,5 @@ def _facts(row: CitationRow) -> dict[str, object]:
         "access_day": row.access_day,
         "archive_url": storable(row.archive_url)[:ARCHIVE_URL_LIMIT_CHARS],
         "archive_timestamp": storable(row.archive_timestamp),
-        "facts": int(row.said),
+        "facts": int(row.flags),
     }

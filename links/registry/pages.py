@@ -165,7 +165,7 @@ REFS = SqlStatement(
     "pages",
 )
 _REF = update(refs).where(refs.c.page == one("of"), refs.c.url_id == one("url"))
-SET_SPELLING = SqlStatement(_REF.values(spelling=one("said")))
+SET_SPELLING = SqlStatement(_REF.values(spelling=one("spelled")))
 SET_GONE = SqlStatement(_REF.values(gone_day=one("gone")))
 FORGET = {
     table.name: SqlStatement(delete(table).where(table.c.page.in_(many("pages"))), "pages")
@@ -206,7 +206,7 @@ def find_pages(reader: Reader, wiki_id: int, page_ids: Iterable[int]) -> dict[in
 
 
 def put_pages(
-    connection: Connection, wiki_id: int, given: Iterable[PutPage], *, day: int
+    connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int
 ) -> PutSummary:
     """Write the URLs of pages that were read today; new pages are created; InputError for an invalid one.
 
@@ -215,14 +215,14 @@ def put_pages(
     are counted (`links.rules.link_class`). Example domains, the farm's own hosts and other schemes
     are not stored. Batches of some hundreds are fastest.
     """
-    return write_pages(connection, wiki_id, given, day=day).put
+    return write_pages(connection, wiki_id, written, day=day).put
 
 
 def write_pages(
-    connection: Connection, wiki_id: int, given: Iterable[PutPage], *, day: int
+    connection: Connection, wiki_id: int, written: Iterable[PutPage], *, day: int
 ) -> WrittenLinks:
     """Write pages as `put_pages`; return the new and removed links as well (A01)."""
-    put = {each.name.page_id: each for each in given}
+    put = {each.name.page_id: each for each in written}
     _lock(connection, wiki_id)
     _write_names(connection, wiki_id, [each.name for each in put.values()], day)
     identities = {
@@ -366,8 +366,8 @@ def _write_names(connection: Connection, wiki_id: int, names: list[PageName], da
             continue
         if not title:  # a dump of links says no titles
             facts = {"namespace": old.namespace, "title": old.title}
-        given = {f"new_{column}": value for column, value in facts.items()}
-        changed.append({"of": old.id, **given, "day": day, "listed": day, "stale": False})
+        new_values = {f"new_{column}": value for column, value in facts.items()}
+        changed.append({"of": old.id, **new_values, "day": day, "listed": day, "stale": False})
     if new:
         connection.execute(insert(pages), new)
     CHANGE.run(connection, changed)
@@ -394,17 +394,17 @@ def _write_refs(
 ) -> tuple[list[LinkRef], list[LinkRef], list[LinkRef]]:
     """Update the pages' references to the lists; return the new, restored and removed ones."""
     there: dict[int, dict[int, int | None]] = defaultdict(dict)
-    said: dict[LinkRef, str | None] = {}
+    stored_spellings: dict[LinkRef, str | None] = {}
     for page, url_id, gone_day, spelling in REFS.each(connection, "pages", lists):
         there[page][url_id] = gone_day
-        said[LinkRef(page, url_id)] = spelling
+        stored_spellings[LinkRef(page, url_id)] = spelling
     new: list[dict[str, Any]] = []
     back: list[dict[str, Any]] = []
     gone: list[dict[str, Any]] = []
     respelled = [
-        {"of": ref.page, "url": ref.url_id, "said": spelling}
+        {"of": ref.page, "url": ref.url_id, "spelled": spelling}
         for ref, spelling in spellings.items()
-        if ref in said and said[ref] != spelling
+        if ref in stored_spellings and stored_spellings[ref] != spelling
     ]
     for page, has in lists.items():
         had = there[page]

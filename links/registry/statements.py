@@ -65,18 +65,18 @@ class StatementPlan:
     parts: tuple[tuple[str, int | None, Any], ...]
     keys: tuple[str, ...] | None  # the parameter names of the text; None for positional parameters
 
-    def given(self, values: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
+    def driver_parameters(self, values: Mapping[str, Any]) -> dict[str, Any] | list[Any]:
         """Build the driver's parameters."""
-        given: list[Any] = []
+        parameters: list[Any] = []
         for name, count, constant in self.parts:
             if count is not None:
                 listed = values[name]
-                given += listed
+                parameters += listed
                 if len(listed) < count:
-                    given += [listed[-1]] * (count - len(listed))
+                    parameters += [listed[-1]] * (count - len(listed))
             else:
-                given.append(values[name] if name else constant)
-        return given if self.keys is None else dict(zip(self.keys, given, strict=True))
+                parameters.append(values[name] if name else constant)
+        return parameters if self.keys is None else dict(zip(self.keys, parameters, strict=True))
 
 
 class SqlStatement:
@@ -101,7 +101,7 @@ class SqlStatement:
             if isinstance(reader, DatabaseSnapshot)
             else reader.connection.driver_connection
         )
-        found: list[Any] = driver.execute(plan.text, plan.given(values)).fetchall()
+        found: list[Any] = driver.execute(plan.text, plan.driver_parameters(values)).fetchall()
         return found
 
     def run(

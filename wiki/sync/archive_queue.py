@@ -119,10 +119,10 @@ class HandOver:
         self._name = name
         self._archive = archive
 
-    def due(self, now: datetime, *, limit: int = BATCH) -> list[BacklogRow]:
+    def due(self, now: datetime) -> list[BacklogRow]:
         """Return the registry's links that are due now."""
         with self._store.snapshot() as reader:
-            return due_links(reader, self._wiki_id, now=now, limit=limit)
+            return due_links(reader, self._wiki_id, now=now, limit=BATCH)
 
     async def hand_on(
         self,

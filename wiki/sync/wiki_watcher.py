@@ -182,13 +182,13 @@ class WikiWatcher:
                 signal.event.set()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
-    async def once(self, *, sweeps: bool = True) -> bool:
+    async def once(self) -> bool:
         """Do all available work, wiki after wiki; return True if none failed. Raises as `run`."""
         is_well = True
         for wiki in await asyncio.to_thread(select_wikis, self._shared.store, self._names):
             try:
                 async with _open_feed(wiki, self._open, self._shared) as feed:
-                    async for done in _all_rounds(feed, sweeps=sweeps):
+                    async for done in _all_rounds(feed):
                         self._on_report(WatcherReport(wiki.name, done))
             except Exception as error:  # noqa: BLE001 one wiki must not end the others' turns
                 is_well = False
@@ -282,7 +282,7 @@ async def _open_feed(wiki: Wiki, opener: Opener, shared: SyncServices) -> AsyncI
             await asyncio.to_thread(feed.desk.give_back)
 
 
-async def _all_rounds(feed: WikiFeed, *, sweeps: bool) -> AsyncIterator[FeedRound]:
+async def _all_rounds(feed: WikiFeed, *, sweeps: bool = True) -> AsyncIterator[FeedRound]:
     """Yield rounds until there is nothing more to do at once."""
     done = await feed.round(is_notified=True, sweeps=sweeps)
     yield done

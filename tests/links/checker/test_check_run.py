@@ -194,7 +194,7 @@ async def test_a_trusted_tag_has_links_looked_at_that_are_marked_alive(
     marks = Decided({"kept.example": LinkState.PERMALIVE})
     url_id = watch(store, [url], state=int(LinkState.PERMALIVE), due_day=None)[url]
     link = LinkRef(number_of(1, 7), url_id)
-    tagged = CitationRow(link, "citation", said=CitationFlag.DEAD)
+    tagged = CitationRow(link, "citation", flags=CitationFlag.DEAD)
     with store.writing() as rows:
         if is_ours:
             change = EditChange(url_id, "tagged", "", "{{dead link}}")

@@ -87,7 +87,7 @@ async def test_only_a_page_that_is_really_there_is_shown(sqlite_store: RegistryS
     told: list[ReplacementProposal] = []
     async with examining(clock) as examiner:
         stages = await check_replacements(
-            sqlite_store, examiner, limit=99, told=lambda which, _stage: told.append(which)
+            sqlite_store, examiner, limit=99, on_result=lambda which, _stage: told.append(which)
         )
         assert await check_replacements(sqlite_store, examiner, limit=99) == {}
         clock.moment = NOW + timedelta(days=1)

@@ -195,12 +195,12 @@ def test_edits_are_watched_until_they_were_looked_at(store: RegistryStore) -> No
     with store.writing() as rows:
         set_checked(rows, [two.id], moment=9_000)
         due = edits_to_watch(rows, WIKI, [EditState.MADE], since=500, before=5_000, limit=9)
-        open_ = edits_in(rows, WIKI, [EditState.MADE], since=500)
+        open_ = edits_in(rows, WIKI, [EditState.MADE], limit=2)
         newest = newest_edits(rows, WIKI, limit=2)
         summed = count_edits(rows, WIKI, EditKind.PAGE)
 
     assert [each.id for each in due] == [one.id]
-    assert [each.id for each in open_] == [one.id, two.id]
+    assert [each.id for each in open_] == [old.id, one.id]
     assert [each.id for each in newest] == [two.id, one.id]
     assert summed == {EditState.MADE: 3}
     assert old.id not in {each.id for each in due}

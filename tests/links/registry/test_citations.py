@@ -42,7 +42,7 @@ def test_a_pages_dead_link_tag_counts_where_it_is_trusted(
     said_so = LinksSettings(preset="iabot", trust_tags=trusts, browser=False)
     rules = plan_from_settings(said_so, ALL_HOSTS).rules
     with store.writing() as rows:
-        put_citations(rows, [1], [CitationRow(LinkRef(1, url_id), "citation", said=said)], day=100)
+        put_citations(rows, [1], [CitationRow(LinkRef(1, url_id), "citation", flags=said)], day=100)
         fine, gone = (
             record_results(rows, [UrlCheckResult(url_id, each, Days(day).now())], rules)[0]
             for day, each in ((100, FINE), (107, GONE))

@@ -252,7 +252,9 @@ def test_every_question_uses_an_index(store: RegistryStore) -> None:
         for index, statement in ((key, each) for key, all_ in questions.items() for each in all_):
             sizes = [len(values[name]) for name in statement.lists]
             made = statement.compiled(connection.dialect, sizes)
-            rows_told = driver.execute(explain + made.text, made.given(values)).fetchall()
+            rows_told = driver.execute(
+                explain + made.text, made.driver_parameters(values)
+            ).fetchall()
             plan = "\n".join(str(row[-1]) for row in rows_told)
             assert index in plan, plan
             for bad in ("SCAN link_urls", "SCAN link_refs", "SCAN link_hosts", "Seq Scan"):

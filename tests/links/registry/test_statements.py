@@ -84,7 +84,7 @@ def _whole(node: dict[str, Any]) -> str:
 def _scans(connection: Connection, statement: SqlStatement) -> list[str]:
     values = _values(statement, connection)
     plan = statement.compiled(connection.dialect, [2] * len(statement.lists))
-    given = plan.given(values)
+    given = plan.driver_parameters(values)
     if connection.dialect.name == "sqlite":
         return _scans_on_sqlite(connection, plan.text, given)
     return _scans_on_postgresql(connection, plan.text, given)

@@ -44,8 +44,8 @@ def test_what_a_citation_says_is_kept(fed: Fed, writer: Writer) -> None:
     cited, bare = said["https://cited.net/a"], said["https://cited.net/bare"]
     assert cited.access_day == day_of_date(date(2020, 2, 3))
     assert cited.archive_timestamp.startswith("20200304")
-    assert CitationFlag.REFERENCE in cited.said
-    assert CitationFlag.DEAD in bare.said
+    assert CitationFlag.REFERENCE in cited.flags
+    assert CitationFlag.DEAD in bare.flags
     assert bare.access_day is None
 
 

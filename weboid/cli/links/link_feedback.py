@@ -375,7 +375,7 @@ def _test(registry: RegistryStore, settings: Settings, limit: int, output: Comma
             around = _surroundings(registry, settings.links)
             examiner = ReplacementTester(prober, turns, _CLOCK)
             stages = await check_replacements(
-                registry, examiner, limit=limit, around=around, told=told
+                registry, examiner, limit=limit, around=around, on_result=told
             )
             return stages.total()
 
