@@ -152,9 +152,9 @@ def openapi_page() -> str:
                 for status, each in sorted(operation["responses"].items())
             ]
             lines.append("")
-    lines += ["# Schemas", ""]
+    lines += ["## Schemas", ""]
     for name, schema in document["components"]["schemas"].items():
-        lines += [f"## {name}", "", *_schema(schema), ""]
+        lines += [f"### {name}", "", *_schema(schema), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

@@ -69,7 +69,7 @@ def settings_page() -> str:
         "# Settings",
         "",
         "Settings of `weboid.toml` in a collection, and of [profiles](../how-to/profiles.md), with their defaults as TOML. Each table is a group.",
-        "Values outside the range are refused, with the file and the line. The option in the last column overrides the setting for one run ([command line](cli.md)).",
+        "Values outside the range are refused, with the file and the line. An option that is named overrides the setting for one run ([command line](cli.md)).",
         "",
         "Made from `core/config/settings.py` by `python -m scripts.reference`.",
     ]
@@ -162,7 +162,8 @@ def value_range(group: str, key: str, usual: object) -> str:
     above = ">" if lowest == steps[2] and kind is float else "≥"
     if not _is_accepted(group, key, kind(_HUGE)):
         return f"{above} {0 if above == '>' else lowest:g}"
-    low, high = kind(usual), _HUGE  # accepted, refused
+    low: float = kind(usual)  # accepted
+    high: float = _HUGE  # refused
     while high - low > (0.001 if kind is float else 1):
         middle = (low + high) / 2 if kind is float else (low + high) // 2
         low, high = (low, middle) if _is_accepted(group, key, kind(middle)) else (middle, high)
@@ -191,8 +192,8 @@ def _rows(group: ast.ClassDef, source: str, name: str) -> list[str]:
             kind = unit
         limits = value_range(name, entry.target.id, default)
         option = OVERRIDES.get(f"{name}.{entry.target.id}", "")
-        cells = [f"`{entry.target.id}`", kind, limits or _NONE, f"`{_shown(default)}`", meaning]
-        cells.append(f"`{option}`" if option else _NONE)
+        meaning += f" (option `{option}`)" if option else ""
+        cells = (f"`{entry.target.id}`", kind, limits or _NONE, f"`{_shown(default)}`", meaning)
         rows.append(f"| {' | '.join(cells)} |")
     return rows
 

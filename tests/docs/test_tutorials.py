@@ -183,7 +183,7 @@ def follow(page: str, folder: Path, variables: dict[str, str], changes: Mapping[
             assert pattern(lines).fullmatch(out), (command, out, pattern(lines).pattern)
 
 
-@pytest.mark.parametrize("name", ["first-archive", "crawl-with-qa"])
+@pytest.mark.parametrize("name", ["first-archive", "crawl-with-qa", "../../README"])
 def test_a_tutorial_does_what_it_says(name: str, profile: Path, tmp_path: Path) -> None:
     """Each command ends well and prints the lines below it."""
     port = free_port()
