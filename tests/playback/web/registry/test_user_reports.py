@@ -193,7 +193,7 @@ def test_a_copy_in_an_archive_is_kept_among_the_copies(front: Front, store: Regi
         connection.execute(update(copies).values(is_locked=True))
     locked = send(front, "replace", {"address": copy}, who="203.0.113.9")
     assert locked.status_code == 409
-    assert "changes all the time" in locked.text
+    assert "changes constantly" in locked.text
     other = "https://web.archive.org/web/2015/https://other.example.net/"
     refused = send(front, "replace", {"address": other}, who="198.18.0.1")
     assert (refused.status_code, "of a different page" in refused.text) == (400, True)
