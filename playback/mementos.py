@@ -103,7 +103,7 @@ class MementoIndex:
 
     def nearest(self, url: str, at: datetime | None) -> PageMemento | None:
         """Return the memento to show for `at` (None: the newest), as chosen by playback."""
-        values = _values(url)
+        values = url_values(url)
         if values is None:
             return None
         values |= {
@@ -115,7 +115,7 @@ class MementoIndex:
 
     def is_listed(self, memento: PageMemento) -> bool:
         """Return True when exactly this capture is a memento."""
-        values = _values(memento.url)
+        values = url_values(memento.url)
         if values is None:
             return False
         try:
@@ -205,7 +205,7 @@ class MementoIndex:
         self, url: str, condition: str, direction: str, after: tuple[int, str]
     ) -> Iterator[PageMemento]:
         """Yield mementos from a position on, one for each URL and second."""
-        values = _values(url)
+        values = url_values(url)
         if values is None:
             return
         query = (
@@ -238,17 +238,14 @@ class MementoIndex:
                 yield visit
 
 
-def _values(url: str) -> dict[str, Any] | None:
+def url_values(url: str) -> dict[str, Any] | None:
+    """Return the query parameters for a URL's pages; None when it has no key."""
     try:
-        keys = key_values(replay_key(url))
-        return {
-            **keys,
-            "url": url,
-            "twin": other_scheme(url),
-            "dom": artifact_uri(ArtifactKind.DOM, ""),
-        }
+        key = key_values(replay_key(url))
     except BadUrlError:
         return None
+    dom = artifact_uri(ArtifactKind.DOM, "")
+    return {**key, "url": url, "twin": other_scheme(url), "dom": dom}
 
 
 LINK_FORMAT = "application/link-format"

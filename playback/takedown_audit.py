@@ -342,12 +342,12 @@ def _leak(
     """Return a description of what the response leaks; empty without a leak."""
     if status == HTTPStatus.NOT_MODIFIED:
         return "It says that what the reader holds is still good."
-    said = "\n".join(f"{name}: {value}" for name, value in headers.items()).encode()
-    found = sought.found_in(body) or sought.found_in(said)
+    header_lines = "\n".join(f"{name}: {value}" for name, value in headers.items()).encode()
+    found = sought.found_in(body) or sought.found_in(header_lines)
     if found or hidden is None:
         return found
     if hidden.search(probe.target.encode()) is None:
-        mark = hidden.search(body) or hidden.search(said)
+        mark = hidden.search(body) or hidden.search(header_lines)
         if mark is not None:
             return f"It tells of what is hidden: {mark[0].decode(errors='replace')}."
     elif status == HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS:

@@ -87,8 +87,8 @@ def parse_query(
     parameters: Iterable[tuple[str, str]], *, archive_dialect: bool = False, wide: bool = False
 ) -> CdxQuery:
     """Parse the parameters; InputError names an invalid one, TooWideError refuses hosts and domains."""
-    given = list(parameters)
-    one = dict(reversed(given))  # of several, the first
+    pairs = list(parameters)
+    one = dict(reversed(pairs))  # of several, the first
     archive = archive_dialect or "showResumeKey" in one or "resumeKey" in one
     keys = _keys(one.get("url", ""), one.get("matchType", ""), wide=wide)
     limit = _number(one, "limit", lowest=-MOST_ROWS)
@@ -97,7 +97,7 @@ def parse_query(
     output = one.get("output", "") or "text"
     if output not in OUTPUTS:
         raise InputError(f"output is one of {', '.join(OUTPUTS)}; not {output[:40]!r}.")
-    filters = [value for name, value in given if name == "filter" and value]
+    filters = [value for name, value in pairs if name == "filter" and value]
     if len(filters) > _MOST_FILTERS:
         raise InputError(f"There may be {_MOST_FILTERS} filters at most.")
     between = TimeRange()
@@ -124,7 +124,7 @@ def parse_query(
         descending=one.get("sort") == "reverse" or _is_yes(one.get("reverse")),
         newest=limit is not None and limit < 0,
         filters=tuple(_filter(each, archive=archive) for each in filters),
-        collapses=tuple(_collapses(given)),
+        collapses=tuple(_collapses(pairs)),
         after=after,
         page=_number(one, "page"),
         page_rows=min(max(_number(one, "pageSize") or PAGE_ROWS, 1), MOST_PAGE_ROWS),
@@ -214,9 +214,9 @@ def _is_yes(text: str | None) -> bool:
     return text is not None and text.lower() in {"true", "1", "yes", "on"}
 
 
-def _collapses(given: list[tuple[str, str]]) -> Iterable[CollapseRule]:
+def _collapses(pairs: list[tuple[str, str]]) -> Iterable[CollapseRule]:
     """Return the rules of ``collapse=field:N`` (Archive) and ``collapseTime=N`` (pywb)."""
-    for name, value in given:
+    for name, value in pairs:
         if name == "collapseTime" and value:
             yield CollapseRule("timestamp", _length(value), with_status=True)
         elif name == "collapse" and value:

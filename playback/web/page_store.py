@@ -27,6 +27,7 @@ from playback.access.control import (
 )
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownSubject
 from playback.media_types import DOWNLOAD_TYPES, PDF, READ_TYPES
+from playback.mementos import url_values
 from playback.url_paths import is_web_url
 from playback.web.page_request import EVERYTHING, CaptureFacets
 from warc.artifact_reader import ArtifactReader, RecordPlace
@@ -37,7 +38,6 @@ from warc.index.page_choice import (
     USABLE,
     BestPageQuery,
     best_pages,
-    other_scheme,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -246,14 +246,7 @@ class PageStore:
     def _best(self, key: dict[str, str], wanted: BestPageQuery) -> Iterator[Any]:
         """Yield rows of pages, best first; failed or skipped visits come last, unless requested."""
         named = f"captured_ms BETWEEN :first AND :first + 999 AND timestamp = :timestamp AND NOT ({OFFERED})"
-        facts = {
-            **key,
-            "url": wanted.url,
-            "twin": other_scheme(wanted.url),
-            "at": wanted.at_ms,
-            "timestamp": wanted.timestamp,
-            "first": wanted.at_ms - wanted.at_ms % 1000,
-        }
+        facts = {**wanted.values(key), "first": wanted.at_ms - wanted.at_ms % 1000}
         seen: list[str] = []
         if wanted.timestamp:
             very = self._database.rows(
@@ -305,7 +298,7 @@ class PageStore:
         facets: CaptureFacets = EVERYTHING,
     ) -> tuple[CapturedPage, ...]:
         """Return at most `limit` pages of `url` under both schemes, newest first."""
-        values = _of_url(url)
+        values = url_values(url)
         if values is None:
             return ()
         within = ""
@@ -334,7 +327,7 @@ class PageStore:
 
     def moments(self, url: str) -> tuple[CaptureMoment, ...]:
         """Return the newest `MOST_MOMENTS` captures of `url` under both schemes, newest first."""
-        values = _of_url(url)
+        values = url_values(url)
         if values is None:
             return ()
         rows = self._database.rows(
@@ -358,7 +351,7 @@ class PageStore:
 
     def spellings(self, url: str, *, limit: int) -> tuple[str, ...]:
         """Return other URLs with the same replay key, which may be different pages."""
-        values = _of_url(url)
+        values = url_values(url)
         if values is None:
             return ()
         rows = self._database.rows(
@@ -442,13 +435,13 @@ class PageStore:
             if takedown is None and page.page_id in embedded:
                 # Reduced for framed documents that must not be shown.
                 effects = {each.takedown.effect for each in embedded[page.page_id]}
-                is_told = effects <= {TakedownEffect.BLOCK}
+                is_disclosed = effects <= {TakedownEffect.BLOCK}
                 uris = page.artifacts.items()
                 reduced = replace(
                     page,
                     artifacts={kind: uri for kind, uri in uris if kind not in WITH_FRAMES},
                     text_digest="",
-                    withheld=TakedownEffect.BLOCK if is_told else TakedownEffect.HIDE,
+                    withheld=TakedownEffect.BLOCK if is_disclosed else TakedownEffect.HIDE,
                 )
                 shown.append(reduced)
             elif takedown is None:
@@ -542,11 +535,3 @@ def _page(row: Any, artifacts: _PageArtifacts) -> CapturedPage:
         text_digest=artifacts.text_digest,
         quality=row["quality"],
     )
-
-
-def _of_url(url: str) -> dict[str, Any] | None:
-    """Return the query parameters for a URL's pages; None when it has no key."""
-    try:
-        return {**key_values(replay_key(url)), "url": url, "twin": other_scheme(url)}
-    except BadUrlError:
-        return None

@@ -89,9 +89,9 @@ class PageLists:
         )
 
     def _found(self, request: Request) -> PageSearchResult:
-        given = request.query_params
-        question = parse_question(given.get("q", ""), given.get("in", ""))
-        before, after = parse_cursor(given.get("before", "")), parse_cursor(given.get("after", ""))
+        query = request.query_params
+        question = parse_question(query.get("q", ""), query.get("in", ""))
+        before, after = parse_cursor(query.get("before", "")), parse_cursor(query.get("after", ""))
         return self._means.search.find(question, before=before, after=after)
 
 

@@ -21,7 +21,7 @@ from core.timestamps import timestamp14, unix_milliseconds, warc_date
 from core.url_keys import replay_key
 from playback.access.control import PageFacts
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from playback.mementos import MementoIndex, PageMemento, _values
+from playback.mementos import MementoIndex, PageMemento, url_values
 from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW
 from tests.support.services.postgres import PostgresServer
@@ -255,7 +255,7 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
         assert mementos.is_listed(PageMemento(url, at)) == ((at, url) in mine)
         moment = NOW + timedelta(seconds=second)
         shortcut = mementos._best(
-            {**_values(url), "at": unix_milliseconds(moment), "timestamp": at}  # type: ignore[dict-item]
+            {**url_values(url), "at": unix_milliseconds(moment), "timestamp": at}  # type: ignore[dict-item]
         )
         assert nearest == shortcut
         around = mementos.around(url, at)

@@ -58,17 +58,17 @@ class CachedQuestion:
 def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
     """Parse a JSON body; addresses below `own`, this archive's origins, are copies already."""
     try:
-        given = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        document = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
+        document = None
+    if not isinstance(document, dict):
         raise InputError(noop("Send a JSON object in UTF-8."))
-    urls = given.get("urls")
+    urls = document.get("urls")
     if not isinstance(urls, list) or not all(isinstance(each, str) for each in urls):
         raise InputError(noop('Specify the URLs: {"urls": ["https://example.org/"]}.'))
     if len(urls) > MOST_URLS:
         raise InputError(noop("At most 1000 URLs are allowed per request."))
-    page_id = given.get("page_id")
+    page_id = document.get("page_id")
     if page_id is None:
         page_id = 0  # e.g. of a page not saved yet
     if isinstance(page_id, float) and page_id.is_integer():
@@ -76,7 +76,7 @@ def parse_cached(body: bytes, *, own: tuple[str, ...] = ()) -> CachedQuestion:
     is_whole = isinstance(page_id, int) and not isinstance(page_id, bool)
     if not is_whole or not 0 <= page_id < _MOST_PAGE_ID:
         raise InputError(noop("A page ID is a positive integer, such as 9301140."))
-    wiki, language = _text(given, "wiki"), _text(given, "lang")
+    wiki, language = _text(document, "wiki"), _text(document, "lang")
     if language and not _CODE.fullmatch(language):
         raise InputError(noop("Use a language tag such as de or de-AT."))
     # Codes such as ``simple`` and ``zh-classical`` have no translation.
@@ -136,8 +136,8 @@ def _no_constant(name: str) -> None:
     raise ValueError(name)  # NaN and the infinities are no JSON
 
 
-def _text(given: dict[str, Any], name: str) -> str:
-    value = given.get(name)
+def _text(document: dict[str, Any], name: str) -> str:
+    value = document.get(name)
     if value is None:
         return ""
     if not isinstance(value, str):

@@ -148,13 +148,13 @@ class RegistryApi:
 
     def list(self, request: Request) -> Response:
         """Return a part of a wiki's page list (W05)."""
-        given = request.query_params
-        wiki, kind = parse_wiki(given.get("dbname", "")), parse_list(given.get("with", ""))
-        after = parse_after(given.get("after", ""))
-        wanted = parse_format(given.get("format", ""), (AnswerFormat.JSON, AnswerFormat.XML))
+        query = request.query_params
+        wiki, kind = parse_wiki(query.get("dbname", "")), parse_list(query.get("with", ""))
+        after = parse_after(query.get("after", ""))
+        wanted = parse_format(query.get("format", ""), (AnswerFormat.JSON, AnswerFormat.XML))
         listed = self._desk.listed(
             *(wiki, kind, after),
-            domain=given.get("domain", ""),
+            domain=query.get("domain", ""),
             is_internal=self._door.is_internal(request),
         )
         if listed is None:
@@ -186,15 +186,15 @@ class RegistryApi:
 
     def excluded(self, request: Request) -> Response:
         """Return whether a wiki excludes links that match a pattern from its link search (X06)."""
-        given = request.query_params
-        wiki = parse_wiki(given.get("dbname", ""))
-        question = PatternQuestion(parse_pattern(given.get("pattern", "")), wiki, (), frozenset())
+        query = request.query_params
+        wiki = parse_wiki(query.get("dbname", ""))
+        question = PatternQuestion(parse_pattern(query.get("pattern", "")), wiki, (), frozenset())
         entries = self._desk.kept_out(question, is_internal=self._door.is_internal(request))
         if entries is None:
             raise UnknownWikiError
         data = {
             "wiki": str(wiki),
-            "pattern": given.get("pattern", ""),
+            "pattern": query.get("pattern", ""),
             "excluded": bool(entries),
             "entry": entries[0] if entries else None,
             "entries": entries,

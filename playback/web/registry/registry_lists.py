@@ -251,13 +251,13 @@ class FoundLinks:
     day: int
 
 
-def parse_wiki_question(given: QueryParams) -> WikiQuestion:
+def parse_wiki_question(parameters: QueryParams) -> WikiQuestion:
     """Parse the parameters."""
-    names = [each for each in re.split("[|,]", given.get("state", "")) if each]
+    names = [each for each in re.split("[|,]", parameters.get("state", "")) if each]
     if not _BY_NAME.keys() >= set(names):
         raise InputError(noop("state is a state or a group, such as dead or unreachable."))
     states = {int(state) for name in names for state in _BY_NAME[name]}
-    since, since_day = given.get("since", ""), None
+    since, since_day = parameters.get("since", ""), None
     if since:
         try:
             since_day = (date.fromisoformat(since) - EPOCH).days
@@ -265,16 +265,16 @@ def parse_wiki_question(given: QueryParams) -> WikiQuestion:
             since_day = -1
         if since_day < 0 or len(since) != 10:
             raise InputError(noop("since is a date, such as 2026-11-20."))
-    after = given.get("after", "")
+    after = parameters.get("after", "")
     place = _AFTER.fullmatch(after)
     if after and place is None:
         raise InputError(noop("after is the position returned with the previous part."))
     return WikiQuestion(
-        parse_wiki(given.get("dbname", "")),
+        parse_wiki(parameters.get("dbname", "")),
         tuple(sorted(states)) or EVERY_STATE,
         since_day,
         (int(place[1]), int(place[2])) if place else (0, 0),
-        parse_fields(given.get("fields", "")),
+        parse_fields(parameters.get("fields", "")),
     )
 
 

@@ -272,29 +272,29 @@ class PageQuestion:
         return len(self.page_ids) + len(self.titles)
 
 
-def parse_page_question(given: QueryParams) -> PageQuestion:
+def parse_page_question(parameters: QueryParams) -> PageQuestion:
     """Parse the parameters of a query for pages."""
     for name in ("url", "urls", "q", "pattern"):
-        if given.get(name):
+        if parameters.get(name):
             raise InputError(
                 noop(
                     "Programs may not look up single URLs: request the page that contains it with"
                     " dbname and curid. A form for people is at /links."
                 )
             )
-    texts = _several(given, "curid", "pageid", "curids", "pageids")
-    titles = _several(given, "titles", "title", separators="|")
+    texts = _several(parameters, "curid", "pageid", "curids", "pageids")
+    titles = _several(parameters, "titles", "title", separators="|")
     if not texts and not titles:
         raise InputError(noop("Specify a page: curid=9301140, or titles=Main Page."))
     question = PageQuestion(
-        parse_wiki(given.get("dbname", "")),
+        parse_wiki(parameters.get("dbname", "")),
         tuple(dict.fromkeys(map(parse_page_id, texts))),
         tuple(dict.fromkeys(map(parse_title, titles))),
-        parse_scope(given.get("scope", "")),
-        parse_language(given.get("lang", "")),
-        parse_flag(given.get("ping", "")),
-        parse_fields(given.get("fields", "")),
-        parse_revision(given.get("revid", "")),
+        parse_scope(parameters.get("scope", "")),
+        parse_language(parameters.get("lang", "")),
+        parse_flag(parameters.get("ping", "")),
+        parse_fields(parameters.get("fields", "")),
+        parse_revision(parameters.get("revid", "")),
     )
     if question.size > 1:
         question = replace(question, revision=0)  # ambiguous for several pages
@@ -400,8 +400,8 @@ def parse_flag(text: str) -> bool:
     return text == "1"
 
 
-def _several(given: QueryParams, *names: str, separators: str = "|,") -> list[str]:
+def _several(parameters: QueryParams, *names: str, separators: str = "|,") -> list[str]:
     """Return the values of parameters that may be repeated or contain several values."""
-    texts = [text for name in names for text in given.getlist(name) if text]
+    texts = [text for name in names for text in parameters.getlist(name) if text]
     pattern = f"[{re.escape(separators)}]"
     return [each for text in texts for each in re.split(pattern, text)]

@@ -434,14 +434,14 @@ def _act(text: str) -> ReportAction:
     return ReportAction(text)
 
 
-def _wanted(act: str, given: Mapping[str, str]) -> _ReportRequest:
-    reach = given.get("reach", ReportReach.URL.value)
+def _wanted(act: str, parameters: Mapping[str, str]) -> _ReportRequest:
+    reach = parameters.get("reach", ReportReach.URL.value)
     return _ReportRequest(
         _act(act),
-        given.get("url", "")[:_LONGEST].strip(),
+        parameters.get("url", "")[:_LONGEST].strip(),
         ReportReach(reach) if reach in set(ReportReach) else ReportReach.URL,
-        given.get("prefix" if reach == ReportReach.PREFIX else "address", "")[
+        parameters.get("prefix" if reach == ReportReach.PREFIX else "address", "")[
             : _LONGEST + 1
         ].strip(),
-        given.get("token", ""),
+        parameters.get("token", ""),
     )

@@ -1,7 +1,6 @@
 """Commands `weboid qa baseline`: playback before and after an upgrade."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -40,18 +39,12 @@ from qa.sample import (
 from weboid.app.standalone_page import baseline_report_page
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import CommandGroup, ExitCode, argument, cli_command, option
-from weboid.cli.support.options import COLLECTION, OUTPUT, PROFILE, CommandOutput
+from weboid.cli.support.options import CHECK_JOBS, COLLECTION, OUTPUT, PROFILE, CommandOutput
 from weboid.cli.support.progress import progress_bar
 from weboid.cli.support.stores import STORES, CollectionStores
 
 _CLOCK = SystemClock()
 _LEVELS = click.Choice([str(level) for level in Level])
-_JOBS_OPTION = option(
-    "Pages at the same time.",
-    type=click.IntRange(1, 64),
-    default=lambda: 1 + (os.cpu_count() or 1),
-    show_default="one more than cores",
-)
 
 
 @click.group("baseline", cls=CommandGroup)
@@ -71,7 +64,7 @@ def save(
     seed: int = option("Another number draws other pages.", default=0),
     level: str = option("Check at this level.", type=_LEVELS, default=str(DEFAULT_LEVEL)),
     dry_run: bool = option("List the pages, without checking them."),
-    jobs: int = _JOBS_OPTION,
+    jobs: int = CHECK_JOBS,
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
@@ -125,7 +118,7 @@ def check(
     name: str = argument(),
     again: bool = option("Check all of them, also when nothing was upgraded."),
     dry_run: bool = option("Show the number of pages, without checking them."),
-    jobs: int = _JOBS_OPTION,
+    jobs: int = CHECK_JOBS,
     profile: str = PROFILE,
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,

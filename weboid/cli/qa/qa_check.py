@@ -33,6 +33,7 @@ from weboid.cli.support.commands import (
     option,
 )
 from weboid.cli.support.options import (
+    CHECK_JOBS,
     CLUSTER_SECRET,
     COLLECTION,
     DEDUP,
@@ -77,12 +78,7 @@ def check_command(
         "Check copies at level full, too, where the levels allow it; the default without --level."
     ),
     again: bool = option("Check also what was checked already."),
-    jobs: int = option(
-        "Pages at the same time.",
-        type=click.IntRange(1, 64),
-        default=lambda: 1 + (os.cpu_count() or 1),
-        show_default="one more than cores",
-    ),
+    jobs: int = CHECK_JOBS,
     seed: int | None = option("Draw the same sample as with this number."),
     fonts: bool = option(
         "Copies load their own fonts, as in `weboid serve --fonts`.",

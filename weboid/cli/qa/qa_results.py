@@ -166,14 +166,6 @@ _CLOCK = SystemClock()
 _NOTHING = "No copy of this collection was checked yet; `weboid qa` does it."
 
 
-@dataclass(frozen=True, slots=True)
-class ReportSource:
-    """Publishable check results of a collection, and the report writer."""
-
-    results: VisibleChecks
-    writer: CheckReportWriter
-
-
 @cli_command("report")
 def report_command(
     *,
@@ -209,16 +201,18 @@ def report_command(
             f"--origin must be an origin like https://archive.example, not {origin!r}."
         )
     report = CheckReport(name, _CLOCK.now(), origin, limit_pictures)
-    with open_report_source(stores) as opened, _replacing(out) as partial:
+    with _open_report_source(stores) as (results, writer), _replacing(out) as partial:
         with partial.open("w", encoding="utf-8", newline="\n") as file:
-            count = opened.writer.write(report, opened.results.every(wanted), file)
+            count = writer.write(report, results.every(wanted), file)
         size = partial.stat().st_size / 1e6
     click.echo(f"{clean(str(out))}: {count:,} results, {size:,.1f} MB.")
 
 
 @contextmanager
-def open_report_source(stores: CollectionStores) -> Iterator[ReportSource]:
-    """Yield a collection's publishable check results."""
+def _open_report_source(
+    stores: CollectionStores,
+) -> Iterator[tuple[VisibleChecks, CheckReportWriter]]:
+    """Yield a collection's publishable check results, and a writer of reports."""
     with ExitStack() as stack:
         database = stack.enter_context(stores.index())
         decisions = stack.enter_context(stores.decisions())
@@ -230,10 +224,8 @@ def open_report_source(stores: CollectionStores) -> Iterator[ReportSource]:
         permits = AccessControl(decisions, database.rows, _CLOCK.now, holds)
         results = VisibleChecks(source, PageStore(database, permits), CopyWarnings(permits))
         offers = LevelOffers(LevelStore(decisions), None)
-        yield ReportSource(
-            results,
-            CheckReportWriter(CheckPictureFolder(layout.quality_pictures), offers.shows_pictures),
-        )
+        pictures = CheckPictureFolder(layout.quality_pictures)
+        yield results, CheckReportWriter(pictures, offers.shows_pictures)
 
 
 @contextmanager

@@ -197,6 +197,12 @@ WORKERS = option(
     show_default="two a core, at most 8",
     envvar="WEBOID_WORKERS",
 )
+CHECK_JOBS = option(
+    "Pages at the same time.",
+    type=click.IntRange(1, 64),
+    default=lambda: 1 + (os.cpu_count() or 1),
+    show_default="one more than cores",
+)
 FRONTIER = _address(
     "A frontier in Redis, redis://host:port/number?frontier=NAME", "WEBOID_FRONTIER"
 )
