@@ -97,7 +97,7 @@ async def test_a_stopped_browser_is_killed_from_outside(
             process.suspend()
 
         with pytest.raises(BrowserUnavailableError):
-            await asyncio.wait_for(going, 20)
+            await asyncio.wait_for(going, 60)
         assert browser.recycle_due() == "dead"
         assert await until_gone(stopped) == []
 
