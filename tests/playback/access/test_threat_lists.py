@@ -303,10 +303,10 @@ def test_a_list_is_added_checked_shown_and_removed(tmp_path: Path, form: str) ->
         tmp_path, "add", "bad", "-", "--format", form, "--width", "32", "--reason", "why",
         given=given,
     )  # fmt: skip
-    bad = run(tmp_path, "check", "https://www.evil.example/x", "http://good.example/", "--json")
-    good = run(tmp_path, "check", "http://good.example/")
-    shown = run(tmp_path, "show", "--json")
-    removed = run(tmp_path, "remove", "bad")
+    bad = run(tmp_path, "test", "https://www.evil.example/x", "http://good.example/", "--json")
+    good = run(tmp_path, "test", "http://good.example/")
+    shown = run(tmp_path, "ls", "--json")
+    removed = run(tmp_path, "rm", "bad")
 
     assert "1 entries are on the list bad" in added.output
     found = json.loads(bad.output)["urls"]
@@ -314,7 +314,7 @@ def test_a_list_is_added_checked_shown_and_removed(tmp_path: Path, form: str) ->
     assert (bad.return_value, good.return_value, removed.return_value) == (1, 0, 0)
     assert "on no list" in good.output
     assert json.loads(shown.output)["lists"][0]["reason"] == "why"
-    assert json.loads(run(tmp_path, "show", "--json").output) == {"lists": []}
+    assert json.loads(run(tmp_path, "ls", "--json").output) == {"lists": []}
 
 
 def test_lists_whose_files_have_changed_are_read_again(tmp_path: Path) -> None:
@@ -327,12 +327,12 @@ def test_lists_whose_files_have_changed_are_read_again(tmp_path: Path) -> None:
     file.write_text("evil.example\nworse.example\n")
     os.utime(file, (2**33, 2**33))
     assert "2 entries are on the list bad" in run(root, "refresh").output
-    found = json.loads(run(root, "show", "--json").output)["lists"][0]
+    found = json.loads(run(root, "ls", "--json").output)["lists"][0]
     assert (found["entries"], found["effect"], found["reason"]) == (2, "warn", "why")
     file.unlink()
     failed = run(root, "refresh")
     assert (failed.return_value, "stays as it was" in failed.output) == (1, True)
-    assert json.loads(run(root, "show", "--json").output)["lists"][0]["entries"] == 2
+    assert json.loads(run(root, "ls", "--json").output)["lists"][0]["entries"] == 2
 
 
 @pytest.mark.slow
@@ -365,4 +365,4 @@ def test_a_dry_run_and_a_bad_file_change_nothing(tmp_path: Path) -> None:
     assert "2 entries would be" in tried.output
     assert isinstance(bad.exception, InputError)
     assert "Line 2" in str(bad.exception)
-    assert json.loads(run(tmp_path, "show", "--json").output) == {"lists": []}
+    assert json.loads(run(tmp_path, "ls", "--json").output) == {"lists": []}
