@@ -18,7 +18,7 @@ from crawler.status.status_server import families
 from playback.web.registry.registry_openapi import description
 from weboid.cli.main import weboid
 
-_NONE = "\N{EN DASH}"  # an empty cell
+NONE = "\N{EN DASH}"  # an empty cell
 _METRICS = """\
 # Metrics
 
@@ -52,7 +52,7 @@ def metrics_page() -> str:
     for family in families(status, version="1"):
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = ", ".join(f"`{each}`" for each in vars(family)["_labelnames"])
-        rows.append(f"| `{name}` | {family.type} | {labels or _NONE} | {family.documentation} |")
+        rows.append(f"| `{name}` | {family.type} | {labels or NONE} | {family.documentation} |")
     return _METRICS + "\n".join(sorted(rows)) + "\n"
 
 
@@ -162,7 +162,7 @@ def _parameters(parameters: list[dict[str, Any]]) -> list[str]:
     if not parameters:
         return []
     rows = [
-        f"| `{each['name']}`{' (required)' if each.get('required') else ''} | {_kind(each['schema'])} | {_cell(each.get('description', '')) or _NONE} |"
+        f"| `{each['name']}`{' (required)' if each.get('required') else ''} | {_kind(each['schema'])} | {_cell(each.get('description', '')) or NONE} |"
         for each in parameters
     ]
     return ["| parameter | type | meaning |", "|---|---|---|", *rows, ""]
@@ -173,7 +173,7 @@ def _media(content: dict[str, Any]) -> str:
     for kind, each in content.items():
         shown = _kind(each["schema"]) if "schema" in each else ""
         found.append(f"`{kind}`" + (f": {shown}" if shown.startswith("[") else ""))
-    return ", ".join(found) or _NONE
+    return ", ".join(found) or NONE
 
 
 def _schema(schema: dict[str, Any]) -> list[str]:
@@ -196,7 +196,7 @@ def _schema(schema: dict[str, Any]) -> list[str]:
 def _fields(name: str, schema: dict[str, Any], required: list[str]) -> Iterator[str]:
     """Yield the rows of a field and of the fields of a nested object."""
     optional = "" if name in required or "." in name else " (optional)"
-    yield f"| `{name}`{optional} | {_kind(schema)} | {_cell(schema.get('description', '')) or _NONE} |"
+    yield f"| `{name}`{optional} | {_kind(schema)} | {_cell(schema.get('description', '')) or NONE} |"
     is_list = schema.get("type") == "array"
     inner = schema["items"] if is_list else schema
     for key, each in inner.get("properties", {}).items():

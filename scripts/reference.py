@@ -20,7 +20,14 @@ from core.config.profile import check_settings
 from core.config.settings import Settings
 from core.errors import ConfigError
 from crawler.jobs.crawl_job import toml_value
-from scripts import archive_services, interfaces, json_outputs, link_state_diagram, link_states
+from scripts import (
+    archive_services,
+    interfaces,
+    json_outputs,
+    link_state_diagram,
+    link_states,
+    manifest_page,
+)
 from weboid.cli.main import weboid
 from weboid.cli.support.commands import ExitCode, LazyGroup
 
@@ -232,6 +239,7 @@ PAGES = {
     "reference/environment.md": interfaces.environment_page,
     "reference/json.md": json_outputs.page,
     "reference/link-states.md": link_states.page,
+    "reference/manifest.md": manifest_page.page,
     "reference/metrics.md": interfaces.metrics_page,
     "reference/registry-openapi.json": interfaces.openapi_document,
     "reference/registry-openapi.md": interfaces.openapi_page,
