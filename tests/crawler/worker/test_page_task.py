@@ -114,7 +114,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.setattr(worker_pool, "ORDERS_POLL_S", 0.02)
     settings = Settings(
         politeness=PolitenessSettings(min_delay_s=REST.total_seconds(), host_failures=1),
         recrawl=RecrawlSettings(enabled=True),
