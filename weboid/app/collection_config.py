@@ -108,6 +108,11 @@ class CollectionConfig:
                 raise ConfigError(f"{where}: `weboid {command}` has no option {key!r}.{hint}")
         return {known[key]: value for key, value in table.items()}
 
+    def option_place(self, command: str, key: str) -> str:
+        """Return file, line and key of an option's default, for errors."""
+        table = COMMAND_TABLES[command]
+        return f"{self._place(table, key)}: [{table}] {key}"
+
     def seeds(self) -> tuple[SeedConfig, ...]:
         """Return the tables ``[[seed]]``. Raises ConfigError, with the line of a wrong one."""
         tables = self.document.get("seed", [])

@@ -221,3 +221,17 @@ def test_verbs_of_other_programs_are_understood(own: Weboid, verb: str, ours: st
     assert theirs.code == 0
     assert theirs.out.splitlines()[2:] == own.call("policy", ours, "--help").out.splitlines()[2:]
     assert verb not in own.call("policy", "--help").out.split("Commands:")[1]
+
+
+def test_a_value_that_an_option_refuses_is_reported_with_its_line(own: Weboid) -> None:
+    """The value of weboid.toml; one on the command line is reported as usual, and overrides it."""
+    own.collection.mkdir()
+    (own.collection / "weboid.toml").write_text('[crawl]\n\nlimit = "x"\n')
+    given = ("crawl", "--dry-run", "https://example.com/")
+    refused = own.call(*given)
+    typed = own.call(*given, "--limit", "y")
+
+    assert refused.code == 2
+    assert "weboid.toml, line 3: [crawl] limit: 'x' is not" in refused.err
+    assert "Invalid value for '--limit'" in typed.err
+    assert own.call(*given, "--limit", "5").code == 0

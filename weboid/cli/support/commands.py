@@ -27,6 +27,7 @@ import click
 from core.errors import (
     CollectionInUseError,
     CollectionVersionError,
+    ConfigError,
     DiskFullError,
     InputError,
     TransientError,
@@ -148,11 +149,20 @@ class ConfiguredCommand(click.Command):
         }
         defaults = config.check_options(command, keys)
         profile = options.get("--profile")
+        if profile is not None and profile.name is not None:
+            preset = "" if config.preset else f"@{profile.default}"
+            defaults[profile.name] = f"{path}{preset}"
+        try:
+            context = self._context(info_name, args, parent, default_map=defaults, **extra)
+        except click.BadParameter as error:
+            name = (error.param.name if error.param else None) or ""
+            source = error.ctx.get_parameter_source(name) if error.ctx else None
+            if source is not click.core.ParameterSource.DEFAULT_MAP:
+                raise
+            key = next(each for each, parameter in keys.items() if parameter == name)
+            raise ConfigError(f"{config.option_place(command, key)}: {error.message}") from error
         if profile is None or profile.name is None:
-            return self._context(info_name, args, parent, default_map=defaults, **extra)
-        preset = "" if config.preset else f"@{profile.default}"
-        defaults[profile.name] = f"{path}{preset}"
-        context = self._context(info_name, args, parent, default_map=defaults, **extra)
+            return context
         named = context.params.get(profile.name)
         if isinstance(named, str) and CONFIG_FILE not in named:
             is_file = "/" in named or named.endswith(".toml")
