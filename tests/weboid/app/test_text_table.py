@@ -141,13 +141,13 @@ def test_the_status_says_what_is_wrong(frontier: Frontier) -> None:
     assert "Left " not in paused
 
 
-def test_the_page_about_monitoring_names_every_metric(frontier: Frontier) -> None:
+def test_the_page_about_metrics_names_every_metric(frontier: Frontier) -> None:
     """No more, no less."""
     status = CollectionStatus(NOW, HOLDINGS, read_overview(frontier, now=NOW), CHECKS)
     made = {
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in families(status, version="1")
     }
-    text = (ROOT / "docs" / "how-to" / "monitoring.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
 
     assert set(re.findall(r"weboid_[a-z_]+", text)) == made
