@@ -87,7 +87,11 @@ class Town:
         self._process = self.weboid.start(
             *("wiki", "watch", "--json", f"--collection={self.weboid.collection}"),
             *(f"--profile={self.weboid.profile}", f"--listen=127.0.0.1:{port}"),
-            *((f"--webhook={self.webhook}", f"--webhook-secret-file={self.secret}") if notifies else ()),
+            *(
+                (f"--webhook={self.webhook}", f"--webhook-secret-file={self.secret}")
+                if notifies
+                else ()
+            ),
             *options,
         )
         hearing = threading.Thread(target=self._hear, args=(self._process,), daemon=True)

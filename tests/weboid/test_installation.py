@@ -163,6 +163,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python.parent
 
 
+@pytest.mark.slow
 def test_a_wheel_contains_every_file_of_its_packages(programs: Path) -> None:
     """Templates, scripts, profiles, catalogues and the lock of the level full are inside."""
     packages = next((programs.parent / "lib").glob("python*/site-packages"))
