@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import Mapping
@@ -50,6 +52,15 @@ from weboid.cli.support.commands import ExitCode, is_quiet
 
 if TYPE_CHECKING:
     from crawler.run.crawl_run import RunSummary
+
+
+def _echo(text: str, *, err: bool = False) -> None:
+    """Print a line; stop the run as Ctrl-C does when the reader of the output has closed the pipe."""
+    try:
+        click.echo(text, err=err)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        signal.raise_signal(signal.SIGINT)
 
 
 def page_line(event: PageDone | PageSkipped) -> str:
@@ -210,7 +221,7 @@ class RunReporter:
 
     def stopping(self) -> None:
         """Report the stop request; pages in progress finish."""
-        click.echo("Stopping: pages begun are finished; once more to stop at once.", err=True)
+        _echo("Stopping: pages begun are finished; once more to stop at once.", err=True)
 
     def ended(self, summary: RunSummary) -> None:
         """Report the end of the run."""
@@ -218,14 +229,14 @@ class RunReporter:
             self._print(line)
 
     def _print(self, text: str) -> None:
-        click.echo(text)
+        _echo(text)
 
     def _page(self, event: PageDone | PageSkipped) -> None:
         self._print(f"[{self._done}/{self._todo}] {page_line(event)}")
 
     def _between(self, event: Event) -> None:
         lost = isinstance(event, FileRecovered) and event.lost
-        click.echo(f"  {event_line(event)}", err=lost)
+        _echo(f"  {event_line(event)}", err=lost)
 
 
 def run_reporter(*, as_json: bool) -> RunReporter:
@@ -326,7 +337,7 @@ class JsonRunReporter(RunReporter):
         )
 
     def _show(self, facts: dict[str, object]) -> None:
-        click.echo(json.dumps(facts, ensure_ascii=False))
+        _echo(json.dumps(facts, ensure_ascii=False))
 
 
 class BarRunReporter(RunReporter):

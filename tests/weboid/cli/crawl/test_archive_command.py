@@ -320,6 +320,26 @@ def test_sigterm_to_the_process_group_finishes_the_pages_begun(weboid: Weboid) -
     check(weboid.collection)
 
 
+def test_a_reader_that_closes_the_pipe_stops_the_run(weboid: Weboid) -> None:
+    """As Ctrl-C does, once and without a word: `weboid archive --json … | head -1`."""
+    urls = [f"{RULES}/slow/first-byte/1?{number}" for number in range(16)]
+    process = weboid.start(
+        "archive", "--json", "--profile", str(weboid.profile), "--workers", "2", *urls
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert '"started"' in process.stdout.readline()
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.wait(timeout=60)
+    left = weboid.call("status", "--json").events[0]
+    check(weboid.collection)
+
+    assert process.returncode == 6
+    assert "Broken" not in errors
+    assert left["queued"] > 0
+
+
 def test_a_second_ctrl_c_stops_at_once_and_leaves_nothing_running(weboid: Weboid) -> None:
     """A page that takes long does not hold the user; every WARC is whole."""
     url = f"{RULES}/slow/first-byte/30"
