@@ -47,8 +47,7 @@ def test_a_loss_is_told_with_the_first_of_them() -> None:
     lost = [LostPart(f"{URL}photo.jpg", "digest"), LostPart(URL, "missing: index")]
 
     assert describe_losses(lost) == (
-        "Captured data is missing in the archive: https://a.example/photo.jpg (digest),"
-        " and 1 more."
+        "Captured data is missing in the archive: https://a.example/photo.jpg (digest), and 1 more."
     )
 
 

@@ -52,7 +52,7 @@ def damage(weboid: Weboid, *, pictures: Iterable[str] = (), doms: Iterable[str] 
     ]
     took = plant(Layout(weboid.collection), faults)
     assert sum(map(len, took.values())) == len(lost) + len(empty)
-    rebuilt = weboid.run("index", "rebuild")
+    rebuilt = weboid.run("collection", "rebuild")
     assert rebuilt.code == 0, rebuilt.err
 
 
