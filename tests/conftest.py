@@ -6,6 +6,7 @@ import re
 import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ install()
 
 _MEMORY = Path("/dev/shm")
 _AVAILABLE = re.compile(r"^MemAvailable: +(\d+) kB", re.MULTILINE)
+_GROUP = Path("/sys/fs/cgroup")
 _ROOM_BYTES = 8 << 30  # several times what a whole run writes and what its processes take
 
 
@@ -56,6 +58,11 @@ def _use_memory_for_files() -> None:
     facts = os.statvfs(_MEMORY)
     available = _AVAILABLE.search(Path("/proc/meminfo").read_text(encoding="ascii"))
     room = min(facts.f_bavail * facts.f_frsize, int(available[1]) * 1024 if available else 0)
+    with suppress(OSError, ValueError):  # no control group (version 2), or one without a limit
+        limit, used = (
+            (_GROUP / name).read_text("ascii") for name in ("memory.max", "memory.current")
+        )
+        room = min(room, int(limit) - int(used))
     if room >= _ROOM_BYTES and not facts.f_flag & os.ST_NOEXEC:
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
