@@ -237,7 +237,7 @@ def host_wait(frontier: Frontier, now: datetime) -> str:
     if queued and all(record.item.host in blocks for record in queued):
         first = min((blocks[record.item.host] for record in queued), key=lambda each: each.until)
         wakeup = max(wakeup, first.until)
-        why = f": {first.host} is left alone ({first.reason})"
+        why = f": {first.host} is paused ({first.reason})"
     if wakeup - now < REPORTED_WAIT:
         return ""
     return f"Nothing can be visited until {wakeup:%Y-%m-%d %H:%M:%S} UTC{why}."

@@ -59,7 +59,7 @@ class ArchiveUnavailableError(TransientError):
     def __init__(
         self, service: str, failure: ArchiveFailure, reason: str, *, retry_s: float = 0.0
     ) -> None:
-        later = f"; it is left alone for {retry_s:.0f} s" if retry_s else ""
+        later = f"; no requests for {retry_s:.0f} s" if retry_s else ""
         super().__init__(f"The archive {service} gave no answer ({failure}): {reason}{later}.")
         self.service = service
         self.failure = failure

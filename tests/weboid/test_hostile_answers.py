@@ -80,4 +80,4 @@ def test_a_retry_after_beyond_all_calendars_delays_its_own_host_only(weboid: Web
 
     assert (pages, retried) == ({other: "complete"}, [(url, "status 503")])
     assert len(waited) == 1
-    assert f"UTC: {hosts.RULES} is left alone (Retry-After, status 503)" in waited[0]
+    assert f"UTC: {hosts.RULES} is paused (Retry-After, status 503)" in waited[0]

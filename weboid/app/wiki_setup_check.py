@@ -255,7 +255,9 @@ class WikiSetupCheck:
                         async with asyncio.timeout(_LIMIT_S * 2):
                             copies = await adapter.find(_KNOWN_URL, None)
                     except (WeboidError, TimeoutError) as error:
-                        remedy = "It is asked again by itself; see [egress] when the way is closed."
+                        remedy = (
+                            "It is asked again automatically; see [egress] when the way is closed."
+                        )
                         yield bad("archives", f"{adapter.name}: {_why(error)}", remedy)
                     else:
                         text = f"{adapter.name} answers ({len(copies)} copies of a test)"
@@ -291,7 +293,7 @@ class WikiSetupCheck:
             return bad("bot", "it knows no copies to cite", remedy)
         flag = "" if "bot" in me.rights else ", without the bot flag"
         if me.has_messages:
-            return warn("bot", f"on, as {me.name}{flag}; somebody wrote to it", "")
+            return warn("bot", f"on, as {me.name}{flag}; it has a new message", "")
         return good("bot", f"on, as {me.name}{flag}")
 
 

@@ -158,7 +158,7 @@ def filter_command(
     *,
     files: tuple[str, ...] = argument("[FILE|FOLDER|-]..."),
     options: dict[str, Any] = option_dict(_MARKING_OPTIONS),
-    base: str = option("Where the page, or the site's root, lies.", default="", metavar="URL"),
+    base: str = option("Address of the page, or of the site's root.", default="", metavar="URL"),
     in_place: bool = option("Write into the files themselves."),
     out: Path | None = option(
         "Write a marked copy of FOLDER there, with all its other files.",
@@ -297,7 +297,7 @@ def _unanswered(lookup: LinkLookup) -> str:
 def urls_command(
     *,
     folder: Path = argument(type=click.Path(path_type=Path)),
-    base: str = option("Where the site's root lies.", default="", metavar="URL"),
+    base: str = option("Address of the site's root.", default="", metavar="URL"),
     wiki_name: str = option(
         "Whose pages these are, in each line.", "--wiki", default="", metavar="NAME"
     ),

@@ -29,5 +29,5 @@ def command(
     settings = SharedStores(frontier_url=frontier_url).applied_to(load_profile(profile))
     with open_frontier(Layout(collection), settings.frontier, settings.politeness) as frontier:
         alive = lives_here(frontier, kind, socket.gethostname(), SystemClock())
-    click.echo("alive" if alive else f"No {kind} of this machine says that it lives.")
+    click.echo("alive" if alive else f"No {kind} of this machine has reported in time.")
     return ExitCode.OK if alive else ExitCode.SOME_FAILED

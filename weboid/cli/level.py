@@ -189,7 +189,7 @@ def level_actor(name: str | None) -> LevelActor:
 
 _SUBJECT_OPTIONS: dict[str, Any] = {
     "links": option("One address.", "--link", multiple=True, metavar="URL"),
-    "domains": option("A domain, with all that lies below it.", "--domain", multiple=True),
+    "domains": option("A domain, with everything below it.", "--domain", multiple=True),
     "wiki": option("For readers who come from that wiki.", default=""),
 }
 
@@ -349,7 +349,7 @@ def _explain(
         text = clean(text)
     click.echo(text)
     if len(speaking) > 1:
-        click.echo("Behind it stand:")
+        click.echo("Rules of lower precedence:")
         for line in _lines(speaking[1:]):
             click.echo(f"  {line}")
 

@@ -243,7 +243,7 @@ def login_group(
     session = confine_to_hosts(taken.cookies, taken.storage, hosts)
     if not session.cookies and not any(session.storage.values()):
         raise InputError(
-            f"The browser had neither cookies nor storage of {', '.join(hosts)}: nothing is kept. "
+            f"The browser had neither cookies nor storage of {', '.join(hosts)}: nothing is stored. "
             "Log in before you close the window; --host names other hosts."
         )
     if not layout.marker.exists():
@@ -254,7 +254,7 @@ def login_group(
     storage = sum(map(len, login.session.storage.values()))
     output.show(
         {**_login_facts(login), "file": str(path)},
-        f"The login {login.name} is kept in {path}: {login.cookies} cookies and {storage} stored items "
+        f"The login {login.name} is stored in {path}: {login.cookies} cookies and {storage} stored items "
         f"of {', '.join(login.hosts)}.\nPages of these hosts are visited with it where a profile has\n"
         f'  [login]\n  names = ["{login.name}"]',
     )

@@ -71,7 +71,7 @@ def takedown_facts(entry: book.TakedownEntry, now: datetime) -> dict[str, Any]:
 def add_command(
     *,
     names: tuple[str, ...] = argument("[URL|HOST|DIGEST]..."),
-    prefix: bool = option("Each URL with all that lies below its path."),
+    prefix: bool = option("Each URL with everything below its path."),
     host: bool = option("Whole hosts, with all hosts below them."),
     capture: str | None = option("Only the URL's capture of that moment.", metavar="TIMESTAMP"),
     digest: bool = option("Payloads, wherever they were captured."),

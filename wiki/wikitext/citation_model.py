@@ -149,8 +149,8 @@ class NoRepairReason(StrEnum):
     HELD = "held"  # a person asked bots to leave it alone
     MALFORMED = "malformed"  # its URL is none
     BROKEN = "broken"  # its wikitext cannot be read with certainty
-    DOUBLE = "double"  # a parameter stands there twice
-    COMMENT = "comment"  # a comment or markup stands where something would be written
+    DOUBLE = "double"  # a parameter is given twice
+    COMMENT = "comment"  # a comment or markup is where the edit would be
     SEVERAL = "several"  # the template has several links, and room for one copy
     OTHER_TEMPLATE = "other-template"  # of which nobody said how it names a copy
     PLACE = "place"  # nothing may be put there: a template's parameter, a heading

@@ -166,7 +166,7 @@ def test_a_bot_that_is_on_is_proved(town_with_bot: Town) -> None:
     assert _bot(town)[:2] == ("good", f"on, as {BOT}")
 
     town.writer.write(f"User talk:{BOT}", "Please stop.")
-    assert _bot(town)[:2] == ("warn", f"on, as {BOT}; somebody wrote to it")
+    assert _bot(town)[:2] == ("warn", f"on, as {BOT}; it has a new message")
     _switch_on(town, "--messages-read")
 
     told = town.writer.ask(action="query", meta="tokens", type="userrights")

@@ -213,4 +213,4 @@ def test_an_operator_chooses_pages_by_their_items(
     items.instead = Answer(503)
     code, out, err = run("add", wiki.base, "--item-api", "-", "--grace", "24")
     assert code == ExitCode.OK, err
-    assert "Warning: what Wikidata items say cannot be asked at present." in out
+    assert "Warning: Wikidata's items cannot be read at present." in out

@@ -61,7 +61,7 @@ def archive_command(
     no_wait: bool = option("End the run when the disk is nearly full, rather than wait for space."),
     stay: bool = option("Go on for ever: wait for what others put into the collection's frontier."),
     robots: str | None = option(
-        "Treatment of robots.txt in this run.  [default: ignore, as browsers do for what somebody"
+        "Treatment of robots.txt in this run.  [default: ignore, as browsers do for what a user"
         " names; obey with --stay]",
         type=click.Choice(("obey", "ignore")),
     ),

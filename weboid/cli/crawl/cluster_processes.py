@@ -291,7 +291,7 @@ def worker_command(
     if reports is None and layout.marker.exists():
         reports = layout.reports
     if reports is None:
-        click.echo("No crawl log is kept here: --reports names a folder for it.", err=True)
+        click.echo("No crawl log is written: name a folder with --reports.", err=True)
     reporter = run_reporter(as_json=output.is_json)
     with open_stored_levels(layout, settings.index.url) as level_of:
         ended = asyncio.run(

@@ -164,7 +164,7 @@ def host_list(
     order: str = alternatives(
         longest="Most waiting first.",
         slowest="Longest visits first.",
-        blocked="Only hosts that are left alone.",
+        blocked="Only hosts that are paused.",
     ),
     limit: int = option(type=click.IntRange(1, 10_000), default=20),
     where: CommandTarget = TARGET,
@@ -223,7 +223,7 @@ def host_pause(
     with where.frontier() as frontier:
         frontier.block_until(host, moment, reason, now=now)
         report = _known(frontier, host, now)
-    lines = [f"{host} is left alone {_until(report.blocked_until, now)}."]
+    lines = [f"{host} is paused {_until(report.blocked_until, now)}."]
     if report.active:
         lines.append(f"In work now: {report.active}; that is finished.")
     output.show(json_value(asdict(report)), lines)

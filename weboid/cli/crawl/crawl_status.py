@@ -127,7 +127,7 @@ def _state(view: FrontierOverview, holdings: CollectionHoldings | None) -> str:
     if view.stopping is not None and at_work:
         return "stopping at once" if view.stopping == "now" else "stopping after the pages in work"
     if not at_work:
-        return "nobody works on it"
+        return "idle"
     blocked = len(view.blocked)
     hosts = f"; {blocked} {'host is' if blocked == 1 else 'hosts are'} blocked" if blocked else ""
     return f"at work{hosts}"

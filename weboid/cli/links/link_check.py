@@ -217,11 +217,11 @@ def states_text(tally: CheckTally) -> str:
 
 
 def _summary(tally: CheckTally) -> str:
-    text = f"{tally.kept} URLs looked at: {states_text(tally) or 'nothing was found out'}."
+    text = f"{tally.kept} URLs checked: {states_text(tally) or 'no result'}."
     if tally.inferred:
         text += f" {tally.inferred} of them were not asked for, since their hosts are down."
     if tally.put_off:
-        text += f" {tally.put_off} were put off, since their hosts want to be left alone."
+        text += f" {tally.put_off} were postponed by the rate limits of their hosts."
     return text
 
 

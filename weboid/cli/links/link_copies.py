@@ -60,7 +60,7 @@ _SAYS = {
     SearchStep.OWN: "our own capture",
     SearchStep.FOUND: "found",
     SearchStep.SAVE: "no copy exists: archive it while it is there",
-    SearchStep.UNFIXABLE: "dead, and nobody has a copy",
+    SearchStep.UNFIXABLE: "dead, without a copy in any archive",
     SearchStep.LATER: "not everybody answered; ask again later",
 }
 

@@ -179,7 +179,7 @@ def report_command(
         type=click.IntRange(0, 5_000),
         default=200,
     ),
-    title: str = option("What stands above it.  [default: the folder's name]", default=""),
+    title: str = option("Title of the report.  [default: the folder's name]", default=""),
     origin: str = option("Of the pages of `weboid serve`, for links to copies.", default=""),
     language: str = option("The report's language.", default=SOURCE),
     values: dict[str, Any] = option_dict(_FILTER_OPTIONS),

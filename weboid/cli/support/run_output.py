@@ -221,7 +221,7 @@ class RunReporter:
 
     def stopping(self) -> None:
         """Report the stop request; pages in progress finish."""
-        _echo("Stopping: pages begun are finished; once more to stop at once.", err=True)
+        _echo("Stopping: pages in progress finish; press Ctrl-C again to stop at once.", err=True)
 
     def ended(self, summary: RunSummary) -> None:
         """Report the end of the run."""
@@ -384,7 +384,7 @@ class BarRunReporter(RunReporter):
     def stopping(self) -> None:
         """Print the stop request."""
         self._progress.update(self._task, description="stopping")
-        self._print("Stopping: pages begun are finished; press Ctrl-C once more to stop at once.")
+        self._print("Stopping: pages in progress finish; press Ctrl-C again to stop at once.")
 
     def ended(self, summary: RunSummary) -> None:
         """Remove the bar and print the summary."""

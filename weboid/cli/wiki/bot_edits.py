@@ -109,7 +109,7 @@ def review_command(
     *,
     name: str = argument("[NAME]", required=False, default=""),
     accept: tuple[int, ...] = option(
-        "Who reverted was right: never again.", type=int, metavar="ID"
+        "Accept the revert: make no such edit again.", type=int, metavar="ID"
     ),
     decline: tuple[int, ...] = option(
         "The edit was right: it may be repeated.", type=int, metavar="ID"

@@ -132,7 +132,7 @@ def command(
         settings = replace(settings, links=replace(settings.links, contact=operator.contact))
     if split_basic(url)[1]:
         raise InputError(
-            "A password in an address would be kept where others read it: write user:password into a "
+            "A password in an address would be stored where others can read it: write user:password into a "
             "file and name that with --basic-file."
         )
     changes: dict[str, Any] = {
@@ -344,7 +344,7 @@ def _warnings(wiki: Wiki, seen: WikiProbe) -> list[str]:
     facts = seen.facts
     warnings = [f"the wiki has no {name}: is it spelt so?" for name in seen.unknown]
     if seen.trouble:
-        warnings.append(f"what Wikidata items say cannot be asked at present. {seen.trouble}")
+        warnings.append(f"Wikidata's items cannot be read at present. {seen.trouble}")
     if facts.version and facts.version < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
         warnings.append(

@@ -38,17 +38,17 @@ _WHY: Final = {
     NoRepairReason.HELD: "a person asked bots to leave it alone",
     NoRepairReason.MALFORMED: "its URL cannot be read with certainty",
     NoRepairReason.BROKEN: "its wikitext cannot be read with certainty",
-    NoRepairReason.DOUBLE: "a parameter stands there twice",
-    NoRepairReason.COMMENT: "a comment or markup stands where something would be written",
+    NoRepairReason.DOUBLE: "a parameter is given twice",
+    NoRepairReason.COMMENT: "a comment or markup is where the edit would be",
     NoRepairReason.SEVERAL: "the template has several links, and room for one copy",
-    NoRepairReason.OTHER_TEMPLATE: "nobody said how that template names a copy",
-    NoRepairReason.PLACE: "it stands in a parameter, a heading or a gallery",
+    NoRepairReason.OTHER_TEMPLATE: "no rule names the archive parameters of that template",
+    NoRepairReason.PLACE: "it is in a parameter, a heading or a gallery",
     NoRepairReason.UNSAFE: "its copy is none of this page, or cannot be written there",
     NoRepairReason.NO_COPY: "there is no copy, and the wiki has no tag to say so",
     NoRepairReason.LATER: "another change is made in the same place first",
     NoRepairReason.PAYWALL: "it takes a subscription, and its site refuses us without one",
     NoRepairReason.UNSHOWN: "the address of its copy does not show it now",
-    NoRepairReason.FORBIDDEN: "the page asks bots to stay away, or somebody is at work on it",
+    NoRepairReason.FORBIDDEN: "the page excludes bots, or is marked as in use",
 }
 
 
@@ -153,7 +153,7 @@ def _citation_lines(citation: Citation, lines: _LineCounter) -> list[str]:
     items += [f"    {name}: {clean(value)[:300]}" for name, value in results if value]
     marks = (
         (citation.is_malformed, "no URL that can be fetched unchanged"),
-        (citation.is_archive_in_place, "the archive's address stands in the original's place"),
+        (citation.is_archive_in_place, "the archive's address is in place of the original"),
         (citation.is_paywalled, "takes a subscription or a login"),
         (citation.is_held, "bots are asked to leave it alone"),
         (citation.is_convertible, "can become a citation template"),

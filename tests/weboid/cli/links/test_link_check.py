@@ -116,7 +116,7 @@ def test_what_is_due_is_looked_at(
     assert done.exit_code == ExitCode.OK, done.output
     assert "unknown -> dying  http://h1.example/x" in done.stdout
     assert len(done.stdout.splitlines()) == 1
-    assert "12 URLs looked at: 11 alive, 1 dying." in done.stderr
+    assert "12 URLs checked: 11 alive, 1 dying." in done.stderr
     assert "Nothing is due." in again.stderr
 
 
@@ -201,7 +201,7 @@ def test_a_limit_is_kept(store: RegistryStore, farm: Farm, tmp_path: Path, profi
     watch(store, [f"http://{name}/x" for name in NAMES], day=TODAY)
 
     assert _run(tmp_path, profile, "check", "--limit", "5").exit_code == ExitCode.OK
-    assert "7 URLs looked at" in _run(tmp_path, profile, "check").stderr
+    assert "7 URLs checked" in _run(tmp_path, profile, "check").stderr
 
 
 @pytest.mark.parametrize(

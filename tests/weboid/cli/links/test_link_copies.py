@@ -265,7 +265,7 @@ def test_people_are_told_what_was_found(links: Links, profile: str) -> None:
     assert code == ExitCode.OK
     assert f"{A}: found" in out
     assert " * archive.example" in out
-    assert f"{B}: dead, and nobody has a copy" in out
+    assert f"{B}: dead, without a copy in any archive" in out
 
 
 def test_nobody_is_asked_without_a_setting(links: Links) -> None:

@@ -138,7 +138,7 @@ def test_a_dry_run_says_what_is_left_and_why(desk: Desk) -> None:
     said = desk.run("run", "--dry-run", *front)
 
     assert f"{left}: nothing to do (double, held)" in said
-    assert f"left as it is (double: a parameter stands there twice): {URL}" in said
+    assert f"left as it is (double: a parameter is given twice): {URL}" in said
     assert f"left as it is (held: a person asked bots to leave it alone): {URL}" in said
     assert f"{barred}: bots are asked to stay away ({{{{bots}}}} or {{{{nobots}}}})" in said
     assert "Left as they are: 1 double, 1 held." in said

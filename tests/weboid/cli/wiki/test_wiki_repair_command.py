@@ -71,7 +71,7 @@ def test_what_is_left_is_told(run: Run) -> None:
     """With its reason, and another exit code."""
     code, out, err = run(f"== [{A} T] ==\n", REMEDIES)
     assert (code, out) == (ExitCode.SOME_FAILED, f"== [{A} T] ==\n")
-    why = "it stands in a parameter, a heading or a gallery"
+    why = "it is in a parameter, a heading or a gallery"
     assert err == f"left as it is (place: {why}): {A}\n"
 
 
@@ -80,7 +80,7 @@ def test_a_page_that_wants_no_bots_is_left_alone(run: Run, wish: str) -> None:
     """As the bot leaves it, and every link that has a remedy is told."""
     code, out, err = run(wish + PAGE, REMEDIES, "--bot", "Weboid")
     assert (code, out) == (ExitCode.SOME_FAILED, wish + PAGE)
-    assert err.startswith("left as it is (forbidden: the page asks bots to stay away")
+    assert err.startswith("left as it is (forbidden: the page excludes bots")
     *_, told = run(wish + PAGE, REMEDIES, "--bot", "Weboid", "--json")[1].splitlines()
     assert json.loads(told)["refused"] == [{"url": A, "reason": "forbidden"}]
 
