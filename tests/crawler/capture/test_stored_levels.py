@@ -46,7 +46,15 @@ FRAME = b"<!doctype html><title>Frame</title><p>Words in the frame.<img src=/fra
 WORKER = b"fetch('/worked.png'); fetch('/worked.json'); fetch('/worked.mp4');"
 WORDS = {"/", "/style.css", "/frame", "/data.json", "/worker.js", "/worked.json"}
 IMAGES = {
-    *("/picture.png", "/large.png", "/scripted.png", "/framed.png", "/worked.png", "/ground.png"),
+    *(
+        "/picture.png",
+        "/large.png",
+        "/small.png",
+        "/scripted.png",
+        "/framed.png",
+        "/worked.png",
+        "/ground.png",
+    ),
     *("/own.woff2", "/icon.png"),
 }
 MEDIA = {"/film.webm", "/sound.wav", "/worked.mp4"}

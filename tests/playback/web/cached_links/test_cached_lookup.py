@@ -213,13 +213,13 @@ def test_of_a_dead_link_it_is_said_since_when(desk: Desk) -> None:
     ("standing", "answer", "words"),
     [
         (UrlQueueState.QUEUED, "queued", "Queued since 20 November 2026, 10:11 UTC"),
-        (UrlQueueState.VISITING, "queued", "Being archived at this moment"),
+        (UrlQueueState.VISITING, "queued", "Being archived now"),
         (
             UrlQueueState.REFUSED,
             "refused",
-            "Not archived: the site’s robots.txt asks archives to leave it alone",  # noqa: RUF001
+            "Not archived: excluded by the site’s robots.txt",  # noqa: RUF001
         ),
-        (UrlQueueState.FAILED, "failed", "Given up: archiving failed"),
+        (UrlQueueState.FAILED, "failed", "Archiving failed: no attempt produced a copy"),
     ],
 )
 def test_without_a_copy_it_is_said_what_becomes_of_the_link(
@@ -239,7 +239,7 @@ def test_without_a_copy_it_is_said_what_becomes_of_the_link(
     [
         (
             CAPTURED,
-            "Waiting for the site, which gave no page; next attempt on 20 November 2026, 10:11 UTC",
+            "Waiting for the site to respond; next attempt on 20 November 2026, 10:11 UTC",
         ),
         (None, "Waiting for the site"),
     ],
@@ -645,7 +645,7 @@ def test_a_link_that_waits_for_its_site_is_asked_for_at_its_next_attempt(
     assert answer["fresh_s"] == fresh_s
     assert link["next_at"] == f"{until:%Y-%m-%dT%H:%M:%SZ}"
     assert link["answer"] == "queued"
-    assert link["words"].startswith("Waiting for the site, which gave no page; next attempt on ")
+    assert link["words"].startswith("Waiting for the site to respond; next attempt on ")
 
 
 def test_a_link_that_was_given_up_says_so(desk: Desk) -> None:
@@ -654,18 +654,16 @@ def test_a_link_that_was_given_up_says_so(desk: Desk) -> None:
     desk.books.standing_of[FINE] = UrlQueueStatus(UrlQueueState.FAILED, CAPTURED, None, "", tried)
     found = desk.link(FINE)
     assert found["answer"] == "failed"
-    assert found["words"] == (
-        "Given up: every attempt failed, the last on 20 November 2026, 10:11 UTC"
-    )
+    assert found["words"] == ("Archiving failed: last attempt on 20 November 2026, 10:11 UTC")
 
 
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("ftp://files.library.org/a", "Never archived: this is no http address"),
-        ("http://nowhere.invalid/", "Never archived: the name is reserved for examples"),
-        ("https://www.example.com/a", "Never archived: the name is reserved for examples"),
-        ("http://192.168.0.1/", "Never archived: no server can have this address"),
+        ("ftp://files.library.org/a", "Never archived: not an http or https address"),
+        ("http://nowhere.invalid/", "Never archived: the host name is reserved for examples"),
+        ("https://www.example.com/a", "Never archived: the host name is reserved for examples"),
+        ("http://192.168.0.1/", "Never archived: the address is not valid"),
         ("#x", ""),
         ("/wiki/A", ""),
         ("https://web.archive.org/web/2020/https://a.net/", ""),
