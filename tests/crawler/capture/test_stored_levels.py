@@ -142,7 +142,7 @@ async def test_stored_level_limits_what_a_page_leaves_in_the_archive(
         assert (page.outcome, page.reason, page.missing) == (VisitOutcome.COMPLETE, "", ())
         out = {each.url.removeprefix(site) for each in page.resources if each.kept == "left-out"}
         assert out == RECORDED[StoredLevel.EVERYTHING] - RECORDED[level] - (
-            {"/icon.png"} if level is StoredLevel.TEXT else set()
+            {"/icon.png", "/small.png"} if level is StoredLevel.TEXT else set()
         )
         assert page.left_out >= len(out)
         assert bool(page.left_out) is bool(out)
