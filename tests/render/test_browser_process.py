@@ -196,7 +196,7 @@ async def test_a_killed_browser_is_noticed_and_cleaned_up(
     # Debian's program is a shell script that starts the browser proper.
     lines = {each: arguments(each) for each in members(browser)}
     for process, line in lines.items():
-        if "--remote-debugging-pipe" in line and "--type=" not in line and "/sh" not in line:
+        if "--remote-debugging-pipe" in line and "--type=" not in line and "/bin/sh" not in line:
             process.send_signal(signal.SIGKILL)
     async with asyncio.timeout(30):
         await browser.died.wait()

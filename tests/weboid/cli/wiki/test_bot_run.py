@@ -121,9 +121,9 @@ def test_the_way_from_a_dry_run_to_a_review(desk: Desk) -> None:
         "review", "--decline", str(waiting["edit"]), "--reason", "no page"
     )
     assert "Nothing awaits" in desk.run("review")
-    assert "1 declined" in desk.run("status")
+    assert "1 declined" in desk.run("show")
     assert "no more" in desk.run("off")
-    assert desk.told("status")[0]["enabled"] is False
+    assert desk.told("show")[0]["enabled"] is False
 
 
 def test_a_dry_run_says_what_is_left_and_why(desk: Desk) -> None:
@@ -158,7 +158,7 @@ def test_what_cannot_work_is_said_before_anything_is_switched_on(desk: Desk) -> 
     wrong.chmod(0o600)
     assert "does not take the account" in desk.run("on", *account, code=2)
     assert "no origin" in desk.run("on", *account, "--front", "ftp://x", code=2)
-    assert desk.told("status")[0]["enabled"] is False
+    assert desk.told("show")[0]["enabled"] is False
 
 
 def test_a_page_that_nobody_knows_is_told(desk: Desk) -> None:
@@ -241,8 +241,8 @@ def test_a_bot_that_can_cite_nothing_is_not_switched_on(desk: Desk) -> None:
 
     assert missing in desk.run("on", *account, code=2)
     assert missing in desk.run("run", "--dry-run", code=2)
-    assert missing in desk.run("status")
-    assert desk.told("status")[0]["enabled"] is False
+    assert missing in desk.run("show")
+    assert desk.told("show")[0]["enabled"] is False
     profile = desk.collection.parent / "archives.toml"
     profile.write_text('[links]\narchives = ["wayback"]\n')
     said = desk.run("on", *account, "--profile", str(profile))
