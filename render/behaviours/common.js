@@ -123,6 +123,7 @@
   let loadedAlready = null;
   const loaded = (url) => {
     loadedAlready ??= new Set(performance.getEntriesByType("resource").map((each) => each.name));
+    loadedAlready.add(address(reader(Document, "URL")(document))); // an image that is the document itself
     if (loadedAlready.has(url)) return true;
     loadedAlready.add(url);
     return false;
