@@ -69,6 +69,7 @@ def test_setup_browser_says_what_to_do_when_it_cannot_install(bare: dict[str, st
     assert "WEBOID_BROWSER" in tried.stderr
 
 
+@pytest.mark.slow
 def test_setup_browser_does_not_replace_a_named_browser(bare: dict[str, str]) -> None:
     """A variable with a wrong path is an error, and nothing is installed in its place."""
     done = run(

@@ -118,6 +118,7 @@ def test_without_a_contact_a_run_says_so_with_the_next_step() -> None:
     assert contact_notice("a@b.example") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["crawl", "http://a.example/"], ["links", "check"]])
 def test_crawl_and_check_say_that_nobody_can_be_asked(words: list[str], tmp_path: Path) -> None:
     """At each start, on standard error."""

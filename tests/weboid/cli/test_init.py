@@ -189,6 +189,7 @@ def test_a_quiet_run_reports_lost_records_only(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr() == ("", "  recovered a.warc.gz: cut\n")
 
 
+@pytest.mark.slow
 def test_log_lines_can_be_json(own: Weboid) -> None:
     """One object for each; `WEBOID_LOG_FORMAT` sets it for services."""
     environment = {**os.environ, "WEBOID_LOG_FORMAT": "json"}

@@ -78,6 +78,7 @@ def farm(tmp_path: Path) -> Iterator[Farm]:
     store.close()
 
 
+@pytest.mark.slow
 def test_a_bell_brings_a_save_on_at_once(farm: Farm) -> None:
     """Long before the next poll; pages that are named are looked at without any change noted."""
 
@@ -103,6 +104,7 @@ def test_a_bell_brings_a_save_on_at_once(farm: Farm) -> None:
     asyncio.run(story())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "trouble",
     [
