@@ -165,7 +165,7 @@ class PostgresConnection:
         if row is None or not row[0]:
             connection.close()
             raise IndexUnavailableError(
-                f"{self._place} is being made anew: wait until `weboid collection rebuild` has ended."
+                f"{self._place} is being rebuilt: wait until `weboid collection rebuild` has ended."
             )
 
     def _drop(self) -> None:

@@ -371,15 +371,14 @@ class Archivist:
         original = None if key is None else originals.get(key)
         is_confirmation = entry.status == 304
         if is_confirmation:
-            entry.digest = ""
+            entry.digest, record_id = "", ""
             confirmed = recorded.visit.confirmed_by(entry)
             if confirmed is not None:
-                entry.digest = confirmed.digest
+                entry.digest, record_id = confirmed.digest, confirmed.record_id
                 original = OriginalRecord(
                     confirmed.digest, confirmed.url, confirmed.started_ms,
                     confirmed.filename, confirmed.offset, confirmed.length,
                 )  # fmt: skip
-            record_id = confirmed.record_id if confirmed is not None else ""
             principal, request = revisit_members(recorded, original, record_id)
         elif original is None:
             if recorded.body is None:

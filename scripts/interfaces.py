@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import click
-
 from crawler.frontier.base import FrontierStats
 from crawler.status.collection_status import (
     CollectionHoldings,
@@ -16,7 +14,7 @@ from crawler.status.collection_status import (
 )
 from crawler.status.status_server import families
 from playback.web.registry.registry_openapi import description
-from weboid.cli.main import weboid
+from scripts.command_tree import walk_commands
 
 NONE = "\N{EN DASH}"  # an empty cell
 _METRICS = """\
@@ -82,7 +80,7 @@ An option on the command line comes before its variable, the variable before `we
 def environment_page() -> str:
     """Return the page of all environment variables."""
     options: dict[str, dict[str, list[str]]] = {}
-    for path, command in _walk(weboid, "weboid"):
+    for path, command in walk_commands():
         for option in command.params:
             names = option.envvar if isinstance(option.envvar, list | tuple) else [option.envvar]
             for name in filter(None, names):
@@ -112,16 +110,6 @@ def _listed(paths: list[str]) -> str:
     if len(paths) > _MANY:
         return "every command with this option"
     return ", ".join(f"`{path}`" if path != "weboid" else "all" for path in paths)
-
-
-def _walk(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
-    yield path, command
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            assert child is not None
-            yield from _walk(child, f"{path} {name}")
 
 
 def openapi_document() -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from weboid.cli.main import weboid
+from scripts.command_tree import walk_commands
 
 _NONE = "\N{EN DASH}"  # an empty cell
 SCHEMAS_FILE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "json-outputs.json"
@@ -117,17 +117,7 @@ def line_schema(values: Iterable[Any], before: Schema | None = None) -> Schema:
 
 def json_commands() -> list[str]:
     """Return the commands that have the option ``--json``."""
-    return [path for path, command in _walk(weboid, "weboid") if _has_json(command)]
-
-
-def _walk(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
-    yield path, command
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            assert child is not None
-            yield from _walk(child, f"{path} {name}")
+    return [path for path, command in walk_commands() if _has_json(command)]
 
 
 def _has_json(command: click.Command) -> bool:
@@ -143,7 +133,7 @@ def page() -> str:
     """Return the reference page of the JSON outputs."""
     schemas = read()
     lines = [_HEAD]
-    for path, command in _walk(weboid, "weboid"):
+    for path, command in walk_commands():
         if path not in schemas:
             continue
         text = " ".join((command.help or "").split("\n\n")[0].split())
@@ -201,7 +191,9 @@ def main() -> None:
     """Extend the schemas by a folder of records."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--new", nargs="*", default=[], help="commands that begin anew")
+    parser.add_argument(
+        "--new", nargs="*", default=[], help="commands whose recorded schemas are replaced"
+    )
     given = parser.parse_args()
     schemas = read() if SCHEMAS_FILE.exists() else {}
     known = set(json_commands())

@@ -9,7 +9,6 @@ and the registry's API from the code. A test fails when they are behind.
 import ast
 import inspect
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from scripts import (
     link_states,
     manifest_page,
 )
-from weboid.cli.main import weboid
+from scripts.command_tree import walk_commands
 from weboid.cli.support.commands import ExitCode, LazyGroup
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -38,12 +37,16 @@ WIDTH = 100
 
 def cli_page() -> str:
     """Every command's help, and the exit codes."""
+    helps: list[str] = []
+    for path, command in walk_commands():
+        context = click.Context(command, info_name=path, max_content_width=WIDTH)
+        helps += [f"## `{path}`", "", "```", command.get_help(context), "```", ""]
     parts = [
         "# The command line",
         "",
         "Made from the commands' own help by `python -m scripts.reference`.",
         "",
-        *_help(weboid, ("weboid",)),
+        *helps,
         "## Exit codes",
         "",
         "| code | name | meaning |",
@@ -51,17 +54,6 @@ def cli_page() -> str:
         *_exit_rows(),
     ]
     return "\n".join(parts) + "\n"
-
-
-def _help(command: click.Command, path: tuple[str, ...]) -> list[str]:
-    context = click.Context(command, info_name=" ".join(path), max_content_width=WIDTH)
-    lines = [f"## `{' '.join(path)}`", "", "```", command.get_help(context), "```", ""]
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            assert child is not None
-            lines += _help(child, (*path, name))
-    return lines
 
 
 def _exit_rows() -> list[str]:
@@ -208,28 +200,17 @@ def _rows(group: ast.ClassDef, source: str, name: str) -> list[str]:
 def short_help_table() -> str:
     """Return the TOML from which groups list their commands without importing them."""
     lines = ["# Made from the commands' own help by `python -m scripts.reference`."]
-    for path, group in _lazy_groups(weboid, ()):
+    for path, group in walk_commands():
+        if not isinstance(group, LazyGroup):
+            continue
         context = click.Context(group)
-        lines += ["", f"[{toml_value(' '.join(path))}]"]
+        lines += ["", f"[{toml_value(path.removeprefix('weboid').strip())}]"]
         for name in group.list_commands(context):
             command = group.get_command(context, name)
             assert command is not None
             paragraph = " ".join((command.help or "").split("\n\n")[0].split())
             lines.append(f"{name} = {toml_value(paragraph)}")
     return "\n".join(lines) + "\n"
-
-
-def _lazy_groups(
-    command: click.Command, path: tuple[str, ...]
-) -> Iterator[tuple[tuple[str, ...], LazyGroup]]:
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        if isinstance(command, LazyGroup):
-            yield path, command
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            assert child is not None
-            yield from _lazy_groups(child, (*path, name))
 
 
 PAGES = {

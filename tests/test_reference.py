@@ -7,6 +7,7 @@ import click
 import pytest
 
 from core.config.settings import Settings
+from scripts.command_tree import walk_commands
 from scripts.interfaces import environment_page
 from scripts.reference import (
     DOCS,
@@ -96,17 +97,13 @@ def test_the_short_helps_are_those_of_the_commands() -> None:
 
 def test_the_help_of_every_command_fits_eighty_columns() -> None:
     """As a terminal has them."""
-    wide: list[str] = []
-
-    def walk(command: click.Command, context: click.Context) -> None:
-        wide.extend(line for line in command.get_help(context).splitlines() if len(line) > 80)
-        if isinstance(command, click.Group):
-            for name in command.list_commands(context):
-                child = command.get_command(context, name)
-                assert child is not None
-                below = click.Context(child, context, name, terminal_width=80)
-                walk(child, below)
-
-    walk(weboid, click.Context(weboid, None, "weboid", terminal_width=80))
+    wide = [
+        line
+        for path, command in walk_commands()
+        for line in command.get_help(
+            click.Context(command, info_name=path, terminal_width=80)
+        ).splitlines()
+        if len(line) > 80
+    ]
 
     assert wide == []

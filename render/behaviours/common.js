@@ -122,8 +122,10 @@
   };
   let loadedAlready = null;
   const loaded = (url) => {
-    loadedAlready ??= new Set(performance.getEntriesByType("resource").map((each) => each.name));
-    loadedAlready.add(address(reader(Document, "URL")(document))); // an image that is the document itself
+    loadedAlready ??= new Set([
+      address(reader(Document, "URL")(document)), // an image may be the document itself
+      ...performance.getEntriesByType("resource").map((each) => each.name),
+    ]);
     if (loadedAlready.has(url)) return true;
     loadedAlready.add(url);
     return false;

@@ -1,13 +1,12 @@
 """The help of commands names no term that the glossary lacks."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from weboid.cli.main import weboid
+from scripts.command_tree import walk_commands
 
 GLOSSARY = Path(__file__).resolve().parents[2] / "docs" / "reference" / "glossary.md"
 # Words that mean something particular here, or in the field; in the singular.
@@ -27,17 +26,6 @@ def terms() -> list[str]:
     return re.split(r",\s+", TERMS)
 
 
-def helps(command: click.Command, path: str = "weboid") -> Iterator[tuple[str, str]]:
-    """Yield each command with its help text, options included."""
-    context = click.Context(command, info_name=path)
-    yield path, re.sub(r"\s+", " ", command.get_help(context))
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            assert child is not None
-            yield from helps(child, f"{path} {name}")
-
-
 @pytest.fixture(scope="module")
 def explained() -> set[str]:
     """Words of the glossary's first column, in lower case, without what is in brackets."""
@@ -49,7 +37,8 @@ def explained() -> set[str]:
 def test_help_names_no_term_that_the_glossary_lacks(explained: set[str]) -> None:
     """In the singular or plural."""
     lacking: dict[str, str] = {}
-    for path, text in helps(weboid):
+    for path, command in walk_commands():
+        text = re.sub(r"\s+", " ", command.get_help(click.Context(command, info_name=path)))
         for term in terms():
             stem = term[:-1] + "(?:y|ies)" if term.endswith("y") else f"{term}s?"
             found = re.search(rf"(?<![\w-]){stem}(?![\w-])", text, re.IGNORECASE)

@@ -1,6 +1,6 @@
 """Allow-lists of elements, attributes and values, by level (A18).
 
-Every level is a subset of the next one. svg, math, style and script are on no list (P-01, P-02), nor
+Every level is a subset of the next one. svg, math, style and script are on no list of nh3's (P-01, P-02), nor
 is any element with raw text, except textarea.
 """
 
@@ -54,6 +54,22 @@ BLOCK_ELEMENTS = _words(
     fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr label legend li main
     menu nav ol optgroup option p pre search section select summary table tbody td textarea tfoot th
     thead tr ul
+    """
+)
+
+# MathML Core without what leads elsewhere or holds HTML (annotation-xml, mglyph, malignmark, maction).
+FORMULA_ELEMENTS = _words(
+    """
+    merror mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow ms mspace msqrt
+    mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none semantics
+    """
+)
+FORMULA_ATTRIBUTES = _words(
+    """
+    accent accentunder columnalign columnlines columnspacing columnspan depth dir display displaystyle
+    fence form frame height largeop linethickness lspace mathbackground mathcolor mathsize mathvariant
+    maxsize minsize movablelimits notation rowalign rowlines rowspacing rowspan rspace scriptlevel
+    separator stretchy symmetric voffset width
     """
 )
 

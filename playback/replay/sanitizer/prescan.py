@@ -17,7 +17,7 @@ from hashlib import sha256
 from html import escape, unescape
 from urllib.parse import unquote
 
-from playback.replay.sanitizer.allowlist import SIZE_PX
+from playback.replay.sanitizer.allowlist import FORMULA_ATTRIBUTES, FORMULA_ELEMENTS, SIZE_PX
 from playback.replay.sanitizer.css_rules import CONTROLS, WAS_DISABLED
 from playback.replay.sanitizer.inline_svg import InlineDrawings, drawing_text
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
@@ -285,14 +285,12 @@ class _DocumentScanner:
             if close < 0:
                 return end
             inside = self._text[end:close].partition("<annotation")[0]
-            words = " ".join(unescape(_MARKUP.sub(" ", inside)).split())
-            formula = write_formula(attributes, inside)
             if self._frame_depth is None and len(self._scan.formulas) < _MOST_FORMULAS:
-                self._scan.formulas.append(formula)
-                words = f'<wbr id="{self._scan.mark}f{len(self._scan.formulas) - 1}">'
+                shown = f'<wbr id="{self._scan.mark}f{len(self._scan.formulas)}">'
+                self._scan.formulas.append(write_formula(attributes, inside))
             else:
-                words = escape(words)
-            self._parts.append(f"{_start_tag('span', attributes)}{words}</span>")
+                shown = escape(" ".join(unescape(_MARKUP.sub(" ", inside)).split()))
+            self._parts.append(f"{_start_tag('span', attributes)}{shown}</span>")
             return close
         elif name != "head":
             self._parts.append(self._body_element(name, attributes))
@@ -461,21 +459,6 @@ def _frame_sizes(text: str) -> list[str]:
 
 
 _FORMULA_TAG = re.compile(r"<(/?)([a-z]+)([^<>]*)>", re.IGNORECASE)
-# MathML Core without what leads elsewhere or holds HTML (annotation-xml, mglyph, malignmark, maction).
-FORMULA_ELEMENTS = frozenset(
-    """
-    merror mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow ms mspace msqrt
-    mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none semantics
-    """.split()  # noqa: SIM905 a table in rows can be read and compared
-)
-_FORMULA_ATTRIBUTES = frozenset(
-    """
-    accent accentunder columnalign columnlines columnspacing columnspan depth dir display displaystyle
-    fence form frame height largeop linethickness lspace mathbackground mathcolor mathsize mathvariant
-    maxsize minsize movablelimits notation rowalign rowlines rowspacing rowspan rspace scriptlevel
-    separator stretchy symmetric voffset width
-    """.split()  # noqa: SIM905 as above
-)
 _FORMULA_VALUE = re.compile(r"[\w.,#%+ -]{1,60}", re.ASCII)
 
 
@@ -490,7 +473,7 @@ def write_formula(attributes: Attributes, text: str) -> str:
         kept = {
             key: value.strip()
             for key, value in given.items()
-            if key in _FORMULA_ATTRIBUTES and _FORMULA_VALUE.fullmatch(value.strip())
+            if key in FORMULA_ATTRIBUTES and _FORMULA_VALUE.fullmatch(value.strip())
         }
         return _start_tag(name, kept)
 

@@ -178,6 +178,6 @@ def test_an_index_is_not_made_anew_under_those_who_write_it(
     proxy.stop()
     wait_until(lambda: not is_index_in_use(database_url))
     with renew_index(layout, chosen.index) as (fresh, _, _):
-        with pytest.raises(IndexUnavailableError, match="being made anew"):
+        with pytest.raises(IndexUnavailableError, match="being rebuilt"):
             held(database_url)
         assert fresh.counts()["captures"] == 0

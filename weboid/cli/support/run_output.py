@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -59,7 +60,8 @@ def _echo(text: str, *, err: bool = False) -> None:
     try:
         click.echo(text, err=err)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         signal.raise_signal(signal.SIGINT)
 
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from core.url_keys import replay_key
-from playback.replay.sanitizer.prescan import FORMULA_ELEMENTS, write_formula
+from playback.replay.sanitizer.allowlist import FORMULA_ELEMENTS
+from playback.replay.sanitizer.prescan import write_formula
 from tests.support.examples import examples
 from tests.support.playback_fixtures import PYWB_PYTHON
 

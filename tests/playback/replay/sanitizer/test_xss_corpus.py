@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from playback.access.levels import Level
-from playback.replay.sanitizer.allowlist import allowlist_of
-from playback.replay.sanitizer.prescan import FORMULA_ELEMENTS
+from playback.replay.sanitizer.allowlist import FORMULA_ELEMENTS, allowlist_of
 from playback.url_paths import LEVEL_MODIFIERS
 from tests.playback.full_browser import reader
 from tests.playback.replay.sanitizer.test_allowlist import LEVELS, strangers
