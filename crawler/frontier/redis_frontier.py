@@ -74,7 +74,6 @@ class RedisFrontier(Frontier):
         self._salt = self._store.salt
 
     def close(self) -> None:
-        """See `Frontier.close`."""
         self._store.close()
 
     def save(self, wait: Callable[[float], object] | None = None) -> str:
@@ -88,7 +87,6 @@ class RedisFrontier(Frontier):
     def add(
         self, items: Iterable[NewItem], *, now: datetime, again: timedelta | None = None
     ) -> AddResult:
-        """See `Frontier.add`."""
         now_ms = self._ms(now)
         age_ms = None if again is None else -(-again // _MILLISECOND)
         offered = added = requeued = 0
@@ -99,7 +97,6 @@ class RedisFrontier(Frontier):
         return AddResult(added, offered - added - requeued, requeued)
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
-        """See `Frontier.claim`."""
         now_ms = self._ms(now)
         every = self._settings.high_every, self._settings.standard_every
         most = CLAIMS_PER_ATTEMPT * max(self._settings.attempts, 1)
@@ -113,7 +110,6 @@ class RedisFrontier(Frontier):
         return items
 
     def renew(self, item: FrontierItem, *, now: datetime) -> bool:
-        """See `Frontier.renew`."""
         identity = redis_store.identity_of(item.url)
         return bool(self._store.ask("renew", item.token, identity, self._ms(now)))
 
@@ -128,7 +124,6 @@ class RedisFrontier(Frontier):
         memo: str = "",
         **use: Unpack[HostUse],
     ) -> bool:
-        """See `Frontier.complete`."""
         how = outcome, stored_bytes, self._up(due, now), memo
         return bool(self._end("complete", item, now, use, *how))
 
@@ -141,7 +136,6 @@ class RedisFrontier(Frontier):
         not_before: datetime | None = None,
         **use: Unpack[HostUse],
     ) -> ItemState | None:
-        """See `Frontier.retry`."""
         waits = round(self._settings.retry_delay_s * 1e6), LONGEST_RETRY // _MICROSECOND
         how = reason, self._not_before(not_before, now), *waits, self._settings.attempts
         return redis_store.STATES.get(self._end("retry", item, now, use, *how))
@@ -159,7 +153,6 @@ class RedisFrontier(Frontier):
         reason: str = "",
         not_before: datetime | None = None,
     ) -> bool:
-        """See `Frontier.release`."""
         how = reason, self._not_before(not_before, now)
         return bool(self._end("release", item, now, {}, *how))
 
@@ -182,7 +175,6 @@ class RedisFrontier(Frontier):
             self._store.ask("rest", now_ms, *pairs)
 
     def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
-        """See `Frontier.block_until`."""
         now_ms = self._ms(now)
         # A moment that is `now` must not become a later one by rounding.
         until_ms = self._up(moment, now) if moment > now else now_ms
@@ -197,7 +189,6 @@ class RedisFrontier(Frontier):
         at_least: datetime | None = None,
         down: bool = False,
     ) -> datetime:
-        """See `Frontier.back_off`."""
         offset = self._clock.offset(now)
         p = self._politeness
         if at_least is not None:
@@ -217,21 +208,17 @@ class RedisFrontier(Frontier):
         return to_moment(until_ms) - offset
 
     def pause(self, reason: str) -> None:
-        """See `Frontier.pause`."""
         self._store.ask("pause", reason)
 
     def resume(self) -> None:
-        """See `Frontier.resume`."""
         self._store.ask("pause", None)
 
     def next_wakeup(self, now: datetime) -> datetime | None:
-        """See `Frontier.next_wakeup`."""
         offset = self._clock.offset(now)
         wakeup = self._store.ask("wakeup", unix_milliseconds(now + offset))
         return None if wakeup < 0 else max(now, to_moment(wakeup) - offset)
 
     def stats(self, now: datetime) -> FrontierStats:
-        """See `Frontier.stats`."""
         *numbers, later, due, expired, paused = unpack(self._store.ask("stats", self._ms(now)))
         queued, claimed, done, skipped, dead, duplicates, hosts, stored, version = numbers
         return FrontierStats(
@@ -242,11 +229,9 @@ class RedisFrontier(Frontier):
         )
 
     def counts(self) -> dict[ItemState, int]:
-        """See `Frontier.counts`."""
         return dict(zip(ItemState, unpack(self._store.ask("stats", 0))[:5], strict=True))
 
     def job_counts(self, job: str) -> JobCounts:
-        """See `Frontier.job_counts`."""
         answer = self._store.ask("job", job)
         if not answer:
             return JobCounts(0, 0, 0, 0, 0, 0, None)
@@ -281,7 +266,6 @@ class RedisFrontier(Frontier):
     def scan(
         self, state: ItemState, *, cursor: str = "", limit: int = 1000
     ) -> tuple[Sequence[ItemRecord], str]:
-        """See `Frontier.scan`."""
         shard, place = redis_store.parse_cursor(cursor)
         code, wanted = redis_store.CODES[state], max(min(limit, LIST_BATCH), 1)
         answer = self._store.ask("scan", code, shard, place, wanted)
@@ -290,7 +274,6 @@ class RedisFrontier(Frontier):
         return [self._record(row) for row in rows], after
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
-        """See `Frontier.find_all`."""
         records: list[ItemRecord | None] = []
         identities = [redis_store.identity_of(url) for url in urls]
         for start in range(0, len(identities), FIND_BATCH):
@@ -299,7 +282,6 @@ class RedisFrontier(Frontier):
         return records
 
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
-        """See `Frontier.blocks`."""
         offset = self._clock.offset(now)
         rows = unpack(self._store.ask("blocks", unix_milliseconds(now + offset), limit))
         return [
@@ -308,52 +290,43 @@ class RedisFrontier(Frontier):
         ]
 
     def host(self, host: str, *, now: datetime) -> HostReport | None:
-        """See `Frontier.host`."""
         offset = self._clock.offset(now)
         rows = unpack(self._store.ask("hosts", None, host))
         return redis_store.unpack_report(rows[0], now, offset) if rows else None
 
     def hosts(self, order: HostOrder, *, now: datetime, limit: int = 20) -> Sequence[HostReport]:
-        """See `Frontier.hosts`."""
         offset = self._clock.offset(now)
         rows = unpack(self._store.ask("hosts", order.value, limit)) if limit > 0 else []
         return [redis_store.unpack_report(row, now, offset) for row in rows]
 
     def give_order(self, kind: str, key: str, value: str) -> int:
-        """See `Frontier.give_order`."""
         version: int = self._store.ask("order", kind, key, value)
         return version
 
     def take_back(self, kind: str, key: str) -> bool:
-        """See `Frontier.take_back`."""
         return bool(self._store.ask("order", kind, key, None))
 
     def orders(self, kind: str) -> dict[str, str]:
-        """See `Frontier.orders`."""
         texts = map(to_text, self._store.ask("orders", kind))
         return dict(sorted(_pairs(texts)))
 
     def put_note(
         self, kind: str, key: str, value: str, *, now: datetime, until: datetime | None = None
     ) -> None:
-        """See `Frontier.put_note`."""
         self._store.ask("put_note", self._ms(now), kind, key, value, self._up(until, now))
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
-        """See `Frontier.note`."""
         now_ms = self._ms(now)
         stored = self._store.ask("notes", kind, key)
         return None if stored is None else _note(stored, now_ms)
 
     def notes(self, kind: str, *, now: datetime) -> dict[str, str]:
-        """See `Frontier.notes`."""
         now_ms = self._ms(now)
         stored = _pairs(iter(self._store.ask("notes", kind, None)))
         values = ((to_text(key), _note(value, now_ms)) for key, value in stored)
         return dict(sorted((key, value) for key, value in values if value is not None))
 
     def erase_note(self, kind: str, key: str) -> None:
-        """See `Frontier.erase_note`."""
         self._store.ask("put_note", 0, kind, key, None, None)
 
     def _ms(self, now: datetime) -> int:

@@ -71,7 +71,6 @@ class SqliteFrontier(Frontier):
         self._store = FrontierDatabase(path)
 
     def close(self) -> None:
-        """See `Frontier.close`."""
         self._store.close()
 
     @contextmanager
@@ -113,7 +112,6 @@ class SqliteFrontier(Frontier):
         return AddResult(added=len(fresh), duplicates=duplicates, requeued=len(requeued))
 
     def claim(self, *, now: datetime, worker: str, limit: int = 1) -> list[FrontierItem]:
-        """See `Frontier.claim`."""
         claimed: list[FrontierItem] = []
         with self._moving(now) as moves:
             paused, token = moves.db.execute("SELECT paused, token FROM totals").fetchone()
@@ -130,7 +128,6 @@ class SqliteFrontier(Frontier):
         return claimed
 
     def renew(self, item: FrontierItem, *, now: datetime) -> bool:
-        """See `Frontier.renew`."""
         with self._moving(now) as moves:
             if moves.held(item) is None:
                 return False
@@ -152,7 +149,6 @@ class SqliteFrontier(Frontier):
         memo: str = "",
         **use: Unpack[HostUse],
     ) -> bool:
-        """See `Frontier.complete`."""
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
@@ -178,7 +174,6 @@ class SqliteFrontier(Frontier):
         not_before: datetime | None = None,
         **use: Unpack[HostUse],
     ) -> ItemState | None:
-        """See `Frontier.retry`."""
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
@@ -214,7 +209,6 @@ class SqliteFrontier(Frontier):
         reason: str = "",
         not_before: datetime | None = None,
     ) -> bool:
-        """See `Frontier.release`."""
         with self._moving(now) as moves:
             held = moves.held(item)
             if held is None:
@@ -226,19 +220,16 @@ class SqliteFrontier(Frontier):
         return True
 
     def discard(self, urls: Iterable[str], *, now: datetime, reason: str) -> int:
-        """See `Frontier.discard`."""
         identities = [item_rows.identity_of(url) for url in urls]
         with self._moving(now) as moves:
             return sum(moves.discard(identity, reason) for identity in identities)
 
     def rest(self, hosts: Mapping[str, datetime], *, now: datetime) -> None:
-        """See `Frontier.rest`."""
         with self._moving(now) as moves:
             for host, moment in hosts.items():
                 moves.rest(host, moment)
 
     def block_until(self, host: str, moment: datetime, reason: str, *, now: datetime) -> None:
-        """See `Frontier.block_until`."""
         # A moment that is `now` must not become a later one by rounding.
         until_ms = unix_milliseconds_ceil(moment) if moment > now else unix_milliseconds(now)
         with self._moving(now) as moves:
@@ -258,7 +249,6 @@ class SqliteFrontier(Frontier):
         at_least: datetime | None = None,
         down: bool = False,
     ) -> datetime:
-        """See `Frontier.back_off`."""
         if at_least is not None:
             at_least = min(at_least, now + longest_back_off(self._politeness))
         with self._moving(now) as moves:
@@ -276,17 +266,14 @@ class SqliteFrontier(Frontier):
         return to_moment(after.down_ms or after.blocked_ms)
 
     def pause(self, reason: str) -> None:
-        """See `Frontier.pause`."""
         with self._store.transaction() as db:
             db.execute("UPDATE totals SET paused = ?", (reason,))
 
     def resume(self) -> None:
-        """See `Frontier.resume`."""
         with self._store.transaction() as db:
             db.execute("UPDATE totals SET paused = NULL")
 
     def next_wakeup(self, now: datetime) -> datetime | None:
-        """See `Frontier.next_wakeup`."""
         with self._store.reading() as db:
             paused, rest_ms = db.execute("SELECT paused, rest_ms FROM totals").fetchone()
             moments = [
@@ -304,7 +291,6 @@ class SqliteFrontier(Frontier):
         return max(now, to_moment(earliest))
 
     def stats(self, now: datetime) -> FrontierStats:
-        """See `Frontier.stats`."""
         with self._store.reading() as db:
             (expired,) = db.execute(
                 "SELECT count(*) FROM claims WHERE lease_ms <= ?", (unix_milliseconds(now),)
@@ -316,13 +302,11 @@ class SqliteFrontier(Frontier):
         return FrontierStats(queued + expired, claimed - expired, *rest)
 
     def counts(self) -> dict[ItemState, int]:
-        """See `Frontier.counts`."""
         with self._store.reading() as db:
             numbers = db.execute("SELECT queued, claimed, done, skipped, dead FROM totals")
             return dict(zip(ItemState, numbers.fetchone(), strict=True))
 
     def job_counts(self, job: str) -> JobCounts:
-        """See `Frontier.job_counts`."""
         with self._store.reading() as db:
             row = db.execute(
                 "SELECT queued, claimed, done, skipped, dead, bytes, began_ms FROM jobs "
@@ -335,7 +319,6 @@ class SqliteFrontier(Frontier):
         return JobCounts(queued, claimed, done, skipped, dead, stored, to_moment(began_ms))
 
     def minutes(self, now: datetime, *, count: int = 60) -> Sequence[MinuteCounts]:
-        """See `Frontier.minutes`."""
         last = unix_milliseconds(now) // MINUTE_MS
         first = last + 1 - max(min(count, MINUTES_KEPT), 0)
         with self._store.reading() as db:
@@ -353,7 +336,6 @@ class SqliteFrontier(Frontier):
     def ls(
         self, state: ItemState, *, limit: int = 100, host: str | None = None
     ) -> Sequence[ItemRecord]:
-        """See `Frontier.ls`."""
         with self._store.reading() as db:
             slot = None if host is None else host_slots.slot_by_name(db, host)
             if host is not None and slot is None:
@@ -363,19 +345,16 @@ class SqliteFrontier(Frontier):
     def scan(
         self, state: ItemState, *, cursor: str = "", limit: int = 1000
     ) -> tuple[Sequence[ItemRecord], str]:
-        """See `Frontier.scan`."""
         with self._store.reading() as db:
             return item_rows.scan_records(db, state, cursor, limit)
 
     def find_all(self, urls: Sequence[str]) -> list[ItemRecord | None]:
-        """See `Frontier.find_all`."""
         identities = [item_rows.identity_of(url) for url in urls]
         with self._store.reading() as db:
             records = item_rows.find_records(db, identities)
         return [records.get(identity) for identity in identities]
 
     def blocks(self, *, now: datetime, limit: int = 100) -> Sequence[HostBlock]:
-        """See `Frontier.blocks`."""
         with self._store.reading() as db:
             rows = db.execute(
                 "SELECT host, blocked_ms, blocked_reason FROM hosts "
@@ -385,7 +364,6 @@ class SqliteFrontier(Frontier):
             return [HostBlock(host, to_moment(until), reason) for host, until, reason in rows]
 
     def host(self, host: str, *, now: datetime) -> HostReport | None:
-        """See `Frontier.host`."""
         with self._store.reading() as db:
             return host_slots.host_report(db, host, now)
 
@@ -395,13 +373,11 @@ class SqliteFrontier(Frontier):
             return host_slots.host_reports(db, order, now, limit)
 
     def give_order(self, kind: str, key: str, value: str) -> int:
-        """See `Frontier.give_order`."""
         with self._store.transaction(durable=True) as db:
             db.execute("INSERT OR REPLACE INTO orders VALUES (?, ?, ?)", (kind, key, value))
             return _raise_version(db)
 
     def take_back(self, kind: str, key: str) -> bool:
-        """See `Frontier.take_back`."""
         with self._store.transaction(durable=True) as db:
             gone = db.execute("DELETE FROM orders WHERE kind = ? AND key = ?", (kind, key))
             if gone.rowcount:
@@ -409,7 +385,6 @@ class SqliteFrontier(Frontier):
             return gone.rowcount == 1
 
     def orders(self, kind: str) -> dict[str, str]:
-        """See `Frontier.orders`."""
         with self._store.reading() as db:
             query = "SELECT key, value FROM orders WHERE kind = ? ORDER BY key"
             return dict(db.execute(query, (kind,)))
@@ -430,7 +405,6 @@ class SqliteFrontier(Frontier):
             )
 
     def note(self, kind: str, key: str, *, now: datetime) -> str | None:
-        """See `Frontier.note`."""
         with self._store.reading() as db:
             row = db.execute(
                 "SELECT value FROM notes WHERE kind = ? AND key = ? "
@@ -440,7 +414,6 @@ class SqliteFrontier(Frontier):
         return None if row is None else str(row[0])
 
     def notes(self, kind: str, *, now: datetime) -> dict[str, str]:
-        """See `Frontier.notes`."""
         with self._store.reading() as db:
             return dict(
                 db.execute(
@@ -451,7 +424,6 @@ class SqliteFrontier(Frontier):
             )
 
     def erase_note(self, kind: str, key: str) -> None:
-        """See `Frontier.erase_note`."""
         with self._store.transaction() as db:
             db.execute("DELETE FROM notes WHERE kind = ? AND key = ?", (kind, key))
 
