@@ -13,7 +13,7 @@ from crawler.status.collection_status import (
     FrontierOverview,
 )
 from crawler.status.status_server import families
-from playback.web.registry.registry_openapi import description
+from playback.web.registry.registry_api import api_description
 from scripts.command_tree import walk_commands
 
 NONE = "\N{EN DASH}"  # an empty cell
@@ -114,7 +114,7 @@ def _listed(paths: list[str]) -> str:
 
 def openapi_document() -> str:
     """Return the registry API's OpenAPI document, as the server sends it."""
-    return json.dumps(description(""), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(api_description(), indent=1, ensure_ascii=False) + "\n"
 
 
 _OPENAPI = """\
@@ -126,7 +126,7 @@ Made from the API's own description by `python -m scripts.reference`: [OpenAPI 3
 
 def openapi_page() -> str:
     """Return the registry API's OpenAPI document as a page."""
-    document = description("")
+    document = api_description()
     lines = [_OPENAPI]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

@@ -9,7 +9,9 @@ import logging
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,7 +34,6 @@ from playback.web.registry.answer_formats import (
 )
 from playback.web.registry.registry_forms import parse_pattern, parse_url
 from playback.web.registry.registry_lists import PatternQuestion, parse_wiki_question
-from playback.web.registry.registry_openapi import description
 from playback.web.registry.registry_pages import RegistryPages
 from playback.web.registry.registry_reader import UnknownWikiError
 from playback.web.registry.registry_service import NoRegistryError, RegistryService
@@ -208,7 +209,9 @@ class RegistryApi:
 
     def openapi(self, _request: Request) -> Response:
         """Return the OpenAPI description."""
-        return Response(as_json(description(self._means.origin)), media_type="application/json")
+        origin = self._means.origin
+        servers = {"servers": [{"url": origin}]} if origin else {}
+        return Response(as_json({**api_description(), **servers}), media_type="application/json")
 
     def _answer(self, request: Request) -> tuple[PageQuestion, RegistryAnswer]:
         question = self._page_question(request)
@@ -254,6 +257,13 @@ class RegistryApi:
         }
         noting = BackgroundTask(self._desk.note, question)
         return Response(body, headers=headers, media_type=_TYPES[wanted], background=noting)
+
+
+@functools.cache
+def api_description() -> dict[str, Any]:
+    """Return the OpenAPI document, without servers."""
+    document: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("openapi.yaml").read_bytes())
+    return document
 
 
 def answer_or_problem(answer: Callable[[], Response]) -> Response:

@@ -1,5 +1,6 @@
 """The description of the registry's addresses, held to what they do (OpenAPI 3.1)."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,19 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from core.layout import Layout
+from links.feedback.page_requests import RequestState
+from links.states import LinkState
+from playback.web.cached_links.cached_answer import CopyState
+from playback.web.cached_links.cached_request import MOST_URLS
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
-from playback.web.registry.registry_openapi import description
+from playback.web.registry.registry_api import api_description
+from playback.web.registry.registry_values import (
+    LINK_FIELDS,
+    Group,
+    LinkHint,
+    LinkScope,
+    WikiListKind,
+)
 from tests.support.examples import examples
 from tests.support.registry_shelf import Given, Shelf, open_front
 from tests.support.services.registries import open_registry
@@ -35,8 +47,45 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     opened.close()
 
 
+SCHEMAS = api_description()["components"]["schemas"]
+LINK = SCHEMAS["Link"]["properties"]
+CACHED = SCHEMAS["CachedAnswer"]["properties"]["links"]["items"]["properties"]
+LISTS = {
+    "state": (LINK["state"], [state.name.lower() for state in LinkState]),
+    "group": (LINK["group"], [*Group]),
+    "hint": (LINK["hints"]["items"]["properties"]["kind"], [*LinkHint]),
+    "scope": (SCHEMAS["Answer"]["properties"]["scope"], [*LinkScope]),
+    "list": (SCHEMAS["List"]["properties"]["with"], [*WikiListKind]),
+    "request": (SCHEMAS["Page"]["properties"]["request"], [*RequestState, None]),
+    "copy": (CACHED["answer"], [*CopyState]),
+    "state of a cached link": (CACHED["state"], [*LINK["state"]["enum"], None]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_of_values_is_that_of_the_code(name: str) -> None:
+    """A value that is new in the code has to be described."""
+    schema, values = LISTS[name]
+    assert schema["enum"] == values
+
+
+def test_limits_and_link_fields_are_those_of_the_code() -> None:
+    """The description is data; what the API checks is not made from it."""
+    parameters = {
+        each["name"]: each["schema"]
+        for each in api_description()["paths"]["/links/api/links"]["get"]["parameters"]
+    }
+    every = ",".join(sorted(LINK_FIELDS))
+    states = ",".join([*LINK["state"]["enum"], *Group])
+
+    assert set(LINK) == LINK_FIELDS
+    assert re.fullmatch(parameters["fields"]["pattern"], every)
+    assert re.fullmatch(parameters["state"]["pattern"], states)
+    assert SCHEMAS["CachedQuestion"]["properties"]["urls"]["maxItems"] == MOST_URLS
+
+
 PATHS = [
-    (path, method) for path, item in sorted(description("")["paths"].items()) for method in item
+    (path, method) for path, item in sorted(api_description()["paths"].items()) for method in item
 ]
 READ = [path for path, method in PATHS if method == "get"]
 ASKED = [
@@ -45,7 +94,7 @@ ASKED = [
     for mode in GenerationMode
     # What takes nothing cannot be asked wrongly.
     if mode is GenerationMode.POSITIVE
-    or description("")["paths"][path][method].get("parameters") != []
+    or api_description()["paths"][path][method].get("parameters") != []
 ]
 
 
