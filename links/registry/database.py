@@ -28,12 +28,14 @@ from sqlalchemy import (
     Connection,
     Engine,
     QueuePool,
+    column,
     create_engine,
     delete,
     event,
     insert,
     inspect,
     select,
+    table,
     text,
 )
 from sqlalchemy.exc import DBAPIError, DisconnectionError
@@ -45,18 +47,17 @@ from core.layout import Layout
 from links.registry.schema import metadata
 from links.registry.statements import DatabaseSnapshot
 
-HEAD = "0011"  # the newest step's number; a test holds it to the folder
-VERSION_TABLE = "link_version"
+HEAD = "0011"  # the newest step's number; a test compares it with the folder
+_version = table("link_version", column("version_num"))
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 _LOCK = 0x6C696E6B73  # "links": of PostgreSQL's advisory locks, held while tables are made
 
 
 def version_of(connection: Connection) -> str:
     """Return the schema version; empty when there are no tables."""
-    if not inspect(connection).has_table(VERSION_TABLE):
+    if not inspect(connection).has_table(_version.name):
         return ""
-    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
-    return str(found or "")
+    return str(connection.execute(select(_version)).scalar() or "")
 
 
 def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> None:
@@ -69,13 +70,8 @@ def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> Non
     version = version_of(connection)
     if version == to:
         return
-    # What follows loads a library that is not needed for a registry of this version.
-    from alembic.operations import Operations
-    from alembic.runtime.migration import MigrationContext
-
-    scripts = steps()
-    known = [script.revision for script in scripts.walk_revisions()]
-    if version and version not in known:
+    files = migration_files(connection.dialect.name)
+    if version and version not in {_number_of(file) for file in files}:
         raise CollectionVersionError(
             f"The link registry at {where} is of version {version[:40]}, this Weboid knows versions up to "
             f"{HEAD}: install the Weboid that made it, or a newer one."
@@ -85,19 +81,22 @@ def upgrade_schema(connection: Connection, where: str, *, to: str = HEAD) -> Non
             f"The tables of the link registry at {where} do not say their version: they are not "
             "Weboid's, or from before its first release. Move them away, then try again."
         )
-    context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-    with Operations.context(context):
-        for script in reversed(list(scripts.iterate_revisions(to, version or "base"))):
-            module: Any = script.module
-            module.upgrade()
-            context.stamp(scripts, script.revision)
+    for file in files:
+        if version < _number_of(file) <= to:
+            for statement in file.read_text(encoding="utf-8").split(";\n"):
+                if statement.strip():
+                    connection.exec_driver_sql(statement)
+    connection.execute(delete(_version))
+    connection.execute(insert(_version).values(version_num=to))
 
 
-def steps() -> Any:
-    """Return all migration steps as an ``alembic.script.ScriptDirectory``."""
-    from alembic.script import ScriptDirectory
+def migration_files(dialect: str) -> list[Path]:
+    """Return the SQL files of all schema steps for that database, in their order."""
+    return sorted(MIGRATIONS_FOLDER.glob(f"*.{dialect}.sql"))
 
-    return ScriptDirectory(str(MIGRATIONS_FOLDER))
+
+def _number_of(file: Path) -> str:
+    return file.name.partition("_")[0]
 
 
 def create_schema(engine: Engine, schema: str) -> None:
@@ -347,10 +346,10 @@ _AT_ONCE = 1_000
 def copy_rows(source: Connection, target: Connection) -> None:
     """Copy all rows of the source's registry, one snapshot, over those of the target's, in batches."""
     reading = source.execution_options(yield_per=_AT_ONCE)
-    for table in metadata.sorted_tables:
-        target.execute(delete(table))
-        for part in reading.execute(select(table)).mappings().partitions():
-            target.execute(insert(table), [dict(row) for row in part])
+    for each in metadata.sorted_tables:
+        target.execute(delete(each))
+        for part in reading.execute(select(each)).mappings().partitions():
+            target.execute(insert(each), [dict(row) for row in part])
 
 
 T = TypeVar("T")

@@ -1,6 +1,7 @@
 """The registry's tables are brought up to date when it is opened."""
 
 import sqlite3
+import tomllib
 from contextlib import closing
 from pathlib import Path
 
@@ -13,16 +14,23 @@ from links.registry.database import (
     HEAD,
     MIGRATIONS_FOLDER,
     RegistryStore,
+    migration_files,
     open_registry_store,
-    steps,
     upgrade_schema,
     version_of,
 )
 
+ROOT = Path(__file__).resolve().parents[3]
 
-def test_the_newest_step_is_the_one_that_is_named() -> None:
-    """What is asked of each registry without loading the steps."""
-    assert steps().get_current_head() == HEAD
+
+def test_head_is_the_newest_step_and_each_step_is_there_for_both_databases() -> None:
+    """Each database gets the same steps, the last of which is `HEAD`."""
+    steps = [
+        [file.name.removesuffix(f".{dialect}.sql") for file in migration_files(dialect)]
+        for dialect in ("sqlite", "postgresql")
+    ]
+    assert steps[0] == steps[1]
+    assert steps[0][-1].partition("_")[0] == HEAD
 
 
 def test_a_newer_registry_is_left_alone(store: RegistryStore) -> None:
@@ -46,6 +54,7 @@ def test_tables_without_a_version_are_not_taken_for_ours(tmp_path: Path) -> None
 
 
 def test_an_installed_package_has_the_steps() -> None:
-    """They are found as packages, so a wheel holds them."""
-    for folder in (MIGRATIONS_FOLDER, MIGRATIONS_FOLDER / "versions"):
-        assert (folder / "__init__.py").is_file(), folder
+    """They lie in a package, whose SQL files the package data name."""
+    assert (MIGRATIONS_FOLDER / "__init__.py").is_file()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "*.sql" in project["tool"]["setuptools"]["package-data"]["*"]

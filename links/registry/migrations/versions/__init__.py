@@ -1,1 +1,0 @@
-"""Migration steps, one module per schema version."""
