@@ -172,9 +172,15 @@ class ConfiguredCommand(click.Command):
     def _context(
         self, info_name: str | None, args: list[str], parent: click.Context | None, **extra: Any
     ) -> click.Context:
-        """Create the context; an unknown option of another program is answered with ours."""
+        """Create the context; an unknown option, or a word for a URL, is answered with what is near."""
         try:
-            return super().make_context(info_name, args, parent, **extra)
+            context = super().make_context(info_name, args, parent, **extra)
+            for param in self.params:
+                value = context.params.get(param.name or "")
+                text = value[0] if isinstance(value, tuple) and len(value) == 1 else value
+                if isinstance(text, str) and param.human_readable_name.strip("[].") in _URLS:
+                    _check_url_word(context, text)
+            return context
         except click.NoSuchOption as error:
             name = OTHER_NAMES.get(error.option_name, "")
             ours = {each for param in self.params for each in param.opts}
@@ -184,6 +190,40 @@ class ConfiguredCommand(click.Command):
                     f"No such option '{error.option_name}'. {hint}", ctx=error.ctx
                 ) from error
             raise
+
+
+_URLS = {"URL", "SEED"}  # metavars of arguments
+
+
+def _check_url_word(context: click.Context, text: str) -> None:
+    """Raise UsageError for a single word where a URL is expected, with the command that is near."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z_-]+", text) or Path(text).exists():
+        return
+    near = _near_command(context.find_root().command, text.lower(), context.command_path)
+    hint = f" Did you mean `{near}`?" if near else ""
+    raise click.UsageError(f"{text[:100]} is neither a URL nor a file.{hint}", ctx=context)
+
+
+def _near_command(root: click.Command, word: str, typed: str) -> str:
+    """Return the path of the command named like `word`, first of the group typed; "" without one."""
+    paths: dict[str, list[str]] = {}
+    waiting = [("weboid", root)]
+    while waiting:
+        path, group = waiting.pop()
+        if not isinstance(group, click.Group):
+            continue
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            if command is not None and not command.hidden:
+                paths.setdefault(name, []).append(f"{path} {name}")
+                waiting.append((f"{path} {name}", command))
+    name = next(iter(get_close_matches(word, paths, n=1, cutoff=0.75)), "")
+    return min(
+        paths.get(name, ()),
+        key=lambda path: (path.split()[:2] != typed.split()[:2], path.count(" "), path),
+        default="",
+    )
 
 
 def _config_path(folder: click.Parameter, args: list[str]) -> Path | None:

@@ -69,6 +69,39 @@ def test_a_misspelt_command_is_answered_with_its_name(words: tuple[str, ...], hi
     assert hint in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "archive verfy",
+            "verfy is neither a URL nor a file. Did you mean `weboid collection verify`?",
+        ),
+        ("crawl statsu", "statsu is neither a URL nor a file. Did you mean `weboid status`?"),
+        ("crawl add rezume", "Did you mean `weboid crawl resume`?"),
+        ("archive localhost", "localhost is neither a URL nor a file.\n"),
+    ],
+)
+def test_a_word_in_place_of_a_url_is_answered_with_the_near_command(
+    words: str, message: str
+) -> None:
+    """Of commands with the same name that whose path is nearest; before a collection is opened."""
+    ran = call(*words.split())
+
+    assert ran.exit_code == 2
+    assert message in ran.stderr
+
+
+def test_a_word_that_names_a_file_or_is_one_of_several_is_left_to_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command reports lines that are no URLs by their numbers."""
+    (tmp_path / "urls").write_text("")
+    monkeypatch.chdir(tmp_path)
+
+    for words in (["urls"], ["verfy", "verfyy"]):
+        assert "is no URL to fetch" in call("archive", *words).stderr
+
+
 def test_a_renamed_option_works_under_its_former_name_which_help_omits() -> None:
     """Exit code 3: both are understood, and there is no collection."""
     for name in ("--lane", "--priority"):
