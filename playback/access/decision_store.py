@@ -137,15 +137,27 @@ def open_decisions(layout: Layout, url: str = "") -> DecisionStore:
 
 def copy_decisions(source: DecisionStore, path: Path) -> None:
     """Copy all decisions into a new file; no file is created while there are none."""
-    changes: list[tuple[str, Values]] = []
-    for table in _COPIED:
-        for row in source.rows(f"SELECT * FROM {table}", {}):  # noqa: S608 a constant of ours
-            values = dict(row)
-            names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
-            changes.append((f"INSERT INTO {table} ({names}) VALUES ({marks})", values))  # noqa: S608
+    changes = [
+        insert_row(table, dict(row))
+        for table in _COPIED
+        for row in source.rows(f"SELECT * FROM {table}", {})  # noqa: S608 a constant of ours
+    ]
     if changes:
         with closing(SqliteDecisionStore(path)) as target:
             target.change(changes)
+
+
+def insert_row(table: str, values: Values, *, then: str = "") -> tuple[str, Values]:
+    """Return the change that inserts a row; `then` ends the statement, e.g. ``ON CONFLICT …``."""
+    names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
+    return f"INSERT INTO {table} ({names}) VALUES ({marks}) {then}", values  # noqa: S608 constants of ours
+
+
+def numbered_row(table: str, values: Values) -> tuple[str, Values]:
+    """Return the change that inserts a row under the next `number`; writers are serialised."""
+    names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
+    number = f"(SELECT coalesce(max(number), 0) + 1 FROM {table})"  # noqa: S608 constants of ours
+    return f"INSERT INTO {table} (number, {names}) VALUES ({number}, {marks})", values  # noqa: S608 as above
 
 
 class SqliteDecisionStore:

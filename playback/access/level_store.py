@@ -2,28 +2,25 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 
 from core.config.stored_level import StoredLevel
 from core.errors import InputError
 from core.timestamps import from_unix_milliseconds, unix_milliseconds
-from playback.access.decision_store import DecisionStore, WatchedValue
+from playback.access.decision_store import DecisionStore, WatchedValue, numbered_row
 from playback.access.levels import (
     Level,
     LevelActor,
+    LevelDecision,
     LevelRight,
     LevelRules,
     LevelScope,
     LevelTarget,
-    Rule,
-    RuleTable,
-    StoredRule,
 )
 
 _LONGEST_REASON = 2_000  # characters
 _SHOWN, _STORED, _RIGHTS = "levels", "stored_levels", "level_rights"  # tables
-_L = TypeVar("_L", Level, StoredLevel)
 _T = TypeVar("_T")
 
 
@@ -47,45 +44,40 @@ class LevelStore:
     def decide(
         self,
         targets: Sequence[LevelTarget],
-        level: Level | None,
+        level: Level | StoredLevel | None,
         *,
         actor: LevelActor,
         now: datetime,
         reason: str = "",
+        is_stored: bool = False,
     ) -> None:
-        """Set the level of all targets, or remove their rules (None), in one transaction.
+        """Set the shown or stored level of all targets, or remove their rules (None), in one transaction.
 
         Raises:
             InputError: the actor lacks the right for one of them, there is no rule to remove, or
                 the reason is too long; then no target is changed.
         """
-        self.check(targets, level, actor=actor)
-        self._add(_SHOWN, [_values(each, level) for each in targets], _by(actor, now, reason))
-
-    def decide_stored(
-        self,
-        targets: Sequence[LevelTarget],
-        level: StoredLevel | None,
-        *,
-        actor: LevelActor,
-        now: datetime,
-        reason: str = "",
-    ) -> None:
-        """Set the stored level of all targets; arguments and errors as for `decide`."""
-        self.check_stored(targets, level, actor=actor)
-        self._add(_STORED, [_values(each, level) for each in targets], _by(actor, now, reason))
+        self.check(targets, level, actor=actor, is_stored=is_stored)
+        rows = [
+            {"scope": each.scope.value, "wiki": each.wiki, "what": each.what, "level": level or ""}
+            for each in targets
+        ]
+        self._add(_STORED if is_stored else _SHOWN, rows, actor, now, reason)
 
     def check(
-        self, targets: Sequence[LevelTarget], level: Level | None, *, actor: LevelActor
+        self,
+        targets: Sequence[LevelTarget],
+        level: Level | StoredLevel | None,
+        *,
+        actor: LevelActor,
+        is_stored: bool = False,
     ) -> None:
         """Raise InputError unless the actor may `decide` this, and there is a rule to remove."""
-        _check(self.now(), targets, level, actor)
-
-    def check_stored(
-        self, targets: Sequence[LevelTarget], level: StoredLevel | None, *, actor: LevelActor
-    ) -> None:
-        """Check that the actor may `decide_stored` this; raises as `check`."""
-        _check(self.now().stored, targets, level, actor)
+        rules = self.now().of_kind(is_stored=is_stored)
+        for target in targets:
+            rules.check_right(actor, target, level)
+            if level is None and rules.at(target) is None:
+                raise InputError(f"There is no rule about {target} to take away.")
 
     def allow(self, right: LevelRight) -> None:
         """Grant editors a right, or withdraw it with ``most=None``. The right's number is ignored.
@@ -105,15 +97,11 @@ class LevelStore:
             "scope": right.scope.value,
             "most": str(right.most or ""),
         }
-        self._add(_RIGHTS, [values], _by(right.actor, right.decided_at, right.reason))
+        self._add(_RIGHTS, [values], right.actor, right.decided_at, right.reason)
 
-    def history(self) -> list[Rule]:
-        """Return every decision about shown levels, oldest first."""
-        return self._after(_SHOWN, _rule)
-
-    def stored_history(self) -> list[StoredRule]:
-        """Return every decision about stored levels, oldest first."""
-        return self._after(_STORED, _stored_rule)
+    def history(self, *, is_stored: bool = False) -> list[LevelDecision[Any]]:
+        """Return every decision about shown or stored levels, oldest first."""
+        return self._after(_STORED, _stored_rule) if is_stored else self._after(_SHOWN, _rule)
 
     def rights_history(self) -> list[LevelRight]:
         """Return every decision about rights, oldest first."""
@@ -131,9 +119,9 @@ class LevelStore:
         rights = self._after(_RIGHTS, _right, last)
         stored = self._after(_STORED, _stored_rule, last)
         if shown or rights or stored:
-            new: dict[str, Sequence[Rule | StoredRule | LevelRight]]
+            new: dict[str, Sequence[LevelDecision[Any] | LevelRight]]
             new = {_SHOWN: shown, _RIGHTS: rights, _STORED: stored}
-            rules = rules.after(shown, rights, stored)
+            rules = LevelRules(shown, rights, stored, before=rules)
             last = last | {
                 table: (rows[-1].number, unix_milliseconds(rows[-1].decided_at))
                 for table, rows in new.items()
@@ -149,63 +137,40 @@ class LevelStore:
         number = last[table][0] if table in last else 0
         return [decode(row) for row in self._store.rows(query, {"number": number})]
 
-    def _add(self, table: str, rows: Sequence[Mapping[str, str]], by: Mapping[str, object]) -> None:
-        changes: list[tuple[str, Mapping[str, object]]] = []
-        for row in rows:
-            values = {**row, **by}
-            marks = ", ".join(f":{name}" for name in values)
-            query = (
-                f"INSERT INTO {table} (number, {', '.join(values)}) VALUES"  # noqa: S608 ours
-                f" ((SELECT COALESCE(MAX(number), 0) + 1 FROM {table}), {marks})"
-            )
-            changes.append((query, values))
-        self._store.change(changes)
+    def _add(
+        self,
+        table: str,
+        rows: Sequence[Mapping[str, str]],
+        actor: LevelActor,
+        now: datetime,
+        reason: str,
+    ) -> None:
+        if len(reason) > _LONGEST_REASON:
+            raise InputError(f"A reason has at most {_LONGEST_REASON} characters.")
+        decided = {
+            "actor": actor.name,
+            "actor_wiki": actor.wiki,
+            "decided_ms": unix_milliseconds(now),
+            "reason": reason,
+        }
+        self._store.change([numbered_row(table, {**row, **decided}) for row in rows])
 
 
-def _check(
-    rules: RuleTable[_L], targets: Sequence[LevelTarget], level: _L | None, actor: LevelActor
-) -> None:
-    for target in targets:
-        rules.check_right(actor, target, level)
-        if level is None and rules.at(target) is None:
-            raise InputError(f"There is no rule about {target} to take away.")
+def _rule(row: Any, kind: type[Level | StoredLevel] = Level) -> LevelDecision[Any]:
+    target = LevelTarget(LevelScope(row["scope"]), row["wiki"], row["what"])
+    level = kind(row["level"]) if row["level"] else None
+    is_stored = kind is StoredLevel
+    return LevelDecision(row["number"], target, level, *_who_when_why(row), is_stored=is_stored)
 
 
-def _values(target: LevelTarget, level: StrEnum | None) -> dict[str, str]:
-    scope = target.scope.value
-    return {"scope": scope, "wiki": target.wiki, "what": target.what, "level": str(level or "")}
-
-
-def _by(actor: LevelActor, now: datetime, reason: str) -> dict[str, object]:
-    if len(reason) > _LONGEST_REASON:
-        raise InputError(f"A reason has at most {_LONGEST_REASON} characters.")
-    return {
-        "actor": actor.name,
-        "actor_wiki": actor.wiki,
-        "decided_ms": unix_milliseconds(now),
-        "reason": reason,
-    }
-
-
-def _rule(row: Any) -> Rule:
-    level = Level(row["level"]) if row["level"] else None
-    return Rule(row["number"], _target(row), level, *_who_when_why(row))
-
-
-def _stored_rule(row: Any) -> StoredRule:
-    level = StoredLevel(row["level"]) if row["level"] else None
-    return StoredRule(row["number"], _target(row), level, *_who_when_why(row), is_stored=True)
+_stored_rule = partial(_rule, kind=StoredLevel)
 
 
 def _right(row: Any) -> LevelRight:
     most = Level(row["most"]) if row["most"] else None
     scope = LevelScope(row["scope"])
-    who = _who_when_why(row)
-    return LevelRight(row["number"], row["wiki"], row["editor"], scope, most, *who)
-
-
-def _target(row: Any) -> LevelTarget:
-    return LevelTarget(LevelScope(row["scope"]), row["wiki"], row["what"])
+    decided = _who_when_why(row)
+    return LevelRight(row["number"], row["wiki"], row["editor"], scope, most, *decided)
 
 
 def _who_when_why(row: Any) -> tuple[LevelActor, datetime, str]:

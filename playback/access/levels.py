@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import core.page_classes
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
@@ -49,15 +49,7 @@ _RANKS = {level: rank for rank, level in enumerate(Level)}
 DEFAULT_LEVEL = Level(core.page_classes.DEFAULT_REPLAY_LEVEL)
 
 
-class _RankedLevel(Protocol):
-    """Shown or stored level."""
-
-    @property
-    def rank(self) -> int:
-        """Return the position in the order; 0 is the lowest."""
-
-
-_L = TypeVar("_L", bound=_RankedLevel)
+_L = TypeVar("_L", bound=Level | StoredLevel)
 
 
 def lowest_level(*levels: Level) -> Level:
@@ -200,14 +192,13 @@ StoredRuling = LevelRuling[StoredLevel]
 
 @dataclass(frozen=True)  # no slots: generic aliases set an attribute (Python 3.11)
 class _LevelKind(Generic[_L]):
-    """Kind of level (shown or stored): wording, bounds and default."""
+    """Kind of level (shown or stored)."""
 
-    verb: str  # used in messages, e.g. ``show``
+    verb: str  # used in messages
     default: _L  # level without a rule
-    unreadable: _L  # level of URLs that cannot be parsed
+    lowest: _L  # level of URLs that cannot be parsed
     highest: _L  # the highest level an operator may allow
-    # returns the highest level allowed by a right to a shown level
-    allowed_by: Callable[[Level], _L]
+    allowed_by: Callable[[Level], _L]  # the highest level of a right to a shown level
 
 
 def _storable(most: Level) -> StoredLevel:
@@ -246,7 +237,7 @@ class RuleTable(Generic[_L]):
         try:
             rules = self.speaking(url, wiki)
         except BadUrlError:
-            return LevelRuling(self._kind.unreadable)
+            return LevelRuling(self._kind.lowest)
         return self._first(iter(rules))
 
     def speaking(self, url: str, wiki: str = "") -> list[LevelDecision[_L]]:
@@ -350,30 +341,17 @@ class LevelRules(RuleTable[Level]):
         self.stored: RuleTable[StoredLevel] = RuleTable(
             _STORED, _after(stored_before, stored), granted
         )
-        self._wikis = frozenset(target.wiki for target in self._rules) - {""}
+        # Wikis that have rules of their own; in others the rules for all wikis apply.
+        self.wikis = frozenset(target.wiki for target in self._rules) - {""}
 
-    def after(
-        self,
-        rules: Iterable[Rule],
-        rights: Iterable[LevelRight],
-        stored: Iterable[StoredRule] = (),
-    ) -> "LevelRules":
-        """Return a copy with later decisions applied in order."""
-        return LevelRules(rules, rights, stored, before=self)
+    def of_kind(self, *, is_stored: bool) -> RuleTable[Any]:
+        """Return the rules about stored, else shown levels."""
+        return self.stored if is_stored else self
 
     @property
     def rights(self) -> Collection[LevelRight]:
         """Return the rights in force."""
         return self._rights.values()
-
-    @property
-    def wikis(self) -> frozenset[str]:
-        """Return the wikis that have rules of their own."""
-        return self._wikis
-
-    def speak_of(self, wiki: str) -> bool:
-        """Return True when the wiki has rules of its own; else the rules for all wikis apply."""
-        return wiki in self._wikis
 
     def of(self, url: str, wiki: str = "") -> Level:
         """Return the highest level shown of the URL to readers of `wiki` (empty: no wiki)."""

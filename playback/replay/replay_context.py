@@ -320,7 +320,7 @@ def limit_level(
     most, chosen = rules.of_page(urls, address.wiki), address.level
     if chosen is not None and not most.covers(chosen):
         return redirect(replace(address, modifier=MementoModifier.PAGE))
-    if not rules.speak_of(address.wiki):
+    if address.wiki not in rules.wikis:
         address = replace(address, wiki="")
     # What has scripts has addresses of its own.
     level = chosen if chosen is not None else lowest_level(most, Level.IMAGES)

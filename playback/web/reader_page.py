@@ -172,7 +172,7 @@ class FullCopyAccess:
         if rules.of_page((page.url, page.final_url), wiki) is not Level.FULL:
             return None
         # A wiki without rules of its own is as good as none.
-        wiki = wiki if rules.speak_of(wiki) else ""
+        wiki = wiki if wiki in rules.wikis else ""
         origin = self.origins.origin_of(page.page_id, page.timestamp, page.url, wiki)
         if origin is None:
             return None
@@ -246,7 +246,7 @@ class LevelOffers:
 
     def speak_of(self, wiki: str) -> bool:
         """Return True when the wiki has rules of its own; else the rules for all wikis apply."""
-        return self._book.now().speak_of(wiki)
+        return wiki in self._book.now().wikis
 
     def most(self, page: CapturedPage, wiki: str = "") -> Level:
         """Return the highest level shown of the page to readers of the wiki (empty: no wiki)."""

@@ -8,7 +8,7 @@ limits what its editors may set. In levels a wiki is named as in addresses of co
 import asyncio
 import getpass
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
@@ -140,7 +140,8 @@ def _follow_local_settings(levels: LevelStore, request: WikiLevelsRequest, clock
     if _is_news(rules.at(target), shown, actor):
         levels.decide([target], shown, actor=actor, now=now, reason="$wgWeboidLevel")
     if _is_news(rules.stored.at(target), stored, actor):
-        levels.decide_stored([target], stored, actor=actor, now=now, reason="$wgWeboidStore")
+        reason = "$wgWeboidStore"
+        levels.decide([target], stored, actor=actor, now=now, reason=reason, is_stored=True)
 
 
 def _is_news(held: LevelDecision[Any] | None, level: StrEnum | None, actor: LevelActor) -> bool:
@@ -166,9 +167,8 @@ def stored_level_of_wiki(
         held = book.now().stored.at(target)
         if level is not None and (held is None or held.level is not level):
             actor = LevelActor(getpass.getuser())
-            book.decide_stored(
-                [target], level, actor=actor, now=clock.now(), reason="weboid wiki add"
-            )
+            now, reason = clock.now(), "weboid wiki add"
+            book.decide([target], level, actor=actor, now=now, reason=reason, is_stored=True)
         rules = book.now().stored
         ruling = rules.at(target) or rules.at(target_of())
     return DEFAULT_STORED_LEVEL if ruling is None or ruling.level is None else ruling.level
@@ -180,15 +180,23 @@ def _set_level(levels: LevelStore, request: LevelRequest, clock: Clock) -> str:
     target = target_of(wiki=wiki, link=request.url)
 
     def rules() -> RuleTable[Any]:
-        return levels.now().stored if request.is_stored else levels.now()
+        return levels.now().of_kind(is_stored=request.is_stored)
 
+    level: Level | StoredLevel | None
     level = (
         _level(request.level, StoredLevel) if request.is_stored else _level(request.level, Level)
     )
     if level is not None or rules().at(target) is not None:  # else there is nothing to take back
-        decide: Callable[..., None] = levels.decide_stored if request.is_stored else levels.decide
+        now, is_stored = clock.now(), request.is_stored
         try:
-            decide([target], level, actor=actor, now=clock.now(), reason=request.reason)
+            levels.decide(
+                [target],
+                level,
+                actor=actor,
+                now=now,
+                reason=request.reason,
+                is_stored=is_stored,
+            )
         except InputError as error:
             raise RefusedRequestError(str(error)) from error
     return str(rules().ruling(target.what, wiki).level)

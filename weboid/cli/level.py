@@ -1,7 +1,7 @@
 """`weboid level`: playback and storage levels, and the rights of editors to change them."""
 
 import getpass
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -259,16 +259,15 @@ def _decide(
     targets = _targets(links, domains, wiki, is_default=is_default)
     by = level_actor(actor)
     with stores.levels() as book:
-        rules = book.now().stored if is_stored else book.now()
+        rules = book.now().of_kind(is_stored=is_stored)
         before: dict[LevelTarget, LevelDecision[Any] | None] = {
             each: rules.at(each) for each in targets
         }
-        check: Callable[..., None] = book.check_stored if is_stored else book.check
-        decide: Callable[..., None] = book.decide_stored if is_stored else book.decide
         if dry_run:
-            check(targets, level, actor=by)
+            book.check(targets, level, actor=by, is_stored=is_stored)
         else:
-            decide(targets, level, actor=by, now=_CLOCK.now(), reason=reason)
+            at = _CLOCK.now()
+            book.decide(targets, level, actor=by, now=at, reason=reason, is_stored=is_stored)
     changes = [
         {
             **_target_facts(target),
@@ -387,7 +386,7 @@ def list_command(
     rules: list[LevelDecision[Any]]
     with stores.levels() as book:
         if history:
-            rules = [*book.history(), *book.stored_history()]
+            rules = [*book.history(), *book.history(is_stored=True)]
             rules.sort(key=lambda rule: rule.decided_at)
         else:
             rules = [*book.now().rules, *book.now().stored.rules]

@@ -78,7 +78,7 @@ def test_stored_level_is_that_of_the_wiki_that_cites_the_link(
         store = open_decisions(layout)
         book = LevelStore(store)
         wiki = target_of(wiki="handbook")
-        book.decide_stored([wiki], StoredLevel.TEXT, actor=LevelActor("root"), now=NOW)
+        book.decide([wiki], StoredLevel.TEXT, actor=LevelActor("root"), now=NOW, is_stored=True)
         store.close()
 
         assert levels.of(item, Settings()) is StoredLevel.TEXT

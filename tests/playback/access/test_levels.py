@@ -175,7 +175,7 @@ def test_stored_level_precedence_is_that_of_shown_levels(
     wiki: str,
 ) -> None:
     """The same model with the rules of its own; neither kind of rule changes the other's answer."""
-    rules = LevelRules().after(
+    rules = LevelRules(
         [_rule(number, *each) for number, each in enumerate(decisions)],
         [LevelRight(number, *each, OPERATOR, NOW) for number, each in enumerate(rights)],
         [StoredRule(number, *each, NOW, is_stored=True) for number, each in enumerate(stored)],
@@ -188,7 +188,7 @@ def test_stored_level_precedence_is_that_of_shown_levels(
 
 def test_stored_level_of_what_cannot_be_judged_is_the_least() -> None:
     """As soon as there is any rule."""
-    rules = LevelRules().after(
+    rules = LevelRules(
         [],
         [],
         [StoredRule(1, LevelTarget(LevelScope.DEFAULT), StoredLevel.NO_MEDIA, OPERATOR, NOW)],
@@ -419,13 +419,13 @@ def test_stored_levels_count_at_once_and_are_kept_apart(opened: Open) -> None:
     assert reader.now().stored.ruling(url, "one").level is StoredLevel.EVERYTHING
 
     for level in (StoredLevel.TEXT, StoredLevel.NO_MEDIA, None):
-        writer.decide_stored([wiki], level, actor=OPERATOR, now=NOW, reason="disk")
+        writer.decide([wiki], level, actor=OPERATOR, now=NOW, reason="disk", is_stored=True)
         held = level or StoredLevel.EVERYTHING
         assert reader.now().stored.ruling(url, "one").level is held
         assert reader.now().stored.ruling(url).level is StoredLevel.EVERYTHING
         assert reader.now().of(url, "one") is DEFAULT_LEVEL
 
-    history = LevelStore(opened()).stored_history()
+    history = LevelStore(opened()).history(is_stored=True)
     assert [(each.level, each.reason) for each in history] == [
         (StoredLevel.TEXT, "disk"),
         (StoredLevel.NO_MEDIA, "disk"),
@@ -439,13 +439,13 @@ def test_stored_levels_are_decided_by_who_may_show_as_much(opened: Open) -> None
     book, ann = LevelStore(opened()), LevelActor("ann", "one")
     link = target_of(wiki="one", link="https://a.example/")
     with pytest.raises(InputError, match="have no right"):
-        book.decide_stored([link], StoredLevel.TEXT, actor=ann, now=NOW)
+        book.decide([link], StoredLevel.TEXT, actor=ann, now=NOW, is_stored=True)
     book.allow(LevelRight(0, "one", "", LevelScope.LINK, Level.HTML, OPERATOR, NOW))
     with pytest.raises(InputError, match=r"may not store .* text at most"):
-        book.decide_stored([link], StoredLevel.NO_MEDIA, actor=ann, now=NOW)
-    book.decide_stored([link], StoredLevel.TEXT, actor=ann, now=NOW)
+        book.decide([link], StoredLevel.NO_MEDIA, actor=ann, now=NOW, is_stored=True)
+    book.decide([link], StoredLevel.TEXT, actor=ann, now=NOW, is_stored=True)
     book.allow(LevelRight(0, "one", "", LevelScope.LINK, Level.IMAGES, OPERATOR, NOW))
-    book.decide_stored([link], StoredLevel.EVERYTHING, actor=ann, now=NOW)
+    book.decide([link], StoredLevel.EVERYTHING, actor=ann, now=NOW, is_stored=True)
 
 
 def test_several_are_changed_together_or_not_at_all(opened: Open) -> None:
@@ -567,6 +567,6 @@ def test_a_store_of_before_stored_levels_has_none_until_one_is_decided(tmp_path:
     book = LevelStore(store)
     assert book.now().stored.ruling("https://a.example/", "one").level is StoredLevel.EVERYTHING
     assert book.now().of("https://a.example/", "one") is Level.HTML
-    book.decide_stored([wiki], StoredLevel.TEXT, actor=OPERATOR, now=NOW)
+    book.decide([wiki], StoredLevel.TEXT, actor=OPERATOR, now=NOW, is_stored=True)
     assert book.now().stored.ruling("https://a.example/", "one").level is StoredLevel.TEXT
     store.close()

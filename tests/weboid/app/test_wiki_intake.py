@@ -140,7 +140,7 @@ async def test_local_settings_hold_for_the_wiki_until_they_are_taken_back(
     assert held(layout) == ("html", "text")
     with closing(open_decisions(layout, "")) as store:
         book = LevelStore(store)
-        (shown,), (stored,) = book.history(), book.stored_history()
+        (shown,), (stored,) = book.history(), book.history(is_stored=True)
     assert {str(shown.actor), str(stored.actor)} == {"#LocalSettings.php@handbook.town"}
 
     await set_wiki_levels(WikiLevelsRequest(WIKI, None, "text"))
@@ -171,7 +171,9 @@ async def test_local_settings_leave_what_an_operator_decided(
     with closing(open_decisions(layout, "")) as store:
         now = SystemClock().now()
         target = target_of(wiki=WIKI.in_levels)
-        LevelStore(store).decide_stored([target], StoredLevel.NO_MEDIA, actor=OPERATOR, now=now)
+        LevelStore(store).decide(
+            [target], StoredLevel.NO_MEDIA, actor=OPERATOR, now=now, is_stored=True
+        )
     await set_wiki_levels(WikiLevelsRequest(WIKI, None, None))
     await set_wiki_levels(WikiLevelsRequest(WIKI, None, "no-media"))
     with pytest.raises(InputError, match="an operator"):

@@ -304,8 +304,9 @@ def parts(deployment: Deployment) -> Iterator[Parts]:
         nowhere = Layout(folder / "none")
         with closing(open_decisions(nowhere, deployment.addresses[WRITE])) as store:
             domain, now = target_of(domain="h00.example"), SystemClock().now()
-            LevelStore(store).decide_stored(
-                [domain], StoredLevel.TEXT, actor=LevelActor("root"), now=now
+            root = LevelActor("root")
+            LevelStore(store).decide(
+                [domain], StoredLevel.TEXT, actor=root, now=now, is_stored=True
             )
         cluster.members["proxy0"].env = deployment.environment(WEBOID_DATABASE=WRITE, **shared)
         # The dedup index is the proxies': a worker only knows that there is one.

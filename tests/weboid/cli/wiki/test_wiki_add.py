@@ -117,7 +117,7 @@ def test_a_wiki_says_how_much_of_what_it_cites_is_recorded(
     found = _added(command("add", wiki.base, "--json"))
     assert found["store"] == "text"
     with closing(open_decisions(Layout(tmp_path / "collection"))) as store:
-        (decision,) = LevelStore(store).stored_history()
+        (decision,) = LevelStore(store).history(is_stored=True)
     assert decision.target.wiki == parse_wiki(found["wiki"]).in_levels
     assert decision.actor.is_operator
 
