@@ -41,6 +41,7 @@ from links.archives.archive_client import (
     ArchiveResponse,
     ArchiveUnavailableError,
 )
+from links.archives.archive_services import SERVICES
 from links.archives.archive_urls import is_same_page, make_archive_url, recognise
 
 
@@ -95,19 +96,7 @@ class CdxAdapter(HttpAdapter):
 
 
 PARTS_READ: Final = 3  # of a long TimeMap
-KNOWN_TIMEMAPS: Final[Mapping[str, str]] = {
-    "archive-today": "https://archive.ph/timemap/{url}",
-    "perma": "https://perma.cc/timemap/link/{url}",
-    "loc": "https://webarchive.loc.gov/all/timemap/link/{url}",
-    "archive-it": "https://wayback.archive-it.org/all/timemap/link/{url}",
-    "stanford": "https://swap.stanford.edu/timemap/link/{url}",
-    "uk-national-archives": "https://webarchive.nationalarchives.gov.uk/ukgwa/timemap/link/{url}",
-    "uk-parliament": "https://webarchive.parliament.uk/timemap/link/{url}",
-    "ukwa": "https://www.webarchive.org.uk/wayback/archive/timemap/link/{url}",
-    "vefsafn": "https://wayback.vefsafn.is/wayback/timemap/link/{url}",
-    "bibalex": "http://web.archive.bibalex.org/web/timemap/link/{url}",
-    "nla": "https://webarchive.nla.gov.au/awa/timemap/link/{url}",
-}
+KNOWN_TIMEMAPS: Final = {each.name: each.timemap for each in SERVICES.values() if each.timemap}
 
 
 class TimeMapAdapter(HttpAdapter):

@@ -33,20 +33,7 @@ from links.archives.archive_services import (
     ArchiveService,
 )
 
-_MONTHS: Final = [
-    "jan",
-    "feb",
-    "mar",
-    "apr",
-    "may",
-    "jun",
-    "jul",
-    "aug",
-    "sep",
-    "oct",
-    "nov",
-    "dec",
-]
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _NAMED_MONTH = re.compile(r"(\d{4})-([a-z]{3})[a-z]*-(\d{1,2})", re.IGNORECASE | re.ASCII)
 _SHORT_DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?=\D|$)", re.ASCII)
 _NO_DIGITS = re.compile(r"\D", re.ASCII)
@@ -126,12 +113,6 @@ _COLLAPSED = re.compile(r"(https?):/*(?=[^/])", re.IGNORECASE)
 _FOREIGN_SCHEME = re.compile(r"(?!https?:)([a-z][a-z0-9+.-]*)://?[^/]", re.IGNORECASE)
 _QUOTED_SCHEME = re.compile(r"https?%3a", re.IGNORECASE)
 _TRAILING = re.compile(r"&(?:title|apiresponse|date|rev_t|lang)=[^&]*$", re.IGNORECASE)
-_VERSIONS_ONLY: Final = frozenset(SERVICES) - {
-    "wayback",
-    "archive-it",
-    "uk-national-archives",
-    "ukwa",
-}
 _URL_PARAMETER = re.compile(r"[?&]url=([^&]+)", re.IGNORECASE)
 
 
@@ -217,7 +198,7 @@ def make_archive_url(service: str, original: str, timestamp: str) -> str:
             f"A timestamp has 4 to 14 digits, YYYYMMDDhhmmss; this is {timestamp[:80]!r}."
         )
     url = fetch_key(original)
-    if not known.is_made or (not timestamp and known.name in _VERSIONS_ONLY):
+    if not known.is_made or not (timestamp or known.has_newest):
         return ""
     return _filled(known.template, ts=timestamp, url=url, coll=known.coll)
 
@@ -263,7 +244,7 @@ def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
     if origin in own:
         # Under the scheme that the operator configured.
         template = f"{own[origin]}://{origin}/page/{{ts}}/{{url}}"
-        service = ArchiveService(WEBOID, "Weboid", (origin,), template, ())
+        service = ArchiveService(WEBOID, "Weboid", (origin,), template=template)
         return _first(service, _compiled(OWN_FORMS), path)
     for service, forms in _by_host().get(host, ()):
         found = _first(service, forms, path)
@@ -271,11 +252,8 @@ def _recognise_one(text: str, own: Mapping[str, str]) -> ArchiveUrl | None:
             return found
     if host in _by_host():
         return None
-    return _first(
-        ArchiveService(OTHER, "another archive", (f"https://{origin}",), "", ()),
-        _compiled((OTHER_FORM,)),
-        path,
-    )
+    service = ArchiveService(OTHER, "another archive", (origin,))
+    return _first(service, _compiled((OTHER_FORM,)), path)
 
 
 def _first(
@@ -299,7 +277,7 @@ def _first(
         if form.fault is AddressFault.LIST and not form.template:
             template = template.replace("{ts}", "*")
         if form.is_kept:
-            address = _preserved_address(service, path)
+            address = f"https://{form.host or service.hosts[0]}{path}"
         else:
             address = _filled(
                 template,
@@ -354,18 +332,6 @@ def _original(
         return fetch_key(whole), AddressFault.NONE
     except BadUrlError as error:
         return (text if error.reason == UrlFault.SCHEME else ""), AddressFault.NOT_WEB
-
-
-def _preserved_address(service: ArchiveService, path: str) -> str:
-    if service.name == OTHER:
-        return service.hosts[0] + path
-    host = service.hosts[0]
-    if service.name == "nla" and path.startswith(("/pan/", "/nph-", "/tep/", "/col/")):
-        host = "pandora.nla.gov.au"  # the two hold different addresses
-    elif service.name == "nla" and path.startswith("/nla."):
-        host = "nla.gov.au"
-    www = "www." if service.name in ("webcite", "google-cache") and host.count(".") == 1 else ""
-    return f"https://{www}{host}{path}"
 
 
 def _filled(template: str, *, ts: str, url: str, coll: str = "", id: str = "") -> str:  # noqa: A002

@@ -34,19 +34,12 @@ from links.archives.archive_client import (
     ArchiveResponse,
 )
 from links.archives.archive_client import ArchiveUnavailableError as TroubleError
-from links.archives.archive_services import OTHER
+from links.archives.archive_services import OTHER, SERVICES, WEBOID
 from links.archives.archive_urls import ArchiveUrl, is_copy_of, is_same_page, recognise
 from net.http_head import LenientHead
 
 HOPS: Final = 6
 _GONE = frozenset((404, 410, 451))
-# Those that say of each copy when it was taken; a page there that does not is no copy.
-_SPEAKERS: Final = frozenset(
-    (
-        *("wayback", "archive-it", "arquivo", "loc", "stanford", "uk-national-archives"),
-        *("uk-parliament", "ukwa", "vefsafn", "bibalex", "archive-today", "weboid", OTHER),
-    )
-)
 _EXCLUDED = re.compile(
     rb"has been excluded from the Wayback Machine|Blocked Site Error|AdministrativeAccessControl"
     rb"|not available due to (?:robots|a takedown|legal)",
@@ -136,7 +129,7 @@ def _judged(service: str, response: ArchiveResponse, address: str, url: str) -> 
             return CopyCheckResult(
                 CopyVerdict.OTHER_PAGE, address, stamp, f"a copy of {link.target[:200]}"
             )
-    if not stamp and service in _SPEAKERS:
+    if not stamp and (service in (WEBOID, OTHER) or SERVICES[service].says_time):
         return _unclear("a page that does not say when it was taken")
     return _of_page(response, address, stamp, url)
 
