@@ -6,6 +6,8 @@ not, the sniffed type counts (C-13).
 """
 
 import re
+import tomllib
+from pathlib import Path
 
 from core.mime_sniffer import BINARY, OLE, TEXT, XML, ZIP
 
@@ -43,64 +45,12 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Names of one format, or of the family that a container's first bytes tell no more of.
-_SAME = tuple(
-    _names(names)
-    for names in (
-        "video/mp4 audio/mp4 application/mp4 video/x-m4v audio/x-m4a audio/m4a audio/aac"
-        " audio/mpeg4-generic application/mpg4 video/quicktime video/3gpp video/3gpp2 audio/3gpp"
-        " video/iso.segment video/mpeg4",
-        "application/ogg audio/ogg video/ogg audio/opus audio/vorbis audio/x-ogg audio/speex",
-        "video/webm audio/webm video/x-matroska audio/x-matroska video/matroska audio/matroska",
-        "audio/mpeg audio/mp3 audio/x-mp3 audio/x-mpeg audio/mpeg3 audio/mpg audio/x-mpeg-3 audio/mpa",
-        "audio/wav audio/x-wav audio/wave audio/vnd.wave audio/x-pn-wav",
-        "audio/aac audio/aacp audio/x-aac",
-        "audio/flac audio/x-flac",
-        "audio/aiff audio/x-aiff",
-        "audio/midi audio/mid audio/x-midi",
-        "video/x-msvideo video/avi video/msvideo",
-        "video/mp2t video/vnd.dlna.mpeg-tts",
-        "video/mpeg video/mpg video/x-mpeg",
-        "video/x-ms-asf video/x-ms-wmv audio/x-ms-wma application/vnd.ms-asf",
-        "image/jpeg image/jpg image/pjpeg image/x-citrix-jpeg",
-        "image/png image/apng image/x-png image/vnd.mozilla.apng",
-        "image/x-icon image/vnd.microsoft.icon image/ico",
-        "image/bmp image/x-ms-bmp image/x-bmp",
-        "image/tiff image/tiff-fx image/tif image/x-tiff image/x-adobe-dng image/x-nikon-nef"
-        " image/x-canon-cr2",
-        "image/heic image/heif image/heic-sequence image/heif-sequence",
-        "image/vnd.djvu image/vnd-djvu image/x-djvu image/x.djvu",
-        "image/jp2 image/jpx image/jpm image/j2k image/jpeg2000",
-        "image/vnd.adobe.photoshop image/psd image/x-psd application/x-photoshop",
-        "application/pdf application/x-pdf application/xpdf application/acrobat"
-        " application/vnd.adobe.pdf application/vnd.pdf text/pdf application/illustrator",
-        "application/postscript application/eps application/x-eps image/eps image/x-eps"
-        " application/illustrator",
-        "application/rtf text/rtf application/x-rtf text/richtext",
-        "application/gzip application/x-gzip application/x-tgz application/x-gtar"
-        " application/x-compressed application/x-compressed-tar application/tar+gzip"
-        " application/x-gunzip image/svg+xml-compressed application/warc",
-        "application/x-bzip2 application/x-bzip application/bzip2 application/x-bzip-compressed-tar",
-        "application/x-xz application/xz application/x-xz-compressed-tar",
-        "application/zstd application/x-zstd",
-        "application/vnd.rar application/x-rar application/x-rar-compressed application/rar",
-        "application/x-tar application/tar",
-        "application/x-7z-compressed application/7z",
-        "application/x-shockwave-flash application/vnd.adobe.flash-movie application/flash"
-        " application/x-flash video/flash video/x-flash application/vnd.adobe.flash.movie",
-        "application/vnd.debian.binary-package application/x-debian-package application/x-deb",
-        "application/vnd.microsoft.portable-executable application/x-msdownload"
-        " application/x-dosexec application/x-msdos-program application/exe application/x-exe",
-        "application/vnd.sqlite3 application/x-sqlite3 application/vnd.sqlite",
-        "font/woff application/font-woff application/x-font-woff",
-        "font/woff2 application/font-woff2 application/x-font-woff2",
-        "font/ttf font/otf font/sfnt application/x-font-ttf application/x-font-otf"
-        " application/font-sfnt application/x-font-truetype application/x-font-opentype"
-        " application/font-otf application/font-ttf",
-        "text/html application/xhtml+xml application/vnd.wap.xhtml+xml",
-        "application/rss+xml application/atom+xml application/rdf+xml text/xml application/xml",
-    )
-)
+_TABLES = tomllib.loads(Path(__file__).with_name("media_types.toml").read_text("utf-8"))
+_SAME = tuple(map(_names, _TABLES["same"]))
+_USUAL = _names(_TABLES["usual"])
+_NAMES: dict[str, str] = {
+    name: key for key, names in _TABLES["formats"].items() for name in _names(names)
+}
 
 
 def is_textual(mime: str) -> bool:
@@ -144,59 +94,6 @@ def identified_type(sniffed: str, declared: str) -> str:
     if sniffed in (TEXT, BINARY) and types_agree(sniffed, declared):
         return ""
     return sniffed
-
-
-# What every browser shows, or what pages are made of: citations say nothing of it.
-_USUAL = _names(
-    "text/html application/xhtml+xml text/plain text/xml application/xml image/svg+xml image/png"
-    " image/apng image/gif image/jpeg image/jpg image/pjpeg image/webp image/avif image/x-icon"
-    " image/vnd.microsoft.icon image/bmp text/javascript application/javascript"
-    " application/x-javascript application/json application/rss+xml application/atom+xml"
-    " application/feed+json"
-)
-_NAMES = {
-    name: format_
-    for format_, names in (
-        ("mpeg", "audio/mpeg audio/mp3 video/mpeg"),
-        ("ogg", "audio/ogg application/ogg video/ogg"),
-        ("mpeg4", "audio/mpeg4-generic application/mp4 application/mpg4 video/mp4 audio/mp4"),
-        ("rtf", "application/rtf text/rtf"),
-        ("tiff", "image/tiff"),
-        ("djvu", "image/vnd-djvu image/vnd.djvu"),
-        ("css", "text/css"),
-        ("csv", "text/csv"),
-        ("zip", "application/zip application/x-zip application/x-zip-compressed"),
-        ("gzip", "application/gzip application/x-gzip"),
-        (
-            "flash",
-            "application/vnd.adobe.flash-movie application/flash application/x-flash"
-            " application/x-shockwave-flash video/flash video/x-flash",
-        ),
-        (
-            "pdf",
-            "application/pdf application/x-pdf application/xpdf application/acrobat"
-            " application/vnd.adobe.pdf",
-        ),
-        ("postscript", "application/postscript"),
-        (
-            "msexcel",
-            "application/vnd.microsoft.excel application/vnd.msexcel application/vnd.ms-excel"
-            " application/x-msexcel application/msexcel application/ms-excel",
-        ),
-        (
-            "mspowerpoint",
-            "application/vnd.microsoft.mspowerpoint application/vnd.microsoft.powerpoint"
-            " application/vnd.ms-powerpoint application/mspowerpoint application/ms-powerpoint",
-        ),
-        (
-            "msword",
-            "application/vnd.microsoft.msword application/vnd.microsoft.word"
-            " application/vnd.msword application/vnd.ms-word application/msword"
-            " application/ms-word text/msword text/ms-word",
-        ),
-    )
-    for name in _names(names)
-}
 
 
 def format_name(mime: str) -> str:

@@ -12,8 +12,10 @@ contexts are not fetched; terms are matched by name.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
@@ -22,16 +24,8 @@ from core.web_dates import iso_date
 SCRIPT_LIMIT_CHARS = 500_000
 NODE_LIMIT = 2_000
 DEPTH_LIMIT = 8
-# What a page is about, the likeliest first; a type that is not here is none a citation needs.
-_WORKS = (
-    "ScholarlyArticle", "NewsArticle", "ReportageNewsArticle", "AnalysisNewsArticle",
-    "OpinionNewsArticle", "ReviewNewsArticle", "BackgroundNewsArticle", "LiveBlogPosting",
-    "BlogPosting", "TechArticle", "MedicalScholarlyArticle", "Article", "Report", "SocialMediaPosting",
-    "DiscussionForumPosting", "Review", "Recipe", "Book", "Thesis", "Dataset", "VideoObject",
-    "PodcastEpisode", "Movie", "TVEpisode", "MusicRecording", "Event", "Product", "CreativeWork",
-    "QAPage", "FAQPage", "ProfilePage", "AboutPage", "ItemPage", "WebPage", "WebSite",
-)  # fmt: skip
-_RANK = {name: rank for rank, name in enumerate(_WORKS)}
+_TABLES = tomllib.loads(Path(__file__).with_name("page_facts.toml").read_text("utf-8"))
+_RANK = {name: rank for rank, name in enumerate(_TABLES["works"])}
 # Where the node of the page itself may stand; comments and related articles do not.
 _INWARD = ("@graph", "mainEntity", "mainEntityOfPage", "@included")
 
@@ -116,49 +110,7 @@ _DOI = re.compile(r"10\.\d{4,9}/[^\s\"<>]{1,300}", re.ASCII)
 _CANONICAL = re.compile(r"<([^<>]{1,8000})>[^,]{0,200};\s*rel=\"?canonical\b", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
 
-# Where each fact is looked for, the best first: "ld:" schema.org, "meta:" a <meta> by its name,
-# "item:" microdata, and names of their own for what else there is.
-_SOURCES: Mapping[str, tuple[str, ...]] = {
-    "title": (
-        "meta:citation_title", "ld:headline", "item:headline", "meta:og:title", "meta:dc.title",
-        "meta:dcterms.title", "ld:name", "meta:twitter:title", "html:title",
-    ),
-    "author": (
-        "meta:citation_author", "ld:author", "ld:creator", "item:author", "meta:dc.creator",
-        "meta:dcterms.creator", "meta:article:author", "meta:book:author", "meta:author",
-        "meta:parsely-author", "meta:sailthru.author", "html:rel-author", "html:byline",
-    ),
-    "published": (
-        "meta:citation_publication_date", "meta:citation_date", "ld:datePublished", "ld:uploadDate",
-        "item:datePublished", "meta:article:published_time", "meta:og:published_time",
-        "meta:citation_online_date", "meta:dcterms.issued", "meta:dc.date.issued",
-        "meta:dcterms.date", "meta:dc.date", "meta:book:release_date", "meta:parsely-pub-date",
-        "meta:sailthru.date", "meta:pubdate", "meta:publish-date", "meta:date", "ld:dateCreated",
-        "html:time-pubdate", "html:time",
-    ),
-    "modified": (
-        "ld:dateModified", "item:dateModified", "meta:article:modified_time",
-        "meta:og:updated_time", "meta:dcterms.modified", "meta:dc.date.modified",
-        "meta:last-modified", "meta:lastmod",
-    ),
-    "language": (
-        "html:lang", "http:content-language", "html:content-language", "ld:inLanguage",
-        "meta:citation_language", "meta:dc.language", "meta:dcterms.language", "meta:og:locale",
-    ),
-    "site": ("meta:og:site_name", "ld:isPartOf", "meta:application-name", "meta:twitter:site"),
-    "publisher": (
-        "meta:citation_publisher", "ld:publisher", "item:publisher", "meta:dc.publisher",
-        "meta:dcterms.publisher", "meta:article:publisher",
-    ),
-    "journal": ("meta:citation_journal_title", "meta:prism.publicationname"),
-    "description": (
-        "meta:description", "meta:og:description", "ld:description", "item:description",
-        "meta:dc.description", "meta:twitter:description",
-    ),
-    "type": ("ld:@type", "meta:og:type", "item:@type", "meta:dc.type"),
-    "canonical": ("html:canonical", "http:link", "meta:og:url", "ld:url", "meta:citation_abstract_html_url"),
-    "doi": ("meta:citation_doi", "meta:prism.doi", "meta:dc.identifier", "ld:sameAs", "ld:@id"),
-}  # fmt: skip
+_SOURCES: Mapping[str, Sequence[str]] = _TABLES["sources"]
 
 
 @dataclass(frozen=True, slots=True)

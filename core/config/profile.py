@@ -8,6 +8,7 @@ carry a secret: use logins for that.
 """
 
 import ipaddress
+import math
 import re
 import tomllib
 import typing
@@ -25,11 +26,8 @@ from core.config.settings import (
     PICTURE_FORMATS,
     SCOPE_KINDS,
     EgressSettings,
-    FrontierSettings,
     LinksSettings,
-    PolicySettings,
     Settings,
-    VisitSettings,
 )
 from core.config.sheets import NOT_IN_SHEETS, SHEET_GROUPS, Sheet, surt_prefix
 from core.config.stored_level import StoredLevel
@@ -100,17 +98,70 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise ConfigError(f"at most {MAX_HEADERS} headers of {MAX_HEADER_BYTES} bytes in all.")
 
 
-_PRODUCT_TOKEN = re.compile("[A-Za-z_-]+")
-_LOCALE = re.compile("[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8}){0,6}")  # BCP 47, roughly
-_TIMEZONE = re.compile("[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}")
-_LANGUAGE = re.compile(r"[A-Za-z0-9*;=., _-]{0,200}")
 _CONTACT = re.compile(r"https?://[!-'*-~]{1,500}|[!-'*-~]{1,100}@[!-'*-~]{1,200}")
 _WEB_PAGE = re.compile(r"https?://[!-'*-~]{1,500}")
-_STORE = re.compile("|".join(StoredLevel))
 _AGENT = re.compile("[ -~]{0,1000}")
 VIEWPORT_LIMIT_PX = 10_000
-DEVICE_SCALE_LIMIT = 5.0
-COLOUR_SCHEMES = ("light", "dark")
+# Choices, ranges and forms of values by "table.key". A typing error in `policy` must not make a crawl
+# ignore robots.txt or noarchive, and a text must not inject a header line.
+_CHOICES: dict[str, Sequence[str]] = {
+    "visit.colour_scheme": ("light", "dark"),
+    "visit.picture_format": PICTURE_FORMATS,
+    "visit.store": ("", *StoredLevel),
+    "frontier.order": ("fifo", "random"),
+    "scope.kind": SCOPE_KINDS,
+    "policy.robots": ("obey", "ignore"),
+    "policy.noarchive": ("obey", "ignore"),
+    "links.preset": LINK_PRESETS,
+    "links.mirror": LINK_MIRRORS,
+}
+# All other numbers are zero or more.
+_RANGES = {
+    "visit.viewport_width": (1, VIEWPORT_LIMIT_PX),
+    "visit.viewport_height": (1, VIEWPORT_LIMIT_PX),
+    "visit.device_scale": (0.1, 5),
+    "visit.picture_quality": (1, 100),
+    "visit.rendered_share": (0, 1),
+    "quality.share": (0, 1),
+    "scope.depth": (-1, math.inf),
+    **dict.fromkeys(
+        (
+            *("proxy.processes", "proxy.body_limit_bytes", "proxy.warc_limit_bytes"),
+            *("egress.connections_per_host", "links.connections", "links.pass_days"),
+            "links.reports_per_day",
+        ),
+        (1, math.inf),
+    ),
+}
+_ABOVE_ZERO = ("frontier.lease_s", "links.timeout_s")
+_FORMS = {
+    "visit.locale": (
+        re.compile("[A-Za-z]{2,8}(?:[-_][A-Za-z0-9]{1,8}){0,6}"),  # BCP 47, roughly
+        "a language tag such as de-DE",
+    ),
+    "visit.timezone": (
+        re.compile("[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}"),
+        "a name such as Europe/Berlin",
+    ),
+    "visit.language": (
+        re.compile(r"[A-Za-z0-9*;=., _-]{0,200}"),
+        "a list of languages such as de-DE,de;q=0.8",
+    ),
+    "visit.user_agent": (_AGENT, "printable ASCII on one line"),
+    "policy.robots_agent": (
+        re.compile("[A-Za-z_-]+"),
+        "a product token, letters, hyphens and underscores only (RFC 9309, 2.2.1)",
+    ),
+    **dict.fromkeys(
+        ("visit.contact", "links.contact"),
+        (_CONTACT, "an address such as https://example.org/bot or crawl@example.org"),
+    ),
+    **dict.fromkeys(
+        ("visit.purpose_page", "links.purpose_page"),
+        (_WEB_PAGE, "an address such as https://example.org/about-crawler"),
+    ),
+}
+_REQUIRED = ("policy.robots_agent",)  # other texts with a form may be empty
 
 
 def parse_settings(text: str, *, source: str = "profile") -> Settings:
@@ -252,43 +303,32 @@ def _value(kind: Any, key: str, value: object, group: str) -> object:
 
 def check_settings(settings: Settings, *, source: str) -> None:
     """Check the settings of all groups; a ConfigError names `source`, the key, and what would be right."""
-    for group_name in _groups():
-        group = getattr(settings, group_name)
+    for name in _groups():
+        group = getattr(settings, name)
         for each in fields(group):
-            value = getattr(group, each.name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            lowest = -1 if each.name == "depth" else 0
-            if number and not lowest <= value < float("inf"):  # NaN neither
-                raise ConfigError(f"{source} [{group_name}] {each.name} must be zero or more.")
-    for positive in ("processes", "body_limit_bytes", "warc_limit_bytes"):
-        if getattr(settings.proxy, positive) < 1:
-            raise ConfigError(f"{source} [proxy] {positive} must be at least 1.")
+            wrong = _fault(f"{name}.{each.name}", getattr(group, each.name))
+            if wrong:
+                raise ConfigError(f"{source} [{name}] {each.name} must be {wrong}.")
     if settings.proxy.dedup_url:
         parse_redis_url(settings.proxy.dedup_url, RedisUse.DEDUP)
-    _check_visit(settings.visit, source)
-    # Refuse names that no login can have.
-    for name in settings.login.names:
-        try:
-            check_login_name(name)
-        except InputError as error:
-            raise ConfigError(f"{source} [login] names: {error}") from error
-    _check_frontier(settings.frontier, source)
-    _check_choice(f"{source} [scope]", "kind", settings.scope.kind, SCOPE_KINDS)
+    if settings.frontier.url:
+        parse_redis_url(settings.frontier.url, RedisUse.FRONTIER)
     PatternList(settings.scope.include, where=f"{source} [scope] include")
     PatternList(settings.scope.exclude, where=f"{source} [scope] exclude")
-    _check_policy(settings.policy, source)
     every = settings.recrawl.every
+    where = "[visit] headers"
     try:
+        check_headers(settings.visit.headers)
+        where = "[login] names"
+        for name in settings.login.names:
+            check_login_name(name)
+        where = "[recrawl] every"
         is_short = bool(every) and parse_duration(every) < timedelta(seconds=1)
     except InputError as error:
-        raise ConfigError(f"{source} [recrawl] every: {error}") from error
+        raise ConfigError(f"{source} {where}: {error}") from error
     if is_short:
         raise ConfigError(f"{source} [recrawl] every must be a second at least.")
-    _check_links(settings.links, source)
-    if not 0 <= settings.quality.share <= 1:
-        raise ConfigError(f"{source} [quality] share must be from 0 to 1.")
-    if not 0 <= settings.visit.rendered_share <= 1:
-        raise ConfigError(f"{source} [visit] rendered_share must be from 0 to 1.")
+    link_user_agent(settings.links)
     if settings.index.url:
         parse_index_url(settings.index.url)
         if not settings.proxy.dedup_url:
@@ -299,61 +339,23 @@ def check_settings(settings: Settings, *, source: str) -> None:
     _check_egress(settings.egress, source)
 
 
-def _check_choice(where: str, name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ConfigError(f"{where} {name} must be one of {', '.join(known)}, not {value!r}.")
-
-
-def _check_visit(visit: VisitSettings, source: str) -> None:
-    """Check the browser's values, and texts that could inject a header line."""
-    where = f"{source} [visit]"
-    for name in ("viewport_width", "viewport_height"):
-        if not 1 <= getattr(visit, name) <= VIEWPORT_LIMIT_PX:
-            raise ConfigError(f"{where} {name} must be from 1 to {VIEWPORT_LIMIT_PX} pixels.")
-    if not 0.1 <= visit.device_scale <= DEVICE_SCALE_LIMIT:
-        raise ConfigError(f"{where} device_scale must be from 0.1 to {DEVICE_SCALE_LIMIT:g}.")
-    if visit.colour_scheme not in COLOUR_SCHEMES:
-        raise ConfigError(
-            f'{where} colour_scheme must be "light" or "dark", not {visit.colour_scheme!r}.'
-        )
-    _check_choice(where, "picture_format", visit.picture_format, PICTURE_FORMATS)
-    if not 1 <= visit.picture_quality <= 100:
-        raise ConfigError(
-            f"{source} [visit] picture_quality must be from 1 to 100, not {visit.picture_quality}."
-        )
-    forms = (
-        ("locale", _LOCALE, "be a language tag such as de-DE"),
-        ("timezone", _TIMEZONE, "be a name such as Europe/Berlin"),
-        ("contact", _CONTACT, "be an address such as https://example.org/bot or crawl@example.org"),
-        ("purpose_page", _WEB_PAGE, "be an address such as https://example.org/about-crawler"),
-        ("language", _LANGUAGE, "be a list of languages such as de-DE,de;q=0.8"),
-        ("store", _STORE, f"be one of {', '.join(StoredLevel)}"),
-        ("user_agent", _AGENT, "be printable ASCII on one line"),
-    )
-    for name, form, right in forms:
-        value = getattr(visit, name)
-        if value and not form.fullmatch(value):
-            raise ConfigError(f"{where} {name} must {right}, not {value[:100]!r}.")
-    try:
-        check_headers(visit.headers)
-    except ConfigError as error:
-        raise ConfigError(f"{where} headers: {error}") from error
-
-
-def _check_links(links: LinksSettings, source: str) -> None:
-    """Check the checker's values, and texts that could inject a header line."""
-    where = f"{source} [links]"
-    _check_choice(where, "preset", links.preset, LINK_PRESETS)
-    _check_choice(where, "mirror", links.mirror, LINK_MIRRORS)
-    if links.connections < 1 or links.timeout_s <= 0 or links.pass_days < 1:
-        raise ConfigError(f"{where} connections, timeout_s and pass_days must be more than zero.")
-    if links.reports_per_day < 1:
-        raise ConfigError(f"{where} reports_per_day must be more than zero.")
-    if links.contact and not _CONTACT.fullmatch(links.contact):
-        raise ConfigError(f"{where} contact must be an address such as https://example.org/bot.")
-    if links.purpose_page and not _WEB_PAGE.fullmatch(links.purpose_page):
-        raise ConfigError(f"{where} purpose_page must be an address such as https://example.org/.")
-    link_user_agent(links)
+def _fault(key: str, value: object) -> str:
+    """Return what the value of ``table.key`` must be; empty when it is that."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        lowest, highest = _RANGES.get(key, (0, math.inf))
+        if key in _ABOVE_ZERO and not value:
+            return "more than zero"
+        if not (lowest <= value <= highest and math.isfinite(value)):
+            if highest < math.inf:
+                return f"from {lowest:g} to {highest:g}, not {value}"
+            return f"at least {lowest:g}" if lowest else "zero or more"
+    choices = _CHOICES.get(key)
+    if choices is not None and value not in choices:
+        return f"one of {', '.join(filter(None, choices))}, not {value!r}"
+    form, right = _FORMS.get(key, (None, ""))
+    if form is not None and isinstance(value, str) and (value or key in _REQUIRED):
+        return "" if form.fullmatch(value) else f"{right}, not {value[:100]!r}"
+    return ""
 
 
 def link_user_agent(links: LinksSettings) -> str:
@@ -374,37 +376,8 @@ def link_user_agent(links: LinksSettings) -> str:
     return name
 
 
-def _check_frontier(frontier: FrontierSettings, source: str) -> None:
-    """Check order, lease length and Redis address."""
-    if frontier.url:
-        parse_redis_url(frontier.url, RedisUse.FRONTIER)
-    if frontier.order not in ("fifo", "random"):
-        raise ConfigError(
-            f'{source} [frontier] order must be "fifo" or "random", not {frontier.order!r}.'
-        )
-    if not frontier.lease_s:
-        raise ConfigError(f"{source} [frontier] lease_s must be more than zero.")
-
-
-def _check_policy(policy: PolicySettings, source: str) -> None:
-    """Check the values: a typing error must not make a crawl ignore robots.txt or noarchive."""
-    for name in ("robots", "noarchive"):
-        if getattr(policy, name) not in ("obey", "ignore"):
-            raise ConfigError(
-                f'{source} [policy] {name} must be "obey" or "ignore",'
-                f" not {getattr(policy, name)!r}."
-            )
-    if not _PRODUCT_TOKEN.fullmatch(policy.robots_agent):
-        raise ConfigError(
-            f"{source} [policy] robots_agent must be a product token, letters, hyphens and"
-            f" underscores only (RFC 9309, 2.2.1), not {policy.robots_agent!r}."
-        )
-
-
 def _check_egress(egress: EgressSettings, source: str) -> None:
     """Check networks, addresses, host patterns and proxies."""
-    if egress.connections_per_host < 1:
-        raise ConfigError(f"{source} [egress] connections_per_host must be at least 1.")
     for name in ("allow", "refuse"):
         for network in getattr(egress, name):
             try:
