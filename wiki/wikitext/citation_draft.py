@@ -27,33 +27,13 @@ from wiki.wikitext.citation_model import (
 )
 from wiki.wikitext.link_parser import is_url
 from wiki.wikitext.parser import WikitextNode
-from wiki.wikitext.template_map import ArchiveTemplate, TemplateRules, fold_name
+from wiki.wikitext.template_map import ArchiveTemplate, TemplateRules, fold_name, words
 
 FIRST_ACCESS_DAY: Final = date(2001, 1, 1)  # the first wiki with citations began in that month
 FIRST_ARCHIVED_DAY: Final = date(1996, 1, 1)  # no archive is older
 _LONGEST: Final = 200  # characters that are looked at
-_NAMES: Final = (
-    ("january", "jan", "januar", "jänner", "jaenner", "jän", "janvier", "enero", "gennaio", "gen"),
-    ("february", "feb", "februar", "feber", "février", "febrero", "febbraio", "febr", "fév"),
-    ("march", "mar", "märz", "maerz", "mär", "mrz", "mars", "marzo", "março", "maart"),
-    ("april", "apr", "avril", "abril", "aprile", "avr", "abr", "april"),
-    ("may", "mai", "mayo", "maggio", "maio", "mei", "maj", "maja", "mag"),
-    ("june", "jun", "juni", "juin", "junio", "giugno", "junho", "giu"),
-    ("july", "jul", "juli", "juillet", "julio", "luglio", "julho", "lug"),
-    ("august", "aug", "août", "aout", "agosto", "augusti", "augustus", "ago"),
-    ("september", "sep", "sept", "septembre", "septiembre", "settembre", "setembro", "set"),
-    ("october", "oct", "oktober", "okt", "octobre", "octubre", "ottobre", "outubro", "out", "ott"),
-    ("november", "nov", "novembre", "noviembre", "novembro"),
-    ("december", "dec", "dezember", "dez", "décembre", "diciembre", "dicembre", "dezembro", "dic"),
-)
-_MORE: Final = {
-    "januari": 1, "janeiro": 1, "stycznia": 1, "fevereiro": 2, "februari": 2, "lutego": 2,
-    "marca": 3, "kwietnia": 4, "czerwca": 6, "lipca": 7, "sierpnia": 8, "września": 9,
-    "października": 10, "listopada": 11, "grudnia": 12, "desember": 12, "des": 12, "déc": 12,
-}  # fmt: skip
-MONTHS: Final = {
-    **{name: number for number, names in enumerate(_NAMES, 1) for name in names},
-    **_MORE,
+MONTHS: Final[Mapping[str, int]] = {
+    name: number for number, names in enumerate(words()["read_months"], 1) for name in names
 }
 _MONTH = rf"(?P<month>{'|'.join(sorted(MONTHS, key=len, reverse=True))})\.?"
 _YEAR = r"(?P<year>\d{4})(?!\d)"

@@ -9,7 +9,7 @@ Every part has its offsets in the text, so that it can be replaced alone.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -18,38 +18,9 @@ from typing import Final
 
 from wiki.wikitext.citation_model import TextSpan
 from wiki.wikitext.parser import NodeKind, TemplatePart, parse
-from wiki.wikitext.template_map import fold_name
+from wiki.wikitext.template_map import fold_name, words
 
-MONTHS: Final = {
-    "en": [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ],
-    "de": [
-        "Januar",
-        "Februar",
-        "März",
-        "April",
-        "Mai",
-        "Juni",
-        "Juli",
-        "August",
-        "September",
-        "Oktober",
-        "November",
-        "Dezember",
-    ],
-}
+MONTHS: Final[Mapping[str, Sequence[str]]] = words()["months"]  # by language
 _LONGEST: Final = 40  # characters a date may have
 _USE: Final = re.compile(r"\{\{\s*use[ _](dmy|mdy)[ _]dates\s*[|}]", re.IGNORECASE)
 

@@ -26,7 +26,7 @@ from wiki.wikitext.citation_model import (
     RepairOptions,
 )
 from wiki.wikitext.page_style import DateStyle, format_day, month_name
-from wiki.wikitext.template_map import CitationTemplate, TemplateRules, fold_name
+from wiki.wikitext.template_map import CitationTemplate, TemplateRules, fold_name, words
 
 TITLE_LENGTH: Final = 250
 _ENTITIES: Final = str.maketrans(
@@ -40,47 +40,7 @@ _UNSAFE_URL = re.compile(
     # Behaviour switches are written in many languages, in either case, and in Japanese with wide lines.
     r"|[_\uff3f]{2}(?=(?:\w|[^\x00-\x7f])+?[_\uff3f]{2})"
 )
-_NO_TITLE: Final = frozenset(
-    [
-        "403 forbidden",
-        "404",
-        "404 error",
-        "404 not found",
-        "500 internal server error",
-        "access denied",
-        "are you a robot?",
-        "archive copy",
-        "archived copy",
-        "attention required! | cloudflare",
-        "bot verification",
-        "captcha",
-        "domain for sale",
-        "error",
-        "error 404",
-        "forbidden",
-        "home",
-        "home page",
-        "index",
-        "index of /",
-        "internet archive wayback machine",
-        "just a moment...",
-        "log in",
-        "login",
-        "not found",
-        "object moved",
-        "page not found",
-        "redirecting",
-        "redirecting...",
-        "seite nicht gefunden",
-        "sign in",
-        "unknown",
-        "untitled",
-        "untitled document",
-        "wayback machine",
-        "webpage",
-        "website",
-    ]
-)
+_NO_TITLE: Final = frozenset(words()["default_titles"])
 
 
 def escape_value(text: str) -> str:

@@ -245,6 +245,12 @@ class TemplateRules:
         )
 
 
+@cache
+def words() -> Mapping[str, Any]:
+    """Return the word lists of reading and writing wikitext, from ``words.toml``."""
+    return tomllib.loads((resources.files("wiki.wikitext") / "words.toml").read_text("utf-8"))
+
+
 def fold_name(name: str) -> str:
     """Return the comparison form of a template or parameter name.
 

@@ -16,7 +16,7 @@ from wiki.wikitext.citation_model import (
 )
 from wiki.wikitext.link_parser import is_url
 from wiki.wikitext.parser import HOLE, NodeKind, TemplatePart, WikitextNode, flatten
-from wiki.wikitext.template_map import CitationTemplate, fold_name
+from wiki.wikitext.template_map import CitationTemplate, fold_name, words
 
 LONGEST_NAME: Final = 200  # characters of a name that anybody has
 LONGEST_VALUE: Final = (
@@ -99,31 +99,8 @@ def _plain(text: str, start: int, end: int, children: Sequence[WikitextNode]) ->
 
 _FUNCTION = re.compile(r"\s*(?:(?:safe)?subst:)?\s*(#?)([^:|{}\n]{1,40}):", re.IGNORECASE)
 # Functions whose arguments are rendered; those of others are not shown as written.
-_SHOWING_FUNCTIONS: Final = frozenset(
-    ["lc", "uc", "lcfirst", "ucfirst", "int", "gender", "plural", "formatnum"]
-)
-_SILENT_FUNCTIONS: Final = frozenset(
-    [
-        "fullurl",
-        "fullurle",
-        "canonicalurl",
-        "canonicalurle",
-        "localurl",
-        "localurle",
-        "urlencode",
-        "anchorencode",
-        "defaultsort",
-        "defaultsortkey",
-        "defaultcategorysort",
-        "displaytitle",
-        "padleft",
-        "padright",
-        "ns",
-        "nse",
-        "filepath",
-        "pagesincategory",
-    ]
-)
+_SHOWING_FUNCTIONS: Final = frozenset(words()["showing_functions"])
+_SILENT_FUNCTIONS: Final = frozenset(words()["silent_functions"])
 _HOST = re.compile(
     r"[^\s/?#|\[\]<>\"\x7f:@]+\.[^\s/?#|\[\]<>\"\x7f.:@]{2,}(?::\d+)?(?:[/?#][^\s\x7f]*)?"
 )
