@@ -28,7 +28,6 @@ from urllib.parse import quote
 
 from core.captures import ArtifactKind, artifact_uri
 from core.errors import BadUrlError, InputError
-from core.page_classes import rank_sql
 from core.timestamps import parse_timestamp14, timestamp14, unix_milliseconds
 from core.url_keys import replay_key
 from playback.access.control import AccessControl, PageFacts, page_facts
@@ -36,7 +35,13 @@ from playback.access.takedowns import TakedownEffect
 from playback.media_types import SHOWN_TYPES
 from playback.url_paths import Memento, MementoModifier, escape_url, memento_path
 from warc.index.database import key_values
-from warc.index.page_choice import BEST_FIRST, EXACT_FIRST, USABLE, distance_of, other_scheme
+from warc.index.page_choice import (
+    BEST_FIRST,
+    USABLE,
+    BestPageQuery,
+    best_pages,
+    other_scheme,
+)
 
 MOST_MEMENTOS = 100_000  # of one URL; what lies beyond is not listed
 _LATEST_MS = 2**53
@@ -47,10 +52,6 @@ _HAS_DOM = """EXISTS (SELECT 1 FROM captures AS artifact
 _IS_MEMENTO = f"{USABLE} AND (mime IN ({_TYPES}) OR {_HAS_DOM})"
 _COLUMNS = "page_id, url, timestamp, final_url, login, captured_ms, device"
 _WHOSE = ("url IN (:url, :twin)", "url NOT IN (:url, :twin)")
-_SIDES = (
-    "captured_ms <= :at ORDER BY captured_ms DESC, page_id",
-    "captured_ms > :at ORDER BY captured_ms, page_id",
-)
 _UP = (
     "captured_ms >= :ms AND (captured_ms > :ms OR page_id > :id) ORDER BY captured_ms, page_id"
     " LIMIT :limit"
@@ -106,12 +107,13 @@ class MementoIndex:
         values = url_values(url)
         if values is None:
             return None
-        values |= {
-            "at": _LATEST_MS if at is None else unix_milliseconds(at),
-            "timestamp": "" if at is None else timestamp14(at),
-        }
-        found = next(iter(self._of_second(values)), None) if at is not None else None
-        return found or self._good(values) or self._best(values)
+        moment = (_LATEST_MS, "") if at is None else (unix_milliseconds(at), timestamp14(at))
+        wanted = BestPageQuery(url, *moment, _IS_MEMENTO)
+        rows = best_pages(self._index.rows, self._index.has_key, values, _COLUMNS, wanted)
+        while part := list(islice(rows, _CHUNKS[0])):
+            for visit in self._listed(part):
+                return PageMemento(visit.url, visit.timestamp)
+        return None
 
     def is_listed(self, memento: PageMemento) -> bool:
         """Return True when exactly this capture is a memento."""
@@ -122,57 +124,14 @@ class MementoIndex:
             at = unix_milliseconds(parse_timestamp14(memento.timestamp))
         except InputError:
             return False
-        found = self._of_second({**values, "at": at})
-        # Of two captures in one second, by http and by https, either may be the one that is meant.
-        return PageMemento(values["url"], memento.timestamp) in found
-
-    def _of_second(self, values: dict[str, Any]) -> list[PageMemento]:
         rows = self._index.rows(
             f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {_IS_MEMENTO}"  # noqa: S608 constants of ours
-            f" AND captured_ms BETWEEN :second AND :second + 999 AND url IN (:url, :twin)"
+            f" AND captured_ms BETWEEN :at AND :at + 999 AND url IN (:url, :twin)"
             f" ORDER BY {BEST_FIRST} LIMIT :limit",
-            {**values, "second": values["at"] // 1000 * 1000, "limit": _CHUNKS[1]},
+            {**values, "at": at, "limit": _CHUNKS[1]},
         )
-        return [PageMemento(each.url, each.timestamp) for each in self._listed(rows)]
-
-    def _good(self, values: dict[str, Any]) -> PageMemento | None:
-        """Return the nearest good memento of the exact URL from a bounded query; None if undecided."""
-        for limit in _CHUNKS[:2]:
-            nearest: list[tuple[int, int, PageFacts]] = []
-            reach = _LATEST_MS * 2  # behind what was read of either side a nearer one may lie
-            for side in _SIDES:
-                rows = self._index.rows(
-                    f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {_IS_MEMENTO}"  # noqa: S608 constants of ours
-                    f" AND url = :url AND {rank_sql()} = 0 AND {side} LIMIT :limit",
-                    {**values, "limit": limit},
-                )
-                shown = {visit.page_id: visit for visit in self._listed(rows)}
-                nearest += [
-                    (distance_of(row, values["at"]), row["captured_ms"], shown[row["page_id"]])
-                    for row in rows
-                    if row["page_id"] in shown
-                ]
-                if len(rows) == limit:
-                    reach = min(reach, abs(rows[-1]["captured_ms"] - values["at"]))
-            if nearest and min(nearest)[0] <= reach:
-                chosen = min(nearest)[2]
-                return PageMemento(chosen.url, chosen.timestamp)
-        return None
-
-    def _best(self, values: dict[str, Any]) -> PageMemento | None:
-        offset = 0
-        for limit in (*_CHUNKS, MOST_MEMENTOS):
-            rows = self._index.rows(
-                f"SELECT {_COLUMNS} FROM pages WHERE {self._index.has_key} AND {_IS_MEMENTO}"  # noqa: S608 constants of ours
-                f" ORDER BY {EXACT_FIRST}, {BEST_FIRST} LIMIT :limit OFFSET :offset",
-                {**values, "limit": limit, "offset": offset},
-            )
-            for visit in self._listed(rows):
-                return PageMemento(visit.url, visit.timestamp)
-            if len(rows) < limit:
-                return None
-            offset += limit
-        return None
+        # Of two captures in one second, by http and by https, either may be the one that is meant.
+        return memento in [PageMemento(each.url, each.timestamp) for each in self._listed(rows)]
 
     def listed(self, url: str) -> Iterator[PageMemento]:
         """Yield all mementos, oldest first, reading the index in batches."""

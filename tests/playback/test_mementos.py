@@ -21,11 +21,12 @@ from core.timestamps import timestamp14, unix_milliseconds, warc_date
 from core.url_keys import replay_key
 from playback.access.control import PageFacts
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
-from playback.mementos import MementoIndex, PageMemento, url_values
+from playback.mementos import _IS_MEMENTO, MementoIndex, PageMemento, url_values
 from tests.support.examples import examples
 from tests.support.playback_fixtures import NOW
 from tests.support.services.postgres import PostgresServer
 from warc.index.database import IndexDatabase, SqliteDatabase
+from warc.index.page_choice import BEST_FIRST, EXACT_FIRST
 from warc.index.postgres import PostgresCaptureIndex
 from warc.index.postgres_database import PostgresDatabase
 from warc.index.queries import CaptureQueries, IndexPosition, KeyRange, TimeRange
@@ -254,10 +255,12 @@ def test_mementos_are_the_same_in_both_and_agree_with_a_model(
         assert nearest is None or mementos.is_listed(nearest)
         assert mementos.is_listed(PageMemento(url, at)) == ((at, url) in mine)
         moment = NOW + timedelta(seconds=second)
-        shortcut = mementos._best(
-            {**url_values(url), "at": unix_milliseconds(moment), "timestamp": at}  # type: ignore[dict-item]
+        best = database.rows(
+            f"SELECT url, timestamp FROM pages WHERE {database.has_key} AND {_IS_MEMENTO}"
+            f" ORDER BY {EXACT_FIRST}, {BEST_FIRST} LIMIT 1",
+            {**url_values(url), "at": unix_milliseconds(moment), "timestamp": at},  # type: ignore[dict-item]
         )
-        assert nearest == shortcut
+        assert nearest == (PageMemento(best[0]["url"], best[0]["timestamp"]) if best else None)
         around = mementos.around(url, at)
         moments = [
             each and each.timestamp
