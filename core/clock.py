@@ -16,11 +16,9 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current moment, aware, in UTC."""
-        ...
 
     def monotonic(self) -> float:
         """Return monotonic seconds, for durations and deadlines."""
-        ...
 
 
 class SystemClock:

@@ -29,11 +29,9 @@ class HashObject(Protocol):
     @property
     def name(self) -> str:
         """Return the algorithm, as hashlib spells it."""
-        ...
 
     def hexdigest(self) -> str:
         """Return the digest of the data so far."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

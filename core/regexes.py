@@ -5,7 +5,7 @@ and back references. A pattern is searched for anywhere in the URL, letter case 
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import re2
 
@@ -22,7 +22,6 @@ class CompiledPattern(Protocol):
 
     def search(self, text: str, /) -> object | None:
         """Return a match, or None when the pattern is not found in the text."""
-        ...
 
 
 class PatternList:
@@ -108,75 +107,53 @@ class RegexList:
 
     def __init__(self, expressions: list[str]) -> None:
         """Compile the expressions, which have passed `check_regex`."""
-        sets: list[_RegexSet | _SingleRegex] = []
+        self._sets: list[_RegexSet] = []
         start, chars = 0, 0
         for number, expression in enumerate(expressions):
             chars += len(expression)
             if chars > SET_CHARS or number - start >= SET_PATTERNS:
-                sets += _compiled(expressions[start:number], start)
+                self._add(expressions[start:number], start)
                 start, chars = number, len(expression)
-        self._sets = sets + _compiled(expressions[start:], start)
+        self._add(expressions[start:], start)
 
     def search(self, text: str) -> Iterator[int]:
         """Yield the numbers of the expressions that are found in the text."""
-        for each in self._sets:
-            yield from each.search(text)
+        for first, expressions, compiled in self._sets:
+            # The first one of a set matches everything: an automaton that ran out of memory reports
+            # no match at all, and then each expression is searched for by itself.
+            matches = compiled.Match(text) or [] if compiled is not None else []
+            if 0 in matches:
+                yield from (first + number - 1 for number in sorted(matches) if number)
+                continue
+            for number, expression in enumerate(expressions, start=first):
+                if re2.search(expression, text, re2_options(REGEX_LIMIT_BYTES)):
+                    yield number
+
+    def _add(self, expressions: list[str], first: int) -> None:
+        """Compile the expressions to one set, or to several when one would be too large."""
+        if not expressions:
+            return
+        compiled = re2.Set.SearchSet(re2_options(SET_LIMIT_BYTES))
+        try:
+            for expression in ("", *expressions):
+                compiled.Add(expression)
+            compiled.Compile()
+            self._sets.append(_RegexSet(first, expressions, compiled))
+        except re2.error:
+            half = len(expressions) // 2
+            if half:
+                self._add(expressions[:half], first)
+                self._add(expressions[half:], first + half)
+            else:
+                self._sets.append(_RegexSet(first, expressions, None))
 
 
-class _RegexSet:
-    """Expressions that are searched for in one pass.
+class _RegexSet(NamedTuple):
+    """Expressions that are searched for in one pass; without a set, one that is too large for it."""
 
-    The first one matches everything: an automaton that ran out of memory reports no match at all,
-    and then each expression is searched for by itself.
-    """
-
-    def __init__(self, expressions: list[str], first: int, limit_bytes: int) -> None:
-        """Compile the expressions. Raises re2.error: together they are too large."""
-        self._first = first
-        self._expressions = expressions
-        self._set = re2.Set.SearchSet(re2_options(limit_bytes))
-        for expression in ("", *expressions):
-            self._set.Add(expression)
-        self._set.Compile()
-
-    def search(self, text: str) -> Iterator[int]:
-        """Yield the numbers of the expressions that are found in the text."""
-        matches = self._set.Match(text) or []
-        if 0 in matches:
-            yield from (self._first + number - 1 for number in sorted(matches) if number)
-        else:
-            yield from _each_alone(self._expressions, self._first, text)
-
-
-class _SingleRegex:
-    """Expression that is too large for a set."""
-
-    def __init__(self, expression: str, first: int) -> None:
-        self._expression = expression
-        self._first = first
-
-    def search(self, text: str) -> Iterator[int]:
-        """Yield its number when it is found in the text."""
-        return _each_alone([self._expression], self._first, text)
-
-
-def _each_alone(expressions: list[str], first: int, text: str) -> Iterator[int]:
-    for number, expression in enumerate(expressions, start=first):
-        if re2.search(expression, text, re2_options(REGEX_LIMIT_BYTES)):
-            yield number
-
-
-def _compiled(expressions: list[str], first: int) -> list[_RegexSet | _SingleRegex]:
-    """Compile the expressions to one set, or to several when one would be too large."""
-    if not expressions:
-        return []
-    try:
-        return [_RegexSet(expressions, first, SET_LIMIT_BYTES)]
-    except re2.error:
-        half = len(expressions) // 2
-        if not half:
-            return [_SingleRegex(expressions[0], first)]
-        return _compiled(expressions[:half], first) + _compiled(expressions[half:], first + half)
+    first: int  # the number of the first expression
+    expressions: list[str]
+    compiled: Any
 
 
 def _bad(expression: str, why: str) -> InputError:

@@ -7,7 +7,6 @@ import sqlite3
 from collections import defaultdict
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,42 +17,14 @@ from core.timestamps import parse_warc_date, unix_milliseconds
 from warc.file_reader import (
     REPLAYED,
     DamagedSpan,
+    FaultKind,
     FileDigest,
-    RecordProblem,
     WarcMember,
     walk_records,
 )
 
 _RESTORE = "Restore the file from a copy, then run `weboid collection rebuild`."
 _REBUILD = "Run `weboid collection rebuild`."
-
-
-class FaultKind(StrEnum):
-    """Kinds of faults, and of notes, which are informational."""
-
-    CHECKSUM = "checksum"
-    SIZE = "size"
-    GZIP = "gzip"
-    WARC = "warc"
-    LENGTH = "length"
-    BLOCK_DIGEST = "block-digest"
-    PAYLOAD_DIGEST = "payload-digest"
-    UNREADABLE = "unreadable"
-    MISSING = "missing"
-    UNKNOWN = "unknown"
-    NO_CHECKSUM = "no-checksum"
-    BAD_LINE = "bad-line"
-    ROW = "row"
-    NO_ROW = "no-row"
-    ORIGINAL = "original"
-    PAYLOAD = "payload"
-    INDEX = "index"
-    # notes
-    INTERRUPTED = "interrupted"
-    OPEN = "open"
-    PENDING = "pending"
-    SET_ASIDE = "set-aside"
-    ELSEWHERE = "elsewhere"
 
 
 NOTE_KINDS = frozenset(
@@ -108,11 +79,6 @@ class CollectionFault:
             "text": self.text,
             "remedy": self.remedy,
         }
-
-
-def kind_of(problem: RecordProblem) -> FaultKind:
-    """Return the kind of fault for a record's problem."""
-    return FaultKind(problem.value)
 
 
 FAULTS_SHOWN = 100  # of one file; the rest is counted
@@ -254,7 +220,7 @@ class _FileCheck:
         self._report.records += 1
         for problem, text in member.problems:
             what = f" ({member.kind} of {member.url})" if member.url else ""
-            self._report.add(kind_of(problem), member.offset, f"{text}{what}")
+            self._report.add(problem, member.offset, f"{text}{what}")
         if self._index is None:
             return
         row = self._rows.pop(member.offset, None)
@@ -355,7 +321,7 @@ class _FileCheck:
             text += f" {count} revisits need it."
         if damage.end > damage.offset:
             text += f" {damage.end - damage.offset} bytes are no record."
-        self._report.add(kind_of(damage.problem), damage.offset, text)
+        self._report.add(damage.problem, damage.offset, text)
 
 
 def find_warc(layout: Layout, filename: str) -> tuple[Path, bool]:

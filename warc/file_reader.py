@@ -47,14 +47,32 @@ REPLAYED = frozenset({"response", "revisit", "resource"})  # the types that an i
 _MANIFEST = "urn:pageinfo:"
 
 
-class RecordProblem(StrEnum):
-    """Kinds of problems of a record."""
+class FaultKind(StrEnum):
+    """Kinds of faults, and of notes, which are informational."""
 
+    CHECKSUM = "checksum"
+    SIZE = "size"
     GZIP = "gzip"  # no gzip member, or it does not inflate with a good checksum
     WARC = "warc"  # the member holds no WARC record
     LENGTH = "length"  # its Content-Length is not the block's
     BLOCK_DIGEST = "block-digest"
     PAYLOAD_DIGEST = "payload-digest"
+    UNREADABLE = "unreadable"
+    MISSING = "missing"
+    UNKNOWN = "unknown"
+    NO_CHECKSUM = "no-checksum"
+    BAD_LINE = "bad-line"
+    ROW = "row"
+    NO_ROW = "no-row"
+    ORIGINAL = "original"
+    PAYLOAD = "payload"
+    INDEX = "index"
+    # notes
+    INTERRUPTED = "interrupted"
+    OPEN = "open"
+    PENDING = "pending"
+    SET_ASIDE = "set-aside"
+    ELSEWHERE = "elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +81,7 @@ class DamagedSpan:
 
     offset: int
     end: int  # offset of the next record, or the end of the file
-    problem: RecordProblem
+    problem: FaultKind
     text: str
     torn: bool = False  # whether the file ends within the record
 
@@ -85,7 +103,7 @@ class WarcMember:
     headers: dict[str, str]  # by lower-case name; of repeated ones the first
     status: int | None = None  # of the HTTP response
     content: str = ""  # digest of the payload without its chunks; empty when it has none
-    problems: list[tuple[RecordProblem, str]] = field(default_factory=list)
+    problems: list[tuple[FaultKind, str]] = field(default_factory=list)
     mime: str = ""  # of the HTTP response (`Reading.CONTENT`)
     payload_size: int = 0  # bytes of the payload without its chunks
     data: bytearray | None = None  # block of a manifest (`Reading.CONTENT`)
@@ -153,14 +171,14 @@ def walk_records(
             try:
                 yield _read(source, reading)
             except _UnreadableError as unreadable:
-                if unreadable.problem is RecordProblem.GZIP:
+                if unreadable.problem is FaultKind.GZIP:
                     source.seek(_next_member(source, offset + 1))
                 torn = unreadable.torn and source.at == source.end
                 yield DamagedSpan(offset, source.at, unreadable.problem, str(unreadable), torn)
 
 
 class _UnreadableError(Exception):
-    def __init__(self, problem: RecordProblem, text: str, *, torn: bool = False) -> None:
+    def __init__(self, problem: FaultKind, text: str, *, torn: bool = False) -> None:
         super().__init__(text)
         self.problem = problem
         self.torn = torn
@@ -206,13 +224,11 @@ def _inflated(source: _MemberSource) -> Iterator[bytes]:
             data = source.take(feed)
             feed = min(2 * feed, _READ_BYTES)
             if not data:
-                raise _UnreadableError(
-                    RecordProblem.GZIP, "The file ends within a record.", torn=True
-                )
+                raise _UnreadableError(FaultKind.GZIP, "The file ends within a record.", torn=True)
         try:
             piece = inflater.decompress(data, _PIECE_BYTES)
         except isal_zlib.IsalError as error:  # type: ignore[misc] # the stub makes it an instance
-            raise _UnreadableError(RecordProblem.GZIP, f"No whole gzip member: {error}.") from error
+            raise _UnreadableError(FaultKind.GZIP, f"No whole gzip member: {error}.") from error
         if piece:
             yield piece
     source.at -= len(inflater.unused_data)
@@ -263,7 +279,7 @@ def _read(source: _MemberSource, reading: Reading) -> WarcMember:
     if wrong:
         for _ in pieces:  # to the member's end, where the next begins
             pass
-        raise _UnreadableError(RecordProblem.WARC, wrong)
+        raise _UnreadableError(FaultKind.WARC, wrong)
     member = WarcMember(offset, 0, headers)
     block = _BlockCheck(member, reading)
     block.feed(memoryview(begun)[size + len(_END) :])
@@ -371,13 +387,13 @@ class _BlockCheck:
         problems, headers = self._member.problems, self._member.headers
         if self._left:
             text = f"Its block is {self._left} bytes shorter than its Content-Length."
-            problems.append((RecordProblem.LENGTH, text))
+            problems.append((FaultKind.LENGTH, text))
         elif self._after != _END:
             text = "Its block is followed by something else than two line ends."
-            problems.append((RecordProblem.LENGTH, text))
+            problems.append((FaultKind.LENGTH, text))
         for problem, name, wanted, computed in (
-            (RecordProblem.BLOCK_DIGEST, "block", self._block_digest, self._hash_block),
-            (RecordProblem.PAYLOAD_DIGEST, "payload", self._payload_digest, self._hash_payload),
+            (FaultKind.BLOCK_DIGEST, "block", self._block_digest, self._hash_block),
+            (FaultKind.PAYLOAD_DIGEST, "payload", self._payload_digest, self._hash_payload),
         ):
             if computed is not None and wanted is not None and computed.hexdigest() != wanted[1]:
                 text = f"Its {name} does not have its WARC-{name.title()}-Digest."

@@ -27,13 +27,13 @@ from core.layout import OPEN_SUFFIX, Layout
 from warc.checksums import ChecksumList, read_sums
 from warc.file_check import (
     CollectionFault,
-    FaultKind,
     FileCheckReport,
     FileCheckTask,
     check_file,
     final_name,
     find_warc,
 )
+from warc.file_reader import FaultKind
 from warc.index.postgres import is_indexed, take_snapshot
 from warc.index.schema import SCHEMA_VERSION
 from warc.local_storage import ScratchKind, closed_warcs, open_warcs, scratch_folder

@@ -164,7 +164,7 @@ async def capture(
         DiskFullError: there is no space.
     """
     async with (
-        supervisor.proxy() as proxy,
+        supervisor.proxies.lend() as proxy,
         proxy.visit(
             wanted.page_id,
             bucket=settings.proxy.dedup_bucket,
@@ -223,7 +223,7 @@ async def _render(
     endpoint = ProxyEndpoint(
         credentials.host, credentials.port, credentials.username, credentials.password
     )
-    async with supervisor.browser() as browser:
+    async with supervisor.browsers.lend() as browser:
         return await visit(
             browser,
             VisitRequest(wanted.url, endpoint, wanted.login.session if wanted.login else None),

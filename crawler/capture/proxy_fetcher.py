@@ -236,7 +236,7 @@ def proxy_visits(
     @asynccontextmanager
     async def opened(page_id: str) -> AsyncIterator[ProxyVisit]:
         async with (
-            lender.proxy() as proxy,
+            lender.proxies.lend() as proxy,
             proxy.visit(page_id, bucket=bucket, headers=headers) as recording,
         ):
             yield recording
@@ -252,7 +252,7 @@ def user_agent_lookup(
     async def lookup() -> str:
         if settings.user_agent:
             return visit_user_agent(settings, browser_said="", version="")
-        async with lender.browser() as browser:
+        async with lender.browsers.lend() as browser:
             return visit_user_agent(
                 settings, browser_said=browser.user_agent, version=browser.version
             )

@@ -365,24 +365,12 @@ class BrowserPool:
         raise BrowserUnavailableError("No browser started.")
 
 
+@dataclass(frozen=True, slots=True)
 class ResourcePool:
-    """Combined pool of proxies and browsers. `open_local_pool` and `open_resource_pool` make one."""
+    """Pools of a run's proxies and browsers. `open_local_pool` and `open_resource_pool` make one."""
 
-    def __init__(self, proxies: ProxyPool, browsers: BrowserPool) -> None:
-        self._proxies = proxies
-        self._browsers = browsers
-
-    def proxy(self) -> AbstractAsyncContextManager[ProxyClient]:
-        """See `ProxyPool.lend`."""
-        return self._proxies.lend()
-
-    def browser(self) -> AbstractAsyncContextManager[Browser]:
-        """See `BrowserPool.lend`."""
-        return self._browsers.lend()
-
-    def visits_bytes(self) -> int:
-        """See `BrowserPool.visits_bytes`."""
-        return self._browsers.visits_bytes()
+    proxies: ProxyPool
+    browsers: BrowserPool
 
 
 @asynccontextmanager

@@ -85,7 +85,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         return settings if repair is None else repair.lay_over(settings)
 
     async def reach(host: str, port: int) -> bool:
-        async with run.supervisor.proxy() as proxy:
+        async with run.supervisor.proxies.lend() as proxy:
             return await proxy.reach(host, port)
 
     @cache
@@ -151,7 +151,7 @@ def build_crawl_context(run: RunContext) -> CrawlContext:
         space=space,
         room=MemoryLimit(
             free_bytes,
-            run.supervisor.visits_bytes,
+            run.supervisor.browsers.visits_bytes,
             reserve_bytes=settings.browser.memory_reserve_mb * 1_000_000,
             clock=clock,
             report=report,

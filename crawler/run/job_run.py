@@ -66,15 +66,7 @@ def requeue_given_up(jobs: JobSettings, frontier: Frontier, name: str, now: date
     revived = 0
     for records in select_items(frontier, ItemState.SKIPPED, ItemSelection(job=name)):
         items = [
-            NewItem(
-                item.url,
-                lane=item.lane,
-                hops=item.hops,
-                via=item.via,
-                job=item.job,
-                hops_off=item.hops_off,
-                host=item.host,
-            )
+            NewItem(item.url, item.lane, item.hops, item.via, item.job, item.hops_off, item.host)
             for item in (each.item for each in records if each.outcome.startswith(_GIVEN_UP))
             if not _exclusion_reason(jobs, item)
         ]

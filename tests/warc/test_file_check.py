@@ -24,8 +24,8 @@ from core.page_manifest import PageInfo, VisitOutcome
 from core.timestamps import warc_date
 from proxy.control.client import NewArtifact
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, ProxyProcess, check, ok, records
-from warc.file_check import CollectionFault, FaultKind
-from warc.file_reader import WarcMember, walk_records
+from warc.file_check import CollectionFault
+from warc.file_reader import FaultKind, WarcMember, walk_records
 from warc.index.sqlite import SqliteCaptureIndex
 from warc.rebuild import rebuild_index
 from warc.record_builder import record_member

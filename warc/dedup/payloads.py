@@ -13,9 +13,10 @@ between claim and settle frees the claim. One `claim` and one `settle` serve a w
 `tests/warc/dedup/test_payloads.py` tests every implementation against these rules.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from warc.record_builder import OriginalRecord
 
@@ -38,20 +39,22 @@ class LostClaimsError(Exception):
     """Claims taken over by another process while this one stalled; write the batch again."""
 
 
-class PayloadIndex(Protocol):
+class PayloadIndex(ABC):
     """Dedup index as seen by one process. For use from one thread; `close` it.
 
     All methods but `settle`, `release` and `close` raise DedupUnavailableError if it does not answer.
+    An index whose claims end with the transaction of their process need not check, release, wait for or
+    bury anything.
     """
 
     # Whether other processes may see an original before the captures index transaction in which it
     # was settled is committed. Then its record must not be rolled back any more.
     shared: bool
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027
         """Check that the index answers. Thread-safe."""
-        ...
 
+    @abstractmethod
     def claim(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord | Claim]:
@@ -61,41 +64,36 @@ class PayloadIndex(Protocol):
         never waited for here, so a caller that settles before it waits cannot cause a deadlock.
         Originals may come from the buckets `also`, in which nothing is claimed.
         """
-        ...
 
+    @abstractmethod
     def find(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
     ) -> dict[PayloadKey, OriginalRecord]:
         """Return the known originals; nothing is claimed."""
-        ...
 
+    @abstractmethod
     def settle(self, originals: Mapping[PayloadKey, OriginalRecord]) -> frozenset[PayloadKey]:
         """Mark these records as on disk, all or none; return the lost keys.
 
         Keys are lost when this process stalled, was taken for dead, and another claimed or wrote
         them. Then roll the records back, claim again, and write what the new answers require.
         """
-        ...
 
-    def release(self, keys: Collection[PayloadKey]) -> None:
+    def release(self, keys: Collection[PayloadKey]) -> None:  # noqa: B027
         """Release claims whose records will not be written. Never fails; others' claims stay."""
-        ...
 
-    def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
+    def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:  # noqa: B027
         """Wait until one of the busy keys may have changed, or for `timeout_s`."""
-        ...
 
+    @abstractmethod
     def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
         """Add payloads of records in WARCs; known originals and living processes' claims stay."""
-        ...
 
-    def bury(self) -> None:
+    def bury(self) -> None:  # noqa: B027
         """Release claims of this collection's dead processes; call after adding what they wrote.
 
         In the other order another process could claim a payload whose record is about to be found.
         """
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Release every claim and close the index."""
-        ...

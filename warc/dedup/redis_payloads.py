@@ -34,7 +34,7 @@ from core.config.database_urls import RedisAddress
 from core.errors import DedupUnavailableError
 from net.backoff import ExponentialBackoff
 from net.redis_client import RedisClient, RedisClientOptions, RedisFault
-from warc.dedup.payloads import Claim, PayloadKey
+from warc.dedup.payloads import Claim, PayloadIndex, PayloadKey
 from warc.record_builder import OriginalRecord
 
 
@@ -136,7 +136,7 @@ KEYS_AT_ONCE = 1_000  # a script keeps everyone else waiting
 _CLAIMS = {b"y": Claim.YOURS, b"b": Claim.BUSY}  # answers of the script `claim`
 
 
-class RedisPayloadIndex:
+class RedisPayloadIndex(PayloadIndex):
     """Dedup index in Redis. One thread claims and settles, another renews the heartbeat."""
 
     shared = True

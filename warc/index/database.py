@@ -38,11 +38,9 @@ class IndexDatabase(Protocol):
 
     def rows(self, query: str, values: Mapping[str, Any]) -> list[Any]:
         """Return the rows of a query, columns by name; none without an index; or TransientError."""
-        ...
 
     def close(self) -> None:
         """Close the database."""
-        ...
 
 
 def key_values(key: str) -> dict[str, str]:

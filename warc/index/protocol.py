@@ -144,28 +144,16 @@ def capture_row(capture: Capture) -> CaptureRow:
 def page_row(page: PageInfo) -> PageIndexRow:
     """Return the manifest as a row."""
     captured_ms = unix_milliseconds(parse_warc_date(page.captured_at))
-    return PageIndexRow(
-        page_id=page.page_id,
-        url=page.url,
-        urlkey=key_or_empty(page.url),
-        timestamp=timestamp14_at(captured_ms),
-        captured_ms=captured_ms,
-        final_url=page.final_url,
-        outcome=str(page.outcome),
-        reason=page.reason,
-        status=page.status,
-        mime=page.mime,
-        title=page.title,
-        records=page.records,
-        stored_bytes=page.stored_bytes,
-        seconds=page.seconds,
-        page_class=str(page.page_class),
-        class_score=page.class_score,
-        class_evidence="\n".join(page.class_evidence),
-        device=page.device,
-        language=page.language,
-        login=page.login,
-    )
+    same = {name: getattr(page, name, None) for name in PageIndexRow._fields}
+    derived = {
+        "urlkey": key_or_empty(page.url),
+        "timestamp": timestamp14_at(captured_ms),
+        "captured_ms": captured_ms,
+        "outcome": str(page.outcome),
+        "page_class": str(page.page_class),
+        "class_evidence": "\n".join(page.class_evidence),
+    }
+    return PageIndexRow(**(same | derived))  # type: ignore[arg-type]
 
 
 def quality_row(check: PlaybackCheck, at: RecordLocation) -> QualityRow:

@@ -18,7 +18,7 @@ from typing import Any
 from core.config.database_urls import is_frozen, read_only_uri
 from core.errors import CollectionVersionError
 from core.page_manifest import VisitOutcome
-from warc.dedup.payloads import Claim, PayloadKey
+from warc.dedup.payloads import Claim, PayloadIndex, PayloadKey
 from warc.index.protocol import ROW_TYPES, CaptureIndex, columns
 from warc.index.schema import CAPTURES_DDL, MARK_LOGINS, SCHEMA_VERSION
 from warc.record_builder import OriginalRecord
@@ -175,16 +175,13 @@ def schema_version(database: Path) -> int | None:
     return None
 
 
-class SqlitePayloadIndex:
+class SqlitePayloadIndex(PayloadIndex):
     """Dedup index in a captures index, which stays the caller's; claims last for its transaction."""
 
     shared = False
 
     def __init__(self, index: SqliteCaptureIndex) -> None:
         self._index = index
-
-    def check(self) -> None:
-        """Return at once: a file is always available."""
 
     def claim(
         self, keys: Collection[PayloadKey], also: Sequence[str] = ()
@@ -215,18 +212,6 @@ class SqlitePayloadIndex:
         self.add(originals)
         return frozenset()
 
-    def release(self, keys: Collection[PayloadKey]) -> None:
-        """Return at once: the end of the transaction releases the lock."""
-
-    def wait(self, keys: Collection[PayloadKey], timeout_s: float) -> None:
-        """Return at once: no key is ever busy."""
-
     def add(self, originals: Mapping[PayloadKey, OriginalRecord]) -> None:
         """Add the originals; the first of each key stays."""
         self._index.add_payloads(originals)
-
-    def bury(self) -> None:
-        """Return at once: SQLite has rolled back the transactions of dead processes."""
-
-    def close(self) -> None:
-        """Return at once: the caller closes the captures index."""

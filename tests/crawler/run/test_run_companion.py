@@ -38,11 +38,11 @@ class Asking:
     async def beside(self, desk: RunContext) -> AsyncIterator[None]:
         """The proxies of the run are lent for as long as this lasts."""
         self._desk = desk
-        async with desk.supervisor.proxy() as proxy:
+        async with desk.supervisor.proxies.lend() as proxy:
             await proxy.status()
         self.lived.append("begins")
         yield
-        async with desk.supervisor.proxy() as proxy:
+        async with desk.supervisor.proxies.lend() as proxy:
             await proxy.status()
         self.lived.append("ends")
 
