@@ -25,7 +25,6 @@ _COMMANDS = {
     "embed": "weboid.cli.main:embed_group",
     "collection": "weboid.cli.maintenance:collection_group",
     "config": "weboid.cli.init:config_group",
-    "host": "weboid.cli.crawl.crawl_control:host_group",
     "queue": "weboid.cli.crawl.frontier_items:queue_group",
     "init": "weboid.cli.init",
     "level": "weboid.cli.level",
@@ -38,7 +37,7 @@ _COMMANDS = {
     "scan": "weboid.cli.scan:scan_group",
     "serve": "weboid.cli.serve",
     "setup": "weboid.cli.installation:setup_group",
-    "sheet": "weboid.cli.crawl.crawl_control:sheet_group",
+    "sheet": "weboid.cli.crawl.crawl_control:sheet_command",
     "status": "weboid.cli.crawl.crawl_status:status_command",
     "takedown": "weboid.cli.takedown:takedown_group",
     "worker": "weboid.cli.crawl.cluster_processes:worker_command",
@@ -48,7 +47,7 @@ _COMMANDS = {
 
 _SECTIONS = {
     "Archive": "init archive config login collection",
-    "Crawl": "crawl status queue host",
+    "Crawl": "crawl status queue",
     "Read": "serve embed",
     "Quality": "qa",
     "Links": "links",

@@ -1,4 +1,4 @@
-"""`weboid crawl pause`, `resume` and `stop`, `weboid host` and `weboid sheet`: control of a crawl.
+"""`weboid crawl pause`, `resume` and `stop`, `queue hosts` and `sheet`: control of a crawl.
 
 Orders are stored in the frontier, so they reach every worker on every machine within a second, and
 a pause also holds for a crawl that is started later.
@@ -26,7 +26,7 @@ from crawler.jobs.job_settings import SHEET_ORDER
 from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.command_target import TARGET, CommandTarget
-from weboid.cli.support.commands import CommandGroup, alternatives, argument, cli_command, option
+from weboid.cli.support.commands import alternatives, argument, cli_command, option
 from weboid.cli.support.options import OUTPUT, CommandOutput, host_name
 
 POLL_S = 0.2
@@ -38,29 +38,74 @@ _WAIT_OPTION = option("Return when no page is in work any more.", is_flag=True)
 @cli_command("pause")
 def pause_command(
     *,
+    host: str | None = argument(type=host_name),
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
+    length: timedelta | None = option(
+        "With HOST: 2h, 30d, ….", "--for", type=parse_duration, metavar="DURATION"
+    ),
+    until: datetime | None = option(
+        "With HOST: 2026-12-31, or with T18:00 (UTC).", type=parse_moment, metavar="MOMENT"
+    ),
     reason: str = option(
-        "What `status` shows.", default="paused by an operator", show_default=False
+        "What `status` and `queue hosts` show.", default="paused by an operator", show_default=False
     ),
     wait: bool = _WAIT_OPTION,
 ) -> None:
-    """Pause the crawl; pages in progress finish.
+    """Pause the crawl, or HOST alone; pages in progress finish.
 
     The pause lasts until `weboid crawl resume` and survives the end of a run: a crawl that is started
-    while its frontier is paused waits.
+    while its frontier is paused waits. A host may be paused for a time; a longer block of it stays.
     """
+    if host is not None:
+        _pause_host(host, where, output=output, length=length, until=until, reason=reason)
+        return
+    if length is not None or until is not None:
+        raise InputError("--for and --until are about one host: name it.")
     with where.frontier() as frontier:
         frontier.pause(reason)
         _report_order(frontier, where, f"Paused {where.name}: {reason}.", output=output, wait=wait)
 
 
-@cli_command("resume")
-def resume_command(*, where: CommandTarget = TARGET, output: CommandOutput = OUTPUT) -> None:
-    """Resume a paused crawl.
+def _pause_host(
+    host: str,
+    where: CommandTarget,
+    *,
+    output: CommandOutput,
+    length: timedelta | None,
+    until: datetime | None,
+    reason: str,
+) -> None:
+    now = _CLOCK.now()
+    if length is not None and until is not None:
+        raise InputError("Use --for or --until, not both.")
+    moment = until or now + (LONGEST_DURATION if length is None else length)
+    if moment <= now:
+        raise InputError("That moment is over: name a later one, or use `weboid crawl resume`.")
+    with where.frontier() as frontier:
+        frontier.block_until(host, moment, reason, now=now)
+        report = _known(frontier, host, now)
+    lines = [f"{host} is paused {_until(report.blocked_until, now)}."]
+    if report.active:
+        lines.append(f"In work now: {report.active}; that is finished.")
+    output.show(json_value(asdict(report)), lines)
 
-    Also cancels a stop order that no run has carried out yet.
+
+@cli_command("resume")
+def resume_command(
+    *,
+    host: str | None = argument(type=host_name),
+    where: CommandTarget = TARGET,
+    output: CommandOutput = OUTPUT,
+) -> None:
+    """Resume a paused crawl, or HOST alone.
+
+    Also cancels a stop order that no run has carried out yet. A host's block ends, whatever its
+    origin, and so does its "down" state.
     """
+    if host is not None:
+        _resume_host(host, where, output=output)
+        return
     with where.frontier() as frontier:
         was_paused = frontier.stats(_CLOCK.now()).paused is not None
         frontier.resume()
@@ -70,6 +115,18 @@ def resume_command(*, where: CommandTarget = TARGET, output: CommandOutput = OUT
         else:
             text = "It was not paused."
         _report_order(frontier, where, text, output=output)
+
+
+def _resume_host(host: str, where: CommandTarget, *, output: CommandOutput) -> None:
+    now = _CLOCK.now()
+    with where.frontier() as frontier:
+        before = _known(frontier, host, now)
+        frontier.block_until(host, _OVER, "", now=now)
+        report = _known(frontier, host, now)
+    text = f"{host} may be asked again; {report.waiting} of its URLs wait."
+    if before.blocked_until is None and before.down_until is None:
+        text = f"{host} was not blocked."
+    output.show(json_value(asdict(report)), text)
 
 
 @cli_command("stop")
@@ -152,13 +209,8 @@ _FOREVER = timedelta(days=3_650)
 _OVER = datetime(1970, 1, 1, tzinfo=UTC)  # before any frontier's clock
 
 
-@click.group("host", cls=CommandGroup)
-def host_group() -> None:
-    """Show hosts of the crawl queue, and pause single ones."""
-
-
-@cli_command("ls", host_group)
-def host_list(
+@cli_command("hosts")
+def hosts_command(
     *,
     host: str | None = argument(type=host_name),
     order: str = alternatives(
@@ -170,7 +222,7 @@ def host_list(
     where: CommandTarget = TARGET,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the state of hosts.
+    """Show the state of the hosts of the queue.
 
     Queue length, visit duration, and when, or why not, the next request may be made.
     """
@@ -191,64 +243,6 @@ def host_list(
     else:
         lines = ["No host is blocked." if order == "blocked" else "No host is known."]
     output.show([json_value(asdict(each)) for each in reports], lines)
-
-
-@cli_command("pause", host_group)
-def host_pause(
-    *,
-    host: str = argument(type=host_name),
-    length: timedelta | None = option(
-        "2h, 30d, ….", "--for", type=parse_duration, metavar="DURATION"
-    ),
-    until: datetime | None = option(
-        "2026-12-31, or with T18:00 (UTC).", type=parse_moment, metavar="MOMENT"
-    ),
-    reason: str = option(
-        "What `host ls` shows.", default="paused by an operator", show_default=False
-    ),
-    where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """Block a host for a time.
-
-    Without a time: until `weboid host resume`. Its page in progress finishes. A longer existing
-    block stays.
-    """
-    now = _CLOCK.now()
-    if length is not None and until is not None:
-        raise InputError("Use --for or --until, not both.")
-    moment = until or now + (LONGEST_DURATION if length is None else length)
-    if moment <= now:
-        raise InputError("That moment is over: name a later one, or use `weboid host resume`.")
-    with where.frontier() as frontier:
-        frontier.block_until(host, moment, reason, now=now)
-        report = _known(frontier, host, now)
-    lines = [f"{host} is paused {_until(report.blocked_until, now)}."]
-    if report.active:
-        lines.append(f"In work now: {report.active}; that is finished.")
-    output.show(json_value(asdict(report)), lines)
-
-
-@cli_command("resume", host_group)
-def host_resume(
-    *,
-    host: str = argument(type=host_name),
-    where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
-) -> None:
-    """Unblock a host.
-
-    Ends its block, whatever the origin, and clears its "down" state.
-    """
-    now = _CLOCK.now()
-    with where.frontier() as frontier:
-        before = _known(frontier, host, now)
-        frontier.block_until(host, _OVER, "", now=now)
-        report = _known(frontier, host, now)
-    text = f"{host} may be asked again; {report.waiting} of its URLs wait."
-    if before.blocked_until is None and before.down_until is None:
-        text = f"{host} was not blocked."
-    output.show(json_value(asdict(report)), text)
 
 
 def _known(frontier: Frontier, host: str, now: datetime) -> HostReport:
@@ -315,30 +309,49 @@ def _until(moment: datetime | None, now: datetime) -> str:
     return f"until {moment:%Y-%m-%d %H:%M} UTC"
 
 
-@click.group("sheet", cls=CommandGroup)
-def sheet_group() -> None:
+@cli_command("sheet")
+def sheet_command(
+    *,
+    prefix: str | None = argument(),
+    changes: tuple[str, ...] = argument("[KEY=VALUE]..."),
+    is_removal: bool = option("Remove the sheet of PREFIX.", "--remove"),
+    where: CommandTarget = TARGET,
+    output: CommandOutput = OUTPUT,
+) -> None:
     """Settings for a part of the web, changed while a crawl runs.
 
     A sheet applies below a prefix: a host and its subdomains (example.org), a folder
     (example.org/wiki/), or a SURT prefix (org,example,). Where several match, the longest wins.
-    Workers on all machines follow within a second; sheets of a profile apply as well, and are set
-    there.
+    `sheet PREFIX KEY=VALUE...` changes settings, written as in a profile (visit.timeout_s=90,
+    politeness.min_delay_s=5), and leaves others; without them the sheets are listed, or that of
+    PREFIX. Workers on all machines follow within a second; sheets of a profile apply as well, and
+    are set there.
     """
+    spelled = None if prefix is None else surt_prefix(prefix)
+    if is_removal and (spelled is None or changes):
+        raise InputError("Write `sheet PREFIX --remove` to remove a sheet.")
+    if spelled is not None and changes:
+        _change_sheet(spelled, changes, where, output)
+        return
+    with where.frontier() as frontier:
+        orders = frontier.orders(SHEET_ORDER)
+        if is_removal and spelled in orders:
+            frontier.take_back(SHEET_ORDER, spelled)
+            output.show({"removed": spelled}, f"{spelled} is removed.")
+            return
+    if spelled is not None and spelled not in orders:
+        names = ", ".join(list(orders)[:20]) or "none"
+        raise InputError(f"There is no sheet {spelled!r}; set are: {names}.")
+    if not orders and not output.is_json:
+        click.echo(f"No sheets are set for {where.name}.")
+    for each, text in orders.items():
+        if spelled in {None, each}:
+            _show_sheet(each, _document(text), output=output)
 
 
-@cli_command("set", sheet_group)
-def sheet_set(
-    *,
-    prefix: str = argument(),
-    changes: tuple[str, ...] = argument("KEY=VALUE...", required=True),
-    where: CommandTarget = TARGET,
-    output: CommandOutput = OUTPUT,
+def _change_sheet(
+    spelled: str, changes: Sequence[str], where: CommandTarget, output: CommandOutput
 ) -> None:
-    """Change settings below PREFIX: visit.timeout_s=90, politeness.min_delay_s=5.
-
-    Other settings of the sheet stay. Values are written as in a profile.
-    """
-    spelled = surt_prefix(prefix)
     changed: list[tuple[str, str, Any]] = []  # (group, key, value)
     for text in changes:
         name, equals, written = text.partition("=")
@@ -359,31 +372,6 @@ def sheet_set(
         text = json.dumps({name: dict(keys) for name, keys in sheet.changes().items()})
         frontier.give_order(SHEET_ORDER, spelled, text)
     _show_sheet(spelled, document, output=output)
-
-
-@cli_command("ls", sheet_group)
-def sheet_list(*, where: CommandTarget = TARGET, output: CommandOutput = OUTPUT) -> None:
-    """List the sheets that were set, by prefix."""
-    with where.frontier() as frontier:
-        orders = frontier.orders(SHEET_ORDER)
-    if not orders and not output.is_json:
-        click.echo(f"No sheets are set for {where.name}.")
-    for prefix, text in orders.items():
-        _show_sheet(prefix, _document(text), output=output)
-
-
-@cli_command("rm", sheet_group)
-def sheet_remove(
-    *, prefix: str = argument(), where: CommandTarget = TARGET, output: CommandOutput = OUTPUT
-) -> None:
-    """Remove a sheet."""
-    spelled = surt_prefix(prefix)
-    with where.frontier() as frontier:
-        known = list(frontier.orders(SHEET_ORDER))
-        if not frontier.take_back(SHEET_ORDER, spelled):
-            names = ", ".join(known[:20]) or "none"
-            raise InputError(f"There is no sheet {spelled!r}; set are: {names}.")
-    output.show({"removed": spelled}, f"{spelled} is removed.")
 
 
 def _document(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`weboid queue`: list, show, retry and remove queue items."""
+"""`weboid queue`: list, show, retry and remove queue items; hosts."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from crawler.frontier.base import Frontier, ItemRecord, ItemState, NewItem
 from crawler.frontier.frontier_export import ItemSelection, record_facts, select_items
 from crawler.status.collection_status import json_value
 from weboid.app.text_table import clean, table, width
-from weboid.cli.crawl.crawl_control import host_state
+from weboid.cli.crawl.crawl_control import host_state, hosts_command
 from weboid.cli.crawl.frontier_transfer import export_command, import_command, snapshot
 from weboid.cli.support.command_target import (
     DRY_RUN,
@@ -362,5 +362,6 @@ for _each in (
     export_command,
     import_command,
     snapshot,
+    hosts_command,
 ):
     queue_group.add_command(_each)

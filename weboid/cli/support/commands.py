@@ -35,7 +35,7 @@ from core.errors import (
     WeboidError,
 )
 from core.layout import CONFIG_FILE
-from weboid.cli.support.former_names import FORMER_OPTIONS
+from weboid.cli.support.former_names import FORMER_OPTIONS, VERBS
 
 
 class ExitCode(IntEnum):
@@ -237,9 +237,6 @@ def _config_path(folder: click.Parameter, args: list[str]) -> Path | None:
         elif word.startswith("--collection="):
             named = word.partition("=")[2]
     return Path(named) / CONFIG_FILE if isinstance(named, str | Path) else None
-
-
-VERBS = {"list": "ls", "remove": "rm", "delete": "rm", "get": "show", "update": "set"}
 
 
 class CommandGroup(click.Group):

@@ -11,7 +11,11 @@ FORMER_NAMES = {
     "enqueue": "crawl add",
     "frontier": "queue",
     "frontier purge": "queue rm",
-    "hosts": "host ls",
+    "host": "queue hosts",
+    "host ls": "queue hosts",
+    "host pause": "crawl pause",
+    "host resume": "crawl resume",
+    "hosts": "queue hosts",
     "index": "collection",
     "level clear": "level rm",
     "level history": "level ls --history",
@@ -38,21 +42,26 @@ FORMER_NAMES = {
     "links spam unload": "links spam rm",
     "links wiki": "wiki set",
     "pause": "crawl pause",
-    "pause-host": "host pause",
+    "pause-host": "crawl pause",
     "policy explain": "policy show",
     "profile": "config",
     "qa drift": "qa compare",
     "qa run": "qa",
     "resume": "crawl resume",
-    "resume-host": "host resume",
+    "resume-host": "crawl resume",
     "scan lists check": "scan lists test",
     "scan lists show": "scan lists ls",
     "scan threats": "scan ls",
+    "sheet ls": "sheet",
+    "sheet rm": "sheet --remove",
+    "sheet set": "sheet",
     "stop": "crawl stop",
     "takedown lift": "takedown rm",
     "wiki bot edits": "wiki bot ls",
     "wiki bot status": "wiki bot show",
 }
+# Verbs of other programs, by ours.
+VERBS = {"list": "ls", "remove": "rm", "delete": "rm", "get": "show", "update": "set"}
 # Former names of options, by the present name, on every command that has it.
 FORMER_OPTIONS = {
     "--dry-run": "--dryRun",
@@ -82,7 +91,8 @@ def with_current_name(args: list[str]) -> list[str]:
         flag = words.pop() if words[-1].startswith("--") else ""
         rest = args[len(words) :]
         is_present = flag and rest[:1] == present[len(words) :][:1]
-        if args[: len(words)] != words or (flag and flag not in rest) or is_present:
+        typed = [each if each in words else VERBS.get(each, each) for each in args[: len(words)]]
+        if typed != words or (flag and flag not in rest) or is_present:
             continue
         if flag:
             rest.remove(flag)

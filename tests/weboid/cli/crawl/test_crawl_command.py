@@ -274,14 +274,14 @@ def test_a_wider_scope_follows_the_links_of_pages_that_were_archived_before(star
 
 
 def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
-    """`weboid sheet set` on a collection; `list` shows it, `remove` takes it back."""
+    """`weboid sheet PREFIX` on a collection; without one it is listed, `--remove` takes it back."""
     weboid, _ = start(SITE, visit=PLAIN_VISITS)
     make_collection(Layout(weboid.collection), SystemClock())
 
-    shown = weboid.call("sheet", "set", "a.example/docs/deep", "scope.exclude=['.']")
-    listed = weboid.call("sheet", "list", "--json")
+    shown = weboid.call("sheet", "a.example/docs/deep", "scope.exclude=['.']")
+    listed = weboid.call("sheet", "--json")
     ran = crawl(weboid, SEED)
-    gone = weboid.call("sheet", "remove", "example,a,)/docs/deep")
+    gone = weboid.call("sheet", "example,a,)/docs/deep", "--remove")
 
     assert shown.out == 'example,a,)/docs/deep\n  scope.exclude = ["."]\n'
     assert json.loads(listed.out) == {
@@ -290,17 +290,19 @@ def test_a_sheet_that_is_set_holds_for_the_next_pages(start: Start) -> None:
     }
     assert paths(ran) == {"/docs/", "/docs/one", "/docs/two", "/docs/skip-me"}
     assert gone.code == 0
-    assert weboid.call("sheet", "list").out.startswith("No sheets")
+    assert weboid.call("sheet").out.startswith("No sheets")
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("set", "org,example", "visit.timeout_s=1"), "inside a label"),
-        (("set", "a.example", "visit.timeout_s"), "GROUP.KEY=VALUE"),
-        (("set", "a.example", "proxy.processes=2"), "unknown keys"),
-        (("set", "a.example", "scope.pages=2"), "holds as a whole"),
-        (("remove", "b.example"), "There is no sheet"),
+        (("org,example", "visit.timeout_s=1"), "inside a label"),
+        (("a.example", "visit.timeout_s"), "GROUP.KEY=VALUE"),
+        (("a.example", "proxy.processes=2"), "unknown keys"),
+        (("a.example", "scope.pages=2"), "holds as a whole"),
+        (("b.example", "--remove"), "There is no sheet"),
+        (("b.example",), "There is no sheet"),
+        (("--remove",), "sheet PREFIX --remove"),
     ],
 )
 def test_a_sheet_that_cannot_be_is_refused_with_a_sentence(

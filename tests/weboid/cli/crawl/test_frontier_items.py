@@ -150,11 +150,11 @@ def test_enqueue_into_a_job_needs_the_job(weboid: Weboid, frontier: Frontier) ->
 def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier) -> None:
     """For a time, until a moment, or until it is resumed; its URL names it as well."""
     frontier.add([NewItem("https://a.example/")], now=CLOCK.now())
-    blocked = json_of(weboid.call("host", "pause", "A.example", "--for", "2h", "--json"))
-    longer = weboid.call("host", "pause", "https://a.example/x", "--reason", "their wish")
-    shown = weboid.call("host", "ls", "--blocked")
+    blocked = json_of(weboid.call("crawl", "pause", "A.example", "--for", "2h", "--json"))
+    longer = weboid.call("crawl", "pause", "https://a.example/x", "--reason", "their wish")
+    shown = weboid.call("queue", "hosts", "--blocked")
     nothing = claim_all(frontier)
-    resumed = weboid.call("host", "resume", "a.example")
+    resumed = weboid.call("crawl", "resume", "a.example")
 
     until = datetime.fromisoformat(blocked["blocked_until"])
     assert timedelta(minutes=119) < until - CLOCK.now() <= timedelta(hours=2)
@@ -168,12 +168,13 @@ def test_a_host_is_left_alone_and_asked_again(weboid: Weboid, frontier: Frontier
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("host", "pause", "a b"), "no host"),
-        (("host", "pause", "a.example", "--for", "soon"), "no duration"),
-        (("host", "pause", "a.example", "--until", "2001-01-01"), "is over"),
-        (("host", "pause", "a.example", "--for", "1h", "--until", "2099-01-01"), "not both"),
-        (("host", "resume", "unknown.example"), "knows no host"),
-        (("host", "ls", "unknown.example"), "knows no host"),
+        (("crawl", "pause", "a b"), "no host"),
+        (("crawl", "pause", "a.example", "--for", "soon"), "no duration"),
+        (("crawl", "pause", "a.example", "--until", "2001-01-01"), "is over"),
+        (("crawl", "pause", "a.example", "--for", "1h", "--until", "2099-01-01"), "not both"),
+        (("crawl", "pause", "--for", "1h"), "about one host"),
+        (("crawl", "resume", "unknown.example"), "knows no host"),
+        (("queue", "hosts", "unknown.example"), "knows no host"),
         (
             (
                 "crawl",
@@ -207,7 +208,8 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 
 
 @pytest.mark.parametrize(
-    "command", [("pause",), ("hosts",), ("frontier", "ls"), ("crawl", "add", "a.example")]
+    "command",
+    [("crawl", "pause"), ("queue", "hosts"), ("queue", "ls"), ("crawl", "add", "a.example")],
 )
 def test_without_a_collection_there_is_nothing_to_command(
     weboid: Weboid, command: tuple[str, ...]
@@ -458,7 +460,7 @@ def test_the_commands_work_on_a_frontier_that_machines_share(
         added = json_of(
             weboid.call("crawl", "add", "https://a.example/", "b.example", "--json", *shared)
         )
-        weboid.call("host", "pause", "a.example", *shared)
+        weboid.call("crawl", "pause", "a.example", *shared)
         paused = json_of(weboid.call("crawl", "pause", "--wait", "--json", *shared))
         stopped = json_of(weboid.call("crawl", "stop", "--json", *shared))
         status = json_of(weboid.call("status", "--json", *shared))
@@ -562,13 +564,13 @@ def test_a_paused_host_is_visited_when_it_is_resumed(weboid: Weboid, frontier: F
     host = RULES.removeprefix("http://")
     pages = [f"{RULES}/page/plain?{number}" for number in range(2)]
     frontier.add(map(NewItem, pages), now=CLOCK.now())
-    json_of(weboid.call("host", "pause", host, "--json"))
+    json_of(weboid.call("crawl", "pause", host, "--json"))
     process = weboid.start("archive", "--json", "--profile", str(weboid.profile), *pages)
     try:
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["event"] == "started"
         status = json_of(weboid.call("status", "--json"))
-        weboid.call("host", "resume", host)
+        weboid.call("crawl", "resume", host)
         out, _ = process.communicate(timeout=120)
     except BaseException:
         os.killpg(process.pid, signal.SIGKILL)
