@@ -43,7 +43,7 @@ from playback.web.page_store import PageRecords, PageStore
 from playback.web.rate_limits import RateLimiter, RateLimitPolicy, load_limits
 from playback.web.reader_page import VIEWS, FullCopyAccess, LevelOffers, ReaderPages, full_routes
 from playback.web.registry.registry_api import RegistryApi
-from playback.web.registry.registry_forms import FormStamps
+from playback.web.registry.registry_forms import FormTokens
 from playback.web.registry.registry_pages import FORM_PATH, RegistryPages
 from playback.web.registry.registry_service import LinkRegistry, RegistryService
 from playback.web.registry.user_reports import ReportPages, ReportService, report_addresses
@@ -75,7 +75,7 @@ def registry_routes(
             reporters = open_reporter_digests(registry.layout)
         except UnavailableError as error:
             _LOG.warning("front.form_key_unavailable: %s", error)
-    people = RegistryPages(desk, door, FormStamps(reporters), means)
+    people = RegistryPages(desk, door, FormTokens(reporters), means)
     finder = LinkEvidenceReader(registry.source, lookup, means.status, means.clock)
     routes = [
         *RegistryApi(desk, door, people, means).routes(),

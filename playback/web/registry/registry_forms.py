@@ -32,8 +32,6 @@ from core.errors import BadUrlError, InputError
 from core.urls import UrlFault, fetch_key, identity_key
 from links.feedback.reporter_limits import ReporterDigests
 from links.rules.link_pattern import LinkPattern, parse_link_pattern
-from net.address_policy import rate_limit_prefix
-from playback.web.client_address import Address
 from playback.web.i18n import noop, page_language
 from playback.web.registry.link_messages import FAULTS
 from playback.web.registry.registry_values import Group, LinkScope
@@ -41,6 +39,7 @@ from playback.web.registry.registry_values import Group, LinkScope
 MOST_FORM_BYTES = 16_384
 MOST_FORM_FIELDS = 20
 TOKEN_S = 2 * 3600
+MOST_USED = 50_000  # tokens that are remembered as used; at `FORM_RATES` more than half an hour's
 OTHER_SITE = noop("This request came from a page of another site and was ignored.")
 STALE_FORM = noop("The form has expired or was sent from another site. Press the button again.")
 _CHARSETS = ("", "charset=utf-8", 'charset="utf-8"')
@@ -48,31 +47,46 @@ _FORM = "application/x-www-form-urlencoded"
 _OWN = frozenset({"same-origin", "none"})  # none: the reader's own doing, such as loading it again
 
 
-@dataclass(frozen=True, slots=True)
 class FormTokens:
-    """Maker and verifier of form tokens."""
+    """Maker and verifier of form tokens, bound to a purpose and an address range. Thread-safe.
 
-    reporters: ReporterDigests  # digest maker, with the key shared by all fronts
+    Fronts of one collection share the key; each remembers the single-use tokens used there.
+    """
+
+    def __init__(self, reporters: ReporterDigests) -> None:
+        """Store the maker of digests, with the key shared by all fronts."""
+        self._reporters = reporters
+        self._lock = threading.Lock()
+        self._used: OrderedDict[str, None] = OrderedDict()
 
     def make(self, purpose: str, addresses: str, now: float) -> str:
         """Create a token for a form with that purpose and address range."""
-        made = int(now)
-        return f"{made}.{self._digest(purpose, addresses, made)}"
+        made, nonce = int(now), secrets.token_hex(8)
+        return f"{made}.{nonce}.{self._digest(made, nonce, addresses, purpose)}"
 
     def holds(self, token: str, purpose: str, addresses: str, now: float) -> bool:
         """Return True when the token is valid for purpose and addresses, and not expired."""
-        made, _, digest = token.partition(".")
-        if not digest.isascii() or not _is_recent(made, now, TOKEN_S):
+        made, _, rest = token.partition(".")
+        nonce, _, digest = rest.partition(".")
+        is_plain = token.isascii() and made.isdigit() and len(made) < 12
+        if not is_plain or not 0 <= now - int(made) <= TOKEN_S:
             return False
-        return hmac.compare_digest(digest, self._digest(purpose, addresses, int(made)))
+        return hmac.compare_digest(digest, self._digest(int(made), nonce, addresses, purpose))
 
-    def _digest(self, purpose: str, addresses: str, made: int) -> str:
-        return self.reporters.digest("form", f"{purpose}\n{addresses}\n{made}").hex()
+    def take(self, token: str, purpose: str, addresses: str, now: float) -> bool:
+        """Return True when the token is valid and was not taken before."""
+        if not self.holds(token, purpose, addresses, now):
+            return False
+        with self._lock:
+            if token in self._used:
+                return False
+            self._used[token] = None
+            if len(self._used) > MOST_USED:
+                self._used.popitem(last=False)
+        return True
 
-
-def _is_recent(made: str, now: float, most_s: int) -> bool:
-    is_plain = made.isascii() and made.isdigit() and len(made) < 12
-    return is_plain and 0 <= now - int(made) <= most_s
+    def _digest(self, made: int, nonce: str, addresses: str, purpose: str) -> str:
+        return self._reporters.digest("form", f"{made}\n{nonce}\n{addresses}\n{purpose}").hex()
 
 
 def check_sender(request: Request, origin: str) -> None:
@@ -130,8 +144,6 @@ async def read_form_post(request: Request) -> Mapping[str, str]:
     return dict(reversed(pairs))
 
 
-STAMP_S = 2 * 3600
-MOST_USED = 50_000  # stamps that are remembered as used; at `FORM_RATES` more than half an hour's
 _BAD_PATTERN = noop(
     "This pattern cannot be searched. Enter a host name such as example.org, or *.example.org for"
     " all its subdomains, optionally with the beginning of a path."
@@ -156,52 +168,19 @@ class RegistryForm:
     asked: str = "page"  # part submitted: ``page``, ``url``, ``pattern`` or ``list``
 
 
-class FormStamps:
-    """Maker and verifier of stamps, each valid once. Thread-safe.
-
-    Fronts of one collection share the key; each remembers the stamps used there.
-    """
-
-    def __init__(self, reporters: ReporterDigests) -> None:
-        self._reporters = reporters
-        self._lock = threading.Lock()
-        self._used: OrderedDict[str, None] = OrderedDict()
-
-    def make(self, address: Address, now: float, question: str) -> str:
-        """Create a stamp for the address range and a query (`question_of`); empty: any query."""
-        made, nonce = int(now), secrets.token_hex(8)
-        return f"{made}.{nonce}.{self._digest(made, nonce, address, question)}"
-
-    def take(self, stamp: str, address: Address, now: float, question: str) -> bool:
-        """Verify the stamp and mark it as used; an empty `question` needs a stamp for any query."""
-        made, _, rest = stamp.partition(".")
-        nonce, _, digest = rest.partition(".")
-        if not rest.isascii() or not _is_recent(made, now, STAMP_S):
-            return False
-        if not hmac.compare_digest(digest, self._digest(int(made), nonce, address, question)):
-            return False
-        with self._lock:
-            if stamp in self._used:
-                return False
-            self._used[stamp] = None
-            if len(self._used) > MOST_USED:
-                self._used.popitem(last=False)
-        return True
-
-    def _digest(self, made: int, nonce: str, address: Address, question: str) -> str:
-        parts = (str(made), nonce, rate_limit_prefix(address), question)
-        return self._reporters.digest("link form", "\n".join(parts)).hex()
+ANY_QUESTION = "link form"  # purpose of the empty form's stamp, which is valid for any one query
 
 
 def question_of(form: RegistryForm) -> str:
-    """Return the query that a stamp is bound to: URL or pattern; empty for an empty form.
+    """Return the query that a stamp is bound to: URL or pattern; that of an empty form is bound to none.
 
     >>> question_of(RegistryForm(url=" https://a.example/ ")), question_of(RegistryForm(dbname="dewiki"))
-    ('url https://a.example/', '')
+    ('link form url https://a.example/', 'link form')
     """
     if form.url.strip():
-        return f"url {form.url.strip()}"
-    return f"pattern {form.pattern.strip()}" if form.pattern.strip() else ""
+        return f"{ANY_QUESTION} url {form.url.strip()}"
+    pattern = form.pattern.strip()
+    return f"{ANY_QUESTION} pattern {pattern}" if pattern else ANY_QUESTION
 
 
 def read_form(given: QueryParams) -> RegistryForm:

@@ -24,7 +24,8 @@ from playback.web.rate_limits import BusyError, RateLimiter
 from playback.web.registry import link_messages
 from playback.web.registry.answer_formats import own_copy
 from playback.web.registry.registry_forms import (
-    FormStamps,
+    ANY_QUESTION,
+    FormTokens,
     RegistryForm,
     parse_filter,
     parse_namespaces,
@@ -62,7 +63,7 @@ class RegistryPages:
     """Routes of the registry pages. Plain functions, run by Starlette in threads."""
 
     def __init__(
-        self, desk: RegistryService, door: RateLimiter, stamps: FormStamps, means: WebContext
+        self, desk: RegistryService, door: RateLimiter, stamps: FormTokens, means: WebContext
     ) -> None:
         self._desk = desk
         self._door = door
@@ -260,19 +261,19 @@ class RegistryPages:
         }
 
     def _stamped(self, request: Request, form: RegistryForm) -> RegistryForm:
-        address, now = self._door.address_of(request), self._means.clock.now().timestamp()
-        return replace(form, stamp=self._stamps.make(address, now, question_of(form)))
+        addresses, now = self._door.range_of(request), self._means.clock.now().timestamp()
+        return replace(form, stamp=self._stamps.make(question_of(form), addresses, now))
 
     def _is_asked_by_form(self, request: Request, form: RegistryForm) -> bool:
         """Return True when the reader submitted the form (W20); see `registry_forms`."""
         mode = request.headers.get("sec-fetch-mode", "")
         if mode not in ("", "navigate"):
             return False
-        address, now = self._door.address_of(request), self._means.clock.now().timestamp()
+        addresses, now = self._door.range_of(request), self._means.clock.now().timestamp()
         stamp = request.query_params.get("stamp", "")
-        if self._stamps.take(stamp, address, now, question_of(form)):
+        if self._stamps.take(stamp, question_of(form), addresses, now):
             return True
-        return mode == "navigate" and self._stamps.take(stamp, address, now, "")
+        return mode == "navigate" and self._stamps.take(stamp, ANY_QUESTION, addresses, now)
 
 
 def without_language(address: str) -> str:

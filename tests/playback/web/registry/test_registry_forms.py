@@ -2,7 +2,6 @@
 
 import html
 import re
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -17,14 +16,14 @@ from links.registry.schema import pages
 from links.states import LinkState
 from playback.web.client_address import ClientAddresses, parse_networks
 from playback.web.rate_limits import RateLimitPolicy
-from playback.web.registry.registry_forms import STAMP_S, FormStamps
+from playback.web.registry.registry_forms import TOKEN_S, FormTokens
 from tests.support.examples import examples
 from tests.support.registry_shelf import DEAD, FINE, Front, Given, Shelf, open_front, stamp_in
 
 pytestmark = pytest.mark.slow
 
 KEY = ReporterDigests(b"x" * 32)
-HERE, THERE = ip_address("198.51.100.7"), ip_address("203.0.113.9")
+HERE, THERE = "198.51.100.0/24", "203.0.113.0/24"
 
 
 def told(front: Front, query: str) -> str:
@@ -71,7 +70,7 @@ def test_without_the_form_there_is_only_the_form(name: str, front: Front) -> Non
     }
     front.clock.seconds += 1
     stamp = front.stamp()
-    front.clock.seconds += STAMP_S + 1
+    front.clock.seconds += TOKEN_S + 1
     others["old"] = front.get(f"{query}&stamp={stamp}")
 
     for found in others.values():
@@ -96,17 +95,17 @@ def test_a_stamp_is_good_for_its_neighbourhood_alone(shelf: Shelf, tmp_path: Pat
 @given(st.text(max_size=60))
 def test_no_stamp_that_others_make_holds(stamp: str) -> None:
     """Whatever it looks like."""
-    assert not FormStamps(KEY).take(stamp, HERE, 1_000.0, "")
+    assert not FormTokens(KEY).take(stamp, "", HERE, 1_000.0)
 
 
-@given(st.integers(0, 10**10), st.integers(-STAMP_S, 2 * STAMP_S))
+@given(st.integers(0, 10**10), st.integers(-TOKEN_S, 2 * TOKEN_S))
 def test_a_stamp_holds_for_two_hours(made: int, later: int) -> None:
     """From then on, not before, and for its own range."""
-    stamp = FormStamps(KEY).make(HERE, made, "")
+    stamp = FormTokens(KEY).make("", HERE, made)
 
-    assert FormStamps(KEY).take(stamp, HERE, made + later, "") == (0 <= later <= STAMP_S)
-    assert not FormStamps(KEY).take(stamp, THERE, made, "")
-    assert not FormStamps(ReporterDigests(b"y" * 32)).take(stamp, HERE, made, "")
+    assert FormTokens(KEY).take(stamp, "", HERE, made + later) == (0 <= later <= TOKEN_S)
+    assert not FormTokens(KEY).take(stamp, "", THERE, made)
+    assert not FormTokens(ReporterDigests(b"y" * 32)).take(stamp, "", HERE, made)
 
 
 def test_a_stamp_answers_one_question(front: Front) -> None:
