@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from html import unescape
 
+from classify.phrases import entries, expression
+
 LOOKED_AT = 65_536  # bytes of a page
 SIMHASH_BITS = 64
 REFRESH_S = 10  # a page that leads on later than this is one to read
@@ -28,43 +30,11 @@ _SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"[^\W\d_]{2,40}")
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([A-Za-z0-9._:-]{2,40})""", re.IGNORECASE)
 
-_NOT_FOUND = re.compile(
-    r"^\W{0,3}(?:404|410)\b|\b(?:error|fehler|erreur|http|status)\s*:?\s*(?:code\s*|error\s*)?(?:404|410)\b"
-    r"|[-|\u2013:]\s*(?:error\s*)?404\W*$|\b404\s*[-|\u2013:]?\s*(?:error|not\s+found|erreur|fehler)\b"
-    r"|\b(?:page|file|site|url|document|article|content|object|resource)\b[^.|]{0,40}?"
-    r"\b(?:not|no longer|cannot|can['\u2019]t)\s+(?:be\s+)?(?:found|exists?|available)\b"
-    r"|^\W{0,3}not\s+found\b|\bpage\s+(?:doesn['\u2019]?t|does\s+not)\s+exist|no\s+such\s+page"
-    r"|seite\s+(?:wurde\s+)?nicht\s+(?:gefunden|verfügbar|vorhanden)|nicht\s+gefunden\s*$"
-    r"|page\s+(?:introuvable|non\s+trouv[ée]e|inexistante)|p[áa]gina\s+no\s+(?:encontrada|existe)"
-    r"|p[áa]gina\s+n[ãa]o\s+encontrada|pagina\s+(?:non\s+trovata|niet\s+gevonden)"
-    r"|sidan\s+(?:hittades\s+inte|finns\s+inte)|siden\s+(?:ble|blev)\s+ikke\s+(?:funnet|fundet)"
-    r"|sivua\s+ei\s+l[öo]ydy|strona\s+nie\s+(?:została\s+znaleziona|istnieje)"
-    r"|str[áa]nka\s+nenalezena|страница\s+не\s+найдена|сторінку\s+не\s+знайдено|ページが見つかりません"
-    r"|页面不存在|找不到(?:页面|網頁|网页|該頁)|페이지를\s*찾을\s*수\s*없",
-    re.IGNORECASE,
-)
-_STANDS_IN = re.compile(
-    r"^welcome to (?:nginx|openresty|caddy)\b|^iis windows(?: server)?\W*$|^iis\d+\W*$"
-    r"|\bapache2?\b.{0,30}\bdefault page|\b(?:test|default) page for the (?:apache|nginx|http server)"
-    r"|^(?:domain|web server'?s?|server) default page|^default (?:web )?(?:site|server) page"
-    r"|\baccount (?:has been |is )?suspended|^(?:this )?(?:web)?site (?:has been |is )?suspended"
-    r"|^(?:web)?site (?:is )?(?:not (?:configured|published|installed)|unavailable)",
-    re.IGNORECASE,
-)
-# Searched for as they are, in lower case: an alternation costs a hundred times as much.
-_PARKERS = (
-    "sedoparking.com", "parkingcrew.net", "bodiscdn.com", ".bodis.com", "parklogic",
-    "window.park=", "d38psrni17bvxu.cloudfront.net", "img1.wsimg.com/parking-lander",
-    "afternic.com/forsale", "hugedomains.com/domain_profile", "dan.com/buy-domain",
-    "cdn.consentmanager.net/parking",
-)  # fmt: skip
-_FOR_SALE = re.compile(
-    r"\b(?:this|the) domain(?: name)?(?: \S{3,80})? (?:is|may be) for sale|buy this domain"
-    r"|domain (?:is )?parked|parked (?:free|domain)|domain parking|inquire about this domain"
-    r"|diese domain (?:steht zum verkauf|kaufen)|domain steht zum verkauf"
-    r"|(?:this )?domain has expired"
-)
-_VENDED = re.compile(r"ce domaine est [àa] vendre|este dominio est[áa] en venta")
+_NOT_FOUND = re.compile(expression("excerpt", "not_found"), re.IGNORECASE)
+_STANDS_IN = re.compile(expression("excerpt", "stands_in"), re.IGNORECASE)
+_PARKERS = entries("excerpt", "parkers")
+_FOR_SALE = re.compile(expression("excerpt", "for_sale"))
+_VENDED = re.compile(expression("excerpt", "vended"))
 _PARKED_TEXT = (
     20_000  # characters of a parked page's text at most; an article about parking has more
 )

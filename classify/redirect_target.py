@@ -12,6 +12,7 @@ from typing import Self
 from urllib.parse import parse_qsl, unquote, urljoin, urlsplit
 
 from classify.parked_domain import PARKERS
+from classify.phrases import entries, expression
 from core.errors import BadUrlError
 from core.hosts import registrable
 from core.urls import fetch_key, host_of
@@ -39,43 +40,14 @@ _ROOTS = re.compile(
     r"(?:(?:index|home|default|main|startseite|welcome)(?:\.[a-z]{2,5})?/?)?",
     re.IGNORECASE,
 )
-_ERROR_SEGMENT = re.compile(
-    r"(?:http|err(?:or)?|status|code|page|site)?[-_ ]?(?:404|410)(?:[-_ ](?:error|page|not[-_ ]?found))?"
-    r"|(?:page|file|site|url|article|document|content|item|product|http|error|404)?[-_ ]?not[-_ ]?(?:found|available)"
-    r"(?:[-_ ](?:page|error))?"
-    r"|(?:page|file|link)?[-_ ]?errors?(?:[-_ ]?(?:page|doc|message))?|errorpages?|pagenotfound|nopage"
-    r"|(?:page[-_ ])?(?:missing|gone|expired|removed|unavailable)|notfound|sorry"
-    r"|seite[-_ ]nicht[-_ ]gefunden|fehler(?:seite)?|introuvable|no[-_ ]encontrad[ao]|oops|suspendedpage|defaultwebpage|(?:account|site)[-_]?suspended",
-    re.IGNORECASE,
-)
-_LOGIN_SEGMENT = re.compile(
-    r"(?:(?:user|account|member|wp|auth|sso|cas|site|customer|secure|web|my)[-_]?)?"
-    r"(?:log[-_]?[io]n|sign[-_]?in|signon|anmelden|conne[x]ion|iniciar-sesion)(?:[-_](?:form|page|required))?"
-    r"|servicelogin|openid-connect|oauth2?|sso|saml2?|authorize|authenticate|shibboleth|idp|cas|adfs"
-    r"|checkpoint|authwall|paywall|subscribe",
-    re.IGNORECASE,
-)
-_CONSENT_SEGMENT = re.compile(
-    r"(?:cookie|gdpr|privacy|age)?[-_]?(?:consent|wall|gate|verification|check)"
-    r"|cookies?(?:[-_]?(?:accept|policy|absent|support))?|collectconsent|cookieabsent|gdpr",
-    re.IGNORECASE,
-)
-_LOGIN_HOSTS = re.compile(
-    r"(?:accounts|login|signin|sso|idp|auth|id|cas|oauth|secure-login|passport)\d{0,2}\..+",
-    re.IGNORECASE,
-)
-_CONSENT_HOSTS = re.compile(
-    r"(?:consent|guce|myprivacy|privacy-?gate|cookiewall|cmp)\..+", re.IGNORECASE
-)
+_ERROR_SEGMENT = re.compile(expression("redirect", "error_segment"), re.IGNORECASE)
+_LOGIN_SEGMENT = re.compile(expression("redirect", "login_segment"), re.IGNORECASE)
+_CONSENT_SEGMENT = re.compile(expression("redirect", "consent_segment"), re.IGNORECASE)
+_LOGIN_HOSTS = re.compile(expression("redirect", "login_hosts"), re.IGNORECASE)
+_CONSENT_HOSTS = re.compile(expression("redirect", "consent_hosts"), re.IGNORECASE)
 # GoDaddy sells other things, too.
 _PARKERS = PARKERS - {"godaddy.com"}
-# Ways to other sites' pages: what they lead to may well be a front page.
-_SHORTENERS = frozenset({
-    "bit.ly", "t.co", "goo.gl", "tinyurl.com", "ow.ly", "is.gd", "buff.ly", "lnkd.in", "fb.me",
-    "doi.org", "handle.net", "purl.org", "w3id.org", "n2t.net", "youtu.be", "dlvr.it",
-    "tiny.cc", "ift.tt", "amzn.to", "nyti.ms", "rebrand.ly", "cutt.ly", "shorturl.at", "j.mp",
-    "v.gd", "urn.fi", "nbn-resolving.org", "purl.com", "aka.ms", "git.io", "wp.me",
-})  # fmt: skip
+_SHORTENERS = frozenset(entries("redirect", "shorteners"))
 
 
 def resolve_location(base: str, location: str) -> str:

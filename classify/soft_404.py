@@ -19,99 +19,19 @@ import re2
 
 from classify.evidence import ClassFindings, PageEvidence, normalize_text
 from classify.page_excerpt import hamming_distance
+from classify.phrases import expression
 from classify.redirect_target import is_root
 
-# ruff: noqa: RUF001 words of many writings
-
-
-# Titles of such pages, by language.
-_NAMES = (
-    r"(?:error:? )?(?:(?:the |this |that )?(?:requested )?(?:web ?)?(?:page|site|article|file|document"
-    r"|content|resource|url|story|item|product|listing|post|video|topic|thread|profile|user|entry"
-    r"|record|job|posting|listing|offer|event|recipe|link)s?"
-    r"(?: (?:that )?you(?:'re| are| were|'ve| have)?(?: requested| looking for| looked for| want(?:ed)?"
-    r"| (?:trying|tried|attempting) to (?:reach|view|access|find|visit)))?"
-    r" (?:(?:was |were |is |could |can ?|can't |cannot |has )?(?:not |be |been ){0,3}"
-    r"(?:found|available|exists?)|can't be found|couldn't be found|wasn't found|(?:could not|couldn't|cannot) be located|(?:does not|doesn't) (?:seem|appear) to exist"
-    r"|(?:is not|isn't|wasn't) (?:found|available|here)|(?:does not|doesn't|no longer) exists?|(?:is )?(?:unavailable|missing|gone)"
-    r"|(?:is |are )?no longer available|(?:has been|was) (?:removed|deleted|moved))"
-    r"(?: right now| any ?more| any longer| at this time| at the moment| here| on this server)?)",
-    r"not found|nothing (?:was )?found(?: here)?|nothing here|no such page",
-    r"(?:we |you )?(?:can't|couldn't|cannot|could not) (?:seem to )?find (?:that|this|the|your)"
-    r"(?: \w+)? ?page(?: you(?:'re| are) looking for)?",
-    r"(?:die |diese )?(?:angeforderte |gewünschte |gesuchte )?(?:seite|datei|inhalt)"
-    r" (?:wurde |konnte |ist |existiert |leider ){0,3}"
-    r"(?:nicht (?:gefunden|verfügbar|vorhanden)(?: werden)?|nicht mehr(?: verfügbar)?)"
-    r"|nicht gefunden|(?:die |diese )?seite existiert nicht",
-    r"(?:la |cette )?(?:page|ressource|article) (?:demandée? |que vous (?:re)?cherchez )?"
-    r"(?:est |n'est |n'a |n'existe ){0,2}(?:pas |plus )?(?:été )?"
-    r"(?:introuvable|non trouvée?|trouvée?|inexistante?|disponible|pas|plus)",
-    r"(?:la )?página (?:solicitada |que buscas )?(?:no (?:se ha |ha sido |fue |se )?"
-    r"(?:encontrad[ao]|encuentra|existe|disponible)|inexistente)|no encontrad[ao]"
-    r"|no se (?:ha )?(?:encontró|encontrado|pudo encontrar) la página",
-    r"(?:la )?pagina (?:richiesta )?non (?:è stata |è )?(?:trovata|disponibile|esiste)|non trovat[ao]",
-    r"(?:a )?página (?:solicitada )?não (?:foi )?(?:encontrada|existe)|não encontrad[ao]",
-    r"(?:de |deze )?(?:gevraagde )?pagina (?:is |werd |kon )?(?:niet (?:gevonden|beschikbaar)"
-    r"|bestaat niet(?: meer)?)|niet gevonden",
-    r"(?:ta |żądana )?strona (?:nie została znaleziona|nie istnieje|nie znaleziona"
-    r"|o podanym adresie nie istnieje)|nie znaleziono(?: strony)?|nie ma takiej strony",
-    r"(?:запрашиваемая |запрошенная |такая )?страница (?:не найдена|не существует|удалена)"
-    r"|страницы не существует|не найдено|сторінку не знайдено",
-    r"sidan (?:hittades inte|kunde inte hittas|finns inte)"
-    r"|siden (?:blev ikke fundet|ble ikke funnet|findes ikke|finnes ikke)|sivua ei löy(?:dy|tynyt)",
-    r"stránka (?:nenalezena|nebyla nalezena|neexistuje)|az oldal nem található"
-    r"|pagina nu (?:a fost găsită|există)|(?:aradığınız )?sayfa bulunamadı",
-    r"(?:お探しの|指定された|ご指定の)?ページ(?:が|は)?(?:見つかりません(?:でした)?|存在しません|ございません)",
-    r"(?:抱歉,?|对不起,?)?(?:您访问的|您要找的|你访问的)?(?:页面|网页|網頁|頁面)"
-    r"(?:不存在|未找到|找不到|没有找到|已(?:被)?删除)|找不到(?:页面|网页|網頁|頁面)",
-    r"페이지를 찾을 수 없습니다|الصفحة غير موجودة|הדף לא נמצא|ไม่พบหน้า(?:ที่คุณต้องการ)?"
-    r"|không tìm thấy trang|halaman tidak ditemukan",
-)
-_NAME = "|".join(_NAMES)
-# The phrase as a whole title or heading, or as a part separated from the site's name.
 _ERROR_TITLES = re2.compile(
-    r"(?:(?:error|http error|fehler|erreur|errore|fout|błąd|erro|ошибка|エラー) ?){0,2}404"
-    rf"(?:[ ,:-]{{0,3}}(?:error|fehler|http|page))?[ ,:-]{{0,3}}(?:{_NAME})?"
-    rf"|http 404[ ,:-]{{1,3}}(?:{_NAME})"
-    rf"|(?:(?:we(?:'re| are) (?:very |so )?sorry|sorry|o+ps|oups|ups|hoppla|oh no|uh[- ]oh|whoops|hmm+|error)[ ,.!:]{{0,4}}(?:but )?){{0,2}}(?:{_NAME})[ (]{{0,2}}(?:404\)?)?"
+    expression("soft_404", "error_titles").replace("{names}", expression("soft_404", "names"))
 )
-# The apology that stands below it.
-_APOLOGIES = re2.compile(
-    r"(?:page|url|address|document|file|article|content|story|resource|link)[^.!?]{0,60}"
-    r"(?:(?:could not|couldn't|cannot|can't|can not) be (?:found|located|displayed)|(?:was|were|is|are) not found"
-    r"|wasn't found|does(?: not|n't) exist|no longer (?:exists?|available|here)|(?:has|have|been|was)[^.!?]{0,30}"
-    r"(?:removed|deleted|moved)|(?:is|are) (?:not|no longer) available|never existed|is gone)"
-    r"|(?:can't|couldn't|cannot|could not|unable to|were unable to) (?:seem to )?(?:find|locate) (?:the|that|this|a|what|any)\b"
-    r"|nothing (?:was |could be )?found (?:at|for|in) th(?:is|at)|you (?:may|might) have (?:mis-?typed|followed|clicked)|has expired or|(?:mis-?typed|wrong|broken|outdated|dead) (?:the )?(?:url|address|link)|page you(?: a|')re looking for"
-    r"|was not found on this server|seite[^.!?]{0,60}(?:nicht (?:gefunden|vorhanden|mehr|verfügbar)|existiert nicht|gelöscht|verschoben)"
-    r"|page[^.!?]{0,60}(?:introuvable|n'existe (?:pas|plus)|n'a pas (?:pu )?(?:été|être) trouvée|a été (?:supprimée|déplacée)|plus disponible)"
-    r"|página[^.!?]{0,60}(?:no (?:existe|se (?:ha )?(?:encontr|pudo)|está disponible|fue encontrada)|não (?:existe|foi encontrada|está disponível)|ha sido eliminada|foi removida)"
-    r"|pagina[^.!?]{0,60}(?:non (?:esiste|è (?:stata trovata|disponibile|più))|niet (?:gevonden|beschikbaar|meer)|bestaat niet|rimossa|verwijderd|nu (?:există|a fost))"
-    r"|stron[aęy][^.!?]{0,60}(?:nie (?:istnieje|została|znaleziono|można)|usunięt|przeniesion)"
-    r"|страниц[аыу][^.!?]{0,60}(?:не (?:найдена|существует|найти)|удален|перемещен)"
-    r"|ページ[^。]{0,40}(?:見つかり|見つけ|存在し|削除|移動|ありませ|ございませ)|(?:页面|網頁|頁面|网页)[^。]{0,30}(?:不存在|找不到|删除|刪除|未找到)"
-    r"|페이지[^.]{0,30}(?:찾을 수 없|삭제|존재하지)"
-)
-_ERROR_PATHS = re2.compile(
-    r"/(?:error[-_/]?)?404(?:[-_.]?(?:error|notfound))?(?:\.\w{2,5})?/?$"
-    r"|/(?:page[-_]?)?not[-_]?found(?:\.\w{2,5})?/?$|/error(?:s|page)?(?:/\w+)?(?:\.\w{2,5})?/?$"
-    r"|/(?:seite-)?nicht-gefunden|/introuvable|/pagina-no-encontrada|/page-introuvable"
-)
-_ERROR_QUERIES = re2.compile(
-    r"(?:^|&)(?:(?:e|error|err|status|code|msg)=)?(?:404|not[-_]?found)(?:&|=|$)"
-)
+_APOLOGIES = re2.compile(expression("soft_404", "apologies"))
+_ERROR_PATHS = re2.compile(expression("soft_404", "error_paths"))
+_ERROR_QUERIES = re2.compile(expression("soft_404", "error_queries"))
 _WORD_ENDS = re2.compile(r"[^\pL\pN]+")
-_HOMES = re2.compile(
-    r"(?:index|home|default|main|welcome|start|accueil|inicio|startseite)(?:\.\w{2,5})?"
-)
+_HOMES = re2.compile(expression("soft_404", "homes"))
 _SPECIFIC = re2.compile(r"\d{3}|[-_][^-_/]+[-_]|\.(?:html?|php|aspx?|pdf|jsp|cfm)$")
-# Placeholder texts of pages whose script has not run.
-_WAITING = re2.compile(
-    r"(?:loading|please wait|laden|chargement|cargando|caricamento|wird geladen|загрузка|読み込み中|加载中)"
-    r"[ .…]*(?:please wait[ .…]*)?"
-    r"|(?:please |you need to |we're sorry but .{0,60})?enable javascript.{0,80}|.{0,60}requires? javascript.{0,60}"
-    r"|javascript (?:is|must be) (?:disabled|required|enabled).{0,80}"
-)
+_WAITING = re2.compile(expression("soft_404", "waiting"))
 _EMPTY_CHARS = 6
 
 

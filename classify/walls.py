@@ -9,105 +9,23 @@ from urllib.parse import SplitResult
 import re2
 
 from classify.evidence import ClassFindings, PageEvidence, host_in, normalize_text
+from classify.phrases import entries, expression
 
-_CONSENT_HOSTS = frozenset({
-    "consent.google.com", "consent.youtube.com", "consent.yahoo.com", "guce.yahoo.com",
-    "guce.aol.com", "guce.techcrunch.com", "guce.engadget.com", "guce.advertising.com",
-    "guce.oath.com", "myprivacy.dpgmedia.nl", "myprivacy.dpgmedia.be", "myprivacy.dpgmedia.net",
-    "cmp.inmobi.com",
-})  # fmt: skip
-_CONSENT_NAMES = re2.compile(
-    r"^(?:consent|guce|myprivacy|privacy-gate|cookiewall|cmp)\.|\.consent\."
-)
-_CONSENT_PATHS = re2.compile(
-    r"/(?:zustimmung|cookie-?wall|cookie-?consent|privacy-?gate|consent(?:wall)?|collectconsent"
-    r"|tracking-consent|pur|einwilligung)(?:[/?.]|$)"
-)
-MARKS = {
-    "onetrust": "#onetrust-banner-sdk",
-    "cookiebot": "#CybotCookiebotDialog",
-    "funding-choices": ".fc-consent-root",
-    "sourcepoint": '[id^="sp_message_container"]',
-    "usercentrics": "#usercentrics-root",
-    "usercentrics-3": "#usercentrics-cmp-ui",
-    "didomi": "#didomi-popup",
-    "didomi-host": "#didomi-host",
-    "quantcast": ".qc-cmp2-container",
-    "consentmanager": "#cmpbox",
-    "trustarc": ".truste_overlay",
-    "iubenda": "#iubenda-cs-banner",
-    "axeptio": "#axeptio_overlay",
-    "cookieyes": ".cky-overlay",
-    "tarteaucitron": "#tarteaucitronRoot",
-    "klaro": ".klaro",
-    "dpg": "#privacy-gate-accept-link",
-    "contentpass": "#cp-gate",
-}
-_CONSENT_WORDS = re2.compile(
-    r"\bcookies?\b|\bconsent\b|privacy (?:choices|settings|preferences)|we value your privacy"
-    r"|your privacy|before you continue|legitimate interest|einwilligung|zustimmen|datenschutz"
-    r"|consentement|vie privée|consentimiento|privacidad|consenso|privacidade|toestemming"
-    r"|privacybeleid|zgod[aęy]|prywatno|соглас|クッキー|同意"
-)
-_ASKING_WORDS = re2.compile(
-    r"accept all|reject all|accept (?:and|&) (?:continue|close)|i (?:accept|agree)|agree and continue"
-    r"|manage (?:options|preferences|settings|cookies)|allow all|alle akzeptieren|alles akzeptieren"
-    r"|akzeptieren und weiter|zustimmen und weiter|alle ablehnen|tout accepter|tout refuser"
-    r"|accepter et (?:continuer|fermer)|continuer sans accepter|aceptar (?:todo|y continuar)"
-    r"|rechazar todo|accetta (?:tutto|e continua)|rifiuta tutto|aceitar tudo|rejeitar tudo"
-    r"|alles accepteren|alles weigeren|akkoord|akceptuję|zaakceptuj|принять все|同意する|全部接受"
-)
-_PAYING_WORDS = re2.compile(
-    r"pur[- ]abo|werbefrei|ohne (?:werbung|tracking)|pay or (?:accept|consent)|consent or pay"
-    r"|subscribe (?:to|and) reject|reject (?:and|&) (?:pay|subscribe)|s'abonner|abonnez-vous pour"
-    r"|rechazar y suscribirse|rifiuta e abbonati|ad[- ]free"
-)
+_CONSENT_HOSTS = frozenset(entries("walls", "consent_hosts"))
+_CONSENT_NAMES = re2.compile(expression("walls", "consent_names"))
+_CONSENT_PATHS = re2.compile(expression("walls", "consent_paths"))
+MARKS: dict[str, str] = entries("walls", "marks")
+_CONSENT_WORDS = re2.compile(expression("walls", "consent_words"))
+_ASKING_WORDS = re2.compile(expression("walls", "asking_words"))
+_PAYING_WORDS = re2.compile(expression("walls", "paying_words"))
 
-_LOGIN_PATHS = re2.compile(
-    r"/(?:log-?in|sign-?in|logon|signon|sso|saml2?|oauth2?|auth|authwall|authorize|session/new|wp-login"
-    r"|users/sign_in|accounts|accounts?/log-?in|account/signin|servicelogin|i/flow/login|uas/login|adfs"
-    r"|authenticate|anmelden|anmeldung|connexion|identification|acceso|iniciar-sesion|accedi|entrar"
-    r"|inloggen|logowanie|checkpoint|member/login|cas|idp|signup|register|subscribe|paywall)"
-    r"(?:[/.?_-]|$)|title=special:userlogin|[?&](?:action|do|view|page|mode|option)=(?:log|sign)-?in(?:&|$)"
-)
-_LOGIN_HOSTS = frozenset({
-    "accounts.google.com", "login.microsoftonline.com", "login.live.com", "auth0.com", "okta.com",
-    "login.yahoo.com", "appleid.apple.com", "idp.nature.com", "onelogin.com",
-})  # fmt: skip
-_LOGIN_NAMES = re2.compile(r"^(?:login|signin|accounts?|auth|sso|idp|id|secure|identity|cas)\.")
-_RETURNS = re2.compile(
-    r"(?:^|&)(?:next|return(?:_?url|_?to|path)?|redirect(?:_?ur[li]|_?to)?|continue|goto|dest(?:ination)?"
-    r"|session_?redirect|service|back(?:url)?|relaystate|client_id|response_type|samlrequest)="
-)
-_LOGIN_TITLES = re2.compile(
-    r"(?:please )?(?:log|sign)[ -]?[io]n(?: required| to continue| to .{1,40})?|login(?: required| page)?"
-    r"|(?:member|user|subscriber|customer)s?(?:'s?)? (?:log|sign)[ -]?in|sign up|authentication required"
-    r"|members only|subscribers only|join to view.{0,40}|anmelden|anmeldung|einloggen|login erforderlich"
-    r"|connexion|se connecter|identifiez-vous|connectez-vous|iniciar sesión|inicia sesión|acceder"
-    r"|accedi|accesso|inloggen|log in|aanmelden|zaloguj(?: się)?|logowanie|entrar|iniciar sessão"
-    r"|вход|войти|авторизация|ログイン|サインイン|登录|登入|로그인|logga in|log ind|logg inn|kirjaudu"
-)
-_VIEWING_WORDS = re2.compile(
-    r"(?:log(?:ged)?|sign(?:ed)?)[ -]?in to (?:view|see|read|access|continue|proceed|open)"
-    r"|(?:members|subscribers|registered users) only|(?:members|subscribers)[- ]only"
-    r"|only (?:available|visible|accessible) to (?:logged|registered|members|subscribers)"
-    r"|password[- ]protected|enter (?:your|the) password|subscribe (?:now )?to (?:continue|read|keep)"
-    r"|to continue reading|to (?:read|view) the (?:full|whole|rest)|passwortgeschützt|geschützter inhalt"
-    r"|réservé aux abonnés|riservato agli abbonati|solo para suscriptores|protégé par mot de passe"
-)
-_LOGIN_WORDS = re2.compile(
-    r"(?:please |must |need to |have to )(?:be )?(?:log(?:ged)?|sign(?:ed)?)[ -]?in"
-    r"|(?:log|sign) in (?:to|or (?:register|sign up|create)|with|below|here)"
-    r"|(?:for|to) (?:members|subscribers|registered users) only|(?:members|subscribers)[- ]only"
-    r"|only (?:available|visible|accessible) to (?:logged|registered|members|subscribers)"
-    r"|forgot(?:ten)? (?:your |my )?password|don't have an account|create (?:an|a new) account"
-    r"|already (?:a (?:subscriber|member)|have an account|registered)"
-    r"|subscribe (?:now )?to (?:continue|read|keep)|to continue reading|continue reading with"
-    r"|you(?:'ve| have) (?:reached|read) your (?:limit|last)|passwort vergessen|bitte (?:melden|loggen) sie sich"
-    r"|mot de passe oublié|réservé aux abonnés|olvidaste tu contraseña|inicia sesión para|password dimenticata"
-    r"|riservato agli abbonati|esqueceu a (?:sua )?senha|wachtwoord vergeten|nie pamiętasz hasła"
-    r"|забыли пароль|パスワードを忘れ|忘记密码|비밀번호"
-)
+_LOGIN_PATHS = re2.compile(expression("walls", "login_paths"))
+_LOGIN_HOSTS = frozenset(entries("walls", "login_hosts"))
+_LOGIN_NAMES = re2.compile(expression("walls", "login_names"))
+_RETURNS = re2.compile(expression("walls", "returns"))
+_LOGIN_TITLES = re2.compile(expression("walls", "login_titles"))
+_VIEWING_WORDS = re2.compile(expression("walls", "viewing_words"))
+_LOGIN_WORDS = re2.compile(expression("walls", "login_words"))
 
 
 def judge_consent_wall(page: PageEvidence) -> ClassFindings:
