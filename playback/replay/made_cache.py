@@ -15,11 +15,11 @@ import hashlib
 import os
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cachetools import LRUCache, TTLCache
 from gevent.event import Event
 
 from core.errors import MakingFailedError
@@ -203,32 +203,6 @@ FAILURE_S = 600.0
 _MOST_FAILURES = 2_000
 
 
-class ByteCache:
-    """LRU cache of values that holds at most `limit` bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._size = 0
-        self._values: OrderedDict[Hashable, bytes] = OrderedDict()
-
-    def find(self, key: Hashable) -> bytes | None:
-        """Return the value of `key`, or None."""
-        value = self._values.get(key)
-        if value is not None:
-            self._values.move_to_end(key)
-        return value
-
-    def keep(self, key: Hashable, value: bytes) -> None:
-        """Store the value unless it would take a large part of the cache."""
-        if len(value) > self._limit // 4 or key in self._values:
-            return
-        self._values[key] = value
-        self._size += len(value)
-        while self._size > self._limit:
-            _, dropped = self._values.popitem(last=False)
-            self._size -= len(dropped)
-
-
 class MadeCache:
     """Values by their inputs, from memory, from files, or made on request.
 
@@ -242,11 +216,10 @@ class MadeCache:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._memory = ByteCache(memory_bytes)
+        self._memory: LRUCache[str, bytes] = LRUCache(memory_bytes, len)
         self._files = files
-        self._monotonic = monotonic
         self._making: dict[str, Event] = {}
-        self._failures: OrderedDict[str, float] = OrderedDict()  # when each may be tried again
+        self._failures: TTLCache[str, None] = TTLCache(_MOST_FAILURES, FAILURE_S, timer=monotonic)
 
     def get(self, key: Hashable, make: Callable[[], bytes]) -> bytes:
         """Return the value of `key`, or of `make` when it is missing; concurrent requests make it once.
@@ -256,10 +229,10 @@ class MadeCache:
         """
         name = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
         while True:
-            value = self._memory.find(name)
+            value = self._memory.get(name)
             if value is not None:
                 return value
-            if self._failures.get(name, 0.0) > self._monotonic():
+            if name in self._failures:
                 raise MakingFailedError("It could not be made safe a short while ago.")
             other = self._making.get(name)
             if other is None:
@@ -276,13 +249,12 @@ class MadeCache:
                         self._files.keep(name, value)
             elif value is None:
                 value = make()
-            self._memory.keep(name, value)
+            # One large page must not displace all others.
+            if len(value) <= self._memory.maxsize // 4:
+                self._memory[name] = value
             return value
         except MakingFailedError:
-            self._failures.pop(name, None)  # the newest are last
-            self._failures[name] = self._monotonic() + FAILURE_S
-            while len(self._failures) > _MOST_FAILURES:
-                self._failures.popitem(last=False)
+            self._failures[name] = None
             raise
         finally:
             del self._making[name]

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from core.errors import MakingFailedError
 from playback.replay.made_cache import (
     FAILURE_S,
-    ByteCache,
     CacheUsage,
     FileCache,
     MadeCache,
@@ -208,19 +207,29 @@ def test_a_cache_that_was_never_made_is_empty(tmp_path: Path, verb: str) -> None
 
 def test_the_cache_drops_what_was_used_longest_ago() -> None:
     """Its size stays within the limit."""
-    cache = ByteCache(40)
-    for name in "abcd":
-        cache.keep(name, bytes(10))
-    assert cache.find("a") == bytes(10)
-    cache.keep("e", bytes(10))
-    assert [name for name in "abcde" if cache.find(name) is not None] == ["a", "c", "d", "e"]
+    made: list[str] = []
+    cache = MadeCache(40)
+
+    def get(name: str, size: int = 10) -> None:
+        def make() -> bytes:
+            made.append(name)
+            return bytes(size)
+
+        assert cache.get(name, make) == bytes(size)
+
+    for name in "abcdae":
+        get(name)
+    made.clear()
+    for name in "acdeb":
+        get(name)
+    assert made == ["b"]
 
 
 def test_a_value_that_would_fill_a_quarter_is_not_stored() -> None:
     """One large page must not displace all others."""
-    cache = ByteCache(40)
-    cache.keep("a", bytes(11))
-    assert cache.find("a") is None
+    cache = MadeCache(40)
+    assert cache.get("a", lambda: bytes(11)) == bytes(11)
+    assert cache.get("a", lambda: b"again") == b"again"
 
 
 def test_concurrent_requests_make_a_value_once() -> None:
