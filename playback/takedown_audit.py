@@ -30,13 +30,13 @@ from core.captures import ArtifactKind, Capture, artifact_uri
 from core.errors import PermanentError, UnavailableError
 from core.layout import Layout
 from core.timestamps import parse_timestamp14, timestamp14
-from playback.access.control import AccessControl
+from playback.access.control import PAGE_FACTS, AccessControl, page_facts
 from playback.access.decision_store import DecisionStore
 from playback.access.level_store import LevelStore
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, url_within
 from playback.replay.archive import CaptureArchive
 from playback.replay.capture_lookup import CAPTURE_COLUMNS, capture_of
-from playback.takedown_coverage import COVERED_PAGE, CoveredPage, TakedownCoverage
+from playback.takedown_coverage import TakedownCoverage
 from playback.url_paths import FullOrigins, MementoModifier, escape_url
 from playback.web.asgi_app import WebOptions, create_app
 from playback.web.reader_page import FullCopyAccess
@@ -463,7 +463,7 @@ def cases_of(
     """
 
     def covered(kind: TakedownKind, what: str) -> Iterator[Capture]:
-        imagined = Takedown(0, kind, what, "", TakedownEffect.BLOCK, "", "", "", now, None)
+        imagined = Takedown(0, kind, what)
         return islice(TakedownCoverage(database, imagined, now).captures(), _MOST_CAPTURES)
 
     found = list(covered(TakedownKind.URL, url))
@@ -502,41 +502,38 @@ def traces_of(
         for case in cases_of(database, None, url, now)
         if case.capture.location not in places and permits.capture(case.capture) is None
     ]
-    own = _pages_of(database, covered)
-    titles = [each.title for each in own if urls & {each.url, each.final_url}]
+    own = _page_rows(database, covered)
+    titles = [row["title"] for row in own if urls & {row["url"], row["final_url"]}]
     may = [payload(each) for each in shown]
-    may += [each.title.encode() for each in _pages_of(database, shown)]
+    may += [row["title"].encode() for row in _page_rows(database, shown)]
     may += [url.encode() for url in urls]
     # Permitted pages whose titles contain one of these, e.g. a site's name.
     for title in dict.fromkeys(titles):
         query = (
-            f"SELECT {COVERED_PAGE} FROM pages"  # noqa: S608 constants of ours
+            f"SELECT {PAGE_FACTS}, title FROM pages"  # noqa: S608 constants of ours
             f" WHERE title {database.contains} :pattern ESCAPE '\\' LIMIT {_MOST_LISTED}"
         )
         rows = database.rows(query, {"pattern": f"%{escape_like(title.strip())}%"})
-        pages = [CoveredPage(**dict(row)) for row in rows]
-        refused = {*permits.pages(pages), *(each.page_id for each in own)}
-        may += [each.title.encode() for each in pages if each.page_id not in refused]
+        refused = {*permits.pages(map(page_facts, rows)), *(row["page_id"] for row in own)}
+        may += [row["title"].encode() for row in rows if row["page_id"] not in refused]
     is_manifest = artifact_uri(ArtifactKind.PAGEINFO, "")
     manifests = [each for each in covered if each.url.startswith(is_manifest)]
     others = [each for each in covered if not each.url.startswith(is_manifest)]
     return LeakTraces(map(payload, others), titles, may, map(payload, manifests))
 
 
-def _pages_of(database: IndexDatabase, captures: Iterable[Capture]) -> list[CoveredPage]:
-    query = f"SELECT {COVERED_PAGE} FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
-    return [
-        CoveredPage(**dict(row))
-        for page_id in sorted({each.page_id for each in captures if each.page_id})
-        for row in database.rows(query, {"page": page_id})
-    ]
+def _page_rows(database: IndexDatabase, captures: Iterable[Capture]) -> list[Any]:
+    """Return facts and titles of the captures' pages."""
+    query = f"SELECT {PAGE_FACTS}, title FROM pages WHERE page_id = :page"  # noqa: S608 constants of ours
+    page_ids = sorted({each.page_id for each in captures if each.page_id})
+    return [row for page_id in page_ids for row in database.rows(query, {"page": page_id})]
 
 
 def embedding_cases(
     database: IndexDatabase, permits: AccessControl, cases: Iterable[AuditCase]
 ) -> list[AuditCase]:
     """Return captures of pages that frame a covered document; they may be shown without it."""
-    pages = _pages_of(database, [each.capture for each in cases])
+    pages = list(map(page_facts, _page_rows(database, [each.capture for each in cases])))
     refused = permits.pages(pages)
     embedded = permits.embedded([each.page_id for each in pages])
     query = (

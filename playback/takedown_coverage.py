@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from core.captures import Capture
 from core.digests import Digest
-from playback.access.control import AccessControl
+from playback.access.control import PAGE_FACTS, AccessControl, PageFacts, page_facts
 from playback.access.takedowns import Takedown, TakedownKind, TakedownSet, takedown_key
 from playback.replay.capture_lookup import CAPTURE_COLUMNS, capture_of
 from warc.index.database import IndexDatabase, in_lists, key_values
@@ -14,20 +14,6 @@ from warc.index.database import IndexDatabase, in_lists, key_values
 _CHECKS = """id IN (SELECT said.id FROM qualities JOIN captures AS said
     ON said.filename = qualities.filename AND said."offset" = qualities."offset"
     WHERE qualities.page_id IN ({marks}))"""
-
-
-class CoveredPage(NamedTuple):
-    """Page covered by a take-down."""
-
-    page_id: str
-    url: str
-    timestamp: str
-    final_url: str
-    title: str
-    login: str
-
-
-COVERED_PAGE = ", ".join(CoveredPage._fields)
 
 
 class TakedownCoverage:
@@ -40,7 +26,7 @@ class TakedownCoverage:
             TakedownSet((takedown,)), database.rows, lambda: now, show_logins=True
         )
 
-    def pages(self) -> Iterator[CoveredPage]:
+    def pages(self) -> Iterator[PageFacts]:
         """Yield the covered pages, in no particular order."""
         ids = self._ids("captures")
         if self._takedown.kind is not TakedownKind.DIGEST:
@@ -49,7 +35,7 @@ class TakedownCoverage:
             covered = self._permits.pages(found)
             yield from (page for page in found if page.page_id in covered)
 
-    def embedding_pages(self) -> Iterator[CoveredPage]:
+    def embedding_pages(self) -> Iterator[PageFacts]:
         """Yield pages that are not covered themselves but frame a covered document."""
         covered = {page.page_id for page in self.pages()}
         for found in self._pages(self._ids("captures") - covered):
@@ -75,11 +61,11 @@ class TakedownCoverage:
             for capture in self._captures(_CHECKS.format(marks=marks), values):
                 yield capture, True
 
-    def _pages(self, page_ids: set[str]) -> Iterator[list[CoveredPage]]:
+    def _pages(self, page_ids: set[str]) -> Iterator[list[PageFacts]]:
         """Yield the pages with these identifiers, some at a time."""
         for marks, values in in_lists(sorted(page_ids)):
-            query = f"SELECT {COVERED_PAGE} FROM pages WHERE page_id IN ({marks})"  # noqa: S608 ours
-            yield [CoveredPage(**dict(row)) for row in self._database.rows(query, values)]
+            query = f"SELECT {PAGE_FACTS} FROM pages WHERE page_id IN ({marks})"  # noqa: S608 ours
+            yield [page_facts(row) for row in self._database.rows(query, values)]
 
     def _ids(self, table: str) -> set[str]:
         condition, values = self._condition()

@@ -10,8 +10,8 @@ the reason. If decisions cannot be read, nothing is shown (P-22).
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from core.captures import ArtifactKind, Capture, parse_artifact_uri
 from core.errors import PermanentError
@@ -42,18 +42,7 @@ _PICTURES = (ArtifactKind.VIEW, ArtifactKind.FULL_PAGE, ArtifactKind.THUMBNAIL)
 WITH_FRAMES = (*_PICTURES, ArtifactKind.TEXT, ArtifactKind.PDF)
 _ALGORITHMS = ("sha256", "sha1", "md5", "sha512")
 # Captures made with a login are treated as never captured.
-_OF_A_LOGIN = Takedown(
-    number=0,
-    kind=TakedownKind.CAPTURE,
-    what="",
-    timestamp="",
-    effect=TakedownEffect.HIDE,
-    reason="",
-    ticket="",
-    actor="",
-    decided_at=datetime.fromtimestamp(0, UTC),
-    expires_at=None,
-)
+_OF_A_LOGIN = Takedown(0, TakedownKind.CAPTURE, "", effect=TakedownEffect.HIDE)
 
 
 class TakenDownError(PermanentError):
@@ -67,30 +56,6 @@ class TakenDownError(PermanentError):
     def is_disclosed(self) -> bool:
         """Return True when the reader is informed that a capture exists."""
         return self.takedown.effect is TakedownEffect.BLOCK
-
-
-class ControlledPage(Protocol):
-    """Fields of a page that access decisions depend on."""
-
-    @property
-    def page_id(self) -> str:
-        """Return the page's identifier."""
-
-    @property
-    def url(self) -> str:
-        """Return the requested URL."""
-
-    @property
-    def timestamp(self) -> str:
-        """Return the capture time, 14 digits."""
-
-    @property
-    def final_url(self) -> str:
-        """Return the URL after redirects."""
-
-    @property
-    def login(self) -> str:
-        """Return the name of the login used for the visit; empty without one."""
 
 
 class EmbeddedDocument(NamedTuple):
@@ -183,7 +148,7 @@ class AccessControl:
         """Return the take-down matching these facts alone; prefer `page` and `capture`."""
         return self._takedowns().on(subject, self._now())
 
-    def page(self, page: ControlledPage) -> Takedown | None:
+    def page(self, page: PageFacts) -> Takedown | None:
         """Return the take-down of a page: of its URL, its final URL, or its document's payload."""
         return self.pages((page,)).get(page.page_id)
 
@@ -224,7 +189,7 @@ class AccessControl:
         if hold is not None:
             raise TakenDownError(hold)
 
-    def pages(self, pages: Iterable[ControlledPage]) -> dict[str, Takedown]:
+    def pages(self, pages: Iterable[PageFacts]) -> dict[str, Takedown]:
         """Return the take-downs of the pages, by `page_id`, including those hidden for their login."""
         takedowns, pages = self._takedowns(), list(pages)
         decisions: dict[str, Takedown] = {}

@@ -19,12 +19,15 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
+from dataclasses import fields
+from enum import EnumType, StrEnum
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from core.config.database_urls import is_frozen, parse_index_url
 from core.errors import TransientError
 from core.layout import Layout
+from core.timestamps import from_unix_milliseconds, unix_milliseconds
 
 VERSION_DDL = """
 CREATE TABLE IF NOT EXISTS decision_version (id INTEGER PRIMARY KEY CHECK (id = 1), n BIGINT NOT NULL);
@@ -147,6 +150,32 @@ def copy_decisions(source: DecisionStore, path: Path) -> None:
             target.change(changes)
 
 
+def row_values(record: Any) -> dict[str, Any]:
+    """Return a dataclass as column values: a field ``x_at`` is the column ``x_ms``, enums are text."""
+    values: dict[str, Any] = {}
+    for each in fields(record):
+        value = getattr(record, each.name)
+        if each.name.endswith("_at"):
+            column = f"{each.name.removesuffix('at')}ms"
+            values[column] = None if value is None else unix_milliseconds(value)
+        else:
+            values[each.name] = str(value) if isinstance(value, StrEnum) else value
+    return values
+
+
+def record_of(kind: type[T], row: Any) -> T:
+    """Return the row as an instance of a dataclass; the inverse of `row_values`."""
+    values: dict[str, Any] = {}
+    for each in fields(kind):  # type: ignore[arg-type]  # callers pass dataclasses
+        if each.name.endswith("_at"):
+            at_ms = row[f"{each.name.removesuffix('at')}ms"]
+            values[each.name] = None if at_ms is None else from_unix_milliseconds(int(at_ms))
+        else:
+            value = row[each.name]
+            values[each.name] = each.type(value) if isinstance(each.type, EnumType) else value
+    return kind(**values)
+
+
 def insert_row(table: str, values: Values, *, then: str = "") -> tuple[str, Values]:
     """Return the change that inserts a row; `then` ends the statement, e.g. ``ON CONFLICT …``."""
     names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
@@ -155,6 +184,7 @@ def insert_row(table: str, values: Values, *, then: str = "") -> tuple[str, Valu
 
 def numbered_row(table: str, values: Values) -> tuple[str, Values]:
     """Return the change that inserts a row under the next `number`; writers are serialised."""
+    values = {name: value for name, value in values.items() if name != "number"}
     names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
     number = f"(SELECT coalesce(max(number), 0) + 1 FROM {table})"  # noqa: S608 constants of ours
     return f"INSERT INTO {table} (number, {names}) VALUES ({number}, {marks})", values  # noqa: S608 as above

@@ -9,25 +9,26 @@ warning page precedes the copy, which the reader may pass.
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from core.timestamps import from_unix_milliseconds, unix_milliseconds
-from playback.access.decision_store import DecisionStore, Values, WatchedValue
-from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind, digest_key
+from playback.access.decision_store import (
+    DecisionStore,
+    WatchedValue,
+    insert_row,
+    record_of,
+    row_values,
+)
+from playback.access.takedowns import Takedown, TakedownKind, digest_key
 from playback.access.threat_lists import ListHit, ThreatLists, load_lists
 from warc.index.database import in_lists
 
-_KEEP = """
-INSERT INTO verdicts (digest, threat, scanner, scanned_ms, skipped)
-VALUES (:digest, :threat, :scanner, :scanned_ms, :skipped)
-ON CONFLICT (digest) DO UPDATE SET
+# A payload that could not be scanned keeps the threat of an earlier scan.
+_REPLACE = """ON CONFLICT (digest) DO UPDATE SET
     threat = CASE WHEN excluded.skipped <> '' THEN verdicts.threat ELSE excluded.threat END,
-    scanner = excluded.scanner, scanned_ms = excluded.scanned_ms, skipped = excluded.skipped
-"""
-_COLUMNS = "digest, threat, scanner, scanned_ms, skipped"
+    scanner = excluded.scanner, scanned_ms = excluded.scanned_ms, skipped = excluded.skipped"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,15 @@ class ScanVerdict:
 
 def list_threats(store: DecisionStore) -> list[ScanVerdict]:
     """Return the verdicts with a threat, newest first."""
-    query = f"SELECT {_COLUMNS} FROM verdicts WHERE threat <> '' ORDER BY scanned_ms DESC, digest"  # noqa: S608 constants
-    return [_verdict(row) for row in store.rows(query, {})]
+    query = "SELECT * FROM verdicts WHERE threat <> '' ORDER BY scanned_ms DESC, digest"
+    return [record_of(ScanVerdict, row) for row in store.rows(query, {})]
 
 
 def verdict_of(store: DecisionStore, digest: str) -> ScanVerdict | None:
     """Return the verdict of a payload; None when it was never scanned."""
-    query = f"SELECT {_COLUMNS} FROM verdicts WHERE digest = :digest"  # noqa: S608 constants
+    query = "SELECT * FROM verdicts WHERE digest = :digest"
     rows = store.rows(query, {"digest": digest_key(digest)})
-    return _verdict(rows[0]) if rows else None
+    return record_of(ScanVerdict, rows[0]) if rows else None
 
 
 def scanned_digests(store: DecisionStore, digests: Sequence[str], scanner: str) -> set[str]:
@@ -66,26 +67,14 @@ def scanned_digests(store: DecisionStore, digests: Sequence[str], scanner: str) 
 
 def store_verdicts(store: DecisionStore, verdicts: Iterable[ScanVerdict]) -> None:
     """Store the verdicts; a newer one replaces an older one."""
-    changes: list[tuple[str, Values]] = [
-        (
-            _KEEP,
-            {
-                "digest": digest_key(each.digest),
-                "threat": each.threat,
-                "scanner": each.scanner,
-                "scanned_ms": unix_milliseconds(each.scanned_at),
-                "skipped": each.skipped,
-            },
+    changes = [
+        insert_row(
+            "verdicts", row_values(each) | {"digest": digest_key(each.digest)}, then=_REPLACE
         )
         for each in verdicts
     ]
     if changes:
         store.change(changes)
-
-
-def _verdict(row: Any) -> ScanVerdict:
-    at = from_unix_milliseconds(row["scanned_ms"])
-    return ScanVerdict(row["digest"], row["threat"], row["scanner"], at, row["skipped"])
 
 
 class UnscannedPolicy(StrEnum):
@@ -167,7 +156,7 @@ class HoldIndex:
         if verdict is not None and not verdict.skipped:
             return None
         reason = "It was not scanned for malware yet."
-        return _held(digest, reason, datetime.fromtimestamp(0, UTC), None)
+        return PayloadHold(0, TakedownKind.DIGEST, digest, reason=reason)
 
     def verdict(self, digest: str) -> ScanVerdict | None:
         """Return the verdict of the payload; None when it was never scanned."""
@@ -180,21 +169,12 @@ class HoldIndex:
 
 def hold_of(verdict: ScanVerdict) -> PayloadHold:
     """Return the hold that follows from a verdict."""
-    reason = f"{verdict.scanner} found {verdict.threat} in it."
-    return _held(verdict.digest, reason, verdict.scanned_at, verdict)
-
-
-def _held(digest: str, reason: str, at: datetime, verdict: ScanVerdict | None) -> PayloadHold:
     return PayloadHold(
-        number=0,
-        kind=TakedownKind.DIGEST,
-        what=digest,
-        timestamp="",
-        effect=TakedownEffect.BLOCK,
-        reason=reason,
-        ticket="",
-        actor=verdict.scanner if verdict is not None else "",
-        decided_at=at,
-        expires_at=None,
+        0,
+        TakedownKind.DIGEST,
+        verdict.digest,
+        reason=f"{verdict.scanner} found {verdict.threat} in it.",
+        actor=verdict.scanner,
+        decided_at=verdict.scanned_at,
         verdict=verdict,
     )

@@ -14,23 +14,23 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
 from urllib.parse import urlsplit
 
 from core.digests import Digest
 from core.errors import BadUrlError, InputError, TransientError
-from core.timestamps import from_unix_milliseconds, parse_timestamp14, unix_milliseconds
+from core.timestamps import parse_timestamp14, unix_milliseconds
 from core.url_keys import replay_key
-from playback.access.decision_store import DecisionStore
+from playback.access.decision_store import DecisionStore, numbered_row, record_of, row_values
 
 _URN = re.compile(r"urn:[^:]*:(.*)", re.DOTALL)
 _PORT = re.compile(r":\d+\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _HOST_TEXT = re.compile(r"\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\\\[\]()<>\"']+")
 _MOST_LABELS = 128
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class TakedownKind(StrEnum):
@@ -66,17 +66,20 @@ class Takedown:
     number: int  # identifier from 1; 0 before it is stored
     kind: TakedownKind
     what: str  # URL, prefix, host or digest, as normalised by `normalize_target`
-    timestamp: str  # of a capture, 14 digits; else empty
-    effect: TakedownEffect
-    reason: str  # shown to readers when the effect is to block
-    ticket: str  # reference of the request; not shown to readers
-    actor: str  # author of the decision
-    decided_at: datetime
-    expires_at: datetime | None  # when it expires; None: never
+    timestamp: str = ""  # of a capture, 14 digits; else empty
+    effect: TakedownEffect = TakedownEffect.BLOCK
+    reason: str = ""  # shown to readers when the effect is to block
+    ticket: str = ""  # reference of the request; not shown to readers
+    actor: str = ""  # author of the decision
+    decided_at: datetime = _EPOCH
+    expires_at: datetime | None = None  # when it expires; None: never
+    lifted_at: datetime | None = None  # when it was lifted; None: it was not
+    lifted_by: str = ""  # who lifted it
+    lifted_reason: str = ""  # why
 
     def holds(self, now: datetime) -> bool:
-        """Return True when it has not expired."""
-        return self.expires_at is None or now < self.expires_at
+        """Return True when it is in force at `now`."""
+        return self.lifted_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 class TakedownSet:
@@ -303,50 +306,18 @@ def _web_url(text: str) -> str:
 
 
 _VERSION = "(SELECT n FROM decision_version WHERE id = 1)"
-# Writes are serialised (`DecisionStore.change`), so the next number is free.
-_ADD = f"""
-INSERT INTO takedowns (number, kind, what, timestamp, effect, reason, ticket, actor, decided_ms,
-    expires_ms, lifted_ms, lifted_by, lifted_reason, changed)
-VALUES ((SELECT coalesce(max(number), 0) + 1 FROM takedowns), :kind, :what, :timestamp, :effect,
-    :reason, :ticket, :actor, :decided_ms, :expires_ms, NULL, '', '', {_VERSION})
-"""  # noqa: S608 a constant of ours
 _LIFT = f"""
 UPDATE takedowns SET lifted_ms = :lifted_ms, lifted_by = :actor, lifted_reason = :reason,
     changed = {_VERSION} WHERE number = :number AND lifted_ms IS NULL
 """  # noqa: S608 a constant of ours
 
 
-@dataclass(frozen=True, slots=True)
-class TakedownEntry:
-    """Take-down with its current state."""
-
-    takedown: Takedown  # the decision
-    lifted_at: datetime | None = None  # when it was lifted; None: it was not
-    lifted_by: str = ""  # who lifted it
-    lifted_reason: str = ""  # why
-
-    def holds(self, now: datetime) -> bool:
-        """Return True when it is in force at `now`."""
-        return self.lifted_at is None and self.takedown.holds(now)
-
-
 def add_takedowns(store: DecisionStore, takedowns: Iterable[Takedown]) -> None:
     """Store new take-downs in one transaction; they are numbered in this order."""
     changes = []
     for each in takedowns:
-        expires = each.expires_at
-        values = {
-            "kind": str(each.kind),
-            "what": each.what,
-            "timestamp": each.timestamp,
-            "effect": str(each.effect),
-            "reason": each.reason,
-            "ticket": each.ticket,
-            "actor": each.actor,
-            "decided_ms": unix_milliseconds(each.decided_at),
-            "expires_ms": None if expires is None else unix_milliseconds(expires),
-        }
-        changes.append((_ADD, values))
+        change, values = numbered_row("takedowns", row_values(each) | {"changed": 0})
+        changes.append((change.replace(":changed", _VERSION), values))
     store.change(changes)
 
 
@@ -358,9 +329,10 @@ def lift_takedowns(
     store.change([(_LIFT, {**values, "number": number}) for number in numbers])
 
 
-def list_takedowns(store: DecisionStore) -> list[TakedownEntry]:
+def list_takedowns(store: DecisionStore) -> list[Takedown]:
     """Return all take-downs, lifted ones included, by number."""
-    return [_entry(row) for row in store.rows("SELECT * FROM takedowns ORDER BY number", {})]
+    rows = store.rows("SELECT * FROM takedowns ORDER BY number", {})
+    return [record_of(Takedown, row) for row in rows]
 
 
 class LiveTakedowns:
@@ -386,36 +358,14 @@ class LiveTakedowns:
             # What is read now is at least as new as the version, and is read again if newer.
             if version < self._version or self._version == 0:
                 rows = self._store.rows("SELECT * FROM takedowns WHERE lifted_ms IS NULL", {})
-                self._current = TakedownSet(_entry(row).takedown for row in rows)
+                self._current = TakedownSet(record_of(Takedown, row) for row in rows)
             else:
                 query = "SELECT * FROM takedowns WHERE changed >= :since"
                 for row in self._store.rows(query, {"since": self._version}):
-                    entry = _entry(row)
-                    if entry.lifted_at is None:
-                        self._current.put(entry.takedown)
+                    takedown = record_of(Takedown, row)
+                    if takedown.lifted_at is None:
+                        self._current.put(takedown)
                     else:
-                        self._current.drop(entry.takedown.number)
+                        self._current.drop(takedown.number)
             self._version = version
             return self._current
-
-
-def _entry(row: Any) -> TakedownEntry:
-    lifted, expires = row["lifted_ms"], row["expires_ms"]
-    takedown = Takedown(
-        number=int(row["number"]),
-        kind=TakedownKind(row["kind"]),
-        what=row["what"],
-        timestamp=row["timestamp"],
-        effect=TakedownEffect(row["effect"]),
-        reason=row["reason"],
-        ticket=row["ticket"],
-        actor=row["actor"],
-        decided_at=from_unix_milliseconds(int(row["decided_ms"])),
-        expires_at=None if expires is None else from_unix_milliseconds(int(expires)),
-    )
-    return TakedownEntry(
-        takedown,
-        None if lifted is None else from_unix_milliseconds(int(lifted)),
-        row["lifted_by"],
-        row["lifted_reason"],
-    )

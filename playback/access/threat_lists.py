@@ -29,15 +29,15 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from core.errors import InputError, TransientError
-from core.timestamps import from_unix_milliseconds, unix_milliseconds
-from playback.access.decision_store import DecisionStore
+from core.timestamps import unix_milliseconds
+from playback.access.decision_store import DecisionStore, Values, insert_row, record_of, row_values
 
 _WITH_SLASHES = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*)://", re.DOTALL)
 _PORT = re.compile(rb":\d*\Z")
@@ -260,7 +260,6 @@ class PrefixFile:
 
 
 _SURE = 8  # bytes of a prefix: fewer are shared by unrelated addresses
-_COLUMNS = "name, file, effect, reason, entries, added_ms"
 
 
 class ListEffect(StrEnum):
@@ -329,8 +328,8 @@ def load_lists(store: DecisionStore, folder: Path) -> ThreatLists:
 
 def list_rows(store: DecisionStore) -> list[ThreatList]:
     """Return the rows of the lists, by name."""
-    rows = store.rows(f"SELECT {_COLUMNS} FROM url_lists ORDER BY name", {})  # noqa: S608 constants
-    return [_list(row) for row in rows]
+    rows = store.rows("SELECT * FROM url_lists ORDER BY name", {})
+    return [record_of(ThreatList, row) for row in rows]
 
 
 def add_list(
@@ -340,31 +339,14 @@ def add_list(
     if not about.name.strip() or len(about.name) > 100 or not about.name.isprintable():
         raise InputError("A list's name has 1 to 100 characters that can be seen.")
     old = next((each for each in list_rows(store) if each.name == about.name), None)
-    added_ms = unix_milliseconds(about.added_at)
-    stem = hashlib.sha256(f"{about.name} {added_ms}".encode()).hexdigest()[:24]
-    file = f"{stem}.prefixes"
-    values = {
-        "name": about.name,
-        "file": file,
-        "effect": about.effect,
-        "reason": about.reason,
-        "entries": write_prefixes(folder / file, prefixes),
-        "added_ms": added_ms,
-    }
-    store.change(
-        [
-            ("DELETE FROM url_lists WHERE name = :name", {"name": about.name}),
-            (
-                f"INSERT INTO url_lists ({_COLUMNS}) VALUES"  # noqa: S608 constants
-                " (:name, :file, :effect, :reason, :entries, :added_ms)",
-                values,
-            ),
-        ]
-    )
+    stamp = f"{about.name} {unix_milliseconds(about.added_at)}"
+    file = f"{hashlib.sha256(stamp.encode()).hexdigest()[:24]}.prefixes"
+    about = replace(about, file=file, entries=write_prefixes(folder / file, prefixes))
+    store.change([_without(about.name), insert_row("url_lists", row_values(about))])
     if old is not None and old.file != file:
         with suppress(OSError):  # it does no harm; existing mappings remain readable
             (folder / old.file).unlink()
-    return _list(values)
+    return record_of(ThreatList, row_values(about))
 
 
 def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
@@ -372,18 +354,11 @@ def remove_list(store: DecisionStore, folder: Path, name: str) -> ThreatList:
     old = next((each for each in list_rows(store) if each.name == name), None)
     if old is None:
         raise InputError(f"There is no list {name[:100]!r}; `weboid scan lists ls` names them.")
-    store.change([("DELETE FROM url_lists WHERE name = :name", {"name": name})])
+    store.change([_without(name)])
     with suppress(OSError):
         (folder / old.file).unlink()
     return old
 
 
-def _list(row: Any) -> ThreatList:
-    return ThreatList(
-        row["name"],
-        row["file"],
-        ListEffect(row["effect"]),
-        row["reason"],
-        row["entries"],
-        from_unix_milliseconds(row["added_ms"]),
-    )
+def _without(name: str) -> tuple[str, Values]:
+    return "DELETE FROM url_lists WHERE name = :name", {"name": name}

@@ -426,7 +426,8 @@ class PageStore:
         """Convert rows to pages without hidden ones; a copy may need `artifacts_too` to be found."""
         artifacts = self._artifacts([row["page_id"] for row in rows]) if artifacts_too else {}
         pages = [_page(row, artifacts.get(row["page_id"], _PageArtifacts({}, ""))) for row in rows]
-        taken_down = {} if self._permits is None else self._permits.pages(pages)
+        facts = map(page_facts, rows)
+        taken_down = {} if self._permits is None else self._permits.pages(facts)
         ids = [page.page_id for page in pages]
         embedded = {} if self._permits is None else self._permits.embedded(ids)
         shown = []

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from core.clock import SystemClock
 from core.errors import InputError, TransientError, UnavailableError, WeboidError
-from core.timestamps import parse_duration, warc_date
+from core.timestamps import parse_duration
 from crawler.collection import read_collection
 from net.backoff import ExponentialBackoff
 from net.stop_signals import wait_unless_stopped
@@ -269,13 +269,8 @@ def _show_list(output: CommandOutput, about: ThreatList) -> None:
 
 
 def _facts(about: ThreatList) -> dict[str, Any]:
-    return {
-        "name": about.name,
-        "entries": about.entries,
-        "effect": about.effect,
-        "reason": about.reason,
-        "added_at": warc_date(about.added_at),
-    }
+    facts = asdict(about)
+    return {name: facts[name] for name in ("name", "entries", "effect", "reason", "added_at")}
 
 
 log = logging.getLogger(__name__)
@@ -429,12 +424,8 @@ def _print_scan(result: ScanProgress, output: CommandOutput) -> None:
 
 
 def _scan_facts(verdict: ScanVerdict) -> dict[str, Any]:
-    return {
-        "digest": verdict.digest,
-        "threat": verdict.threat,
-        "scanner": verdict.scanner,
-        "scanned_at": warc_date(verdict.scanned_at),
-    }
+    facts = asdict(verdict)
+    return {name: facts[name] for name in ("digest", "threat", "scanner", "scanned_at")}
 
 
 @contextmanager

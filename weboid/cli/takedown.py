@@ -1,7 +1,7 @@
 """`weboid takedown`: add, list and remove take-downs."""
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -9,8 +9,8 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
-from core.timestamps import warc_date
 from playback.access import takedowns as book
+from playback.access.control import PageFacts
 from playback.access.takedowns import (
     Takedown,
     TakedownEffect,
@@ -20,7 +20,7 @@ from playback.access.takedowns import (
     check_timestamp,
     normalize_target,
 )
-from playback.takedown_coverage import CoveredPage, TakedownCoverage, digest_aliases
+from playback.takedown_coverage import TakedownCoverage, digest_aliases
 from warc.index.database import IndexDatabase
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import CommandGroup, argument, cli_command, option
@@ -46,25 +46,9 @@ takedown_group.add_command(prove_command)
 takedown_group.add_command(erase_command)
 
 
-def takedown_facts(entry: book.TakedownEntry, now: datetime) -> dict[str, Any]:
+def takedown_facts(takedown: Takedown, now: datetime) -> dict[str, Any]:
     """Return a take-down as JSON values."""
-    takedown = entry.takedown
-    return {
-        "number": takedown.number,
-        "kind": str(takedown.kind),
-        "what": takedown.what,
-        "timestamp": takedown.timestamp,
-        "effect": str(takedown.effect),
-        "reason": takedown.reason,
-        "ticket": takedown.ticket,
-        "actor": takedown.actor,
-        "decided_at": warc_date(takedown.decided_at),
-        "expires_at": None if takedown.expires_at is None else warc_date(takedown.expires_at),
-        "lifted_at": None if entry.lifted_at is None else warc_date(entry.lifted_at),
-        "lifted_by": entry.lifted_by,
-        "lifted_reason": entry.lifted_reason,
-        "holds": entry.holds(now),
-    }
+    return {**asdict(takedown), "holds": takedown.holds(now)}
 
 
 @cli_command("add", takedown_group)
@@ -125,9 +109,9 @@ def add_command(
         at = open_takedown_stores(stack, stores)
         wanted = _takedowns(at.database, model, words)
         in_force = {
-            _same(each.takedown)
+            _same(each)
             for each in book.list_takedowns(at.decisions)
-            if each.holds(now) and _lasts_as_long(each.takedown, model)
+            if each.holds(now) and _lasts_as_long(each, model)
         }
         made = [each for each in wanted if _same(each) not in in_force]
         covered: list[_CoveredTakedown] = []
@@ -150,9 +134,9 @@ def add_command(
         entries = [
             each
             for each in book.list_takedowns(at.decisions)
-            if each.holds(now) and each.takedown.decided_at >= now.replace(microsecond=0)
+            if each.holds(now) and each.decided_at >= now.replace(microsecond=0)
         ]
-    numbers = {_same(each.takedown): each.takedown.number for each in entries}
+    numbers = {_same(each): each.number for each in entries}
     already = len(wanted) - len(made)
     _print_added(covered, numbers, already, framing, dry_run=dry_run, output=output)
 
@@ -176,8 +160,8 @@ def list_command(
             each
             for each in shown
             if (
-                TakedownSet((each.takedown,)).on(
-                    TakedownSubject(subject, each.takedown.timestamp), each.takedown.decided_at
+                TakedownSet((replace(each, lifted_at=None),)).on(
+                    TakedownSubject(subject, each.timestamp), each.decided_at
                 )
                 is not None
             )
@@ -202,9 +186,7 @@ def remove_command(
     now = _CLOCK.now()
     with ExitStack() as stack:
         decisions = open_takedown_stores(stack, stores).decisions
-        standing = [
-            each.takedown for each in book.list_takedowns(decisions) if each.lifted_at is None
-        ]
+        standing = [each for each in book.list_takedowns(decisions) if each.lifted_at is None]
         chosen: dict[int, Takedown] = {}
         for name in names:
             matches = [each for each in standing if _is_named(each, name)]
@@ -262,7 +244,7 @@ def _print_added(
     covered: list[_CoveredTakedown],
     numbers: dict[tuple[str, ...], int],
     held: int,
-    framing: list[CoveredPage],
+    framing: list[PageFacts],
     *,
     dry_run: bool,
     output: CommandOutput,
@@ -314,12 +296,11 @@ def _is_named(takedown: Takedown, name: str) -> bool:
         return False
 
 
-def _table(entries: list[book.TakedownEntry], now: datetime) -> list[str]:
+def _table(entries: list[Takedown], now: datetime) -> list[str]:
     rows = []
-    for entry in entries:
-        each = entry.takedown
-        if entry.lifted_at is not None:
-            state = f"lifted {entry.lifted_at:%Y-%m-%d} by {entry.lifted_by}: {entry.lifted_reason}"
+    for each in entries:
+        if each.lifted_at is not None:
+            state = f"lifted {each.lifted_at:%Y-%m-%d} by {each.lifted_by}: {each.lifted_reason}"
         elif not each.holds(now):
             state = f"over since {each.expires_at:%Y-%m-%d}"
         else:

@@ -126,13 +126,12 @@ def _erase(
     """Print what is erased, and erase it if `yes` is set; None otherwise."""
     if is_interrupted(erasure.layout):
         raise InputError("An erasing was interrupted: end it first, with --finish.")
-    entries = book.list_takedowns(at.decisions)
-    entry = next((each for each in entries if each.takedown.number == number), None)
-    if entry is None:
+    takedowns = book.list_takedowns(at.decisions)
+    takedown = next((each for each in takedowns if each.number == number), None)
+    if takedown is None:
         raise InputError(f"There is no take-down {number}; `weboid takedown ls` shows them.")
-    if not entry.holds(_CLOCK.now()):
+    if not takedown.holds(_CLOCK.now()):
         raise InputError(f"Take-down {number} was lifted or is over, so nothing is erased.")
-    takedown = entry.takedown
     captures = list(TakedownCoverage(at.database, takedown, _CLOCK.now()).captures())
     lost = revisits_of(at.database, captures)
     if not output.is_json:

@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -102,11 +103,14 @@ def test_what_was_lifted_stays_in_the_books(opened: Open) -> None:
     book.lift_takedowns(store, [1], actor="carl", reason="again", now=NOW + timedelta(hours=2))
 
     lifted, held = book.list_takedowns(opened())
-    assert lifted.takedown == takedown(
-        number=1, effect=TakedownEffect.HIDE, expires_at=NOW + timedelta(days=1)
+    assert lifted == replace(
+        first,
+        number=1,
+        lifted_at=NOW + timedelta(hours=1),
+        lifted_by="bert",
+        lifted_reason="a mistake",
     )
-    assert (lifted.lifted_at, lifted.lifted_by) == (NOW + timedelta(hours=1), "bert")
-    assert (held.takedown.number, held.lifted_at) == (2, None)
+    assert (held.number, held.lifted_at) == (2, None)
     assert not lifted.holds(NOW)
     assert held.holds(NOW)
 
@@ -122,7 +126,7 @@ def test_all_changes_are_kept_or_none(opened: Open) -> None:
         store.change([good, wrong])
 
     assert store.version() == before
-    assert book.list_takedowns(store)[0].takedown.reason == "Somebody asked."
+    assert book.list_takedowns(store)[0].reason == "Somebody asked."
 
 
 def test_many_writers_at_once_lose_nothing(opened: Open) -> None:
@@ -146,7 +150,7 @@ def test_many_writers_at_once_lose_nothing(opened: Open) -> None:
     for each in threads:
         each.join()
 
-    assert [each.takedown.number for each in book.list_takedowns(stores[1])] == list(range(1, 42))
+    assert [each.number for each in book.list_takedowns(stores[1])] == list(range(1, 42))
     assert len(live.now()) == 41
 
 

@@ -73,7 +73,7 @@ class House:
         takedown = Takedown(number=0, kind=kind, what=what, **(values | changes))
         with contextlib.closing(open_decisions(self.layout)) as store:
             book.add_takedowns(store, [takedown])
-            return book.list_takedowns(store)[-1].takedown.number
+            return book.list_takedowns(store)[-1].number
 
     def lift(self, number: int) -> None:
         """Take it back."""

@@ -14,7 +14,7 @@ from core.config.database_urls import INDEX_URL, RedisUse, parse_index_url, pars
 from core.config.profile import check_settings, parse_size
 from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError, InputError
-from core.timestamps import parse_duration, parse_moment
+from core.timestamps import parse_duration, parse_moment, warc_date
 from core.urls import host_of
 from crawler.collection import check_trial_clock, check_trial_stores
 from proxy.control.frames import ClusterSecret
@@ -169,9 +169,9 @@ class CommandOutput:
             click.echo(line)
 
     def json(self, facts: object) -> bool:
-        """Print the facts and return True, if the output is JSON."""
+        """Print the facts, moments as WARC dates, and return True, if the output is JSON."""
         if self.is_json:
-            click.echo(json.dumps(facts, ensure_ascii=False))
+            click.echo(json.dumps(facts, ensure_ascii=False, default=warc_date))
         return self.is_json
 
 
