@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Self
@@ -41,9 +42,9 @@ from qa.check_store import find_checks
 from qa.check_table import CheckedPage
 from qa.checker import PlaybackChecker
 from qa.local_replay import ENGINE
-from qa.page_changes import PageChanges
 from qa.repair import RepairContext, RepairManager
 from qa.sample import SampleCandidate, weigh_candidate
+from qa.snapshot_reader import SnapshotReader
 from warc.artifact_reader import read_manifest
 
 RECORD_EVERY = 20  # checks
@@ -58,17 +59,13 @@ class CheckTools:
 
     Attributes:
         levels_of: returns the levels at which a page's copies are checked.
-        is_withheld: returns whether a capture, by its page id, must not be shown.
-        became: returns the changes of a page from one capture to another, by their ids; None:
-            unknown.
     """
 
     checkers: Mapping[str, PlaybackChecker]  # checkers by playback level
     levels_of: Callable[[PageInfo], Sequence[str]]
     store: RegistryStore
     pictures: Path  # folder of check pictures
-    is_withheld: Callable[[str], bool]
-    became: Callable[[str, str], PageChanges | None]
+    snapshots: SnapshotReader
 
 
 OpenTools = Callable[[RunContext], AbstractAsyncContextManager[CheckTools]]
@@ -98,47 +95,40 @@ def candidate_from_page(page: PageInfo) -> SampleCandidate:
     )
 
 
-class CaptureInspector:
-    """Checker of newly archived pages that stores its results."""
+async def check_capture(
+    tools: CheckTools,
+    page: PageInfo,
+    level: str,
+    *,
+    report: Callable[[PageChecked], None],
+    clock: Clock,
+) -> CheckedPage:
+    """Return the check of a new page's copy, stored: a new one, or an earlier one by the same engine.
 
-    def __init__(
-        self, tools: CheckTools, report: Callable[[PageChecked], None], clock: Clock
-    ) -> None:
-        self._tools = tools
-        self._report = report
-        self._clock = clock
+    Raises:
+        UnavailableError: browser or playback are gone.
+        TransientError: index, registry or decisions cannot be read or written.
+        OSError: pictures cannot be written.
+    """
 
-    async def check(self, page: PageInfo, level: str) -> CheckedPage:
-        """Return the check of the page's copy: a new one, or an earlier one by the same engine.
+    def known_checks() -> list[CheckedPage]:
+        with tools.store.reading() as rows:
+            return find_checks(rows, [page.page_id])
 
-        Raises:
-            UnavailableError: browser or playback are gone.
-            TransientError: index, registry or decisions cannot be read or written.
-            OSError: pictures cannot be written.
-        """
-        tools = self._tools
-
-        def known_checks() -> list[CheckedPage]:
-            with tools.store.reading() as rows:
-                return find_checks(rows, [page.page_id])
-
-        for row in await asyncio.to_thread(known_checks):
-            if row.check.level == level and row.check.engine == ENGINE:
-                return row
-        candidate, checker = candidate_from_page(page), tools.checkers[level]
+    for row in await asyncio.to_thread(known_checks):
+        if row.check.level == level and row.check.engine == ENGINE:
+            return row
+    candidate, checker = candidate_from_page(page), tools.checkers[level]
+    checked = await checker.check(candidate)
+    if PlaybackFault.NOT_SHOWN in checked.check.faults:
+        # A playback that was just started again has shown nothing: that is not the copy's fault.
         checked = await checker.check(candidate)
-        if PlaybackFault.NOT_SHOWN in checked.check.faults:
-            # A playback that was just started again has shown nothing: that is not the copy's fault.
-            checked = await checker.check(candidate)
-        now = self._clock.now()
-        await asyncio.to_thread(store_check, tools.store, tools.pictures, checked, now=now)
-        check = checked.check
-        self._report(
-            PageChecked(
-                check.url, check.page_id, check.level, check.verdict, check.score, check.reason
-            )
-        )
-        return CheckedPage(check, candidate.host, candidate.page_class)
+    await asyncio.to_thread(store_check, tools.store, tools.pictures, checked, now=clock.now())
+    check = checked.check
+    report(
+        PageChecked(check.url, check.page_id, check.level, check.verdict, check.score, check.reason)
+    )
+    return CheckedPage(check, candidate.host, candidate.page_class)
 
 
 class LiveChecker:
@@ -193,10 +183,9 @@ class LiveChecker:
 
     async def look(self, page: PageInfo) -> None:
         """Check the page's copies; write unrecorded checks from time to time."""
-        tools = await self._ready()
-        inspector = CaptureInspector(tools, self.context.report, self.context.clock)
+        tools, context = await self._ready(), self.context
         for level in await asyncio.to_thread(tools.levels_of, page):
-            await inspector.check(page, level)
+            await check_capture(tools, page, level, report=context.report, clock=context.clock)
         self._unwritten += 1
         if self._unwritten >= RECORD_EVERY:
             await self.write()
@@ -205,27 +194,27 @@ class LiveChecker:
         """Write unrecorded checks and reviews into WARCs."""
         tools, context = await self._ready(), self.context
         bucket = context.settings.proxy.dedup_bucket
-        await record_checks(tools.store, context.supervisor.proxy, bucket=bucket)
+        await record_checks(tools.store, context.supervisor.proxies.lend, bucket=bucket)
         self._unwritten = 0
 
     async def see_to_repairs(self) -> None:
         """Finish repairs, begin wanted ones, and write the unrecorded checks."""
         tools, context = await self._ready(), self.context
-        inspector = CaptureInspector(tools, context.report, context.clock)
+        check = partial(check_capture, tools, report=context.report, clock=context.clock)
         repairs = RepairManager(
             RepairContext(
                 tools.store,
                 context.frontier,
                 make_slot_assigner(context.settings),
                 lambda page_id: read_manifest(context.layout, context.index, page_id),
-                inspector.check,
+                check,
                 tools.checkers.keys(),
-                tools.is_withheld,
+                tools.snapshots.is_withheld,
                 context.clock,
                 context.report,
                 self._settings.repair_profile,
                 Lane.HIGH if context.endless else Lane.STANDARD,
-                became=tools.became,
+                became=tools.snapshots.changes,
             )
         )
         await repairs.finish()
