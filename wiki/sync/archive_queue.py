@@ -19,7 +19,6 @@ from links.registry.archive_backlog import (
     IF_LACKING,
     ArchivePriority,
     BacklogRow,
-    due_links,
     forget_links,
     postpone_links,
     standing_links,
@@ -119,11 +118,6 @@ class HandOver:
         self._name = name
         self._archive = archive
 
-    def due(self, now: datetime) -> list[BacklogRow]:
-        """Return the registry's links that are due now."""
-        with self._store.snapshot() as reader:
-            return due_links(reader, self._wiki_id, now=now, limit=BATCH)
-
     async def hand_on(
         self,
         rows: Sequence[BacklogRow],
@@ -132,7 +126,7 @@ class HandOver:
         days: int,
         own: Collection[str] = (),
     ) -> HandOverResult:
-        """Hand over links (of `due`) after their second check.
+        """Hand over due links after their second check.
 
         A link that fails with an internal error is postponed; the others are handed over.
         Raises TransientError: the registry does not answer; the links are returned again later.

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from core.clock import Clock
 from core.errors import InputError, WeboidError
@@ -66,6 +67,8 @@ LISTS_MOST = 500
 _FACTS_KEPT = timedelta(hours=1)
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 class WikiRenamedError(InputError):
@@ -189,6 +192,15 @@ class FeedContext:
         if self._cite is None:
             self._cite = self.shared.citing(self._facts, self._settings)
         await self._refresh_trees(now)
+
+    async def query(self, function: Callable[..., _T], *arguments: object, **options: object) -> _T:
+        """Call a function with a snapshot of the registry and the wiki's id, in a thread."""
+
+        def read() -> _T:
+            with self.store.snapshot() as reader:
+                return function(reader, self.wiki.id, *arguments, **options)
+
+        return await asyncio.to_thread(read)
 
     def give_back(self) -> None:
         """Release the lease, so that another process can continue at once."""

@@ -22,7 +22,7 @@ from enum import StrEnum
 
 from wiki.api.models import SiteFacts, WikiPage
 from wiki.settings import FeedSettings, parse_statement
-from wiki.sync.wiki_source import WikiSource
+from wiki.sync.wiki_source import SUBCATEGORIES, WikiSource
 
 TEMPLATES = (10, 828)  # namespaces: Template and, of Scribunto, Module
 CATEGORIES = 14
@@ -253,13 +253,11 @@ async def categories_below(
     for _ in range(max(settings.category_depth, 0)):
         below: set[str] = set()
         for name in sorted(level):
-            title, resume, is_more = category_title(name, facts), "", True
-            while is_more:
-                part = await source.members(title, resume, are_categories=True)
+            title = category_title(name, facts)
+            async for part in source.whole_listing(SUBCATEGORIES, title):
                 below.update(after_colon(each.title) for each in part.pages)
                 if len(results) + len(below) > TREE_LIMIT:
                     return frozenset(sorted(results | below)[:TREE_LIMIT]), False
-                resume, is_more = part.resume, bool(part.resume)
         level = below - results
         results |= level
         if not level:

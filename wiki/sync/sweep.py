@@ -21,7 +21,7 @@ from links.check_history import day_of
 from links.registry.archive_backlog import ArchivePriority
 from links.registry.database import RegistryStore
 from links.registry.link_import import sorted_links
-from links.registry.pages import WikiPageRow, untouched
+from links.registry.pages import untouched
 from links.registry.wikis import Wiki
 from links.rules.link_class import LinkClass, WikiRules
 from links.rules.wiki_rules import RuleBook
@@ -36,14 +36,11 @@ from wiki.sync.page_criteria import (
     read_trees,
 )
 from wiki.sync.page_import import ImportResult, no_citations, page_urls, read_page_batch
-from wiki.sync.wiki_source import ListingPage, ListingPart, WikiSource
+from wiki.sync.wiki_source import CATEGORY, NAMESPACE, TEMPLATE, ListingPage, WikiSource
 
 REST = "rest"
 DONE = "done"
 LONGEST_DAYS = 28
-NAMESPACE = "namespace"
-CATEGORY = "category"
-TEMPLATE = "template"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -220,7 +217,7 @@ class PageSweeper:
         if at is None:
             return await self._rest(sweep)
         if at != self._at:
-            listing = await list_part(desk.source, *at)
+            listing = await desk.source.listing(at[0].kind, at[0].name, at[1])
             self._at, self._waiting, self._resume = at, list(listing.pages), listing.resume
             self._gone_through = ImportResult()
         part, self._waiting = self._waiting[:PAGES_AT_ONCE], self._waiting[PAGES_AT_ONCE:]
@@ -261,18 +258,9 @@ class PageSweeper:
     async def _rest(self, sweep: SweepCursor) -> ImportResult:
         """Read registered pages that were in no list: deleted, or no longer observed (W27, W37)."""
         desk = self._desk
-
-        def untouched_rows() -> list[WikiPageRow]:
-            with desk.store.snapshot() as reader:
-                return untouched(
-                    reader,
-                    desk.wiki.id,
-                    before=sweep.began_day,
-                    after=sweep.after,
-                    limit=PAGES_AT_ONCE,
-                )
-
-        rows = await asyncio.to_thread(untouched_rows)
+        rows = await desk.query(
+            untouched, before=sweep.began_day, after=sweep.after, limit=PAGES_AT_ONCE
+        )
         outcome = ImportResult()
         if rows:
             read = await self._desk.read(ids=[row.page_id for row in rows])
@@ -289,15 +277,6 @@ class PageSweeper:
     def _counted(self, sweep: SweepCursor) -> SweepCursor:
         done = self._gone_through
         return replace(sweep, pages=sweep.pages + done.pages, links=sweep.links + done.links)
-
-
-async def list_part(source: WikiSource, at: SweepList, resume: str) -> ListingPart:
-    """Read a part of one of a sweep's lists. Raises WeboidError: the wiki is unavailable."""
-    if at.kind == NAMESPACE:
-        return await source.listed(int(at.name), resume)
-    if at.kind == TEMPLATE:
-        return await source.using(at.name, resume)
-    return await source.members(at.name, resume, are_categories=False)
 
 
 @dataclass
@@ -337,10 +316,7 @@ async def survey_wiki(
     survey = SweepSurvey(expected=await source.size(criteria.namespaces))
     yield survey
     for at in sweep_lists(criteria, facts):
-        resume, is_more = "", True
-        while is_more:
-            listing = await list_part(source, at, resume)
-            resume, is_more = listing.resume, bool(listing.resume)
+        async for listing in source.whole_listing(at.kind, at.name):
             ids = [each.page_id for each in listing.pages if each.namespace in criteria.namespaces]
             for some in split_batches(ids):
                 read = await read_page_batch(source, no_citations, criteria, ids=some)

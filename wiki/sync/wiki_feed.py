@@ -17,9 +17,9 @@ from datetime import datetime, timedelta
 from links.check_history import day_of
 from links.feedback import page_requests
 from links.feedback.page_requests import RequestedPage
-from links.registry.archive_backlog import ArchivePriority, next_due
+from links.registry.archive_backlog import ArchivePriority, due_links, next_due
 from links.registry.link_import import sorted_links
-from links.registry.pages import WikiPageRow, find_pages, find_titled, next_stale
+from links.registry.pages import find_pages, find_titled, next_stale
 from links.registry.wikis import Wiki
 from links.url_parts import key_of
 from wiki.api.models import PAGES_AT_ONCE, ChangeKind, PageChange, WikiPage, split_batches
@@ -151,12 +151,7 @@ async def read_settling_pages(desk: FeedContext) -> ImportResult:
 
 async def read_stale_pages(desk: FeedContext) -> tuple[ImportResult, bool]:
     """Read pages marked on request (W34) or after a template change; return counts, and if more are due."""
-
-    def stale() -> list[WikiPageRow]:
-        with desk.store.snapshot() as reader:
-            return next_stale(reader, desk.wiki.id, limit=STALE_AT_ONCE)
-
-    rows = await asyncio.to_thread(stale)
+    rows = await desk.query(next_stale, limit=STALE_AT_ONCE)
     outcome = ImportResult()
     for some in split_batches(row.page_id for row in rows):
         outcome = outcome.plus(await desk.write(await desk.read(ids=some), {}))
@@ -190,8 +185,7 @@ async def read_list_tasks(desk: FeedContext) -> tuple[ImportResult, bool]:
         task = page_criteria.next_task(desk.tasks(), now=desk.now())
         if task is None:
             return outcome, False
-        at = sweep.SweepList(task.kind, task.title)
-        listing = await sweep.list_part(desk.source, at, task.resume)
+        listing = await desk.source.listing(task.kind, task.title, task.resume)
         namespaces = desk.criteria().namespaces
         ids = [each.page_id for each in listing.pages if each.namespace in namespaces]
         tasks = page_criteria.advance_task(desk.tasks(), task, listing.resume, len(listing.pages))
@@ -217,12 +211,8 @@ async def _take(
     # The wiki may not have stored the links of the youngest yet, by its own clock.
     young = [change for change in batch.changes if batch.now - change.moment < YOUNG_AGE]
     recent = pages_changed(young, namespaces)
-
-    def registered() -> Mapping[int, WikiPageRow]:
-        with desk.store.snapshot() as reader:
-            return {row.page_id: row for row in find_titled(reader, desk.wiki.id, looks.titles)}
-
-    ids = {*looks.ids, *await asyncio.to_thread(registered), *hinted}
+    registered = await desk.query(find_titled, looks.titles)
+    ids = {*looks.ids, *(row.page_id for row in registered), *hinted}
     cursors = {CHANGES: batch.cursor}
     if looks.templates:
         lists = [("template", title) for title in looks.templates]
@@ -344,12 +334,7 @@ class WikiFeed:
         if settling:
             first = min(settling.values()) - now.timestamp()
             moments.append(now + timedelta(seconds=max(first, 0.0)))
-
-        def next_link() -> datetime | None:
-            with self.desk.store.snapshot() as reader:
-                return next_due(reader, self.wiki.id)
-
-        if self.desk.feed.archive and (due := await asyncio.to_thread(next_link)) is not None:
+        if self.desk.feed.archive and (due := await self.desk.query(next_due)) is not None:
             moments.append(due)
         longest = min(poll, LEASE_LENGTH / 2)
         return max(min(min(moments) - now, longest).total_seconds(), 0.0)
@@ -374,7 +359,7 @@ class WikiFeed:
         if not self.desk.feed.archive:
             return HandOverResult(), False
         now = self.desk.now()
-        rows = await asyncio.to_thread(self._hand_over.due, now)
+        rows = await self.desk.query(due_links, now=now, limit=BATCH)
         if not rows:
             return HandOverResult(), False
         is_full = len(rows) == BATCH
@@ -384,7 +369,7 @@ class WikiFeed:
             for some in split_batches(looked):
                 await self.desk.write(await self.desk.read(ids=some), {})
             chosen = {(row.page, row.url_id) for row in rows if row.page_id in set(looked)}
-            there = await asyncio.to_thread(self._hand_over.due, now)
+            there = await self.desk.query(due_links, now=now, limit=BATCH)
             rows = [row for row in there if (row.page, row.url_id) in chosen]
             is_full = is_full or len(page_ids) > len(looked)
         handed = await self._hand_over.hand_on(

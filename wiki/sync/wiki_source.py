@@ -55,6 +55,17 @@ class ListingPart:
     resume: str = ""
 
 
+NAMESPACE: Final = "namespace"
+CATEGORY: Final = "category"
+SUBCATEGORIES: Final = "subcategories"
+TEMPLATE: Final = "template"
+# By kind: the list of the API, the prefix of its parameters, that of the name, and further ones.
+LISTS: Final[Mapping[str, tuple[str, str, str, Mapping[str, str]]]] = {
+    NAMESPACE: ("allpages", "ap", "namespace", {"apfilterredir": "nonredirects"}),
+    TEMPLATE: ("embeddedin", "ei", "title", {}),
+    CATEGORY: ("categorymembers", "cm", "title", {"cmtype": "page", "cmprop": "ids|title"}),
+    SUBCATEGORIES: ("categorymembers", "cm", "title", {"cmtype": "subcat", "cmprop": "ids|title"}),
+}
 _ITEM: Final = re.compile(r"Q[1-9][0-9]{0,9}")
 
 
@@ -131,46 +142,32 @@ class WikiSource:
         counts = object_field(query_result(answer), "statistics")
         return count_field(counts, "articles" if set(namespaces) <= {0} else "pages")
 
-    async def listed(self, namespace: int, start: str = "") -> ListingPart:
-        """List pages of a namespace that are no redirects, from that title on."""
-        params: dict[str, ParamValue] = {
-            "apnamespace": namespace,
-            "apfilterredir": "nonredirects",
-            "aplimit": "max",
-            "apfrom": start or None,
-        }
-        return await self._list("allpages", "apcontinue", params)
+    async def listing(self, kind: str, name: str, resume: str = "") -> ListingPart:
+        """List pages from a position on: those of a namespace, in a category, or using a template.
 
-    async def using(self, title: str, resume: str = "") -> ListingPart:
-        """List pages that use a template."""
-        params: dict[str, ParamValue] = {"eititle": title, "eilimit": "max"}
-        return await self._list("embeddedin", "eicontinue", params, resume)
-
-    async def members(
-        self, category: str, resume: str = "", *, are_categories: bool
-    ) -> ListingPart:
-        """List direct members of a category: pages, or categories."""
-        params: dict[str, ParamValue] = {
-            "cmtitle": category,
-            "cmtype": "subcat" if are_categories else "page",
-            "cmlimit": "max",
-            "cmprop": "ids|title",
-        }
-        return await self._list("categorymembers", "cmcontinue", params, resume)
-
-    async def _list(
-        self, name: str, key: str, params: dict[str, ParamValue], resume: str = ""
-    ) -> ListingPart:
-        further: dict[str, ParamValue] = {key: resume, "continue": "-||"} if resume else {}
-        answer = await self._api.get(action="query", list=name, **{**params, **further})
+        `kind`: a key of `LISTS`; `name`: the number of the namespace, or a full title.
+        """
+        module, prefix, title, params = LISTS[kind]
+        key = f"{prefix}continue"
+        position = {key: resume, "continue": "-||"} if resume else {}
+        named: dict[str, ParamValue] = {f"{prefix}{title}": name, f"{prefix}limit": "max"}
+        answer = await self._api.get(action="query", list=module, **{**named, **params, **position})
         pages = tuple(
             ListingPage(
                 count_field(row, "pageid"), text_field(row, "title"), count_field(row, "ns")
             )
-            for row in json_rows(query_result(answer), name)
+            for row in json_rows(query_result(answer), module)
         )
         go_on = continuation(answer).get(key, "")
         return ListingPart(pages, go_on if go_on != resume else "")
+
+    async def whole_listing(self, kind: str, name: str) -> AsyncIterator[ListingPart]:
+        """Yield the parts of a list."""
+        part = await self.listing(kind, name)
+        yield part
+        while part.resume:
+            part = await self.listing(kind, name, part.resume)
+            yield part
 
 
 TARGETS_LIMIT = 4 * PAGES_AT_ONCE

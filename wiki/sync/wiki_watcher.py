@@ -20,6 +20,7 @@ from links.check_history import day_of
 from links.registry.database import RegistryStore
 from links.registry.sync_state import FeedHeldError, feeds_of, put_cursor, put_trouble
 from links.registry.wikis import Wiki, WikiName, all_wikis, wiki_of
+from net.stop_signals import wait_for_any
 from wiki.api.client import ApiTiming
 from wiki.api.models import WikiAwayError
 from wiki.api.recent_changes import listen_to_stream
@@ -223,7 +224,7 @@ class WikiWatcher:
                     pause *= 1 + random.random() / 4  # noqa: S311 no secret
                 if isinstance(why, WikiAwayError):
                     pause = max(pause, min(why.retry_s, 3_600.0))
-                await _wait_for_event(stop, pause)  # notifications do not shorten it
+                await wait_for_any(stop, timeout_s=pause)  # notifications do not shorten it
 
     async def _rounds(self, feed: WikiFeed, stop: asyncio.Event) -> AsyncIterator[FeedRound]:
         """Yield rounds of a wiki until it must be reopened or the watcher stops."""
@@ -242,9 +243,9 @@ class WikiWatcher:
                 await asyncio.sleep(0)
                 continue
             began = self._shared.clock.monotonic()
-            await _wait_for_event(signal.event, await feed.rest_s())
+            await wait_for_any(signal.event, timeout_s=await feed.rest_s())
             if signal.event.is_set() and self._shared.clock.monotonic() - began < LEAST_PAUSE_S:
-                await _wait_for_event(stop, LEAST_PAUSE_S)
+                await wait_for_any(stop, timeout_s=LEAST_PAUSE_S)
 
     async def _note(self, wiki: Wiki, error: Exception) -> WeboidError:
         """Report an error of a wiki, with its traceback if it is internal; return it as reported."""
@@ -363,11 +364,3 @@ def _opening_settings(feed: WikiFeed) -> tuple[str, ...]:
         feed_settings.password_file,
         feed_settings.basic_file,
     )
-
-
-async def _wait_for_event(event: asyncio.Event, limit_s: float) -> None:
-    try:
-        async with asyncio.timeout(limit_s):
-            await event.wait()
-    except TimeoutError:
-        pass

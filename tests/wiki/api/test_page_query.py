@@ -216,11 +216,14 @@ async def test_all_pages_of_a_namespace_come_by_title_from_any_place_on(
     writer.write("Help talk:Bb", "#REDIRECT [[Help talk:B]]")
     async with api_at(front.api) as api:
         source = WikiSource(api, WikibaseRepository(api, lambda _address: api))
-        whole, from_b = await source.listed(13), await source.listed(13, "B")
-        none = await source.listed(2)
+        whole, from_b = (
+            await source.listing("namespace", "13"),
+            await source.listing("namespace", "13", "B"),
+        )
+        none = await source.listing("namespace", "2")
         front.override["aplimit"] = "2"
-        first = await source.listed(13)
-        rest = await source.listed(13, first.resume)
+        first = await source.listing("namespace", "13")
+        rest = await source.listing("namespace", "13", first.resume)
     titles = [page.title for page in whole.pages]
     assert titles == ["Help talk:A b", "Help talk:B", "Help talk:C", "Help talk:Ü"]
     assert whole.resume == none.resume == rest.resume == ""

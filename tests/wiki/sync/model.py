@@ -8,7 +8,15 @@ from datetime import UTC, datetime, timedelta
 from core.errors import TransientError
 from wiki.api.models import ChangeKind, PageChange, SiteFacts, WikiNamespace, WikiPage
 from wiki.api.recent_changes import ChangeBatch
-from wiki.sync.wiki_source import ListingPage, ListingPart, WikiSource
+from wiki.sync.wiki_source import (
+    CATEGORY,
+    NAMESPACE,
+    SUBCATEGORIES,
+    TEMPLATE,
+    ListingPage,
+    ListingPart,
+    WikiSource,
+)
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SPACES = {
@@ -215,33 +223,16 @@ class ModelWiki(WikiSource):
         """How many pages."""
         return sum(page.namespace in namespaces for page in self.there.values())
 
-    async def listed(self, namespace: int, start: str = "") -> ListingPart:
-        """Pages of a namespace that are no redirects."""
-        self._ask("listed")
-        pages = [
-            page
-            for page in self.there.values()
-            if page.namespace == namespace and not page.is_redirect
-        ]
-        return self._part(pages, start)
-
-    async def using(self, title: str, resume: str = "") -> ListingPart:
-        """Pages that use a template."""
-        self._ask("using")
-        pages = [page for page in self.there.values() if title in (page.templates or ())]
-        return self._part(pages, resume)
-
-    async def members(
-        self, category: str, resume: str = "", *, are_categories: bool
-    ) -> ListingPart:
-        """What is in a category itself."""
-        self._ask("members")
-        pages = [
-            page
-            for page in self.there.values()
-            if category in (page.categories or ()) and (page.namespace == 14) == are_categories
-        ]
-        return self._part(pages, resume)
+    async def listing(self, kind: str, name: str, resume: str = "") -> ListingPart:
+        """Pages of a namespace that are no redirects, in a category itself, or with a template."""
+        self._ask({NAMESPACE: "listed", TEMPLATE: "using"}.get(kind, "members"))
+        is_of = {
+            NAMESPACE: lambda page: str(page.namespace) == name and not page.is_redirect,
+            TEMPLATE: lambda page: name in (page.templates or ()),
+            CATEGORY: lambda page: name in (page.categories or ()) and page.namespace != 14,
+            SUBCATEGORIES: lambda page: name in (page.categories or ()) and page.namespace == 14,
+        }[kind]
+        return self._part(list(filter(is_of, self.there.values())), resume)
 
     def _part(self, pages: list[WikiPage], start: str) -> ListingPart:
         after = sorted((page for page in pages if page.title >= start), key=lambda page: page.title)
