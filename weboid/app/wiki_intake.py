@@ -40,8 +40,6 @@ from wiki.sync.archive_queue import DueLink
 from wiki.sync.webhook import (
     LevelRequest,
     RefusedRequestError,
-    SetLevel,
-    SetWikiLevels,
     WikiLevelsRequest,
 )
 
@@ -105,30 +103,27 @@ LOCAL_SETTINGS = "#LocalSettings.php"  # an actor's name that no user of MediaWi
 _Kind = TypeVar("_Kind", Level, StoredLevel)
 
 
+class LevelSetter:
+    """Setter of levels in a collection, as the webhook requests them."""
+
+    def __init__(self, levels: LevelStore, clock: Clock) -> None:
+        self._levels = levels
+        self._clock = clock
+
+    async def set_level(self, request: LevelRequest) -> str:
+        """Set the level of a link; return the effective one."""
+        return await asyncio.to_thread(_set_level, self._levels, request, self._clock)
+
+    async def set_wiki_levels(self, request: WikiLevelsRequest) -> None:
+        """Set the levels of a whole wiki."""
+        await asyncio.to_thread(_follow_local_settings, self._levels, request, self._clock)
+
+
 @contextmanager
-def open_level_setter(layout: Layout, database_url: str, clock: Clock) -> Iterator[SetLevel]:
-    """Yield a function that sets levels in a collection."""
+def open_level_setter(layout: Layout, database_url: str, clock: Clock) -> Iterator[LevelSetter]:
+    """Yield the setter of levels of a collection."""
     with closing(open_decisions(layout, database_url)) as store:
-        levels = LevelStore(store)
-
-        async def set_level(request: LevelRequest) -> str | None:
-            return await asyncio.to_thread(_set_level, levels, request, clock)
-
-        yield set_level
-
-
-@contextmanager
-def open_wiki_level_setter(
-    layout: Layout, database_url: str, clock: Clock
-) -> Iterator[SetWikiLevels]:
-    """Yield a function that sets the levels of whole wikis in a collection."""
-    with closing(open_decisions(layout, database_url)) as store:
-        levels = LevelStore(store)
-
-        async def set_wiki_levels(request: WikiLevelsRequest) -> None:
-            await asyncio.to_thread(_follow_local_settings, levels, request, clock)
-
-        yield set_wiki_levels
+        yield LevelSetter(LevelStore(store), clock)
 
 
 def _follow_local_settings(levels: LevelStore, request: WikiLevelsRequest, clock: Clock) -> None:

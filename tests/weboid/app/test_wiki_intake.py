@@ -15,7 +15,7 @@ from links.registry.wikis import WikiName
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import Level, LevelActor, LevelRight, LevelScope, target_of
-from weboid.app.wiki_intake import open_level_setter, open_wiki_level_setter
+from weboid.app.wiki_intake import open_level_setter
 from wiki.sync.webhook import (
     LevelRequest,
     RefusedRequestError,
@@ -45,7 +45,7 @@ def layout(tmp_path: Path) -> Layout:
 def set_level(layout: Layout) -> Iterator[SetLevel]:
     """What the webhook calls."""
     with open_level_setter(layout, "", SystemClock()) as setting:
-        yield setting
+        yield setting.set_level
 
 
 def asked(level: str | None, *, user: str = "Ann", url: str = LINK) -> LevelRequest:
@@ -110,8 +110,8 @@ async def test_a_name_with_an_at_passes_for_nobody_else(set_level: SetLevel) -> 
 @pytest.fixture
 def set_wiki_levels(layout: Layout) -> Iterator[SetWikiLevels]:
     """What the webhook calls with what LocalSettings.php says."""
-    with open_wiki_level_setter(layout, "", SystemClock()) as setting:
-        yield setting
+    with open_level_setter(layout, "", SystemClock()) as setting:
+        yield setting.set_wiki_levels
 
 
 def allow_whole_wiki(layout: Layout) -> None:

@@ -30,7 +30,6 @@ from weboid.app.wiki_intake import (
     FrontierArchive,
     WatchNote,
     open_level_setter,
-    open_wiki_level_setter,
     write_note,
 )
 from weboid.cli.serve import SERVE_OPTIONS, replay_port_for, serve_words
@@ -178,7 +177,7 @@ def command(
         )
         options = None
         if listener is not None:
-            set_level = stack.enter_context(
+            levels = stack.enter_context(
                 open_level_setter(where.layout, where.settings.index.url, _CLOCK)
             )
             secrets = listener.secrets
@@ -199,10 +198,8 @@ def command(
                 _CLOCK,
                 signature_store(store),
                 watch.names,
-                set_level,
-                stack.enter_context(
-                    open_wiki_level_setter(where.layout, where.settings.index.url, _CLOCK)
-                ),
+                levels.set_level,
+                levels.set_wiki_levels,
             )
         write_note(where.layout, _note(home, listener, webhook, secret_files, serving))
         hearing = None if stream is None else stream_listener(stream, watch, where.settings)
