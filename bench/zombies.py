@@ -28,10 +28,10 @@ from core.clock import SystemClock
 from core.config.settings import BrowserSettings
 from core.errors import TransientError
 from render.browser import Browser
-from render.browser_process import HOME_PREFIX
 from render.chromium import find_browser
 from render.identity import PageOptions
 from render.page import open_page
+from warc.local_storage import ScratchKind
 
 CLOCK = SystemClock()
 OPTIONS = PageOptions(800, 600, "bench", "en", "1")
@@ -110,7 +110,7 @@ async def swing(rounds: int) -> None:
         "processes": len(toll.seen),
         "zombies": zombies,
         "orphans": orphans,
-        "folders": len(list(Path(tempfile.gettempdir()).glob(f"{HOME_PREFIX}*"))),
+        "folders": len(list(Path(tempfile.gettempdir()).glob(f"{ScratchKind.BROWSER}*"))),
         "descriptors": own.num_fds() - descriptors,
         "rss_mb": (own.memory_info().rss - memory) / 1e6,
     }

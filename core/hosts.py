@@ -1,4 +1,4 @@
-"""Hosts: canonical spelling, registrable domain, patterns, endpoints, blocked ports, upstream proxies.
+"""Hosts: canonical spelling, registrable domain, patterns, endpoints, blocked ports, proxies.
 
 Hosts of pages and of profiles are normalised in the same way before they are compared: a rule for
 ``93.184.216.34`` holds for ``0x5db8d822`` and for ``93.184.216.34.`` too.
@@ -225,6 +225,29 @@ def parse_upstream_proxy(text: str) -> UpstreamProxy | None:
     if max(len(via.username.encode()), len(via.password.encode())) > 255:  # RFC 1929
         raise ConfigError("[egress] via: user name and password have at most 255 bytes each.")
     return via
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyEndpoint:
+    """Proxy of a visit's requests, with the credentials that identify the visit.
+
+    Without a username the proxy is used without credentials. `direct` lists hosts, "host:port",
+    that are requested without the proxy.
+    """
+
+    host: str
+    port: int
+    username: str = ""
+    password: str = ""
+    direct: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ProxyEndpoint({self.server!r}, {self.username!r}, …)"
+
+    @property
+    def server(self) -> str:
+        """Return the proxy server in the form that the browser expects."""
+        return f"http://{join_host_port(self.host, self.port)}"
 
 
 @lru_cache(maxsize=8192)

@@ -20,9 +20,10 @@ from core.captures import ArtifactKind
 from core.clock import Clock
 from core.config.settings import VisitSettings
 from core.errors import BrowserUnavailableError
+from core.hosts import ProxyEndpoint
 from core.page_manifest import PageInfo, PagePicture, PageScreen
 from render.artifacts import read_text
-from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
+from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
 from render.cdp import CommandError
 from render.identity import page_options
 from render.network_log import RequestLog

@@ -10,7 +10,6 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -18,6 +17,7 @@ import psutil
 from core.clock import Clock
 from core.config.settings import BrowserSettings
 from core.errors import BrowserUnavailableError
+from core.hosts import ProxyEndpoint
 from render.browser_process import (
     NOBODY,
     BrowserGuardian,
@@ -37,30 +37,6 @@ PING_S = 2.0
 MEASURE_S = 1.0
 
 TargetHandler = Callable[[str, dict[str, Any]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class ProxyEndpoint:
-    """Proxy of a visit's requests, with the credentials that identify the visit.
-
-    Without a username the proxy is used without credentials. `direct` lists hosts, "host:port",
-    that are requested without the proxy.
-    """
-
-    host: str
-    port: int
-    username: str = ""
-    password: str = ""
-    direct: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"ProxyEndpoint({self.server!r}, {self.username!r}, …)"
-
-    @property
-    def server(self) -> str:
-        """Return the proxy server in the form that the browser expects."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
 
 
 class BrowserContext:

@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,11 +21,10 @@ import psutil
 
 from core.errors import BrowserUnavailableError
 from render.guardian import is_renderer, own_bytes, session_processes
+from warc.local_storage import ScratchKind, scratch_folder
 
 # Debian's and every other Linux's "nobody": owns nothing, may log in nowhere.
 NOBODY = 65534
-HOME_PREFIX = "weboid-browser-"
-LOCK_NAME = "lock"
 STDERR_KEPT_BYTES = 8 * 1024
 PIPE_BYTES = 1 << 20
 KILL_ROUNDS = 20
@@ -44,13 +42,8 @@ class BrowserHome:
     """
 
     def __init__(self, *, owner: int | None) -> None:
-        sweep_homes()
-        self.root = Path(tempfile.mkdtemp(prefix=HOME_PREFIX))
-        # Locked before it has its name: a sweep by another process never finds it free.
-        unnamed = self.root / f"{LOCK_NAME}.new"
-        self._lock = unnamed.open("wb")
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        unnamed.rename(self.root / LOCK_NAME)
+        self._scratch = contextlib.ExitStack()
+        self.root = self._scratch.enter_context(scratch_folder(ScratchKind.BROWSER))
         self.inside = self.root / "home"
         self.inside.mkdir(mode=0o700)
         self.profile = self.inside / "profile"
@@ -62,23 +55,7 @@ class BrowserHome:
 
     def close(self) -> None:
         """Remove the folder and its contents."""
-        shutil.rmtree(self.root, ignore_errors=True)
-        self._lock.close()
-
-
-def sweep_homes(base: Path | None = None) -> list[Path]:
-    """Remove homes whose owner was killed, and return their paths; locked homes stay."""
-    removed: list[Path] = []
-    for root in (base or Path(tempfile.gettempdir())).glob(f"{HOME_PREFIX}*"):
-        # Someone else's folder of that name is none of our business.
-        with contextlib.suppress(OSError):
-            if root.is_symlink() or root.stat().st_uid != os.geteuid():
-                continue
-            with (root / LOCK_NAME).open("rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(root, ignore_errors=True)
-                removed.append(root)
-    return removed
+        self._scratch.close()
 
 
 def shared_memory_suffices() -> bool:

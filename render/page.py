@@ -17,7 +17,8 @@ from typing import Any
 
 from core.clock import Clock
 from core.errors import TransientError
-from render.browser import BrowserContext, ProxyEndpoint, ProxyLogin
+from core.hosts import ProxyEndpoint
+from render.browser import BrowserContext, ProxyLogin
 from render.cdp import CommandError
 from render.child_targets import (
     AUTO_ATTACH,

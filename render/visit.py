@@ -14,12 +14,13 @@ from core.captures import ArtifactKind
 from core.clock import Clock
 from core.config.settings import BehaviourSettings, VisitSettings
 from core.errors import BadUrlError, BrowserUnavailableError
+from core.hosts import ProxyEndpoint
 from core.page_facts import PageFact
-from core.page_manifest import PageLink, PagePicture, PageScreen, VisitOutcome
+from core.page_manifest import PageBehaviour, PageLink, PagePicture, PageScreen, VisitOutcome
 from render.artifacts import ArtifactSet, PageArtifact, make_artifacts
 from render.behaviours.catalog import BehaviourSet, load_behaviours
-from render.behaviours.runner import BehaviourResult, run_behaviours
-from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext, ProxyEndpoint
+from render.behaviours.runner import run_behaviours
+from render.browser import DISPOSE_WAIT_S, Browser, BrowserContext
 from render.cdp import CommandError
 from render.identity import page_options
 from render.network_log import DocumentResponse, RequestLog
@@ -111,7 +112,7 @@ class Visit:
     # Name in lower case and content of each ``<meta>`` relevant to robots; an ``http-equiv`` one
     # has the name ``http-equiv:`` and the header's
     robots_meta: tuple[tuple[str, str], ...] = ()
-    behaviours: tuple[BehaviourResult, ...] = ()  # results of the behaviours, in run order
+    behaviours: tuple[PageBehaviour, ...] = ()  # results of the behaviours, in run order
     facts: tuple[PageFact, ...] = ()  # facts that the page states about itself
     links: tuple[PageLink, ...] = ()  # `outlinks` and the links of the head, with their positions
     pictures: tuple[PagePicture, ...] = ()  # sizes of the pictures that were made
@@ -192,7 +193,7 @@ class _VisitRun:
         self._icons = browser.icons
         self._arrival: NavigationResult | None = None
         self._artifacts = ArtifactSet()
-        self._done: tuple[BehaviourResult, ...] = ()
+        self._done: tuple[PageBehaviour, ...] = ()
         self._rest = SettleResult()
         self._traits: PageTraits | None = None
         self.steps = VisitSteps(settings.timeout_s, clock)
@@ -256,8 +257,8 @@ class _VisitRun:
             page.post("Page.stopLoading")
         if steps.shortfall or self._rest.inert:
             return
-        self._done = await run_behaviours(page, self._behaviours, steps)
-        if any(each.again for each in self._done):
+        self._done, is_loading = await run_behaviours(page, self._behaviours, steps)
+        if is_loading:
             await self._settle(page, RESETTLE_LIMIT_S)
 
     async def _settle(self, page: BrowserPage, limit_s: float) -> None:

@@ -120,6 +120,7 @@ class ScratchKind(StrEnum):
     RUN = "weboid-run-"  # control sockets, the tally of bytes, the authority's certificate
     MEDIA = "weboid-media-"
     VERIFY = "weboid-verify-"
+    BROWSER = "weboid-browser-"  # home and profile of a browser
     SPOOL = ".spool-"  # in a collection: bodies that a recorder does not hold in memory
 
 

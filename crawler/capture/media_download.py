@@ -22,10 +22,9 @@ from urllib.parse import quote, urlsplit
 from core.clock import Clock
 from core.config.settings import MediaSettings
 from core.errors import BadUrlError, BrowserUnavailableError
-from core.hosts import HostPatterns
+from core.hosts import HostPatterns, ProxyEndpoint
 from core.page_manifest import PlayerMedia
 from core.urls import host_of
-from proxy.control.client import VisitCredentials
 from render.browser_process import NOBODY, privilege_prefix
 from render.visit import Visit
 from warc.local_storage import ScratchKind, scratch_folder
@@ -80,7 +79,7 @@ _PROXIED = ("http", "https", "ftp", "ws", "wss", "all")  # schemes, as in enviro
 class MediaRoute:
     """Access to the visit's proxy."""
 
-    credentials: VisitCredentials  # of the visit at its proxy
+    credentials: ProxyEndpoint  # of the visit at its proxy
     authority: str  # the proxy's root certificate, PEM
 
 
@@ -169,7 +168,7 @@ async def fetch_media(
     return _parse_output(output, reason, seconds=round(clock.monotonic() - began, 3))
 
 
-def bootstrap(media: MediaSettings, proxy: VisitCredentials, *, module: str = MODULE) -> str:
+def bootstrap(media: MediaSettings, proxy: ProxyEndpoint, *, module: str = MODULE) -> str:
     """Return a Python program that confines its process to the proxy as only route, and runs a module."""
     return _BOOTSTRAP.format(
         size=media.limit_bytes,
@@ -181,7 +180,7 @@ def bootstrap(media: MediaSettings, proxy: VisitCredentials, *, module: str = MO
 
 
 def _command(
-    player: MediaPlayer, folder: Path, media: MediaSettings, proxy: VisitCredentials
+    player: MediaPlayer, folder: Path, media: MediaSettings, proxy: ProxyEndpoint
 ) -> list[str]:
     height = media.max_height
     # Streams are kept as they come: to join sound and picture would take another program.
@@ -201,7 +200,7 @@ def _command(
     ]
 
 
-def _environment(login_data: VisitCredentials, folder: Path, authority: Path) -> dict[str, str]:
+def _environment(login_data: ProxyEndpoint, folder: Path, authority: Path) -> dict[str, str]:
     # Not on the command line, where every user of the machine could read them.
     login = f"{quote(login_data.username, safe='')}:{quote(login_data.password, safe='')}"
     proxy = f"http://{login}@{login_data.host}:{login_data.port}"

@@ -30,7 +30,6 @@ from crawler.frontier.politeness import RETRY_AFTER_LIMIT
 from crawler.pools.resource_pool import ResourcePool
 from proxy.control.client import NewArtifact, ProxyVisit
 from render.behaviours.catalog import load_behaviours
-from render.browser import ProxyEndpoint
 from render.site_session import Login
 from render.visit import Visit, VisitRequest, visit
 
@@ -219,14 +218,14 @@ async def _render(
 ) -> Visit:
     if wanted.plain is not None:
         return await wanted.plain.visit(recording, wanted.url, settings.visit)
-    credentials = recording.credentials
-    endpoint = ProxyEndpoint(
-        credentials.host, credentials.port, credentials.username, credentials.password
-    )
     async with supervisor.browsers.lend() as browser:
         return await visit(
             browser,
-            VisitRequest(wanted.url, endpoint, wanted.login.session if wanted.login else None),
+            VisitRequest(
+                wanted.url,
+                recording.credentials,
+                wanted.login.session if wanted.login else None,
+            ),
             settings.visit,
             behaviours=load_behaviours(settings.behaviours),
             clock=clock,

@@ -17,7 +17,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 from core.captures import ArtifactKind, RecordLocation
 from core.config.settings import Settings
 from core.media_types import effective_type, format_name
-from core.page_manifest import MissingResource, PageBehaviour, PageInfo, PageResource, VisitOutcome
+from core.page_manifest import MissingResource, PageInfo, PageResource, VisitOutcome
 from core.timestamps import warc_date
 from proxy.control.client import ProxyVisit, RequestLogSnapshot
 from proxy.request_log import RefetchRequest, RequestLogEntry, RequestOutcome
@@ -296,10 +296,7 @@ def build_page_info(
         redirects=visit.redirects,
         tls_verified=not main.tls_error if main and main.url.startswith("https:") else None,
         text_digest=text_digest,
-        behaviours=tuple(
-            PageBehaviour(each.name, each.found, each.done, each.seconds, each.error, each.notes)
-            for each in visit.behaviours
-        ),
+        behaviours=visit.behaviours,
         facts=visit.facts,
         links=visit.links,
         pictures=visit.pictures,

@@ -12,6 +12,7 @@ from core import errors
 from core.captures import RecordLocation
 from core.config.stored_level import DEFAULT_STORED_LEVEL, StoredLevel
 from core.errors import ProxyUnavailableError, WeboidError
+from core.hosts import ProxyEndpoint
 from core.timestamps import warc_date
 from net.timeouts import enable_keepalive
 from proxy.control.frames import (
@@ -30,16 +31,6 @@ CONNECT_LIMIT_S = 5.0
 # A proxy elsewhere that has not answered for so long hangs. It may wait for others' payloads, for the
 # index, and for a slow disk, each for a minute or more.
 ANSWER_LIMIT_S = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class VisitCredentials:
-    """Proxy address and credentials for a visit's browser context."""
-
-    host: str
-    port: int
-    username: str
-    password: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +55,7 @@ class RequestLogSnapshot:
 class ProxyVisit:
     """One visit at the proxy. Created by `ProxyClient.visit`, which also ends it."""
 
-    def __init__(self, connection: "_ControlConnection", credentials: VisitCredentials) -> None:
+    def __init__(self, connection: "_ControlConnection", credentials: ProxyEndpoint) -> None:
         self._connection = connection
         # Set by the seal: number of requests beyond the limit, which have no log entry.
         self.refused = 0
@@ -159,7 +150,7 @@ class ProxyClient:
             if stored is not DEFAULT_STORED_LEVEL:
                 message["stored"] = str(stored)
             answer = await connection.ask(message)
-            credentials = VisitCredentials(
+            credentials = ProxyEndpoint(
                 answer["host"], answer["port"], answer["username"], answer["password"]
             )
             yield ProxyVisit(connection, credentials)

@@ -1,7 +1,7 @@
 """Runner of behaviours: survey of the page, then each in turn within one time limit.
 
 No behaviour delays the visit beyond that limit, even on a page that hangs. A failure is recorded in
-`BehaviourResult.error` and does not affect the others. Scrolling, pointer moves and the answers to
+`PageBehaviour.error` and does not affect the others. Scrolling, pointer moves and the answers to
 consent banners are driven from here; all others are scripts alone.
 """
 
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from core.errors import BadUrlError
 from core.hosts import canonical_host
+from core.page_manifest import PageBehaviour
 from render.behaviours.catalog import BehaviourScript, BehaviourSet, survey_script
 from render.cdp import CommandError
 from render.page import BrowserPage
@@ -27,19 +28,6 @@ SCRIPT_TIMEOUT_S = 0.5  # a behaviour that does not end by itself is given so lo
 FRAMES_LIMIT_S = 2.0  # all frames together, concurrently
 SURVEY_S = 1.0
 TIME_SHARE = 0.6  # no behaviour may use up more of the time that is left to all
-
-
-@dataclass(frozen=True, slots=True)
-class BehaviourResult:
-    """Result of one behaviour."""
-
-    name: str
-    found: int = 0  # number of elements found
-    done: int = 0  # number of elements acted on
-    again: bool = False  # True when the page may load something because of it
-    seconds: float = 0.0
-    error: str = ""  # reason for which it did not complete; empty when it did
-    notes: tuple[str, ...] = ()  # remarks, e.g. ``OneTrust: refused``
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +109,13 @@ class BehaviourSurvey(NamedTuple):
 
 async def run_behaviours(
     page: BrowserPage, behaviours: BehaviourSet, steps: VisitSteps
-) -> tuple[BehaviourResult, ...]:
-    """Run the behaviours; set `BrowserPage.picture_css` to rules that hide elements in pictures."""
-    done: list[BehaviourResult] = []
+) -> tuple[tuple[PageBehaviour, ...], bool]:
+    """Run the behaviours; return their results, and whether the page may load something because of them.
+
+    Sets `BrowserPage.picture_css` to rules that hide elements in pictures.
+    """
+    done: list[PageBehaviour] = []
+    is_loading = False
     limit_s = steps.share_s(behaviours.limit_s)
     end = steps.spent_s + limit_s
     view: BehaviourSurvey | None = None
@@ -137,13 +129,17 @@ async def run_behaviours(
             with steps.step("survey"):
                 view = await survey_page(page, behaviours.chosen, min(left_s, SURVEY_S))
         if view is not None and view.is_idle(behaviour.name):
-            done.append(BehaviourResult(behaviour.name))
+            done.append(PageBehaviour(behaviour.name))
             continue
-        done.append(await _perform(page, behaviour, behaviours, view, left_s=left_s, steps=steps))
-        if done[-1].again and behaviour.adds:
+        result, again = await _perform(
+            page, behaviour, behaviours, view, left_s=left_s, steps=steps
+        )
+        done.append(result)
+        is_loading = is_loading or again
+        if again and behaviour.adds:
             # There may be more on the page now.
             view = None
-    return tuple(done)
+    return tuple(done), is_loading
 
 
 async def survey_page(
@@ -187,7 +183,7 @@ async def _perform(
     *,
     left_s: float,
     steps: VisitSteps,
-) -> BehaviourResult:
+) -> tuple[PageBehaviour, bool]:
     last = behaviour is behaviours.chosen[-1]
     share_s = max(left_s * TIME_SHARE, left_s - SCRIPT_TIMEOUT_S if last else 0.0)
     limits = behaviours.limits
@@ -219,15 +215,9 @@ async def _perform(
     if not (already_held or answer.done or error):
         page.release()
     page.picture_css += answer.css
-    return BehaviourResult(
-        behaviour.name,
-        found=answer.found,
-        done=answer.done,
-        again=answer.again or bool(error),
-        seconds=round(steps.spent_s - before, 3),
-        error=error,
-        notes=answer.notes,
-    )
+    seconds = round(steps.spent_s - before, 3)
+    result = PageBehaviour(behaviour.name, answer.found, answer.done, seconds, error, answer.notes)
+    return result, answer.again or bool(error)
 
 
 async def _run(

@@ -8,10 +8,10 @@ from typing import Any
 
 from core.clock import SystemClock
 from core.config.settings import BrowserSettings, VisitSettings
-from proxy.control.client import VisitCredentials
+from core.hosts import ProxyEndpoint
 from proxy.request_log import RequestLogEntry
 from render.behaviours.catalog import NO_BEHAVIOURS
-from render.browser import Browser, BrowserContext, ProxyEndpoint
+from render.browser import Browser, BrowserContext
 from render.child_targets import ChildTargets
 from render.chromium import find_browser
 from render.identity import PageOptions
@@ -50,7 +50,7 @@ async def launch(ca_spki: str | None, hosts: Mapping[str, str] | None = None) ->
     )
 
 
-def endpoint(credentials: VisitCredentials, *, port: int | None = None) -> ProxyEndpoint:
+def endpoint(credentials: ProxyEndpoint, *, port: int | None = None) -> ProxyEndpoint:
     """The proxy as the browser is told of it; `port` puts somebody in between."""
     return ProxyEndpoint(
         credentials.host, port or credentials.port, credentials.username, credentials.password

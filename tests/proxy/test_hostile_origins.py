@@ -20,8 +20,8 @@ import pytest
 
 from bench.certificate import write_certificate
 from core.config.settings import EgressSettings, ProxySettings, Settings
+from core.hosts import ProxyEndpoint
 from core.layout import Layout
-from proxy.control.client import VisitCredentials
 from proxy.request_log import RequestLogEntry
 from tests.proxy.raw_origin import (
     MEGABYTE,
@@ -384,7 +384,7 @@ class Suite:
     memory: list[int]
 
 
-def ask(proxy: Proxy, credentials: VisitCredentials, case: Case, url: str) -> bytes:
+def ask(proxy: Proxy, credentials: ProxyEndpoint, case: Case, url: str) -> bytes:
     """Ask as a browser that wants no more than this one; everything it is told."""
     browser = Browser(proxy.port, credentials.username, credentials.password)
     browser.socket = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)

@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import pytest
 
+from core.hosts import ProxyEndpoint
 from core.layout import Layout
-from proxy.control.client import VisitCredentials
 from proxy.request_log import RefetchRequest, RequestOutcome
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, ok, records
 
 pytestmark = pytest.mark.proxy
 
 
-def through(proxy: Proxy, credentials: VisitCredentials) -> Browser:
+def through(proxy: Proxy, credentials: ProxyEndpoint) -> Browser:
     """A browser of the visit."""
     return Browser(proxy.port, credentials.username, credentials.password)
 

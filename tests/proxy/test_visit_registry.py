@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, strategies
 from hypothesis import settings as budget
 
-from proxy.control.client import VisitCredentials
+from core.hosts import ProxyEndpoint
 from proxy.visit_registry import VisitRegistry, VisitSession
 from tests.support.examples import examples
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, ProxyProcess, check, records
@@ -24,7 +24,7 @@ URL = "http://origin.example/page"
 
 
 @contextmanager
-def browser(proxy: Proxy, given: VisitCredentials) -> Iterator[Browser]:
+def browser(proxy: Proxy, given: ProxyEndpoint) -> Iterator[Browser]:
     """A client with a visit's credentials."""
     client = Browser(proxy.port, given.username, given.password)
     yield client
@@ -133,7 +133,7 @@ async def test_guessing_gets_nothing_and_disturbs_nobody(
         stranger.close()
         return said
 
-    def load(given: VisitCredentials) -> set[int]:
+    def load(given: ProxyEndpoint) -> set[int]:
         with browser(proxy, given) as client:
             return {client.get(f"{URL}?{number}").status for number in range(20)}
 
@@ -173,7 +173,7 @@ async def test_visits_side_by_side_are_never_mixed(
     names = [f"page-{number}" for number in range(4)]
     hosts = ("http://origin.example", "http://other.example", "https://secure.example")
 
-    def load(given: VisitCredentials, name: str) -> None:
+    def load(given: ProxyEndpoint, name: str) -> None:
         for host, number in product(hosts, range(3)):
             with browser(proxy, given) as client:
                 if host.startswith("https"):

@@ -20,13 +20,13 @@ from websockets.exceptions import ConnectionClosed
 
 from core.clock import SystemClock
 from core.config.settings import BrowserSettings, Settings, VisitSettings
+from core.hosts import ProxyEndpoint
 from core.layout import Layout
 from net.http1 import parse_request_head
 from proxy.control.client import ProxyVisit
 from proxy.request_log import RequestLogEntry
 from proxy.websocket import WebSocketRelay, upgrade_request
 from render.browser import Browser as RealBrowser
-from render.browser import ProxyEndpoint
 from render.chromium import find_browser
 from render.visit import VisitRequest, visit
 from tests.support.proxy_fixtures import Browser, Origin, Proxy, Response, ok, records

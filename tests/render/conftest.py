@@ -21,7 +21,8 @@ from cryptography.x509.oid import NameOID
 
 from core.clock import SystemClock
 from core.config.settings import BrowserSettings, VisitSettings
-from render.browser import Browser, ProxyEndpoint
+from core.hosts import ProxyEndpoint
+from render.browser import Browser
 from render.chromium import find_browser
 from render.visit import Visit, VisitRequest, visit
 

@@ -17,19 +17,19 @@ import pytest
 from core.clock import SystemClock
 from core.config.settings import BrowserSettings
 from core.errors import BrowserUnavailableError
-from render.browser import Browser, ProxyEndpoint
+from core.hosts import ProxyEndpoint
+from render.browser import Browser
 from render.browser_process import (
-    HOME_PREFIX,
     NOBODY,
     BrowserHome,
     child_environment,
     privilege_prefix,
-    sweep_homes,
 )
 from render.chromium import BrowserExecutable, BrowserKind, find_browser
 from render.identity import PageOptions
 from render.page import open_page
 from tests.support.services.processes import arguments
+from warc.local_storage import ScratchKind, remove_abandoned
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -88,7 +88,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def homes(scratch: Path) -> set[Path]:
-    return set(scratch.glob(f"{HOME_PREFIX}*"))
+    return set(scratch.glob(f"{ScratchKind.BROWSER}*"))
 
 
 async def launch(clock: SystemClock, settings: BrowserSettings = SETTINGS) -> Browser:
@@ -257,7 +257,7 @@ async def test_the_next_browser_sweeps_what_nobody_removed(scratch: Path) -> Non
     await owner.wait()
 
     assert await gone(family) == []
-    assert len(sweep_homes()) == 1
+    assert len(remove_abandoned(scratch)) == 1
     assert homes(scratch) == set()
 
 
@@ -265,7 +265,7 @@ async def test_a_home_in_use_is_not_swept(scratch: Path) -> None:
     """Browsers of other workers keep their folders."""
     home = BrowserHome(owner=None)
 
-    assert home.root not in sweep_homes()
+    assert home.root not in remove_abandoned(scratch)
     assert home.profile.is_dir()
     home.close()
     assert not home.root.exists()

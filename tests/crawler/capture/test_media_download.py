@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from core.clock import SystemClock
 from core.config.settings import MediaSettings
+from core.hosts import ProxyEndpoint
 from core.page_manifest import PageInfo, PlayerMedia, VisitOutcome, parse_pageinfo
 from crawler.capture.media_download import (
     MediaPlayer,
@@ -29,7 +30,6 @@ from crawler.capture.media_download import (
     fetch_media,
     player_of,
 )
-from proxy.control.client import VisitCredentials
 from render.network_log import RequestLog
 from render.visit import Visit
 from tests.support.commands import Weboid
@@ -39,7 +39,7 @@ from tests.support.stored_records import check, index, records
 
 PLAYER = f"https://{hosts.ACID}/player/"
 PLAIN = f"http://{hosts.RULES}/page/plain"
-SECRET = VisitCredentials("127.0.0.1", 8_000, "visit", "not:for/everybody")
+SECRET = ProxyEndpoint("127.0.0.1", 8_000, "visit", "not:for/everybody")
 
 
 def manifests(weboid: Weboid) -> dict[str, PageInfo]:
@@ -125,7 +125,7 @@ async def test_a_playlist_leads_nowhere_but_to_the_proxy(scheme: str, playlist: 
         url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
         PlaylistProxy.playlist = f"#EXTM3U\n#EXT-X-VERSION:3\n{playlist.format(url=url)}".encode()
         PlaylistProxy.asked.clear()
-        through = MediaRoute(VisitCredentials("127.0.0.1", proxy.server_port, "visit", "x"), "")
+        through = MediaRoute(ProxyEndpoint("127.0.0.1", proxy.server_port, "visit", "x"), "")
         asked = MediaPlayer("http://player.test/s.m3u8", "http://player.test/")
         played = await fetch_media(asked, through, MediaSettings(players=True), clock=SystemClock())
         proxy.shutdown()
@@ -159,7 +159,7 @@ attempt("shell", lambda: os.system("true"))
         port = proxy.getsockname()[1]
         (tmp_path / "tries.py").write_text(tries.replace("PORT", str(port)))
         source = bootstrap(
-            MediaSettings(), VisitCredentials("127.0.0.1", port, "", ""), module="tries"
+            MediaSettings(), ProxyEndpoint("127.0.0.1", port, "", ""), module="tries"
         )
         command = [sys.executable, "-c", source]
         ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -173,7 +173,7 @@ attempt("shell", lambda: os.system("true"))
 )
 async def test_a_failure_is_told(limit_s: float, reason: str) -> None:
     """A proxy that is gone, a time that is up: no error is raised, nothing is left running."""
-    through = MediaRoute(VisitCredentials("127.0.0.1", 9, "visit", "x"), "")
+    through = MediaRoute(ProxyEndpoint("127.0.0.1", 9, "visit", "x"), "")
     media = MediaSettings(players=True, limit_s=limit_s)
 
     played = await fetch_media(MediaPlayer(PLAYER, PLAYER), through, media, clock=SystemClock())

@@ -12,7 +12,6 @@ from core.page_manifest import PageBehaviour, PageInfo, VisitOutcome, parse_page
 from crawler.capture.page_capture import retry_decision, retry_moment
 from crawler.capture.reconciliation import build_page_info, match_requests
 from proxy.request_log import RequestLogEntry, RequestOutcome
-from render.behaviours.runner import BehaviourResult
 from render.network_log import RequestLog
 from render.visit import Visit
 
@@ -99,15 +98,13 @@ def test_a_certificate_that_did_not_verify_is_in_the_manifest() -> None:
 def test_a_manifest_reads_back_as_it_was_written() -> None:
     """JSON and back gives the same value."""
     image = RequestLog("https://example.org/ä.png", status=200)
-    done = (
-        BehaviourResult("consent", 1, 1, again=True, seconds=0.1, notes=("OneTrust: refused",)),
-    )
+    done = (PageBehaviour("consent", 1, 1, 0.1, notes=("OneTrust: refused",)),)
     seen = replace(VISIT, requests=(*VISIT.requests, image), behaviours=done)
     page = build_page_info("p", seen, [MAIN], [])
 
     assert parse_pageinfo(page.to_json()) == page
     assert isinstance(page, PageInfo)
-    assert page.behaviours == (PageBehaviour("consent", 1, 1, 0.1, "", ("OneTrust: refused",)),)
+    assert page.behaviours == done
 
 
 def test_a_manifest_of_another_version_is_read() -> None:

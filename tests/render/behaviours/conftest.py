@@ -8,9 +8,10 @@ import pytest
 
 from core.clock import SystemClock
 from core.config.settings import BehaviourSettings, VisitSettings
+from core.hosts import ProxyEndpoint
+from core.page_manifest import PageBehaviour
 from render.behaviours.catalog import load_behaviours
-from render.behaviours.runner import BehaviourResult
-from render.browser import Browser, ProxyEndpoint
+from render.browser import Browser
 from render.visit import Visit, VisitRequest, visit
 
 QUICK = VisitSettings(
@@ -23,7 +24,7 @@ class Acted:
     """A visit, what its behaviours did, and the query strings of what was asked for."""
 
     visit: Visit
-    done: dict[str, BehaviourResult]
+    done: dict[str, PageBehaviour]
     asked: set[str]
 
 
