@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import update
 
 from links.archives.archive_answers import ArchiveMemento
+from links.archives.archive_client import ArchiveClient
 from links.archives.copy_check import CopyCheckResult, CopyVerdict
 from links.archives.copy_store import put_copies
 from links.check_history import day_of
@@ -28,7 +29,7 @@ from tests.support.wiki_writer import BOT_SECRET, Writer
 from wiki.api.client import ApiSettings, ApiTiming, WikiApi
 from wiki.api.credentials import WikiCredentials
 from wiki.bot.page_edit import PageEditResult
-from wiki.bot.remedies import CopyPreferences
+from wiki.bot.remedies import CopyChecker, CopyPreferences
 from wiki.bot.wiki_bot import BotDependencies, BotOptions, BotRunSummary, WikiBot, new_job_name
 from wiki.bot.wikitext_adapter import PageAdapter, WikitextAdapterFactory
 from wiki.settings import BotSettings, WikiSettings
@@ -62,7 +63,7 @@ class ShopClock:
 
 
 @dataclass
-class Sights:
+class Sights(CopyChecker):
     """What is seen of copies: those of the archives are there; nobody is asked about others.
 
     Attributes:
@@ -71,6 +72,7 @@ class Sights:
         standing_as: the same of addresses that pages have; UNCLEAR at all others.
     """
 
+    asker: ArchiveClient = field(init=False, repr=False)  # nobody is asked
     asked: list[str] = field(default_factory=list)
     cited_as: dict[str, CopyVerdict] = field(default_factory=dict)
     standing_as: dict[str, CopyVerdict] = field(default_factory=dict)
@@ -193,7 +195,7 @@ class Shop:
             self._apis[address] = await self._open_apis.enter_async_context(api)
         makers = BotDependencies(
             self._craft,
-            lambda now, _settings: CopyPreferences(now),
+            CopyPreferences(self.clock.now()),
             self.sights,
             ReporterDigests(b"k" * 32),
             self.step,
@@ -236,7 +238,7 @@ class Shop:
         self.slept.append(seconds)
         await self.clock.sleep(seconds)
 
-    def _craft(self, now: datetime, settings: BotSettings) -> PageAdapter:
+    def _craft(self, settings: BotSettings, now: datetime) -> PageAdapter:
         return self.craft(WikitextAdapterFactory(_RULES, _RULES).craft(settings, now))
 
 

@@ -3,7 +3,7 @@
 A change counts as undone when the link is still on the page without what the bot added. A link that was
 removed with its citation does not: that is a rewrite of the page, not an objection. The reverting account
 is that of the first revision without the change. A revision that goes back behind the bot's edit and
-removes edits of others as well is not an objection to the bot (`EditOutcome.SWEPT`).
+removes edits of others as well is not an objection to the bot (`EditState.SWEPT`).
 
 Each edit is checked for a month; unchanged pages cost one request per fifty. An undone change counts as
 a report by that account that the link works: the link is checked again on the same day, and left alone
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 from core.errors import InputError, WeboidError
@@ -60,20 +59,13 @@ _COPY: Final = frozenset(
 UNDO_TAGS: Final = frozenset({"mw-undo", "mw-rollback", "mw-manual-revert"})
 
 
-class EditOutcome(StrEnum):
-    """State of a past bot edit, judged from the page's history."""
-
-    STANDS = "stands"
-    REVERTED = "reverted"  # somebody took it back, or a part of it
-    OURS = "ours"  # taken back with our own account: whoever runs the bot changed their mind
-    SWEPT = "swept"  # it went with edits of others
-
-
 @dataclass(frozen=True)
 class EditJudgement:
     """Result of checking a past edit."""
 
-    fate: EditOutcome
+    # MADE: it stands. ACCEPTED: undone with our own account, by whoever runs the bot. SWEPT: it went with
+    # edits of others.
+    state: EditState
     undone: frozenset[int] = frozenset()  # indexes of the changes that were undone
     by: Revision | None = None  # the revision that undid the first of them, if known
     note: str = ""  # the evidence, as text
@@ -131,18 +123,18 @@ def judge_edit(
     `undone`: indexes of the changes that are missing from the newest text.
     """
     if not undone:
-        return EditJudgement(EditOutcome.STANDS)
+        return EditJudgement(EditState.MADE)
     if by is None:
         note = "its history does not tell who undid it"
-        return EditJudgement(EditOutcome.REVERTED, undone, None, note)
+        return EditJudgement(EditState.REVERTED, undone, None, note)
     if me and by.user == me:
-        return EditJudgement(EditOutcome.OURS, undone, by, "undone with the bot's own account")
+        return EditJudgement(EditState.ACCEPTED, undone, by, "undone with the bot's own account")
     if _swept_others(edit, history, by, me=me):
         note = "an older text was restored, over edits of others"
-        return EditJudgement(EditOutcome.SWEPT, undone, by, note)
+        return EditJudgement(EditState.SWEPT, undone, by, note)
     how = next((tag for tag in by.tags if tag in UNDO_TAGS), "edited by hand")
     part = "" if len(undone) == len(edit.changes) else "in part, "
-    return EditJudgement(EditOutcome.REVERTED, undone, by, f"{part}{how}: {by.comment}"[:500])
+    return EditJudgement(EditState.REVERTED, undone, by, f"{part}{how}: {by.comment}"[:500])
 
 
 def _swept_others(edit: BotEdit, history: EditHistory, by: Revision, *, me: str) -> bool:
@@ -295,25 +287,19 @@ def _record_undone(
 
     Changes of a declined revert may be repeated and are ignored here.
     """
-    if judged.fate is EditOutcome.STANDS:
+    if judged.state is EditState.MADE:
         return _mark_checked(watching, edit)
     is_first, by = edit.state in STANDING, judged.by
     facts: dict[str, int | str | None] = {"note": judged.note}
     if by is not None or is_first:
         facts["undone_rev"] = None if by is None else by.rev_id
         facts["undone_by"] = "" if by is None else by.user
-    state, undone = EditState.REVERTED, judged.undone
-    if is_first:
-        state = {
-            EditOutcome.REVERTED: EditState.REVERTED,
-            EditOutcome.OURS: EditState.ACCEPTED,
-            EditOutcome.SWEPT: EditState.SWEPT,
-        }[judged.fate]
-        if state is EditState.SWEPT and _was_swept_before(watching, edit):
-            state = EditState.REVERTED
-        is_reported = state is EditState.REVERTED
-    else:
-        is_reported = judged.fate is EditOutcome.REVERTED
+    state, undone = judged.state, judged.undone
+    if is_first and state is EditState.SWEPT and _was_swept_before(watching, edit):
+        state = EditState.REVERTED
+    is_reported = state is EditState.REVERTED
+    if not is_first:
+        state = EditState.REVERTED
         if edit.state is not EditState.DECLINED:
             undone |= known
     changed = _with_state(watching, edit, state, undone=undone, **facts)
@@ -343,7 +329,7 @@ async def _judge_undone(
             break
         undone -= improved
         if not undone:
-            return EditJudgement(EditOutcome.STANDS)
+            return EditJudgement(EditState.MADE)
         by = await _first_without(watching, edit, undone, after)
     earlier = await earlier_digests(watching.api, edit.page_id, edit.base_rev)
     return judge_edit(edit, undone, EditHistory(after, earlier), by, me=watching.me)

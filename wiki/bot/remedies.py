@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 from links.archives.archive_answers import ArchiveMemento
 from links.archives.archive_client import ArchiveClient, ArchiveUnavailableError
@@ -236,21 +236,9 @@ def _end_of(day: int) -> datetime:
 _NO_COPY: Final = frozenset((CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHER_PAGE))
 
 
-class CopyChecker(Protocol):
-    """Interface for checking copies over the network."""
-
-    async def cited(self, address: str, url: str) -> CopyCheckResult:
-        """Check an address that an edit would cite as a copy of the URL."""
-        ...
-
-    async def standing(self, address: str, url: str) -> CopyCheckResult:
-        """Check an address cited on a page; UNCLEAR where the archive must not be queried."""
-        ...
-
-
-@dataclass(frozen=True)
-class ArchiveCopyChecker:
-    """Checker that uses the client for archives."""
+@dataclass
+class CopyChecker:
+    """Checker of copies that uses the client for archives."""
 
     asker: ArchiveClient  # the client, with a rate limit per archive
     own: tuple[str, ...] = ()  # origins of our own pages

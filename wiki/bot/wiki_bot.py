@@ -12,7 +12,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -141,8 +141,8 @@ class BotOptions:
 class BotDependencies:
     """Dependencies of a run, supplied by its caller."""
 
-    craft: Callable[[datetime, BotSettings], PageAdapter]  # creates the wikitext adapter
-    choosing: Callable[[datetime, BotSettings], CopyPreferences]  # creates the preferences
+    craft: Callable[[BotSettings, datetime], PageAdapter]  # creates the wikitext adapter
+    choosing: CopyPreferences  # used with the current time
     looks: CopyChecker  # checks copies before they are cited
     reporters: ReporterDigests | None = None  # None: reporters are not recorded
     step: StepCallback = lambda _name: None  # progress callback
@@ -292,9 +292,9 @@ class WikiBot:
             bench = EditContext(
                 self._store,
                 self._api,
-                self._makers.craft(now, settings),
+                self._makers.craft(settings, now),
                 guard,
-                self._makers.choosing(now, settings),
+                replace(self._makers.choosing, now=now),
                 settings,
                 self._wiki.id,
                 self._job,
@@ -419,7 +419,7 @@ class WikiBot:
         return EditWatch(
             self._store,
             self._api,
-            self._makers.craft(self._timing.clock.now(), settings),
+            self._makers.craft(settings, self._timing.clock.now()),
             self._wiki.id,
             me,
             self._timing.clock.now(),

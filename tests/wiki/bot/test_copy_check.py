@@ -6,7 +6,7 @@ from links.archives.archive_client import ArchiveClient
 from links.archives.copy_check import CopyVerdict
 from tests.links.archives.conftest import asker, world
 from tests.support.archive_world import World
-from wiki.bot.remedies import ArchiveCopyChecker
+from wiki.bot.remedies import CopyChecker
 
 __all__ = ["asker", "world"]
 
@@ -35,7 +35,7 @@ async def test_our_own_front_is_looked_at_as_a_reader_does(
     """Only a copy that is shown is good."""
     world.put(OURS, "<title>A page</title>", status, **HTML, **headers)
 
-    assert (await ArchiveCopyChecker(asker, (FRONT,)).cited(OURS, A)).sight is sight
+    assert (await CopyChecker(asker, (FRONT,)).cited(OURS, A)).sight is sight
 
 
 async def test_archives_are_asked_about_copies_on_pages_only_where_that_is_wanted(
@@ -45,11 +45,11 @@ async def test_archives_are_asked_about_copies_on_pages_only_where_that_is_wante
     world.put(THEIRS, "gone", 404)
     world.put(OURS, "gone", 404)
 
-    quiet = ArchiveCopyChecker(asker, (FRONT,))
+    quiet = CopyChecker(asker, (FRONT,))
     assert (await quiet.standing(THEIRS, A)).sight is CopyVerdict.UNCLEAR
     assert (await quiet.standing(OURS, A)).sight is CopyVerdict.GONE
     assert world.places == [OURS.partition("://")[2]]
-    asking = ArchiveCopyChecker(asker, (FRONT,), asks_others=True)
+    asking = CopyChecker(asker, (FRONT,), asks_others=True)
     assert (await asking.standing(THEIRS, A)).sight is CopyVerdict.GONE
 
 
@@ -63,7 +63,7 @@ async def test_a_short_address_is_held_to_its_link(
     told = f'{{"guid": "AB12-CD34", "url": "{A}", "capture_time": "2013-01-15T10:20:33Z"}}'
     world.put("https://api.perma.cc/v1/public/archives/AB12-CD34/", told)
 
-    looks = ArchiveCopyChecker(asker, (), asks_others=True)
+    looks = CopyChecker(asker, (), asks_others=True)
 
     assert (await looks.standing("https://perma.cc/AB12-CD34", url)).sight is sight
     assert (await looks.standing("https://perma.cc/ZZ99-ZZ99", url)).sight is CopyVerdict.UNCLEAR

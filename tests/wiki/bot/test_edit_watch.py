@@ -7,7 +7,7 @@ import pytest
 from links.registry.bot_edits import BotEdit, EditChange, EditKind, EditState
 from wiki.api.models import Revision
 from wiki.bot.edit_settlement import find_our_revision
-from wiki.bot.edit_watch import EditHistory, EditOutcome, find_undone, judge_edit
+from wiki.bot.edit_watch import EditHistory, find_undone, judge_edit
 from wiki.bot.wikitext_adapter import url_key_or_empty
 from wiki.wikitext.citation_reader import read_citations
 from wiki.wikitext.template_map import rules_for
@@ -94,34 +94,34 @@ def revision(
 
 
 @pytest.mark.parametrize(
-    ("later", "fate"),
+    ("later", "state"),
     [
-        ([revision(12, "Reader", tags=("mw-undo",))], EditOutcome.REVERTED),
-        ([revision(12, "Reader", sha1="base", tags=("mw-rollback",))], EditOutcome.REVERTED),
-        ([revision(12, ME)], EditOutcome.OURS),
-        ([revision(12, "Vandal"), revision(13, "Admin", sha1="base")], EditOutcome.SWEPT),
-        ([revision(12, "Vandal"), revision(13, "Admin", sha1="older")], EditOutcome.SWEPT),
+        ([revision(12, "Reader", tags=("mw-undo",))], EditState.REVERTED),
+        ([revision(12, "Reader", sha1="base", tags=("mw-rollback",))], EditState.REVERTED),
+        ([revision(12, ME)], EditState.ACCEPTED),
+        ([revision(12, "Vandal"), revision(13, "Admin", sha1="base")], EditState.SWEPT),
+        ([revision(12, "Vandal"), revision(13, "Admin", sha1="older")], EditState.SWEPT),
         # Restored, and the comment names our revision: that was about us.
         (
             [
                 revision(12, "Vandal"),
                 revision(13, "Admin", sha1="base", comment="undo 11, no copy"),
             ],
-            EditOutcome.REVERTED,
+            EditState.REVERTED,
         ),
         # An edit of somebody in between that was not taken back.
-        ([revision(12, "Friend"), revision(13, "Reader")], EditOutcome.REVERTED),
+        ([revision(12, "Friend"), revision(13, "Reader")], EditState.REVERTED),
         # The same person edited in between: nothing of others was swept away.
-        ([revision(12, "Reader"), revision(13, "Reader", sha1="base")], EditOutcome.REVERTED),
+        ([revision(12, "Reader"), revision(13, "Reader", sha1="base")], EditState.REVERTED),
     ],
 )
-def test_who_undid_an_edit_and_why(later: list[Revision], fate: EditOutcome) -> None:
+def test_who_undid_an_edit_and_why(later: list[Revision], state: EditState) -> None:
     """A revert is about us, unless it swept others' edits away with ours."""
     history = EditHistory((revision(11, ME), *later), frozenset({"base", "older"}))
 
     found = judge_edit(edit(), frozenset({0}), history, later[-1], me=ME)
 
-    assert found.fate is fate
+    assert found.state is state
     assert found.by == later[-1]
 
 
@@ -129,8 +129,8 @@ def test_a_history_that_tells_nothing_is_a_revert_of_nobody() -> None:
     """The edit is held all the same."""
     found = judge_edit(edit(), frozenset({0}), EditHistory(), None, me=ME)
 
-    assert (found.fate, found.by) == (EditOutcome.REVERTED, None)
-    assert judge_edit(edit(), frozenset(), EditHistory(), None, me=ME).fate is EditOutcome.STANDS
+    assert (found.state, found.by) == (EditState.REVERTED, None)
+    assert judge_edit(edit(), frozenset(), EditHistory(), None, me=ME).state is EditState.MADE
 
 
 def test_an_edit_is_found_by_its_job_or_its_text() -> None:

@@ -3,10 +3,8 @@
 import asyncio
 import json
 import random
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import click
@@ -14,7 +12,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from core.config.settings import Settings
 from core.errors import WeboidError
 from links.feedback.reporter_limits import open_reporter_digests
 from links.registry.bot_edits import BotEdit
@@ -39,7 +36,7 @@ from weboid.cli.wiki.bot_setup import (
 from weboid.cli.wiki.wikitext_files import skip_reason_line
 from wiki.api.client import ApiTiming
 from wiki.bot.page_edit import PageEditResult, PageEditStatus
-from wiki.bot.remedies import ArchiveCopyChecker, CopyPreferences
+from wiki.bot.remedies import CopyChecker, CopyPreferences
 from wiki.bot.wiki_bot import (
     BotDependencies,
     BotOptions,
@@ -48,7 +45,7 @@ from wiki.bot.wiki_bot import (
     check_settings,
     new_job_name,
 )
-from wiki.bot.wikitext_adapter import PageAdapter, prepare_adapter
+from wiki.bot.wikitext_adapter import prepare_adapter
 from wiki.settings import BotSettings
 from wiki.wikitext.citation_model import RepairedText
 
@@ -159,21 +156,19 @@ async def _work(
     origins = (task.bot.front,) if task.bot.front else ()
     async with api, open_archives(task.where.settings, origins=origins) as archives:
         kit = await prepare_adapter(api, settings.templates)
-
-        def craft(now: datetime, bot: BotSettings) -> PageAdapter:
-            return kit.craft(bot, now)
-
+        now, order = CLOCK.now(), tuple(task.where.settings.links.archives)  # after our own copies
+        choosing = CopyPreferences(now, order)
+        if own is not None:
+            choosing = CopyPreferences(now, order, own, own.title, has_own=True)
         makers = BotDependencies(
-            craft,
-            copy_choice(task.where.settings, own),
-            ArchiveCopyChecker(
-                archives.asker, origins, asks_others=bool(task.where.settings.links.archives)
-            ),
+            kit.craft,
+            choosing,
+            CopyChecker(archives.asker, origins, asks_others=bool(order)),
             open_reporter_digests(task.where.layout),
             is_over=stop.event.is_set,
             adjust=task.adjusted,
         )
-        job = new_job_name(CLOCK.now(), random.SystemRandom())
+        job = new_job_name(now, random.SystemRandom())
 
         async def pause(seconds: float) -> None:
             with suppress(TimeoutError):
@@ -184,20 +179,6 @@ async def _work(
         if task.is_look_back:
             return await bot.look_back(on_result=show.show)
         return await bot.run(task.wish, on_result=show.show)
-
-
-def copy_choice(
-    settings: Settings, own: OwnCaptures | None
-) -> Callable[[datetime, BotSettings], CopyPreferences]:
-    """Return the order of copies: our own, then the archives in the order of `[links] archives`."""
-    order = tuple(settings.links.archives)
-
-    def made(now: datetime, _bot: BotSettings) -> CopyPreferences:
-        if own is None:
-            return CopyPreferences(now, order)
-        return CopyPreferences(now, order, own, own.title, has_own=True)
-
-    return made
 
 
 class _BotRunReporter:
