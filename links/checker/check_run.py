@@ -387,21 +387,19 @@ class CheckRun:
         """Run a check; return None when it got no turn before the end of the run."""
         url = candidate.url
         try:
-            with self._means.turns.look() as look:
-                try:
-                    return await self._means.looks.probe(
-                        url.url,
-                        get_only=candidate.get_only,
-                        compare=partial(wants_sibling, url, is_beside=candidate.is_beside),
-                    )
-                except asyncio.CancelledError:
-                    if not look.is_crowded:
-                        raise
-                    look.task.uncancel()
+            finding = await self._means.turns.run(
+                self._means.looks.probe(
+                    url.url,
+                    get_only=candidate.get_only,
+                    compare=partial(wants_sibling, url, is_beside=candidate.is_beside),
+                )
+            )
         except Exception:  # noqa: BLE001 - one URL must not end a pass over millions
             _LOG.exception("Looking at %r failed by a fault of ours.", url.url)
             return _nothing("fault: ours")
-        return None if self._stopping else _nothing("busy: too many are led to a host")
+        if finding is not None or self._stopping:
+            return finding
+        return _nothing("busy: too many are led to a host")
 
     def _note_stored(self, batch: ResultBatch, booked: list[RecordedResult]) -> None:
         for url in batch.urls:

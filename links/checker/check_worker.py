@@ -9,7 +9,7 @@ import logging
 import math
 import resource
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -19,8 +19,7 @@ from core.config.settings import LinksSettings, Settings
 from core.errors import BadUrlError, ConfigError, TransientError, WeboidError
 from core.urls import host_of
 from links.check_history import day_of
-from links.check_result import CheckResult
-from links.checker.check_leases import HostShare, LeaseHeldError
+from links.checker.check_leases import ALL_HOSTS, HostShare, LeaseHeldError
 from links.checker.check_run import CheckContext, CheckPlan, CheckRun, CheckTally, OnKept
 from links.checker.due_urls import next_due_day
 from links.checker.host_turns import HostTurns
@@ -50,88 +49,63 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplacementTester:
-    """Resources for testing replacements."""
+    """Tests of the replacements that readers proposed, at the hosts of one share."""
 
+    desk: RegistryThread  # the registry thread
     looks: HttpProber  # the prober; it waits for `turns`
     turns: HostTurns  # the per-host limiter
     clock: Clock  # the clock
+    around: ProposalContext = NO_CONTEXT  # policy that may refuse a replacement
+    part: HostShare = ALL_HOSTS  # of the hosts
 
+    async def run(
+        self,
+        limit: int,
+        *,
+        stop: asyncio.Event | None = None,
+        on_result: Callable[[ReplacementProposal, ProposalStage], None] = lambda _which, _stage: (
+            None
+        ),
+    ) -> Counter[ProposalStage]:
+        """Test up to `limit` waiting or due replacements until `stop`; count them by resulting stage.
 
-async def check_replacements(
-    store: RegistryStore,
-    examiner: ReplacementTester,
-    *,
-    limit: int,
-    around: ProposalContext = NO_CONTEXT,
-    on_result: Callable[[ReplacementProposal, ProposalStage], None] = lambda _which, _stage: None,
-) -> Counter[ProposalStage]:
-    """Test up to `limit` waiting or due replacements; count them by resulting stage.
+        A page is compared with a sibling that cannot exist: an error page is no replacement.
+        """
+        today = day_of(self.clock.now())
+        waiting = await self.desk.read(lambda rows: replacements_to_test(rows, today, limit))
+        stages: Counter[ProposalStage] = Counter()
+        room = asyncio.Semaphore(AT_ONCE)
 
-    A page is compared with a sibling that cannot exist: an error page is no replacement.
-    """
-    with store.reading() as rows:
-        waiting = replacements_to_test(rows, day_of(examiner.clock.now()), limit)
-    stages: Counter[ProposalStage] = Counter()
-
-    async def keep(which: ReplacementProposal, finding: CheckResult) -> None:
-        today = day_of(examiner.clock.now())
-
-        def record() -> ProposalStage | None:
-            with store.writing() as rows:
-                return record_replacement_test(rows, which, finding, today, around)
-
-        stage = await asyncio.to_thread(record)
-        if stage is not None:
-            stages[stage] += 1
-            on_result(which, stage)
-
-    await check_each_replacement(waiting, examiner, keep)
-    return stages
-
-
-async def check_each_replacement(
-    waiting: Iterable[ReplacementProposal],
-    examiner: ReplacementTester,
-    keep: Callable[[ReplacementProposal, CheckResult], Awaitable[None]],
-    *,
-    stop: asyncio.Event | None = None,
-) -> None:
-    """Test replacements, `AT_ONCE` at a time, until `stop`; `keep` stores each result."""
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def one(which: ReplacementProposal) -> None:
-        try:
-            async with room:
-                is_over = stop is not None and stop.is_set()
-                finding = None if is_over else await _looked(examiner, which.address)
-            if finding is not None:
-                await keep(which, finding)
-        except WeboidError:
-            raise
-        except Exception:  # noqa: BLE001 one address must not end the others' turns
-            _LOG.exception("Trying %r failed by an internal error.", which.address)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for which in waiting:
-                group.create_task(one(which))
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-
-
-async def _looked(examiner: ReplacementTester, address: str) -> CheckResult | None:
-    """Check the address; None when its host is too crowded."""
-
-    async def look() -> CheckResult | None:
-        with examiner.turns.look() as it:
+        async def test(proposal: ReplacementProposal) -> None:
             try:
-                return await examiner.looks.probe_sibling(address)
-            except asyncio.CancelledError:
-                if it.is_crowded:
-                    return None
+                async with room:
+                    if stop is not None and stop.is_set():
+                        return
+                    finding = await self.turns.run(self.looks.probe_sibling(proposal.address))
+                if finding is None:
+                    return
+                stage = await self.desk.write(
+                    lambda rows: record_replacement_test(
+                        rows, proposal, finding, day_of(self.clock.now()), self.around
+                    )
+                )
+                if stage is not None:
+                    stages[stage] += 1
+                    on_result(proposal, stage)
+            except WeboidError:
                 raise
+            except Exception:  # noqa: BLE001 one address must not end the others' turns
+                _LOG.exception("Trying %r failed by an internal error.", proposal.address)
 
-    return await asyncio.create_task(look())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for each in waiting:
+                    with suppress(BadUrlError):
+                        if self.part.has(bucket_of(host_of(each.address))):
+                            group.create_task(test(each))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return stages
 
 
 _MOST = 500  # of one round
@@ -162,24 +136,13 @@ class CheckerMaintenance:
 
     async def check_replacements(self, stop: asyncio.Event) -> int:
         """Test the proposed replacements; return the number."""
-        today = day_of(self._means.clock.now())
-        found = await self._means.desk.read(lambda rows: replacements_to_test(rows, today, _MOST))
-        decided = await self._means.desk.do(self._means.marks.current)
+        means = self._means
+        decided = await means.desk.do(means.marks.current)
         around = ProposalContext(refuses=decided.refuses)
-        mine = []
-        for proposal in found:
-            with suppress(BadUrlError):
-                if self._part.has(bucket_of(host_of(proposal.address))):
-                    mine.append(proposal)
-
-        async def keep(each: ReplacementProposal, finding: CheckResult) -> None:
-            await self._means.desk.write(
-                lambda rows: record_replacement_test(rows, each, finding, today, around)
-            )
-
-        examiner = ReplacementTester(self._means.looks, self._means.turns, self._means.clock)
-        await check_each_replacement(mine, examiner, keep, stop=stop)
-        return len(mine)
+        tester = ReplacementTester(
+            means.desk, means.looks, means.turns, means.clock, around, self._part
+        )
+        return (await tester.run(_MOST, stop=stop)).total()
 
     async def forget(self) -> PurgeSummary | None:
         """Delete expired rows once a day, by the checker of the first share; None: not today."""

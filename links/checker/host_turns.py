@@ -9,12 +9,15 @@ closer in transit. A check that waits holds no connection, and is cancelled when
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from links.checker.timetable import HostGaps
+
+T = TypeVar("T")
 
 LONGEST_WAIT_S = 300.0
 _TIMER_S = 0.001  # a timer may be early by its clock's resolution
@@ -77,8 +80,19 @@ class HostTurns:
             _LOOK.reset(token)
             self._let_go(look)
 
+    async def run(self, check: Awaitable[T]) -> T | None:
+        """Return the result of a check; None when a wait would be too long, or the limiter closed."""
+        with self.look() as look:
+            try:
+                return await check
+            except asyncio.CancelledError:
+                if not look.is_crowded:
+                    raise
+                look.task.uncancel()
+                return None
+
     async def take(self, host: str) -> None:
-        """Wait until a request to the host is allowed. Only within `look`."""
+        """Wait until a request to the host is allowed. Only within `run`."""
         look = _LOOK.get()
         self._let_go(look)
         there = self._hosts.get(host)

@@ -97,14 +97,8 @@ class ControlChecks:
                 task.cancel()
 
     async def _answers(self, url: str) -> bool:
-        with self._turns.look() as look:
-            try:
-                return not is_silent(await self._looks.probe(url, get_only=True))
-            except asyncio.CancelledError:
-                if not look.is_crowded:
-                    raise
-                look.task.uncancel()
-                return False
+        finding = await self._turns.run(self._looks.probe(url, get_only=True))
+        return finding is not None and not is_silent(finding)
 
 
 def control_urls(connection: Connection) -> list[str]:

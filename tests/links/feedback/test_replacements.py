@@ -8,10 +8,11 @@ from datetime import timedelta
 from aiohttp import web
 
 from core.config.settings import EgressSettings, LinksSettings, Settings
-from links.checker.check_worker import ReplacementTester, check_replacements
+from links.checker.check_worker import ReplacementTester
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.feedback.replacements import (
+    NO_CONTEXT,
     ProposalContext,
     ProposalStage,
     ReplacementProposal,
@@ -19,7 +20,7 @@ from links.feedback.replacements import (
     replacements_of,
     shown_replacement,
 )
-from links.registry.database import RegistryStore
+from links.registry.database import RegistryStore, RegistryThread
 from links.states import LinkState
 from tests.support.feedback_reports import NOW, HandClock, watch
 
@@ -45,8 +46,10 @@ async def _answer(request: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def examining(clock: HandClock) -> AsyncIterator[ReplacementTester]:
-    """An examiner whose web is one server with several names."""
+async def examining(
+    store: RegistryStore, clock: HandClock, around: ProposalContext = NO_CONTEXT
+) -> AsyncIterator[ReplacementTester]:
+    """A tester whose web is one server with several names."""
     runner = web.AppRunner(web.Application())
     runner.app.router.add_route("*", "/{path:.*}", _answer)
     await runner.setup()
@@ -63,7 +66,9 @@ async def examining(clock: HandClock) -> AsyncIterator[ReplacementTester]:
     )
     turns = HostTurns(0.0, monotonic=time.monotonic)
     async with HttpProber(settings, is_own=lambda _: False, turns=turns) as prober:
-        yield ReplacementTester(prober, turns, clock)
+        desk = RegistryThread(store, monotonic=time.monotonic)
+        yield ReplacementTester(desk, prober, turns, clock, around)
+        desk.close()
     await runner.cleanup()
 
 
@@ -84,21 +89,19 @@ async def test_only_a_page_that_is_really_there_is_shown(sqlite_store: RegistryS
         for number, address in enumerate(wanted):
             url = OLD if address.endswith("/back") else f"http://dead{number}.example.net/"
             propose_replacement(rows, url, address, bytes([number]) * 16, NOW)
-    told: list[ReplacementProposal] = []
-    async with examining(clock) as examiner:
-        stages = await check_replacements(
-            sqlite_store, examiner, limit=99, on_result=lambda which, _stage: told.append(which)
-        )
-        assert await check_replacements(sqlite_store, examiner, limit=99) == {}
+    tested: list[ReplacementProposal] = []
+    async with examining(sqlite_store, clock) as tester:
+        stages = await tester.run(99, on_result=lambda which, _stage: tested.append(which))
+        assert await tester.run(99) == {}
         clock.moment = NOW + timedelta(days=1)
-        again = await check_replacements(sqlite_store, examiner, limit=99)
+        again = await tester.run(99)
 
     with sqlite_store.reading() as rows:
         found = replacements_of(rows, [*range(1, 2 + len(ids))])
     assert {each.address: each.stage for each in found.values()} == wanted
     shown = {shown_replacement(each.address, each.stage, LinkState.DEAD) for each in found.values()}
     assert shown == {"", "http://new.example.net/good"}
-    assert stages.total() == len(told) == len(wanted)
+    assert stages.total() == len(tested) == len(wanted)
     assert again == {ProposalStage.WAITING: 2}  # what waits is looked at once a day
 
 
@@ -109,7 +112,5 @@ async def test_what_policy_refuses_meanwhile_is_not_shown(sqlite_store: Registry
         watch(rows, OLD)
         propose_replacement(rows, OLD, "http://new.example.net/good", b"1" * 16, NOW)
     around = ProposalContext(refuses=lambda _url: "it is excluded here")
-    async with examining(clock) as examiner:
-        assert await check_replacements(sqlite_store, examiner, limit=9, around=around) == {
-            ProposalStage.FAILED: 1
-        }
+    async with examining(sqlite_store, clock, around) as tester:
+        assert await tester.run(9) == {ProposalStage.FAILED: 1}

@@ -15,7 +15,7 @@ from core.timestamps import warc_date
 from core.urls import fetch_key
 from links.archives.copy_store import ArchiveCopies
 from links.check_history import date_of
-from links.checker.check_worker import ReplacementTester, check_replacements
+from links.checker.check_worker import ReplacementTester
 from links.checker.host_turns import HostTurns
 from links.checker.http_probe import HttpProber
 from links.feedback.marks import (
@@ -44,7 +44,7 @@ from links.feedback.replacements import (
 )
 from links.feedback.reporter_limits import limits_of
 from links.feedback.reports import ReportResult, WithdrawalResult, add_report, withdraw_reports
-from links.registry.database import RegistryStore
+from links.registry.database import RegistryStore, RegistryThread
 from links.registry.urls import require_observed
 from links.states import LinkState
 from net.address_policy import is_own
@@ -365,19 +365,19 @@ def _replacement_facts(found: ReplacementProposal) -> dict[str, object]:
 
 
 def _test(registry: RegistryStore, settings: Settings, limit: int, output: CommandOutput) -> int:
-    def told(which: ReplacementProposal, stage: ProposalStage) -> None:
+    def show(which: ReplacementProposal, stage: ProposalStage) -> None:
         facts = {"url": which.url, **_replacement_facts(changed(which, stage=stage))}
         output.show(facts, f"{clean(which.address)} {_STAGES[stage]}.")
 
     async def run() -> int:
         turns = HostTurns(settings.links.host_gap_s, monotonic=_CLOCK.monotonic)
+        desk = RegistryThread(registry, monotonic=_CLOCK.monotonic, patience_s=0.0)
         async with HttpProber(settings, is_own=is_own, turns=turns, clock=_CLOCK) as prober:
             around = _surroundings(registry, settings.links)
-            examiner = ReplacementTester(prober, turns, _CLOCK)
-            stages = await check_replacements(
-                registry, examiner, limit=limit, around=around, on_result=told
-            )
-            return stages.total()
+            tester = ReplacementTester(desk, prober, turns, _CLOCK, around)
+            stages = await tester.run(limit, on_result=show)
+        desk.close()
+        return stages.total()
 
     count = asyncio.run(run())
     if not output.is_json:
