@@ -47,7 +47,7 @@ from playback.access.decision_store import open_decisions
 from playback.web.asgi_app import WebOptions, create_app
 from playback.web.client_address import parse_networks
 from playback.web.rate_limits import RateLimitPolicy
-from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry
+from playback.web.registry.registry_service import LinkRegistry, RegistrySource
 from warc.index.database import open_database
 from warc.index.schema import CAPTURES_DDL
 from weboid.app.reader_queue_status import ReaderQueueStatus
@@ -99,7 +99,7 @@ def figures(*, quick: bool) -> dict[str, float]:
         with (
             closing(open_database(layout, "")) as database,
             closing(open_decisions(layout, "")) as decisions,
-            closing(LazyRegistrySource(layout)) as source,
+            closing(RegistrySource(layout)) as source,
             closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
         ):
             app = create_app(

@@ -23,7 +23,7 @@ from playback.access.threat_lists import ListEffect
 from playback.web.copy_notices import CopyWarnings
 from playback.web.i18n import noop
 from playback.web.page_store import CapturedPage, PageStore
-from playback.web.registry.registry_service import RegistrySource, open_registry
+from playback.web.registry.registry_service import RegistrySource
 from playback.web.registry.registry_values import parse_flag
 from qa.check_store import (
     MOST_COUNTED,
@@ -170,7 +170,7 @@ class VisibleChecks:
 
     def registry(self) -> RegistryStore:
         """Return the registry."""
-        return open_registry(self._source)
+        return self._source.store()
 
     def listed(self, query: CheckQuery) -> CheckListPart:
         """Return a part of the list, the worst first."""

@@ -43,8 +43,8 @@ from playback.web.asgi_app import SiteMount, WebOptions, create_app
 from playback.web.copy_lookup import QueueStatusReader
 from playback.web.rate_limits import RateLimitPolicy
 from playback.web.registry.registry_service import (
-    LazyRegistrySource,
     LinkRegistry,
+    NoRegistryError,
     RegistrySource,
     ReportOptions,
 )
@@ -207,9 +207,9 @@ class Shelf:
 
         event.listen(self.store.engine, "before_cursor_execute", before)
 
-    def reopened(self, root: Path) -> LazyRegistrySource:
+    def reopened(self, root: Path) -> RegistrySource:
         """The same registry, opened as `weboid serve` does."""
-        return LazyRegistrySource(Layout(root))
+        return RegistrySource(Layout(root))
 
     def seen(self, number: int, note: str, final_url: str = "") -> None:
         """A look that was noted."""
@@ -247,18 +247,21 @@ class Shelf:
             }
 
 
-@dataclass
-class Given:
+class Given(RegistrySource):
     """A source that a test fills: a registry, none, or an error."""
 
-    value: RegistryStore | Exception | None
+    def __init__(self, value: RegistryStore | Exception | None) -> None:
+        """Keep what there is."""
+        self.value = value
 
     def is_there(self) -> bool:
         """Whether there is one."""
         return self.value is not None
 
-    def store(self) -> RegistryStore | None:
+    def store(self) -> RegistryStore:
         """What there is."""
+        if self.value is None:
+            raise NoRegistryError
         if isinstance(self.value, Exception):
             raise self.value
         return self.value

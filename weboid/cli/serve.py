@@ -24,7 +24,7 @@ from playback.web.client_address import ClientAddresses, parse_networks
 from playback.web.i18n import SOURCE
 from playback.web.machine_api import MachineAccess, SearchIndexing
 from playback.web.rate_limits import RateLimitPolicy, SharedBuckets, read_token
-from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry, ReportOptions
+from playback.web.registry.registry_service import LinkRegistry, RegistrySource, ReportOptions
 from playback.web.site_pages import Crawler
 from qa.web.check_pages import QualityContext
 from qa.web.review import ReviewerRules
@@ -214,7 +214,7 @@ def command(
         with (
             closing(shared) if shared is not None else nullcontext(),
             closing(ReaderQueueStatus(layout, settings, clock=SystemClock())) as status,
-            closing(LazyRegistrySource(layout, stores.database_url)) as registry,
+            closing(RegistrySource(layout, stores.database_url)) as registry,
             run_scanner(stores.root, stores.database_url) if scan else nullcontext(),
         ):
             asyncio.run(

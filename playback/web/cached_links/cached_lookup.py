@@ -33,7 +33,7 @@ from playback.web.cached_links.cached_answer import LinkEvidence, is_to_offer
 from playback.web.cached_links.cached_request import AskedUrl, CachedQuestion
 from playback.web.copy_lookup import CopyLookup, CopyOffer, QueueStatusReader, UrlQueueStatus
 from playback.web.registry.registry_reader import RegistryReader, missing_target
-from playback.web.registry.registry_service import NoRegistryError, RegistrySource, open_registry
+from playback.web.registry.registry_service import NoRegistryError, RegistrySource
 from playback.web.registry.registry_values import Group, LinkRecord, PageAnswer
 
 _LOG = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class LinkEvidenceReader:
         if not unknown or known.wiki_id is None:
             return facts
         try:
-            with open_registry(self._source).reading() as connection:
+            with self._source.store().reading() as connection:
                 rules = self._rules.rules_of(connection, known.wiki_id)
         except TransientError as error:
             _LOG.warning("front.registry_unavailable: %s", error)
@@ -153,7 +153,7 @@ class LinkEvidenceReader:
             return _NOTHING, True
         identities = {each.spelled.identity for each in question.urls if each.spelled}
         try:
-            with open_registry(self._source).snapshot() as reader:
+            with self._source.store().snapshot() as reader:
                 reading = RegistryReader(reader, self.day, is_internal=is_internal)
                 return _read(reading, question, identities, is_internal=is_internal), True
         except NoRegistryError:

@@ -110,8 +110,8 @@ def _link(link: LinkRecord, today: int, origin: str) -> Data:
                 "http": answered_status(run.code),
                 "status_byte": run.code,
                 "reason": reason_of(run.code) or None,
-                "first": date_of(run.first_day).isoformat(),
-                "last": date_of(run.last_day).isoformat(),
+                "first": date_of(run.first).isoformat(),
+                "last": date_of(run.last).isoformat(),
             }
             for run in link.runs
         ],

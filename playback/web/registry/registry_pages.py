@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from core.errors import InputError, TransientError
+from links.check_result import public_status
 from links.registry.wikis import WikiName
 from playback.web.i18n import languages, localized_path, page_language, set_language, translate
 from playback.web.page_renderer import WebContext, path_with_query
@@ -252,6 +253,7 @@ class RegistryPages:
         origin = self._means.origin
         return {
             "words": link_messages,
+            "public_status": public_status,
             "page_address": page_address,
             "today": self._desk.day,
             "own_copy": lambda link: own_copy(link, origin),

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from sqlalchemy import Integer, func, select
 
 from core.errors import InputError
-from links.check_history import unpack_history
+from links.check_history import HistoryRun, unpack_history
 from links.check_result import StatusCode, public_status
 from links.feedback.page_requests import find_page_requests
 from links.feedback.replacements import shown_replacement
@@ -21,6 +21,7 @@ from links.registry.link_additions import revisions_of
 from links.registry.lookups import (
     PageFacts,
     QuirkFacts,
+    SpamFacts,
     UrlFacts,
     page_facts,
     pages_by_title,
@@ -31,15 +32,7 @@ from links.registry.pages import find_pages, plain_title
 from links.registry.quirks import HostQuirk, UrlQuirk, is_consolidated, is_url_quirk_over
 from links.registry.schema import observations, pages, spam_hits, urls
 from links.registry.statements import Reader, SqlStatement, batches, many, one
-from links.registry.wikis import (
-    ALL_FARMS,
-    ALL_WIKIS,
-    FIND_WIKI,
-    WIKI_BY_ID,
-    Wiki,
-    WikiFarm,
-    WikiName,
-)
+from links.registry.wikis import Wiki, WikiName, all_farms, all_wikis, find_wiki, wiki_of
 from links.rules.link_class import FTP, MISSING_TARGET, LinkWarning, classify_link
 from links.rules.wiki_rules import is_present
 from links.states import LinkState
@@ -48,16 +41,13 @@ from playback.url_paths import is_web_url
 from playback.web.i18n import noop
 from playback.web.registry.registry_values import (
     GROUPS,
-    CheckPeriod,
     Group,
     HintNote,
-    LinkCopy,
     LinkHint,
     LinkRecord,
     PageAnswer,
     PageQuestion,
     PageReference,
-    SpamListHit,
     UrlUses,
     link_order,
 )
@@ -86,7 +76,11 @@ class UnknownWikiError(InputError):
 
 URL_BY_KEY = SqlStatement(select(urls.c.id).where(urls.c.key == one("key")))
 SPAM_BY_KEY = SqlStatement(
-    select(*(spam_hits.c.list, spam_hits.c.line, pages.c.page_id, pages.c.title, pages.c.namespace))
+    select(
+        *(spam_hits.c.url, spam_hits.c.list, spam_hits.c.line),
+        *(spam_hits.c.first_day, spam_hits.c.last_day),
+        *(pages.c.page_id, pages.c.title, pages.c.namespace),
+    )
     .join(pages, pages.c.id == spam_hits.c.page)
     .where(spam_hits.c.key == one("key"), spam_hits.c.wiki_id == one("wiki"), is_present())
     .order_by(spam_hits.c.page)
@@ -186,9 +180,8 @@ class RegistryReader:
         rows = SPAM_BY_KEY.rows(self.reader, values)
         if not rows:
             return None
-        refs = tuple(ref_of(wiki, *row[2:5]) for row in rows[:MOST_USES])
-        hits = (SpamListHit(rows[0][0], rows[0][1]),)
-        link = LinkRecord(identity, LinkState.EXCLUDED, spam=hits)
+        refs = tuple(ref_of(wiki, *row[5:]) for row in rows[:MOST_USES])
+        link = LinkRecord(identity, LinkState.EXCLUDED, spam=(SpamFacts(*rows[0][:5]),))
         return link, UrlUses(refs, len(rows) > MOST_USES, is_farm_wide=False)
 
     def links(self, ids: Sequence[int]) -> dict[int, LinkRecord]:
@@ -204,8 +197,7 @@ class RegistryReader:
         hidden = self.hidden()
         found = [each for each in found if each.page.wiki_id not in hidden]
         ids = {each.page.wiki_id for each in found}
-        rows = [row for each in ids for row in WIKI_BY_ID.rows(self.reader, {"id": each})]
-        wikis = {row[0]: _wiki(row) for row in rows}
+        wikis = {each: wiki_of(self.reader, each) for each in ids}
         shown = [each.page for each in found[:MOST_USES]]
         refs = tuple(
             ref_of(wikis[page.wiki_id], page.page_id, page.title, page.namespace) for page in shown
@@ -214,19 +206,18 @@ class RegistryReader:
 
     def wiki(self, name: WikiName) -> Wiki | None:
         """Return the wiki, in any case of the farm's name; None when unknown or not disclosed."""
-        found = self._find_wiki(name.dbname, name.farm)
-        for row in () if found is not None else ALL_FARMS.rows(self.reader, {}):
-            farm = WikiFarm(*row).name
-            if farm.lower() == name.farm.lower() and farm != name.farm:
-                found = self._find_wiki(name.dbname, farm)
+        found = find_wiki(self.reader, name)
+        for farm in () if found is not None else all_farms(self.reader):
+            if farm.name.lower() == name.farm.lower() and farm.name != name.farm:
+                found = find_wiki(self.reader, WikiName(name.dbname, farm.name))
                 break
         return found if found is None or self._is_internal or found.is_public else None
 
     def hidden(self) -> frozenset[int]:
         """Return the numbers of wikis that are not disclosed to the caller."""
         if self._hidden is None:
-            rows = [] if self._is_internal else ALL_WIKIS.rows(self.reader, {})
-            self._hidden = frozenset(row[0] for row in rows if not _wiki(row).is_public)
+            wikis = [] if self._is_internal else all_wikis(self.reader)
+            self._hidden = frozenset(wiki.id for wiki in wikis if not wiki.is_public)
         return self._hidden
 
     def disclosed(self, ids: Sequence[int]) -> list[int]:
@@ -236,10 +227,6 @@ class RegistryReader:
             return list(ids)
         public = {number for number, wiki in wikis_having(self.reader, ids) if wiki not in hidden}
         return [each for each in ids if each in public]
-
-    def _find_wiki(self, dbname: str, farm: str) -> Wiki | None:
-        rows = FIND_WIKI.rows(self.reader, {"dbname": dbname, "farm": farm})
-        return _wiki(rows[0]) if rows else None
 
     def _unobserved(
         self, wiki: Wiki, page_ids: Sequence[int], titles: Sequence[str]
@@ -274,10 +261,7 @@ class RegistryReader:
         for number, each in facts.items():
             row, proposed = each.row, each.replacement
             evidence, led_to = seen.get(number, ("", ""))
-            runs = tuple(
-                CheckPeriod(run.code, public_status(run.code) or None, run.first, run.last)
-                for run in unpack_history(row.history)
-            )
+            runs = unpack_history(row.history)
             links[number] = LinkRecord(
                 url=row.url,
                 state=row.state,
@@ -292,9 +276,7 @@ class RegistryReader:
                 mime=row.mime or "",
                 kib=row.kib,
                 notes=tuple(self._notes(each)),
-                copies=tuple(
-                    LinkCopy(copy.service, copy.address, copy.timestamp) for copy in each.copies
-                ),
+                copies=each.copies,
                 reports=each.reports,
                 replacement=shown_replacement(proposed.address, proposed.state, row.state)
                 if proposed is not None
@@ -319,13 +301,11 @@ class RegistryReader:
                 yield HintNote(_WARNINGS[warned])
 
 
-def since_day(
-    state: LinkState, runs: tuple[CheckPeriod, ...], first_fail: int | None
-) -> int | None:
+def since_day(state: LinkState, runs: tuple[HistoryRun, ...], first_fail: int | None) -> int | None:
     """Return the first day of the state: of the first failure, or of the current result."""
     if state in (LinkState.DYING, LinkState.DEAD) and first_fail is not None:
         return first_fail
-    return runs[-1].first_day if runs else None
+    return runs[-1].first if runs else None
 
 
 def ref_of(wiki: Wiki, page_id: int, title: str, namespace: int) -> PageReference:
@@ -346,15 +326,10 @@ def capitalize_title(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 
-def _wiki(row: Sequence[object]) -> Wiki:
-    number, dbname, farm, farm_id, *rest = row
-    return Wiki(number, WikiName(str(dbname), str(farm)), farm_id, *rest)  # type: ignore[arg-type]
-
-
 def _page(wiki: Wiki, facts: PageFacts, links: list[LinkRecord]) -> PageAnswer:
     """Return the answer with unwatched links: not checkable (W48), and spam listed (W52)."""
     page = facts.page
-    spam = {hit.url: (SpamListHit(hit.list, hit.line),) for hit in facts.spam}
+    spam = {hit.url: (hit,) for hit in facts.spam}
     links_shown = [
         replace(link, spam=spam[link.url]) if link.url in spam else link for link in links
     ]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Protocol
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -35,6 +35,8 @@ from playback.web.copy_lookup import CopyLookup
 from playback.web.rate_limits import RateLimitPolicy
 from playback.web.registry.registry_lists import (
     FoundLinks,
+    FoundUse,
+    LinkOfPage,
     PatternFound,
     PatternQuestion,
     WikiQuestion,
@@ -54,24 +56,18 @@ from playback.web.registry.registry_values import (
     WikiListPart,
 )
 
+_Use = TypeVar("_Use", LinkOfPage, FoundUse)
+
 RETRY_S = 5.0
 _PATIENCE_S = 5.0
 _LOG = logging.getLogger(__name__)
 
 
-class RegistrySource(Protocol):
-    """Interface that opens the registry. TransientError means that it does not answer."""
-
-    def is_there(self) -> bool:
-        """Return True when a registry exists, available or not; does not block."""
-        ...
-
-    def store(self) -> RegistryStore | None:
-        """Return the registry; None when the collection has none."""
-        ...
+class NoRegistryError(Exception):
+    """Collection without a registry."""
 
 
-class LazyRegistrySource:
+class RegistrySource:
     """Registry of a collection, or the one next to an index, opened on demand. Thread-safe; `close` it.
 
     A collection has a registry if its file exists; a database server always has one. After a failure,
@@ -86,13 +82,13 @@ class LazyRegistrySource:
         self._failed: tuple[float, str] | None = None
 
     def is_there(self) -> bool:
-        """Return True when there is a registry."""
+        """Return True when there is a registry, available or not; does not block."""
         return bool(self._url) or self._layout.links_db.is_file()
 
-    def store(self) -> RegistryStore | None:
-        """Return the registry, opened if necessary."""
+    def store(self) -> RegistryStore:
+        """Return the registry, opened if necessary; NoRegistryError, TransientError."""
         if not self.is_there():
-            return None
+            raise NoRegistryError
         with self._lock:
             if self._opened is not None:
                 return self._opened
@@ -121,18 +117,6 @@ class ReportOptions:
     layout: Layout  # the collection, which stores the key of digests
     limits: Limits = field(default_factory=limits_of)  # rate limits of reports
     archives: ArchiveCopySink | None = None  # receives addresses of archives; None: none
-
-
-class NoRegistryError(Exception):
-    """Collection without a registry."""
-
-
-def open_registry(source: RegistrySource) -> RegistryStore:
-    """Return the registry; raise NoRegistryError without one."""
-    store = source.store()
-    if store is None:
-        raise NoRegistryError
-    return store
 
 
 class RegistryWriters:
@@ -225,8 +209,13 @@ class RegistryService:
 
     @contextmanager
     def _snapshot(self, is_internal: bool) -> Iterator[RegistryReader]:  # noqa: FBT001
-        with open_registry(self._source).snapshot() as reader:
+        with self._source.store().snapshot() as reader:
             yield RegistryReader(reader, self.day, is_internal=is_internal)
+
+    @contextmanager
+    def _reading(self, is_internal: bool) -> Iterator[tuple[Connection, RegistryReader]]:  # noqa: FBT001
+        with self._source.store().reading() as connection:
+            yield connection, RegistryReader(connection, self.day, is_internal=is_internal)
 
     def answer(self, question: PageQuestion, *, is_internal: bool = False) -> RegistryAnswer:
         """Return the records of the pages, with the links selected by the scope."""
@@ -262,32 +251,25 @@ class RegistryService:
         is_internal: bool = False,
     ) -> WikiListPart | None:
         """Return a part of a wiki's list; None for an unknown wiki."""
-        with open_registry(self._source).reading() as connection:
-            reading = RegistryReader(connection, self.day, is_internal=is_internal)
-            return read_list(connection, reading, wiki, kind, after=after, domain=domain)
+        with self._reading(is_internal) as (connection, reader):
+            return read_list(connection, reader, wiki, kind, after=after, domain=domain)
 
     def links(self, question: WikiQuestion, *, is_internal: bool = False) -> FoundLinks:
         """Return a part of a wiki's links by their state."""
         with self._snapshot(is_internal) as reading:
             found = find_links(reading, question)
-        links = self._with_captures([each.link for each in found.links])
-        pairs = zip(found.links, links, strict=True)
-        return replace(found, links=tuple(replace(each, link=link) for each, link in pairs))
+        return replace(found, links=self._captured(found.links))
 
     def search(self, question: PatternQuestion, *, is_internal: bool = False) -> PatternFound:
         """Return a part of the links that match a pattern."""
-        with open_registry(self._source).reading() as connection:
-            reading = RegistryReader(connection, self.day, is_internal=is_internal)
-            found = find_by_pattern(connection, reading, question)
-        links = self._with_captures([use.link for use in found.uses])
-        pairs = zip(found.uses, links, strict=True)
-        return replace(found, uses=tuple(replace(use, link=link) for use, link in pairs))
+        with self._reading(is_internal) as (connection, reader):
+            found = find_by_pattern(connection, reader, question)
+        return replace(found, uses=self._captured(found.uses))
 
     def kept_out(self, question: PatternQuestion, *, is_internal: bool = False) -> list[str] | None:
         """Return exclusion list entries that remove links from the result (X06, X10); None: unknown wiki."""
-        with open_registry(self._source).reading() as connection:
-            reading = RegistryReader(connection, self.day, is_internal=is_internal)
-            return exclusions_for(reading, question)
+        with self._reading(is_internal) as (_, reader):
+            return exclusions_for(reader, question)
 
     def ping(self, question: PageQuestion, *, is_internal: bool = False) -> None:
         """Record a request for the pages, and mark them to be read again (W22)."""
@@ -295,7 +277,7 @@ class RegistryService:
             if reading.wiki(question.wiki) is None:
                 raise UnknownWikiError
         with self._writers.waiting():
-            note_request(open_registry(self._source), question, self.day)
+            note_request(self._source.store(), question, self.day)
 
     def note(self, question: PageQuestion) -> None:
         """Record a request for the pages, if the registry can be written without delay (W34).
@@ -305,7 +287,7 @@ class RegistryService:
         if not self._writers.places.acquire(blocking=False):
             return
         try:
-            note_request(open_registry(self._source), question, self.day)
+            note_request(self._source.store(), question, self.day)
         except (TransientError, NoRegistryError) as error:
             _LOG.warning("front.registry_not_noted: %s", error)
         finally:
@@ -318,3 +300,8 @@ class RegistryService:
     def _with_captures(self, links: Sequence[LinkRecord]) -> list[LinkRecord]:
         captures = self._copies.newest([link.url for link in links])
         return [replace(link, capture=captures.get(link.url, "")) for link in links]
+
+    def _captured(self, uses: Sequence[_Use]) -> tuple[_Use, ...]:
+        """Return the entries, their links with this archive's newest copy."""
+        pairs = zip(uses, self._with_captures([each.link for each in uses]), strict=True)
+        return tuple(replace(each, link=link) for each, link in pairs)

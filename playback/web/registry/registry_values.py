@@ -13,9 +13,11 @@ from enum import StrEnum
 from starlette.datastructures import QueryParams
 
 from core.errors import InputError
+from links.check_history import HistoryRun
 from links.feedback.page_requests import RequestState
 from links.registry import wikis
 from links.registry.link_search import STATES, StateClass
+from links.registry.lookups import CopyFacts, SpamFacts
 from links.registry.wikis import WikiName
 from links.states import LinkState
 from playback.web.i18n import languages, noop
@@ -51,33 +53,6 @@ class LinkHint(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckPeriod:
-    """Consecutive checks of a link with the same result (W54)."""
-
-    code: int  # the status byte
-    http: int | None  # the corresponding HTTP status; None without one (W55)
-    first_day: int
-    last_day: int
-
-
-@dataclass(frozen=True, slots=True)
-class LinkCopy:
-    """Copy in an archive (W30)."""
-
-    service: str  # the archive's short name
-    address: str  # of the copy; empty when there are copies and none was selected
-    timestamp: str  # 14 digits, or empty
-
-
-@dataclass(frozen=True, slots=True)
-class SpamListHit:
-    """Spam list that matches the URL, with the matching line (W52)."""
-
-    list: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
 class HintNote:
     """Hint with its details: redirect target, certificate error."""
 
@@ -96,17 +71,17 @@ class LinkRecord:
     since_day: int | None = None  # first day of the state; None when unknown
     checked_day: int | None = None  # day of the last check; None: never
     fails: int = 0  # number of consecutive failures that count
-    runs: tuple[CheckPeriod, ...] = ()  # check history, oldest first
+    runs: tuple[HistoryRun, ...] = ()  # check history, oldest first
     evidence: str = ""  # evidence of the last check, constant first; may be empty
     led_to: str = ""  # redirect target; empty without one
     mime: str = ""  # short name of an unusual media type, else empty; `kib` is the length
     kib: int | None = None
     notes: tuple[HintNote, ...] = ()
-    copies: tuple[LinkCopy, ...] = ()
+    copies: tuple[CopyFacts, ...] = ()
     capture: str = ""  # timestamp of this archive's newest copy; empty without one
     reports: int = 0  # number of readers who report it as reachable (W13)
     replacement: str = ""  # replacement URL, tested; empty without one (W17)
-    spam: tuple[SpamListHit, ...] = ()  # spam lists that match it
+    spam: tuple[SpamFacts, ...] = ()  # spam lists that match it
     spelling: str = ""  # its spelling on the page (A17); empty: as `url`
 
     @property

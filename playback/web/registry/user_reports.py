@@ -47,7 +47,7 @@ from links.feedback.reports import (
     withdraw_reports,
 )
 from links.registry.database import RegistryStore
-from links.registry.urls import NotObservedError, ObservedUrl, find_observed, matcher
+from links.registry.urls import NotObservedError, UrlRow, find_observed, matcher
 from links.url_parts import split_identity
 from playback.web.i18n import localized_path, noop, translate
 from playback.web.page_renderer import WebContext, path_with_query
@@ -67,7 +67,6 @@ from playback.web.registry.registry_service import (
     RegistrySource,
     RegistryWriters,
     ReportOptions,
-    open_registry,
 )
 
 REPORT_PATH = "/links/say"
@@ -111,7 +110,7 @@ class UrlReports:
     """Reports about a URL, for the report pages."""
 
     url: str  # its normal form
-    observed: ObservedUrl | None  # its record; None when it is not watched
+    observed: UrlRow | None  # its record; None when it is not watched
     reachable: ReachabilityReports = NO_REPORTS
     replacement: ReplacementProposal | None = None  # tested or not
     day: int = 0
@@ -144,7 +143,7 @@ class ReportService:
     def reports_on(self, url: str) -> UrlReports:
         """Return the reports about the URL."""
         day = day_of(self._clock.now())
-        with open_registry(self._source).reading() as rows:
+        with self._source.store().reading() as rows:
             observed = find_observed(rows, url)
             if observed is None:
                 return UrlReports(identity_key(fetch_key(url)), None, day=day)
@@ -166,7 +165,7 @@ class ReportService:
         """
         reporter = self.reporters().of_range(addresses)
         now, limits = self._clock.now(), self._voice.limits
-        store = open_registry(self._source)
+        store = self._source.store()
         if reach is ReportReach.PREFIX:
             pattern = parse_pattern(address.strip())
             matches = pattern.form is not PatternForm.REGEX and matcher(pattern)

@@ -20,7 +20,7 @@ from playback.web.rate_limits import (
     TokenRate,
     read_token,
 )
-from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry
+from playback.web.registry.registry_service import LinkRegistry, RegistrySource
 from tests.support.playback_fixtures import CollectionBuilder, serving
 from tests.support.registry_shelf import DEAD, Front, Given, Shelf, open_front
 from tests.support.services.registries import open_registry
@@ -305,7 +305,7 @@ def test_the_running_server_believes_no_header_of_a_stranger(
     slow = ReaderRates(TokenRate(0.001, 3), TokenRate(0.001, 3), TokenRate(1, 100))
     with (
         closing(builder),
-        closing(LazyRegistrySource(builder.layout)) as source,
+        closing(RegistrySource(builder.layout)) as source,
         serving(builder, links=LinkRegistry(source, RateLimitPolicy(rates=slow))) as served,
     ):
         codes = [

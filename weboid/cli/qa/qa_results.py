@@ -31,7 +31,7 @@ from playback.web.copy_notices import CopyWarnings
 from playback.web.i18n import SOURCE, PageLanguage, check_language, page_language
 from playback.web.page_store import PageStore
 from playback.web.reader_page import LevelOffers
-from playback.web.registry.registry_service import LazyRegistrySource
+from playback.web.registry.registry_service import RegistrySource
 from qa.check_store import list_worst_first
 from qa.check_table import CheckedPage, CheckFilter, CheckPosition
 from qa.web.check_images import CheckPictureFolder
@@ -217,7 +217,7 @@ def _open_report_source(
         database = stack.enter_context(stores.index())
         decisions = stack.enter_context(stores.decisions())
         layout = stores.layout
-        source = stack.enter_context(closing(LazyRegistrySource(layout, stores.database_url)))
+        source = stack.enter_context(closing(RegistrySource(layout, stores.database_url)))
         if not source.is_there():
             raise UnavailableError(_NOTHING)
         holds = HoldIndex(decisions, lists_folder(layout.decisions_db))

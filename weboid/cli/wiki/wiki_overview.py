@@ -35,7 +35,7 @@ from playback.web.cached_links.cached_lookup import LinkEvidenceReader
 from playback.web.cached_links.cached_request import CachedQuestion, asked_url
 from playback.web.copy_lookup import CopyLookup
 from playback.web.page_store import PageStore
-from playback.web.registry.registry_service import LazyRegistrySource
+from playback.web.registry.registry_service import RegistrySource
 from playback.web.registry.registry_values import Group
 from weboid.app.collection_snapshot import make_trial_copy
 from weboid.app.reader_queue_status import ReaderQueueStatus
@@ -147,7 +147,7 @@ def _finder(stores: CollectionStores, frontier_url: str) -> Iterator[LinkEvidenc
     with (
         stores.index() as database,
         stores.decisions() as decisions,
-        closing(LazyRegistrySource(layout, stores.database_url)) as source,
+        closing(RegistrySource(layout, stores.database_url)) as source,
         closing(
             ReaderQueueStatus(layout, with_frontier(Settings(), frontier_url), clock=_CLOCK)
         ) as status,

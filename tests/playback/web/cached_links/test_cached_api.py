@@ -23,7 +23,7 @@ from links.check_history import day_of
 from links.states import LinkState
 from playback.web.cached_links import cached_api
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
-from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry
+from playback.web.registry.registry_service import LinkRegistry, RegistrySource
 from tests.support.browser_screen import Screen
 from tests.support.playback_fixtures import CollectionBuilder, Served, serving
 from tests.support.registry_shelf import DEAD, FINE, Shelf
@@ -106,7 +106,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
         closing(builder),
         closing(store),
         closing(open_frontier(builder.layout, settings.frontier, settings.politeness)) as frontier,
-        closing(LazyRegistrySource(builder.layout)) as source,
+        closing(RegistrySource(builder.layout)) as source,
         closing(ReaderQueueStatus(builder.layout, settings, clock=clock)) as status,
         serving(
             builder, links=LinkRegistry(source, RateLimitPolicy(rates=MANY)), status=status

@@ -13,7 +13,7 @@ from core.urls import identity_key
 from links.check_history import day_of
 from links.states import LinkState
 from playback.web.rate_limits import RateLimitPolicy, ReaderRates, TokenRate
-from playback.web.registry.registry_service import LazyRegistrySource, LinkRegistry
+from playback.web.registry.registry_service import LinkRegistry, RegistrySource
 from tests.support.browser_screen import Screen
 from tests.support.playback_fixtures import CollectionBuilder, Served, serving
 from tests.support.registry_shelf import DEAD, NOW, Shelf
@@ -57,7 +57,7 @@ def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     access = RateLimitPolicy(rates=MANY, form_rates=MANY)
     with (
         closing(builder),
-        closing(LazyRegistrySource(builder.layout)) as source,
+        closing(RegistrySource(builder.layout)) as source,
         serving(builder, links=LinkRegistry(source, access)) as served,
     ):
         yield served
