@@ -19,6 +19,7 @@ from playback.media_types import HTML_TYPES, IMAGE_TYPES, PDF, READ_TYPES, TEXT_
 from playback.replay.replay_context import (
     HTML,
     NEVER,
+    OtherAnswerError,
     ReplayContext,
     ReplayResponse,
     Request,
@@ -44,16 +45,16 @@ from playback.url_paths import MementoModifier, is_web_url, memento_path, page_p
 CONFIRMED_VIEW = "as-captured"  # of the front: the copy, for who was told
 
 
-def threat_warning(context: ReplayContext, request: Request, *urls: str) -> ReplayResponse | None:
-    """Return the notice shown before the copy; None when no address of it is on a threat list."""
+def warn_of_threats(context: ReplayContext, request: Request, *urls: str) -> None:
+    """Answer with the notice shown before a copy when one of its addresses is on a threat list."""
     hit = context.permits.holds.listed(*urls)
     if hit is None or hit.on.effect is not ListEffect.HOLD:
-        return None
+        return
     address = request.memento
     path = page_path(address.timestamp, address.url, view=CONFIRMED_VIEW)
     link = (f"{context.front}{path}", "Show the copy anyway")
     document = notice_document("This address is on a list", threat_text(hit), link=link)
-    return ReplayResponse(HTTPStatus.FORBIDDEN, HTML, document.encode())
+    raise OtherAnswerError(ReplayResponse(HTTPStatus.FORBIDDEN, HTML, document.encode()))
 
 
 def threat_text(hit: ListHit) -> str:
@@ -129,28 +130,25 @@ class PageRoutes:
         if not is_web_url(url):
             return missing("Only pages of the web are shown here.")
         page = self._page_of(request)
-        if isinstance(page, ReplayResponse):
-            return page
         if page is not None:
             return self._shown(request, page)
-        return threat_warning(self._context, request, url) or self._source(request, None)
+        warn_of_threats(self._context, request, url)
+        return self._source(request, None)
 
-    def _page_of(self, request: Request) -> PageFacts | ReplayResponse | None:
-        """Return the page nearest to the moment, or a redirect to it or a warning."""
+    def _page_of(self, request: Request) -> PageFacts | None:
+        """Return the page nearest to the moment; redirect to its address, and warn of threats."""
         page = self._context.index.page(request.memento.url, request.at)
         if page is None:
             return None
         true = replace(request.memento, timestamp=page.timestamp, url=page.url)
         if memento_path(true) != memento_path(request.memento):
-            return redirect(true)
-        return threat_warning(self._context, request, page.url, page.final_url) or page
+            raise OtherAnswerError(redirect(true))
+        warn_of_threats(self._context, request, page.url, page.final_url)
+        return page
 
     def _shown(self, request: Request, page: PageFacts) -> ReplayResponse:
         self._context.permits.check_copy(page.page_id)
-        limited = limit_level(self._context, request, page.url, page.final_url)
-        if isinstance(limited, ReplayResponse):
-            return limited
-        request, level = limited
+        request, level = limit_level(self._context, request, page.url, page.final_url)
         embedded = self._context.permits.embedded((page.page_id,)).get(page.page_id, ())
         withheld = tuple(sorted({each.url for each in embedded}))
         if withheld:
@@ -180,10 +178,7 @@ class PageRoutes:
         if page is None and timestamp != request.memento.timestamp:
             return redirect(replace(request.memento, timestamp=timestamp, url=capture.url))
         urls = (capture.url,) if page is None else (page.url, page.final_url)
-        limited = limit_level(self._context, request, *urls)
-        if isinstance(limited, ReplayResponse):
-            return limited
-        request, level = limited
+        request, level = limit_level(self._context, request, *urls)
         if capture.status is not None and 300 <= capture.status < 400:
             target = urljoin(
                 capture.url, self._context.archive.load(capture, limit=1_000_000).location
@@ -284,8 +279,6 @@ class PageRoutes:
         if not is_web_url(url):
             return missing("Only files of the web are handed out.")
         page = self._page_of(request)
-        if isinstance(page, ReplayResponse):
-            return page
         if page is not None:
             self._context.permits.check_copy(page.page_id)
         target = url if page is None else page.final_url

@@ -122,6 +122,14 @@ class Request:
         return known if known.status is HTTPStatus.NOT_MODIFIED else None
 
 
+class OtherAnswerError(Exception):
+    """Answer in place of the one that a route was about to make, e.g. a redirect or 404."""
+
+    def __init__(self, answer: ReplayResponse) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
 def redirect(memento: Memento) -> ReplayResponse:
     """Return a redirect to another address of replay."""
     return ReplayResponse(HTTPStatus.FOUND, "", b"", (("Location", memento_path(memento)),))
@@ -264,7 +272,8 @@ def maker_version() -> str:
     code = hashlib.sha256()
     warc = resources.files("warc")
     readers = [warc / "record_reader.py", warc / "content_decoder.py"]
-    for path in (*sorted(Path(__file__).parent.rglob("*.[pj][ys]")), *readers):
+    own = sorted(Path(__file__).parent.rglob("*.*"))
+    for path in (*(each for each in own if each.suffix in {".py", ".js", ".toml"}), *readers):
         code.update(path.read_bytes())
     libraries = [
         f"{name} {version(name)}"
@@ -308,10 +317,8 @@ def decode_text(payload: Payload) -> str:
     return text
 
 
-def limit_level(
-    context: ReplayContext, request: Request, *urls: str
-) -> tuple[Request, Level] | ReplayResponse:
-    """Return the request and its level, or a redirect to the highest level allowed for these URLs.
+def limit_level(context: ReplayContext, request: Request, *urls: str) -> tuple[Request, Level]:
+    """Return the request and its level; redirect to the highest level allowed for these URLs.
 
     A wiki without rules is removed from the request, so that invented names do not cause a cached copy
     each (P-21).
@@ -319,7 +326,7 @@ def limit_level(
     rules, address = context.levels.now(), request.memento
     most, chosen = rules.of_page(urls, address.wiki), address.level
     if chosen is not None and not most.covers(chosen):
-        return redirect(replace(address, modifier=MementoModifier.PAGE))
+        raise OtherAnswerError(redirect(replace(address, modifier=MementoModifier.PAGE)))
     if address.wiki not in rules.wikis:
         address = replace(address, wiki="")
     # What has scripts has addresses of its own.

@@ -5,7 +5,7 @@ content coding (P-16, P-21).
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from playback.replay.replay_context import (
     TEXT,
     BodyStream,
     Headers,
+    OtherAnswerError,
     ReplayContext,
     ReplayResponse,
     Request,
@@ -188,14 +189,8 @@ class PartRoutes:
         pdf_page = parse_pdf_page(request.memento.url)
         if pdf_page is not None:
             return self._pdf_page(request, *pdf_page)
+        capture, load = self._part(request, self._context.limits.image_bytes, _PICTURES)
         artifact = parse_artifact_uri(request.memento.url)
-        named = is_web_url(request.memento.url) if artifact is None else artifact[0] in _PICTURES
-        if not named:
-            return absent()
-        part = self._part(request, self._context.limits.image_bytes)
-        if part is None:
-            return absent()
-        capture, load = part
         if not shows_image(self._context, request, capture, artifact):
             return absent()
         if (known := request.unchanged(capture, "image/png")) is not None:
@@ -209,10 +204,7 @@ class PartRoutes:
 
     def _pdf_page(self, request: Request, number: int, url: str) -> ReplayResponse:
         named = replace(request, memento=replace(request.memento, url=url))
-        part = self._part(named, self._context.limits.pdf_shown_bytes)
-        if part is None:
-            return absent()
-        capture, load = part
+        capture, load = self._part(named, self._context.limits.pdf_shown_bytes)
         if capture.mime != PDF or not shows_image(self._context, named, capture, None):
             return absent()
         return self._drawn(
@@ -246,24 +238,14 @@ class PartRoutes:
 
     def mask(self, request: Request) -> ReplayResponse:
         """Answer with the shape of a small image, for masks in style sheets."""
-        if not is_web_url(request.memento.url):
-            return absent()
-        part = self._part(request, self._context.limits.mask_bytes)
-        if part is None:
-            return absent()
-        capture, load = part
+        capture, load = self._part(request, self._context.limits.mask_bytes)
         if not loads_part(self._context, request, capture, "image"):
             return absent()
         return self._drawn(request, capture, MASK, lambda: RasterJob(load().body, is_mask=True))
 
     def style(self, request: Request) -> ReplayResponse:
         """Answer with a filtered style sheet."""
-        if not is_web_url(request.memento.url):
-            return absent()
-        part = self._part(request, self._context.limits.css_bytes)
-        if part is None:
-            return absent()
-        capture, load = part
+        capture, load = self._part(request, self._context.limits.css_bytes)
         if capture.mime not in {"text/css", "text/plain", ""}:
             return absent()
         is_whole = request.memento.modifier is MementoModifier.STYLE
@@ -284,12 +266,9 @@ class PartRoutes:
 
     def font(self, request: Request) -> ReplayResponse:
         """Answer with a font of a page as archived; absent where fonts are switched off."""
-        if not self._context.has_fonts or not is_web_url(request.memento.url):
+        if not self._context.has_fonts:
             return absent()
-        part = self._part(request, self._context.limits.font_bytes)
-        if part is None:
-            return absent()
-        capture, load = part
+        capture, load = self._part(request, self._context.limits.font_bytes)
         if not loads_part(self._context, request, capture, "font"):
             return absent()
         if (known := request.unchanged(capture, FONT_TYPES[0])) is not None:
@@ -303,18 +282,23 @@ class PartRoutes:
 
     def text(self, request: Request) -> ReplayResponse:
         """Answer with the visible text of a page."""
-        artifact = parse_artifact_uri(request.memento.url)
-        if artifact is None or artifact[0] is not ArtifactKind.TEXT:
+        if parse_artifact_uri(request.memento.url) is None:
             return absent()
-        part = self._part(request, self._context.limits.text_bytes)
-        if part is None:
-            return absent()
-        capture, load = part
+        limit = self._context.limits.text_bytes
+        capture, load = self._part(request, limit, {ArtifactKind.TEXT})
         return request.answer(capture, TEXT, lambda: load().body.decode(errors="replace").encode())
 
-    def _part(self, request: Request, limit: int) -> tuple[Capture, Callable[[], Payload]] | None:
-        """Return the capture of a page's part near the page's moment, after redirects."""
+    def _part(
+        self, request: Request, limit: int, kinds: Collection[ArtifactKind] = ()
+    ) -> tuple[Capture, Callable[[], Payload]]:
+        """Return the capture of a page's part near the page's moment, after redirects.
+
+        Parts have URLs of the web, or are artifacts of these kinds; others are absent.
+        """
         url, seen = request.memento.url, set[str]()
+        artifact = parse_artifact_uri(url)
+        if not (is_web_url(url) if artifact is None else artifact[0] in kinds):
+            raise OtherAnswerError(absent())
         while url not in seen and len(seen) <= _MOST_REDIRECTS:
             seen.add(url)
             captures: Iterable[Capture] = self._context.index.captures(
@@ -324,10 +308,10 @@ class PartRoutes:
                 captures = (each for each in captures if each.url == url)
             capture = first_playable(captures)
             if capture is None:
-                return None
+                break
             if capture.status is None or capture.status < 300:
                 return capture, partial(self._context.archive.load, capture, limit=limit)
             url = urljoin(
                 capture.url, self._context.archive.load(capture, limit=1_000_000).location
             )
-        return None
+        raise OtherAnswerError(absent())

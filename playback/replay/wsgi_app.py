@@ -45,6 +45,7 @@ from playback.replay.replay_context import (
     HTML,
     NEVER,
     TEXT,
+    OtherAnswerError,
     ReplayContext,
     ReplayResponse,
     Request,
@@ -190,22 +191,35 @@ _PARTS = (
 ROBOTS = ReplayResponse(HTTPStatus.OK, TEXT, b"User-agent: *\nDisallow: /\n")
 
 
+def _answering(route: Route) -> Route:
+    """Return the route with the other answers that it may have instead."""
+
+    def answer(request: Request) -> ReplayResponse:
+        try:
+            return route(request)
+        except OtherAnswerError as other:
+            return other.answer
+
+    return answer
+
+
 def routes(context: ReplayContext) -> Mapping[MementoModifier, Route]:
     """Return the route of each modifier."""
     pages, parts = PageRoutes(context), PartRoutes(context)
-    skews = DriftRoute(context, pages.page, parts.style)
+    page, style = _answering(pages.page), _answering(parts.style)
+    skews = DriftRoute(context, page, style)
     return {
-        MementoModifier.PAGE: with_memento_headers(context, pages.page),
+        MementoModifier.PAGE: with_memento_headers(context, page),
         MementoModifier.VERY: without_memento_headers(pages.very_page),
         MementoModifier.IMAGE: parts.image,
         MementoModifier.MASK: parts.mask,
-        MementoModifier.STYLE: parts.style,
-        MementoModifier.PLAIN_STYLE: parts.style,
+        MementoModifier.STYLE: style,
+        MementoModifier.PLAIN_STYLE: style,
         MementoModifier.FONT: parts.font,
         MementoModifier.TEXT: parts.text,
         MementoModifier.FILE: pages.file,
         MementoModifier.SKEW: skews.answer,
-        **dict.fromkeys(LEVEL_MODIFIERS.values(), pages.page),
+        **dict.fromkeys(LEVEL_MODIFIERS.values(), page),
     }
 
 
@@ -264,6 +278,8 @@ class Replay:
         modifier = request.memento.modifier
         try:
             return self._routes[modifier](request)
+        except OtherAnswerError as other:
+            return other.answer
         except TakenDownError as error:
             if isinstance(error.takedown, PayloadHold):
                 return absent() if modifier in _PARTS else held_back(error.takedown.reason)
