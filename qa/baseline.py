@@ -25,10 +25,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from core.clock import Clock
-from core.config.settings import BrowserSettings
 from core.errors import InputError, PermanentError, UnavailableError
-from core.layout import Layout, check_name
+from core.layout import check_name
 from core.page_classes import parse_page_class
 from core.playback_check import (
     PlaybackCheck,
@@ -39,10 +37,10 @@ from core.playback_check import (
 from core.timestamps import parse_warc_date, warc_date
 from net.stop_signals import StopSignals
 from playback.access.levels import Level
-from qa.check_run import check_pages, write_atomically
-from qa.checker import CheckOutcome, open_checkers
+from qa.check_run import CheckRunOptions, CheckRunTally, check_copies, write_atomically
+from qa.checker import CheckOutcome
 from qa.compare.picture_decoder import decode_picture
-from qa.local_replay import ENGINE, open_browsers
+from qa.local_replay import ENGINE
 from qa.page_changes import BaselineView, PlaybackRegression, RegressionKind, compare_playback
 from qa.sample import SampleCandidate, SampledPage
 
@@ -228,21 +226,9 @@ def _file(folder: Path, check: PlaybackCheck, kind: str) -> Path:
 _LIBRARIES = (
     "brotlicffi", "nh3", "pillow", "pypdfium2", "resvg-py", "tinycss2", "webencodings",
 )  # fmt: skip
-_SOURCES = (".py", ".js", ".css", ".html")
+_SOURCES = (".py", ".js", ".css", ".html", ".toml")
 _CHECKED_TWICE = {RegressionKind.WORSE, RegressionKind.CHANGED}
-
-
-@dataclass(frozen=True, slots=True)
-class BaselineOptions:
-    """Options of a baseline run."""
-
-    layout: Layout
-    database_url: str
-    browser: BrowserSettings
-    level: Level  # the level at which copies are checked
-    jobs: int
-    clock: Clock
-    on_check: Callable[[CheckOutcome], None]
+OnCheck = Callable[[CheckOutcome, CheckRunTally], None]
 
 
 def playback_fingerprint() -> str:
@@ -262,26 +248,37 @@ def playback_fingerprint() -> str:
 
 
 async def record_before(
-    options: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
+    options: CheckRunOptions,
+    baseline: BaselineFolder,
+    header: BaselineHeader,
+    on_check: OnCheck,
 ) -> bool:
     """Record how the pages are played back, except those recorded already; False when it was stopped."""
     done = baseline.checks(BEFORE)
-    todo = [page for page in pages if page.page_id not in done]
+    todo = [page for page in header.pages if page.page_id not in done]
     return await _view_pages(
-        options, [todo], lambda _, checked: baseline.store(BEFORE, _view_of(checked))
+        options,
+        header.level,
+        [todo],
+        lambda checked: baseline.store(BEFORE, _view_of(checked)),
+        on_check,
     )
 
 
 async def record_after(
-    options: BaselineOptions, baseline: BaselineFolder, pages: Sequence[SampleCandidate]
+    options: CheckRunOptions,
+    baseline: BaselineFolder,
+    header: BaselineHeader,
+    on_check: OnCheck,
 ) -> tuple[bool, list[PlaybackRegression]]:
     """Record the pages again; return whether the run was completed, and the result of every page.
 
     Pages that differ are checked twice and the better result is kept, so that a moving animation or a
     slow machine is not reported as a change. Pages that were already found unchanged are skipped.
     """
-    after = _UpgradeViews(baseline, pages)
-    whole = await _view_pages(options, [after.todo, after.again], after.keep)
+    after = _UpgradeViews(baseline, header.pages)
+    turns = [after.todo, after.again]
+    whole = await _view_pages(options, header.level, turns, after.keep, on_check)
     return whole, list(after.results.values())
 
 
@@ -304,15 +301,15 @@ class _UpgradeViews:
             self._pages[key] for key, each in self.results.items() if each.course in _CHECKED_TWICE
         ]
 
-    def keep(self, turn: int, checked: CheckOutcome) -> None:
+    def keep(self, checked: CheckOutcome) -> None:
         """Store a result; one of the second turn only when its similarity is higher."""
         after, page_id = _view_of(checked), checked.check.page_id
-        result = self._compare(after)
-        if turn and _rank(result) <= _rank(self.results[page_id]):
+        result, before = self._compare(after), self.results.get(page_id)
+        if before is not None and _rank(result) <= _rank(before):
             return
         self._baseline.store(AFTER, after)
         self.results[page_id] = result
-        if not turn and result.course in _CHECKED_TWICE:
+        if before is None and result.course in _CHECKED_TWICE:
             self.again.append(self._pages[page_id])
 
     def _compare(self, after: BaselineView) -> PlaybackRegression:
@@ -321,37 +318,17 @@ class _UpgradeViews:
 
 
 async def _view_pages(
-    options: BaselineOptions,
+    options: CheckRunOptions,
+    level: str,
     turns: Sequence[Sequence[SampleCandidate]],
-    keep: Callable[[int, CheckOutcome], None],
+    keep: Callable[[CheckOutcome], None],
+    on_check: OnCheck,
 ) -> bool:
-    """Check the pages of each turn; a later turn may depend on an earlier turn's results."""
     if not any(turns):
         return True  # nothing is started for nothing
     with StopSignals(lambda: None) as stop:
-        with stop.cut_short():
-            async with (
-                open_browsers(options.browser, clock=options.clock) as lend,
-                open_checkers(
-                    options.layout,
-                    options.database_url,
-                    [options.level],
-                    lend,
-                    clock=options.clock,
-                    cached=False,
-                ) as checkers,
-            ):
-                stop.listen()  # playback minds SIGTERM, too, once it runs
-                for turn, pages in enumerate(turns):
-                    await check_pages(
-                        map(SampledPage, pages),
-                        checkers[options.level],
-                        jobs=options.jobs,
-                        clock=options.clock,
-                        keep=lambda checked, turn=turn: keep(turn, checked),  # type: ignore[misc]
-                        on_check=lambda checked, _: options.on_check(checked),
-                        stopping=stop.event,
-                    )
+        sampled = [(Level(level), map(SampledPage, pages)) for pages in turns]
+        await check_copies(options, sampled, stop, keep=keep, on_check=on_check)
         return not stop.event.is_set()
 
 

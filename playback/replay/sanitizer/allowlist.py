@@ -1,12 +1,15 @@
-"""Allow-lists of elements, attributes and values, by level (A18).
+"""Allow-lists of elements, attributes and values, by level (A18); the names are in ``allowlist.toml``.
 
 Every level is a subset of the next one. svg, math, style and script are on no list of nh3's (P-01, P-02), nor
 is any element with raw text, except textarea.
 """
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from playback.access.levels import Level
 
@@ -36,144 +39,47 @@ def allowlist_of(level: Level) -> LevelAllowlist:
     return _ALLOWED.get(level, _ALLOWED[Level.IMAGES])
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _sets(table: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _sets(value)
+        if isinstance(value, dict)
+        else frozenset(value.split() if isinstance(value, str) else value)
+        for name, value in table.items()
+    }
 
 
-# These go with all that they hold, at every level.
-DROPPED_ELEMENTS = _words(
-    """
-    applet audio datalist embed frame frameset head iframe math noembed noframes noscript object
-    param portal script source style svg template title track video xmp
-    """
-)
-# Before and after these a line ends, also where they themselves go.
-BLOCK_ELEMENTS = _words(
-    """
-    address article aside blockquote body br button caption center dd details dialog dir div dl dt
-    fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr label legend li main
-    menu nav ol optgroup option p pre search section select summary table tbody td textarea tfoot th
-    thead tr ul
-    """
-)
-
-# MathML Core without what leads elsewhere or holds HTML (annotation-xml, mglyph, malignmark, maction).
-FORMULA_ELEMENTS = _words(
-    """
-    merror mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow ms mspace msqrt
-    mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none semantics
-    """
-)
-FORMULA_ATTRIBUTES = _words(
-    """
-    accent accentunder columnalign columnlines columnspacing columnspan depth dir display displaystyle
-    fence form frame height largeop linethickness lspace mathbackground mathcolor mathsize mathvariant
-    maxsize minsize movablelimits notation rowalign rowlines rowspacing rowspan rspace scriptlevel
-    separator stretchy symmetric voffset width
-    """
-)
-
-_TEXT_TAGS = _words("p br")
-_LIMITED_TAGS = _words(
-    """
-    a b blockquote br caption code col colgroup em h1 h2 h3 h4 h5 h6 i li ol p pre strong table tbody
-    td tfoot th thead tr ul
-    """
-)
-_HTML_TAGS = _LIMITED_TAGS | _words(
-    """
-    abbr acronym address article aside bdi bdo big button center cite data dd del details dfn dialog
-    dir div dl dt fieldset figcaption figure font footer header hgroup hr input ins kbd label legend
-    main mark menu meter nav optgroup option output progress q rp rt ruby s samp search section
-    select small span strike sub summary sup textarea time tt u var wbr
-    """
-)
-_IMAGES_TAGS = _HTML_TAGS | _words("area img map picture")
-
-_CELL = _words("colspan rowspan headers abbr nowrap")
-_HTML_ATTRIBUTES: Attributes = {
-    "*": _words(
-        "class id title lang dir style align valign bgcolor color width height hidden role"
-    ),
-    "a": _words("href name"),
-    # Names of controls are what style sheets find them by; nothing is ever sent under them.
-    "button": _words("value name"),
-    "col": _words("span"),
-    "colgroup": _words("span"),
-    "data": _words("value"),
-    "del": _words("datetime"),
-    "details": _words("open name"),
-    "dialog": _words("open"),
-    "fieldset": _words("name"),
-    "font": _words("face size"),
-    "hr": _words("size noshade"),
-    "input": _words("value checked placeholder size name"),
-    "ins": _words("datetime"),
-    "label": _words("for"),
-    "li": _words("value type"),
-    "meter": _words("value min max low high optimum"),
-    "ol": _words("start type reversed"),
-    "optgroup": _words("label"),
-    "option": _words("selected label value"),
-    "progress": _words("value max"),
-    "select": _words("size multiple name"),
-    "table": _words("border cellpadding cellspacing rules frame summary"),
-    "td": _CELL,
-    "textarea": _words("rows cols placeholder name"),
-    "th": _CELL | {"scope"},
-    "time": _words("datetime"),
-    "ul": _words("type"),
-}
-_WITH_IMAGES: Attributes = {
-    "area": _words("href alt coords shape"),
-    "img": _words("src srcset alt border hspace vspace usemap"),
-    "map": _words("name"),
-    "table": _words("background"),
-    "td": _words("background"),
-    "th": _words("background"),
-    "tr": _words("background"),
-}
+NAMES = _sets(tomllib.loads(Path(__file__).with_name("allowlist.toml").read_text("utf-8")))
+_ELEMENTS, _ATTRIBUTES = NAMES["elements"], NAMES["attributes"]
+DROPPED_ELEMENTS: frozenset[str] = _ELEMENTS["dropped"]
+BLOCK_ELEMENTS: frozenset[str] = _ELEMENTS["block"]
+FORMULA_ELEMENTS: frozenset[str] = NAMES["formulas"]["elements"]
+FORMULA_ATTRIBUTES: frozenset[str] = NAMES["formulas"]["attributes"]
+_HTML_TAGS = _ELEMENTS["limited"] | _ELEMENTS["html"]
 _IMAGES_ATTRIBUTES: Attributes = {
-    tag: _HTML_ATTRIBUTES.get(tag, frozenset()) | _WITH_IMAGES.get(tag, frozenset())
-    for tag in _HTML_ATTRIBUTES.keys() | _WITH_IMAGES.keys()
+    tag: _ATTRIBUTES["html"].get(tag, frozenset()) | _ATTRIBUTES["images"].get(tag, frozenset())
+    for tag in _ATTRIBUTES["html"].keys() | _ATTRIBUTES["images"].keys()
 }
 # Width in the layout of a responsive image, beside which the width of its only candidate stands.
 SIZE_PX = 10_000
-_TARGETS = {"target": _words("_top _self")}
-_HTML_VALUES = {
-    "a": _TARGETS,
-    "input": {
-        "type": _words(
-            "button checkbox color date email hidden number radio range reset search submit tel text"
-            " time url"
-        ),
-    },
-}
+_TARGETS = {"target": NAMES["values"]["link_target"]}
+_HTML_VALUES = {"a": _TARGETS, "input": {"type": NAMES["values"]["input_type"]}}
 # Nothing can be typed, chosen or sent (P-07, P-15).
 _INERT = {name: {"disabled": ""} for name in ("button", "fieldset", "input", "select", "textarea")}
 _PREFIXES = frozenset({"aria-", "data-"})
 
 _ALLOWED: Mapping[Level, LevelAllowlist] = MappingProxyType(
     {
-        Level.TEXT: LevelAllowlist(_TEXT_TAGS, {}, {}, {}),
+        Level.TEXT: LevelAllowlist(_ELEMENTS["text"], {}, {}, {}),
         Level.LIMITED: LevelAllowlist(
-            _LIMITED_TAGS,
-            {
-                "*": _words("title lang dir"),
-                "a": _words("href"),
-                "td": _words("colspan rowspan"),
-                "th": _words("colspan rowspan"),
-            },
-            {"a": _TARGETS},
-            {},
+            _ELEMENTS["limited"], _ATTRIBUTES["limited"], {"a": _TARGETS}, {}
         ),
         Level.HTML: LevelAllowlist(
-            _HTML_TAGS, _HTML_ATTRIBUTES, _HTML_VALUES, _INERT, _PREFIXES, has_look=True
+            _HTML_TAGS, _ATTRIBUTES["html"], _HTML_VALUES, _INERT, _PREFIXES, has_look=True
         ),
         Level.IMAGES: LevelAllowlist(
-            _IMAGES_TAGS,
+            _HTML_TAGS | _ELEMENTS["images"],
             _IMAGES_ATTRIBUTES,
-            {**_HTML_VALUES, "area": _TARGETS, "img": {"sizes": _words(f"{SIZE_PX}px")}},
+            {**_HTML_VALUES, "area": _TARGETS, "img": {"sizes": frozenset({f"{SIZE_PX}px"})}},
             _INERT,
             _PREFIXES,
             has_look=True,

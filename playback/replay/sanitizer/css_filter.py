@@ -19,6 +19,7 @@ import tinycss2
 from tinycss2.ast import AtKeywordToken, FunctionBlock, ParseError, URLToken
 from tinycss2.bytes import decode_stylesheet_bytes
 
+from playback.replay.sanitizer.allowlist import NAMES
 from playback.replay.sanitizer.css_rules import (
     UNQUOTABLE,
     TokenNotAllowedError,
@@ -124,83 +125,20 @@ def plain_declarations(text: str) -> list[Declaration] | None:
 MOST_PARSED = 2_000_000  # characters that the parser reads for one document
 _DEEPEST = 24  # nested blocks; style sheets of people reach five
 
-# Timelines of scrolling are left out: moved as its reader scrolls, a box is as good as fixed (P-09).
-_PROPERTIES = frozenset(
-    """
-    accent-color align-content align-items align-self all anchor-name anchor-scope appearance
-    aspect-ratio backdrop-filter backface-visibility background background-attachment
-    background-blend-mode background-clip background-color background-image background-origin
-    background-position background-position-x background-position-y background-repeat
-    background-size block-size border-collapse border-spacing bottom box-decoration-break
-    box-shadow box-sizing break-after break-before break-inside caption-side caret-color clear
-    clip clip-path clip-rule color color-scheme contain contain-intrinsic-block-size
-    contain-intrinsic-height contain-intrinsic-inline-size contain-intrinsic-size
-    contain-intrinsic-width content content-visibility cursor direction display
-    dominant-baseline empty-cells field-sizing fill fill-opacity fill-rule filter flex
-    flex-basis flex-direction flex-flow flex-grow flex-shrink flex-wrap float font font-family
-    font-feature-settings font-kerning font-language-override font-optical-sizing font-palette
-    font-size font-size-adjust font-stretch font-style font-synthesis font-synthesis-small-caps
-    font-synthesis-style font-synthesis-weight font-variation-settings font-weight
-    forced-color-adjust gap height hyphenate-character hyphenate-limit-chars hyphens
-    image-orientation image-rendering initial-letter inline-size interpolate-size isolation
-    justify-content justify-items justify-self left letter-spacing line-break line-height
-    math-depth math-shift math-style max-block-size max-height max-inline-size max-width
-    min-block-size min-height min-inline-size min-width mix-blend-mode object-fit
-    object-position object-view-box opacity order orphans outline outline-color outline-offset
-    outline-style outline-width overflow overflow-anchor overflow-block overflow-clip-margin
-    overflow-inline overflow-wrap overflow-x overflow-y page-break-after page-break-before
-    page-break-inside paint-order perspective perspective-origin place-content place-items
-    place-self pointer-events position position-anchor position-area position-try
-    position-try-fallbacks position-try-order position-visibility print-color-adjust quotes
-    resize right rotate row-gap ruby-align ruby-position scale scroll-behavior scroll-snap-align
-    scroll-snap-stop scroll-snap-type scrollbar-color scrollbar-gutter scrollbar-width
-    shape-image-threshold shape-margin shape-outside stop-color stop-opacity stroke
-    stroke-dasharray stroke-dashoffset stroke-linecap stroke-linejoin stroke-miterlimit
-    stroke-opacity stroke-width tab-size table-layout top transform transform-box
-    transform-origin transform-style translate unicode-bidi user-select vector-effect
-    vertical-align visibility white-space white-space-collapse widows width will-change
-    word-break word-spacing word-wrap writing-mode z-index zoom
-    """.split()  # noqa: SIM905 a table in rows can be read and compared
-)
+_PROPERTIES: frozenset[str] = NAMES["css"]["properties"]
+_FUNCTIONS: frozenset[str] = NAMES["css"]["functions"]
+_GROUP_RULES: frozenset[str] = NAMES["css"]["group_rules"]
 _PROPERTY_FAMILIES = re.compile(
     r"(?:-(?:webkit|moz|ms|o)-)?(?:border|column|columns|counter|font-variant|grid|inset|list-style"
     r"|margin|padding|scroll-margin|scroll-padding|text|transition|animation|mask|overscroll"
     r"|box|container|corner|line-clamp|offset|row-rule|rule|font-smoothing"
     r"|osx-font-smoothing|text-size-adjust)(?:-[a-z]+)*"
 )
-_FUNCTIONS = frozenset(
-    """
-    abs acos anchor anchor-size annotation asin atan atan2 blur brightness calc calc-size
-    character-variant circle clamp color color-mix conic-gradient contrast contrast-color cos
-    counter counters cubic-bezier drop-shadow ellipse env exp fit-content grayscale hsl hsla
-    hue-rotate hwb hypot inset invert lab lch light-dark linear linear-gradient log matrix
-    matrix3d max min minmax mod oklab oklch opacity ornaments path perspective polygon pow
-    progress radial-gradient ray rect rem repeat repeating-conic-gradient
-    repeating-linear-gradient repeating-radial-gradient rgb rgba rotate rotate3d rotatex rotatey
-    rotatez round saturate scale scale3d scalex scaley scalez sepia shape sibling-count
-    sibling-index sign sin skew skewx skewy sqrt steps styleset stylistic superellipse swash
-    symbols tan translate translate3d translatex translatey translatez var xywh
-    -webkit-linear-gradient -webkit-radial-gradient -moz-linear-gradient -o-linear-gradient
-    -webkit-repeating-linear-gradient -webkit-calc -moz-calc
-    """.split()  # noqa: SIM905 a table in rows can be read and compared
-)
-# Rules that hold rules; what stands before their block is passed on, since it can fetch nothing.
-_GROUP_RULES = frozenset(
-    {"media", "supports", "layer", "container", "keyframes", "scope", "position-try"}
-)
 _VENDOR = re.compile(r"^-(?:webkit|moz|ms|o)-")
 _OF_LAYERS = {"ident", "literal", "whitespace", "comment"}  # names, full stops, commas
 _IMAGE_SET = {"image-set", "-webkit-image-set"}
-# Rules of descriptors, none of which may name a URL.
-_DESCRIPTORS = {
-    "property": {"syntax", "inherits", "initial-value"},
-    "counter-style": {"system", "symbols", "additive-symbols", "negative", "prefix", "suffix"}
-    | {"range", "pad", "fallback"},
-}
-# What may be said of a box's place: nothing that another declaration could fill in.
-_POSITIONS = {"static", "relative", "absolute", "sticky", "-webkit-sticky"} | {
-    "inherit", "initial", "unset", "revert", "revert-layer",
-}  # fmt: skip
+_DESCRIPTORS: dict[str, frozenset[str]] = NAMES["css_descriptors"]
+_POSITIONS: frozenset[str] = NAMES["css"]["positions"]
 _MEDIA = re.compile(r"[A-Za-z0-9 ,:()./<>=-]{1,500}")
 
 

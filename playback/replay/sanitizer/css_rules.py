@@ -21,6 +21,7 @@ from typing import Any
 import tinycss2
 from tinycss2.ast import FunctionBlock, IdentToken, LiteralToken, StringToken, URLToken
 
+from playback.replay.sanitizer.allowlist import NAMES
 from playback.replay.sanitizer.media_sniffer import font_type
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
@@ -146,13 +147,8 @@ def masking_tokens(name: str, tokens: list[Any]) -> list[Any]:
     return masks
 
 
-_DESCRIPTORS = frozenset(
-    {
-        "font-family", "font-style", "font-weight", "font-stretch", "font-display", "unicode-range",
-        "size-adjust", "ascent-override", "descent-override", "line-gap-override",
-        "font-feature-settings",
-    }
-)  # fmt: skip
+_DESCRIPTORS: frozenset[str] = NAMES["css"]["font_descriptors"]
+_TECHNOLOGIES: frozenset[str] = NAMES["css"]["font_technologies"]
 # What a descriptor's value is made of; a function or a block is none of it.
 _PLAIN_TOKENS = frozenset(
     {"ident", "string", "number", "percentage", "dimension", "unicode-range"}
@@ -163,13 +159,6 @@ _FORMATS = frozenset(
     for name in ("woff2", "woff", "truetype", "opentype")
     for kind in ("", "-variations")
 )
-# CSS Fonts 4, 11.1; glyphs in SVG are not among them.
-_TECHNOLOGIES = frozenset(
-    {
-        "variations", "palettes", "incremental", "features-opentype", "features-aat",
-        "features-graphite", "color-colrv0", "color-colrv1", "color-sbix", "color-cbdt",
-    }
-)  # fmt: skip
 _MOST_SOURCES = 16
 _LONGEST_DATA_URL = 1_400_000  # characters: a font of a megabyte
 

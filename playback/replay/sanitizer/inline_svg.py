@@ -11,6 +11,7 @@ from html import escape, unescape
 from xml.etree.ElementTree import Element
 
 from core.errors import PermanentError
+from playback.replay.sanitizer.allowlist import NAMES
 from playback.replay.sanitizer.rasterizer import (
     NAMESPACE,
     URL,
@@ -37,18 +38,9 @@ _VARIABLE = re.compile(
 _WORDS = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9a-fA-F]{1,6});)\w{1,30};")
 _DECLARATION = re.compile(r"([a-z-]+):([^;:]+)")
 _PIXELS = re.compile(r"(\d{1,5}(?:\.\d+)?)px")
-# What a look may say of a shape. These are told as attributes: places, which resvg reads in no style,
-# and filters, of which it there reads none that names a colour.
-_ATTRIBUTES = frozenset({"x", "y", "width", "height", "cx", "cy", "r", "rx", "ry", "d", "filter"})
-_PAINT = frozenset(
-    {"color", "fill", "fill-opacity", "fill-rule", "stroke", "stroke-width", "stroke-opacity"}
-    | {"stroke-dasharray", "stroke-dashoffset", "stroke-linecap", "stroke-linejoin"}
-    | {"stroke-miterlimit", "visibility", "clip-rule", "paint-order", "marker-start", "marker-mid"}
-    | {"marker-end", "font-size", "font-family", "font-weight", "font-style", "letter-spacing"}
-    | {"word-spacing", "text-anchor", "dominant-baseline", "baseline-shift"}
-    | {"text-decoration-line", "stop-color", "stop-opacity"}
-)
-_OWN = frozenset({"opacity", "display", "transform", "clip-path", "mask", "mix-blend-mode"})
+_ATTRIBUTES: frozenset[str] = NAMES["drawings"]["attributes"]
+_PAINT: frozenset[str] = NAMES["drawings"]["paint"]
+_OWN: frozenset[str] = NAMES["drawings"]["own"]
 _SERIF = re.compile(r"times|roman|georgia|garamond|(?<!sans-)serif", re.IGNORECASE)
 _NAMES = {"text-decoration-line": "text-decoration"}
 _VALUE = re.compile(r"[\w#().,%' +-]{1,2000}")

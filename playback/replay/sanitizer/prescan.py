@@ -17,7 +17,12 @@ from hashlib import sha256
 from html import escape, unescape
 from urllib.parse import unquote
 
-from playback.replay.sanitizer.allowlist import FORMULA_ATTRIBUTES, FORMULA_ELEMENTS, SIZE_PX
+from playback.replay.sanitizer.allowlist import (
+    FORMULA_ATTRIBUTES,
+    FORMULA_ELEMENTS,
+    NAMES,
+    SIZE_PX,
+)
 from playback.replay.sanitizer.css_rules import CONTROLS, WAS_DISABLED
 from playback.replay.sanitizer.inline_svg import InlineDrawings, drawing_text
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
@@ -29,14 +34,8 @@ MOST_FORMATTING = 64
 _NESTING_TAG = re.compile(
     r"<(/?)([A-Za-z][^\s/>]*+)(?:[^>\"'=]++|=\s*+(?:\"[^\"]*+\"|'[^']*+')?+|[\"'])*+>"
 )
-# They hold nothing, or end where the next of their kind begins, so that they nest only by way of others.
-_UNCOUNTED = frozenset(
-    """
-    area base br col embed hr img input link meta param source track wbr p li dt dd tr td th
-    thead tbody tfoot caption colgroup option optgroup rb rp rt rtc
-    """.split()  # noqa: SIM905 a table in rows can be read and compared
-)
-_FORMATTING = frozenset("a b big code em font i nobr s small strike strong tt u".split())  # noqa: SIM905 as above
+_UNCOUNTED: frozenset[str] = NAMES["elements"]["never_nested"]
+_FORMATTING: frozenset[str] = NAMES["elements"]["formatting"]
 
 
 def limit_depth(text: str) -> str:
@@ -84,38 +83,7 @@ _LIMITED_QUIRKS = (
 _QUIRKS = ""
 _OLD = ("-//w3o//dtd w3 html strict 3.0//en//", "-/w3c/dtd html 4.0 transitional/en", "html")
 _OLD_SYSTEM = "http://www.ibm.com/data/dtd/v11/ibmxhtml1-transitional.dtd"
-_OLD_BEGINNINGS = (
-    "+//silmaril//dtd html pro v0r11 19970101//",
-    "-//as//dtd html 3.0 aswedit + extensions//",
-    "-//advasoft ltd//dtd html 3.0 aswedit + extensions//",
-    "-//ietf//dtd html",  # of all versions; the few that the standard does not name were never in use
-    "-//metrius//dtd metrius presentational//",
-    "-//microsoft//dtd internet explorer 2.0 ",
-    "-//microsoft//dtd internet explorer 3.0 ",
-    "-//netscape comm. corp.//dtd html//",
-    "-//netscape comm. corp.//dtd strict html//",
-    "-//o'reilly and associates//dtd html 2.0//",
-    "-//o'reilly and associates//dtd html extended 1.0//",
-    "-//o'reilly and associates//dtd html extended relaxed 1.0//",
-    "-//sq//dtd html 2.0 hotmetal + extensions//",
-    "-//softquad software//dtd hotmetal pro 6.0::19990601::extensions to html 4.0//",
-    "-//softquad//dtd hotmetal pro 4.0::19971010::extensions to html 4.0//",
-    "-//spyglass//dtd html 2.0 extended//",
-    "-//sun microsystems corp.//dtd hotjava html//",
-    "-//sun microsystems corp.//dtd hotjava strict html//",
-    "-//w3c//dtd html 3 1995-03-24//",
-    "-//w3c//dtd html 3.2 draft//",
-    "-//w3c//dtd html 3.2 final//",
-    "-//w3c//dtd html 3.2//",
-    "-//w3c//dtd html 3.2s draft//",
-    "-//w3c//dtd html 4.0 frameset//",
-    "-//w3c//dtd html 4.0 transitional//",
-    "-//w3c//dtd html experimental 19960712//",
-    "-//w3c//dtd html experimental 970421//",
-    "-//w3c//dtd w3 html//",
-    "-//w3o//dtd w3 html 3.0//",
-    "-//webtechs//dtd mozilla html",
-)
+_OLD_BEGINNINGS = tuple(sorted(NAMES["doctypes"]["old"]))
 _BY_SYSTEM = ("-//w3c//dtd html 4.01 frameset//", "-//w3c//dtd html 4.01 transitional//")
 _LIMITED = ("-//w3c//dtd xhtml 1.0 frameset//", "-//w3c//dtd xhtml 1.0 transitional//")
 

@@ -25,6 +25,7 @@ from xml.etree import ElementTree
 import resvg_py
 
 from core.errors import PermanentError
+from playback.replay.sanitizer.allowlist import NAMES
 from playback.replay.sanitizer.media_sniffer import RasterKind, decode_xml, image_type, raster_kind
 from playback.replay.sanitizer.url_rewriter import ReplayUrlRewriter
 
@@ -47,10 +48,7 @@ _ENTITY = re.compile(
 _REFERENCE = re.compile(r"&([A-Za-z_][\w.-]{0,60});")
 _PREDEFINED = {"amp", "lt", "gt", "quot", "apos"}
 NAMESPACE = "http://www.w3.org/2000/svg"
-_GONE = frozenset(
-    {"script", "foreignObject", "iframe", "audio", "video", "canvas", "handler", "listener"}
-    | {"animate", "animateMotion", "animateTransform", "animateColor", "set", "metadata"}
-)
+_GONE: frozenset[str] = NAMES["drawings"]["dropped"]
 _LENGTH = re.compile(
     r"\s*\+?(\d{0,9}(?:\.\d{0,9})?)(?:e\+?[0-3])?\s*(px|pt|pc|mm|cm|in|em|rem|ex)?\s*"
 )
