@@ -302,12 +302,12 @@ class RuleTable(Generic[_L]):
         if right is None:
             return (
                 f"{intro}editors of {actor.wiki} have no right to. An operator gives it with"
-                f" `weboid level rights add --wiki {actor.wiki} --most LEVEL`."
+                f" `weboid level rights --wiki {actor.wiki} --most LEVEL`."
             )
         which = " and ".join(f"{scope}s" for scope in _REACH[right.scope])
         more = " An operator may."
         if target.scope is LevelScope.WIKI:
-            more = " An operator may, and lets them with `weboid level rights add --whole-wiki`."
+            more = " An operator may, and lets them with `weboid level rights --most LEVEL --whole-wiki`."
         return f"{intro}editors of {actor.wiki} decide on {which} only.{more}"
 
     def _first(self, rules: Iterator[LevelDecision[_L]]) -> LevelRuling[_L]:

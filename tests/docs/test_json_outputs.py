@@ -35,6 +35,9 @@ COMMANDS = (
     f"level show {URL}",
     f"level rm --link {URL}",
     "level ls --history",
+    "level rights --wiki handbook --most html",
+    "level rights",
+    "level rights --wiki handbook --remove",
     "login ls",
     "status",
 )

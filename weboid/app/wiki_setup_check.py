@@ -270,7 +270,7 @@ class WikiSetupCheck:
         if own:
             text = ", ".join(f"{each.editor or 'editors'}: {each.most}" for each in own[:5])
             return good("levels", text)
-        remedy = f"`weboid level rights add --wiki {self._wiki.name.in_levels} --most images`."
+        remedy = f"`weboid level rights --wiki {self._wiki.name.in_levels} --most images`."
         return unset("levels", "its editors may set no levels of copies", remedy)
 
     async def _bot(self, bot: BotSettings) -> SetupFinding:

@@ -26,7 +26,6 @@ from playback.access.levels import (
 from weboid.app.text_table import clean, table, width
 from weboid.cli.support.commands import (
     CommandGroup,
-    GroupWithDefault,
     argument,
     cli_command,
     option,
@@ -44,19 +43,64 @@ _REACHES = {
 }
 
 
-@cli_command("ls")
-def list_rights(
+@cli_command("rights", hidden=True)
+def rights_command(
     *,
-    history: bool = option("Every decision about rights, the oldest first."),
+    wiki: str = option("Within which wiki.", default=""),
+    editor: str = option("One editor.  [default: all]", default="", metavar="NAME"),
+    most: str | None = option(
+        "Allow levels up to this one.", type=click.Choice([str(level) for level in Level])
+    ),
+    domains: bool = option("They decide on domains, too, not only on links."),
+    whole_wiki: bool = option(
+        "They decide on domains and on the wiki itself, as its LocalSettings.php does."
+    ),
+    is_removal: bool = option(
+        "Withdraw rights; earlier restrictions stay, permissions end.", "--remove"
+    ),
+    history: bool = option("Show every decision about rights, the oldest first."),
+    actor: str | None = option("Who decides.  [default: you]", metavar="NAME"),
+    reason: str = option("Reason, for the history.", default=""),
     stores: CollectionStores = STORES,
     output: CommandOutput = OUTPUT,
 ) -> None:
-    """Show the rights of each wiki's editors.
+    """Show the rights of each wiki's editors to set levels, or change them.
 
-    An operator may set any level; editors only those shown here, within their own wiki.
+    An operator may set any level; editors only those shown here, within their own wiki. --most
+    allows a wiki's editors levels up to a maximum, in place of an earlier decision; lowering it
+    lowers at once what they allowed before.
     """
+    if most is None and not is_removal:
+        if domains or whole_wiki:
+            raise InputError("--domains and --whole-wiki need --most LEVEL.")
+        _list_rights(wiki, editor, stores, output, history=history)
+        return
+    if most is not None and is_removal:
+        raise InputError("Use --most or --remove, not both.")
+    if not wiki:
+        raise InputError("Name the wiki: --wiki NAME.")
+    suffix = f"@{check_wiki(wiki)}"
+    name = parse_actor(f"{editor.removesuffix(suffix)}{suffix}").name if editor else ""
+    scope = LevelScope.WIKI if whole_wiki else LevelScope.DOMAIN if domains else LevelScope.LINK
+    maximum = None if most is None else Level(most)
+    right = LevelRight(0, wiki, name, scope, maximum, level_actor(actor), _CLOCK.now(), reason)
     with stores.levels() as book:
-        shown = book.rights_history() if history else list(book.now().rights)
+        book.allow(right)
+    who = str(LevelActor(name, wiki)) if name else f"Editors of {wiki}"
+    limit = (
+        f"levels of {' and '.join(_REACHES[scope])}, {most} at most"
+        if most
+        else "no right any more"
+    )
+    output.show(_right_facts(right), f"{who}: {limit}.")
+
+
+def _list_rights(
+    wiki: str, editor: str, stores: CollectionStores, output: CommandOutput, *, history: bool
+) -> None:
+    with stores.levels() as book:
+        rights = book.rights_history() if history else list(book.now().rights)
+    shown = [each for each in rights if wiki in {"", each.wiki} and editor in {"", each.editor}]
     rows = [
         (
             each.wiki,
@@ -74,79 +118,6 @@ def list_rights(
         {"rights": [_right_facts(each) for each in shown]},
         table(head, rows, columns=width()) if rows else "No editor may decide anything.",
     )
-
-
-rights_group = GroupWithDefault(
-    "rights",
-    commands={"ls": list_rights},
-    callback=list_rights.callback,
-    params=list_rights.params,
-    help=list_rights.help,
-    hidden=True,
-    invoke_without_command=True,
-)
-
-_RIGHT_OPTIONS: dict[str, Any] = {
-    "wiki": option("Within which wiki.", required=True),
-    "editor": option("One editor.  [default: all]", default="", metavar="NAME"),
-    "actor": option("Who decides.  [default: you]", metavar="NAME"),
-    "reason": option("Reason, for the history.", default=""),
-    "stores": STORES,
-    "output": OUTPUT,
-}
-
-
-@cli_command("add", rights_group)
-def add_right(
-    *,
-    most: str = option(
-        "The most that they may allow.",
-        type=click.Choice([str(level) for level in Level]),
-        required=True,
-    ),
-    domains: bool = option("They decide on domains, too, not only on links."),
-    whole_wiki: bool = option(
-        "They decide on domains and on the wiki itself, as its LocalSettings.php does."
-    ),
-    options: dict[str, Any] = option_dict(_RIGHT_OPTIONS),
-) -> None:
-    """Allow a wiki's editors to set levels up to a maximum; replaces an earlier decision.
-
-    Lowering it lowers at once what they allowed before.
-    """
-    scope = LevelScope.WIKI if whole_wiki else LevelScope.DOMAIN if domains else LevelScope.LINK
-    _decide_right(Level(most), scope, **options)
-
-
-@cli_command("rm", rights_group)
-def remove_right(*, options: dict[str, Any] = option_dict(_RIGHT_OPTIONS)) -> None:
-    """Withdraw the editors' rights; their earlier restrictions stay, their permissions end."""
-    _decide_right(None, LevelScope.LINK, **options)
-
-
-def _decide_right(
-    most: Level | None,
-    scope: LevelScope,
-    *,
-    wiki: str,
-    editor: str,
-    actor: str | None,
-    reason: str,
-    stores: CollectionStores,
-    output: CommandOutput,
-) -> None:
-    suffix = f"@{check_wiki(wiki)}"
-    name = parse_actor(f"{editor.removesuffix(suffix)}{suffix}").name if editor else ""
-    right = LevelRight(0, wiki, name, scope, most, level_actor(actor), _CLOCK.now(), reason)
-    with stores.levels() as book:
-        book.allow(right)
-    who = str(LevelActor(name, wiki)) if name else f"Editors of {wiki}"
-    limit = (
-        f"levels of {' and '.join(_REACHES[scope])}, {most} at most"
-        if most
-        else "no right any more"
-    )
-    output.show(_right_facts(right), f"{who}: {limit}.")
 
 
 def _right_facts(right: LevelRight) -> dict[str, Any]:
@@ -173,13 +144,12 @@ def command() -> None:
     everything.
 
     A link's level overrides its domain's, the longer domain the shorter, a domain the wiki, the
-    wiki the
-    default: `images` is shown, everything is recorded. A change takes effect with the next request,
-        and each is logged with its author and time. See docs/how-to/levels.md.
+    wiki the default: `images` is shown, everything is recorded. A change takes effect with the next
+    request, and each is logged with its author and time. See docs/how-to/levels.md.
     """
 
 
-command.add_command(rights_group)
+command.add_command(rights_command)
 
 
 def level_actor(name: str | None) -> LevelActor:

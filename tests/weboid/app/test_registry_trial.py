@@ -91,7 +91,7 @@ def test_it_is_shown_when_a_link_would_be_dead(known: Known) -> None:
 def test_a_copy_that_is_kept_takes_a_moved_clock(known: Known) -> None:
     """Whatever database the profile names; and the real registry does not."""
     weboid = known.weboid
-    known.run("level", "rights", "add", "--wiki=mywiki.home", "--most=images", "--reason=a test")
+    known.run("level", "rights", "--wiki=mywiki.home", "--most=images", "--reason=a test")
     assert _trial(known, "--days=2", f"--keep={COPY}")[GONE][-1]["state"] == "dying"
     options = ("links", "check", "--dry-run", f"--profile={weboid.profile}")
     there = weboid.call("--clock-offset", "30d", *options, "--collection", COPY)

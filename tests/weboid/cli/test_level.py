@@ -97,26 +97,26 @@ def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -
     """Refusals say what would be allowed, or who may; nothing is changed by them."""
     ask = ("--link", LINK, "--wiki", "w", "--actor", "Ann Lee@w")
     code, _, told = level("set", "text", *ask)
-    assert (code, "no right" in told, "rights add --wiki w" in told) == (
+    assert (code, "no right" in told, "rights --wiki w" in told) == (
         ExitCode.INPUT,
         True,
         True,
     )
 
-    assert level("rights", "add", "--wiki", "w", "--most", "html")[0] == ExitCode.OK
+    assert level("rights", "--wiki", "w", "--most", "html")[0] == ExitCode.OK
     assert level("set", "html", *ask)[0] == ExitCode.OK
     for arguments, reason in (
         (("set", "images", *ask), "html at most"),
         (("set", "text", "--domain", "a.example", "--wiki", "w", "--actor", "Ann Lee@w"), "links"),
         (("set", "text", "--wiki", "w", "--actor", "Ann Lee@w"), "links"),
         (("set", "text", "--link", LINK, "--actor", "Ann Lee@w"), "their own wiki"),
-        (("rights", "add", "--wiki", "w", "--most", "full", "--actor", "Ann@w"), "an operator"),
+        (("rights", "--wiki", "w", "--most", "full", "--actor", "Ann@w"), "an operator"),
     ):
         code, _, told = level(*arguments)
         assert (code, reason in told) == (ExitCode.INPUT, True), told
     assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "html"
 
-    level("rights", "add", "--wiki", "w", "--editor", "Ann Lee", "--most", "full", "--domains")
+    level("rights", "--wiki", "w", "--editor", "Ann Lee", "--most", "full", "--domains")
     assert level("set", "full", "--domain", "a.example", *ask[2:])[0] == ExitCode.OK
     rights = facts(level("rights", "--json"))["rights"]
     assert [(each["editor"], each["scope"], each["most"]) for each in rights] == [
@@ -127,15 +127,15 @@ def test_editors_do_what_they_were_allowed_and_are_told_what_not(level: Level) -
 
 def test_lowered_rights_show_in_what_counts(level: Level) -> None:
     """`show` says that a rule counts no further than editors may go now."""
-    level("rights", "add", "--wiki", "w", "--most", "full")
+    level("rights", "--wiki", "w", "--most", "full")
     level("set", "full", "--link", LINK, "--wiki", "w", "--actor", "ann@w")
-    level("rights", "add", "--wiki", "w", "--most", "limited")
+    level("rights", "--wiki", "w", "--most", "limited")
 
     told = facts(level("show", LINK, "--wiki", "w", "--json"))
 
     assert (told["level"], told["is_capped"], told["rule"]["level"]) == ("limited", True, "full")
     assert "more than editors" in level("show", LINK, "--wiki", "w")[1]
-    assert level("rights", "rm", "--wiki", "w")[0] == ExitCode.OK
+    assert level("rights", "--remove", "--wiki", "w")[0] == ExitCode.OK
     assert facts(level("show", LINK, "--wiki", "w", "--json"))["level"] == "images"
     assert len(facts(level("rights", "--history", "--json"))["rights"]) == 3
 
@@ -168,7 +168,10 @@ def test_several_change_together_and_a_dry_run_changes_nothing(level: Level) -> 
         (("set", "text", "--default", "--actor", "a@b@c"), "no name for a wiki"),
         (("rm", "--default"), "no rule"),
         (("show", "javascript:alert(1)"), "no URL"),
-        (("rights", "rm", "--wiki", "w"), "no right"),
+        (("rights", "--remove", "--wiki", "w"), "no right"),
+        (("rights", "--most", "html"), "Name the wiki"),
+        (("rights", "--wiki", "w", "--domains"), "need --most"),
+        (("rights", "--wiki", "w", "--most", "html", "--remove"), "not both"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
