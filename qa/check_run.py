@@ -12,7 +12,7 @@ import asyncio
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,6 +21,7 @@ from pathlib import Path
 from PIL import Image
 
 from core.clock import Clock
+from core.config.settings import BrowserSettings
 from core.errors import InputError, PictureError
 from core.layout import Layout
 from core.playback_check import (
@@ -31,11 +32,13 @@ from core.playback_check import (
     validate_check_ids,
 )
 from links.registry.database import RegistryStore, open_registry_store
-from net.stop_signals import first_error
+from net.stop_signals import StopSignals, first_error
+from playback.access.levels import Level
 from qa.check_store import delete_checks, store_checks
 from qa.check_table import CheckedPage
-from qa.checker import CheckOutcome, PlaybackChecker
+from qa.checker import CheckOutcome, PlaybackChecker, open_checkers
 from qa.compare.picture_decoder import decode_picture
+from qa.local_replay import open_browsers
 from qa.sample import SampledPage
 
 WIDEST_PX = 1_280
@@ -190,3 +193,58 @@ async def check_pages(  # noqa: PLR0913 independent options
     except BaseExceptionGroup as error:
         raise first_error(error) from error
     return done
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRunOptions:
+    """Collection, browser and playback of a run."""
+
+    layout: Layout
+    database_url: str
+    browser: BrowserSettings
+    jobs: int
+    clock: Clock
+    fonts: bool = True  # copies load their own fonts
+    cached: bool = True  # copies may come from playback's cache
+
+
+async def check_copies(
+    options: CheckRunOptions,
+    turns: Sequence[tuple[Level, Iterable[SampledPage]]],
+    stop: StopSignals,
+    *,
+    keep: Callable[[CheckOutcome], None],
+    on_check: Callable[[CheckOutcome, CheckRunTally], None],
+) -> CheckRunTally:
+    """Check the pages of each turn at its level as `check_pages`, with an own playback and browsers.
+
+    The pages of a later turn may depend on the results of an earlier one.
+    """
+    tally, clock = CheckRunTally(), options.clock
+    levels = list(dict.fromkeys(level for level, _ in turns))
+    with stop.cut_short():
+        async with (
+            open_browsers(options.browser, clock=clock) as lend,
+            open_checkers(
+                options.layout,
+                options.database_url,
+                levels,
+                lend,
+                clock=clock,
+                fonts=options.fonts,
+                cached=options.cached,
+            ) as checkers,
+        ):
+            stop.listen()  # playback handles SIGTERM, too, once it runs
+            for level, pages in turns:
+                await check_pages(
+                    pages,
+                    checkers[level],
+                    jobs=options.jobs,
+                    clock=clock,
+                    keep=keep,
+                    on_check=on_check,
+                    tally=tally,
+                    stopping=stop.event,
+                )
+    return tally

@@ -13,56 +13,57 @@ queued in the frontier, and ends when the new capture was checked, or there is n
 broken at several levels is captured again once for all of them. A capture made as a repair is never
 repaired itself.
 
-Each count reads an index only. Counts of recent checks are made of rows: a copy that was checked
-twice in the interval counts once.
+A list is filtered by one column and the verdict and ordered by score: each listing has an index in
+this order, so that a page of it costs the same at any position. Other filters are applied to the
+rows read. Counting needs no rows: an index holds all filtered columns except the host, which has
+few rows. The fault conditions are literals in the SQL text, or no partial index could be used.
+Counts of recent checks are made of rows: a copy that was checked twice in the interval counts once.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Any, Final, Self, TypeVar
+from functools import cache
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, case, func
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Double,
+    Integer,
+    Select,
+    SmallInteger,
+    Text,
+    case,
+    delete,
+    false,
+    func,
+    literal_column,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
 from core.errors import InvariantError
-from core.layout import Layout
-from core.playback_check import QaVerdict
+from core.playback_check import PlaybackFault, QaVerdict
 from core.timestamps import unix_milliseconds
 from crawler.status.collection_status import WINDOWS_MIN, CopyCheckSummary
-from links.registry.database import RegistryStore, open_registry_read_only
-from links.registry.schema import FAULT_BITS, quality
-from links.registry.statements import Reader, batches, merge
+from links.registry.database import RegistryStore
+from links.registry.schema import FAULT_BITS, has_fault, quality
+from links.registry.statements import Reader, SqlStatement, many, merge, one
 from qa.check_table import (
-    BEGIN_REPAIR,
-    BY_ENGINE,
-    CHECKED_SINCE,
-    COUNT_UNRECORDED,
-    COUNTED,
-    END_REPAIR,
-    FORGET,
-    IN_REPAIR,
-    LISTINGS,
     LONGEST_NAME,
     LONGEST_NOTE,
     NOT_COMPARED,
-    OF_PAGES,
-    OF_URLS,
-    RECORDED,
     REPAIR_STATES,
-    REPAIRS_SINCE,
     REPLACED_COLUMNS,
-    REVIEW,
-    UNRECORDED,
     VERDICT_ORDER,
-    WANT_NO_REPAIRS,
-    WANT_REPAIR,
-    WANT_REPAIRS,
     CheckedPage,
     CheckFilter,
     CheckKey,
     CheckPosition,
     RepairState,
-    counting,
     parse_row,
     row_values,
     storable_text,
@@ -70,48 +71,113 @@ from qa.check_table import (
 )
 
 ENDED_STATES = frozenset({RepairState.DONE_BETTER, RepairState.DONE_NOT_BETTER, RepairState.FAILED})
+MOST_COUNTED = 1_000_000  # checks of each verdict, or unrecorded ones
 _LEVELS = 8  # at most so many rows of one page
+_NUMBERS = {state: number for number, state in enumerate(REPAIR_STATES)}
+_ROW = select(*quality.c)
+_IS_ROW = (quality.c.page_id == one("of"), quality.c.level == one("at"))
+_IS_OPEN = text("repair IN (1, 2)")
+_IN_STATE = quality.c.repair == one("is_now")
+_OF_LISTED = quality.c.page_id.in_(many("ids"))
+_BECOMES = {"repair": one("becomes"), "repair_ms": one("now_ms")}
+# A change is always later than the previous one: of two records the newer counts.
+_CHANGED = case(
+    (quality.c.changed_ms >= one("now_ms"), quality.c.changed_ms + literal_column("1")),
+    else_=one("now_ms"),
+)
+# A capture that was made to repair another is not repaired in its turn.
+_repairs = quality.alias("repairs")
+_IS_REPAIR = (
+    select(_repairs.c.page_id)
+    .where(_repairs.c.repair_page_id == quality.c.page_id, text("repairs.repair_page_id <> ''"))
+    .limit(literal_column("1"))
+    .scalar_subquery()
+)
+_IS_BROKEN = quality.c.standing == one("broken")
+_WANT_REPAIRS, _WANT_NO_REPAIRS = (
+    SqlStatement(
+        update(quality).where(_OF_LISTED, quality.c.repair == one("was"), *of).values(**_BECOMES),
+        "ids",
+    )
+    for of in ((_IS_BROKEN, _IS_REPAIR.is_(None)), (~_IS_BROKEN,))
+)
 
 
 def update_wanted_repairs(connection: Connection, page_ids: Collection[str], now: datetime) -> None:
     """Mark a repair as wanted for broken pages that had none; withdraw it for pages not broken."""
-    none, wanted = map(REPAIR_STATES.index, (RepairState.NONE, RepairState.WANTED))
-    parameters = {"broken": VERDICT_ORDER.index(QaVerdict.BROKEN), "now_ms": unix_milliseconds(now)}
-    for batch in batches(sorted(page_ids)):
-        values = {**parameters, "ids": batch}
-        WANT_REPAIRS.run(connection, {**values, "was": none, "becomes": wanted})
-        WANT_NO_REPAIRS.run(connection, {**values, "was": wanted, "becomes": none})
+    none, wanted = _NUMBERS[RepairState.NONE], _NUMBERS[RepairState.WANTED]
+    broken, now_ms = VERDICT_ORDER.index(QaVerdict.BROKEN), unix_milliseconds(now)
+    for statement, was, becomes in (
+        (_WANT_REPAIRS, none, wanted),
+        (_WANT_NO_REPAIRS, wanted, none),
+    ):
+        values = {"was": was, "becomes": becomes, "broken": broken, "now_ms": now_ms}
+        statement.run_each(connection, "ids", sorted(page_ids), **values)
+
+
+_WANT_REPAIR = SqlStatement(update(quality).where(*_IS_ROW).values(**_BECOMES, repair_page_id=""))
 
 
 def want_repair(connection: Connection, page_id: str, level: str, *, now: datetime) -> bool:
     """Mark a repair as wanted on request, even after an earlier one; False: unknown page."""
-    parameters = {"of": page_id, "at": level, "becomes": REPAIR_STATES.index(RepairState.WANTED)}
-    return bool(WANT_REPAIR.run(connection, {**parameters, "now_ms": unix_milliseconds(now)}))
+    values = {"of": page_id, "at": level, "becomes": _NUMBERS[RepairState.WANTED]}
+    return bool(_WANT_REPAIR.run(connection, {**values, "now_ms": unix_milliseconds(now)}))
+
+
+_IN_REPAIR = SqlStatement(
+    _ROW.where(_IS_OPEN, _IN_STATE)
+    .order_by(quality.c.repair_ms, quality.c.page_id)
+    .limit(one("most"))
+)
 
 
 def list_repairs(reader: Reader, state: RepairState, limit: int) -> list[CheckedPage]:
     """List pages whose repair is wanted or has begun, the oldest first; each once, at one level."""
-    parameters = {"is_now": REPAIR_STATES.index(state), "most": limit * _LEVELS}
     pages: dict[str, CheckedPage] = {}
-    for row in map(parse_row, IN_REPAIR.rows(reader, parameters)):
+    rows = _IN_REPAIR.rows(reader, {"is_now": _NUMBERS[state], "most": limit * _LEVELS})
+    for row in map(parse_row, rows):
         pages.setdefault(row.check.page_id, row)
         if len(pages) == limit:
             break
     return list(pages.values())
 
 
+_BEGIN_REPAIR = SqlStatement(
+    update(quality)
+    .where(quality.c.page_id == one("of"), quality.c.repair == one("was"))
+    .values(**_BECOMES, repair_page_id=one("new_page"))
+)
+
+
 def begin_repair(
     connection: Connection, page_id: str, repair_page_id: str = "", *, now: datetime
 ) -> bool:
     """Mark a wanted repair as begun; False: none was wanted, or another process has begun it."""
-    parameters = {
+    values = {
         "of": page_id,
-        "was": REPAIR_STATES.index(RepairState.WANTED),
-        "becomes": REPAIR_STATES.index(RepairState.BEGUN),
+        "was": _NUMBERS[RepairState.WANTED],
+        "becomes": _NUMBERS[RepairState.BEGUN],
         "now_ms": unix_milliseconds(now),
         "new_page": repair_page_id,
     }
-    return bool(BEGIN_REPAIR.run(connection, parameters))
+    return bool(_BEGIN_REPAIR.run(connection, values))
+
+
+_NEW_PAGE = case(
+    (one("new_page", Text()) != "", one("new_page", Text())), else_=quality.c.repair_page_id
+)
+_IS_BETTER = one("is_better", Integer()) == 1
+_END_REPAIR = SqlStatement(
+    update(quality)
+    .where(quality.c.page_id == one("of"), _IS_OPEN)
+    .values(
+        **_BECOMES,
+        repair_page_id=_NEW_PAGE,
+        better=case((_IS_BETTER, _NEW_PAGE), else_=quality.c.better),
+        changed_ms=case((_IS_BETTER, _CHANGED), else_=quality.c.changed_ms),
+        is_recorded=case((_IS_BETTER, false()), else_=quality.c.is_recorded),
+    )
+)
 
 
 def end_repair(
@@ -132,44 +198,84 @@ def end_repair(
     """
     if state not in ENDED_STATES | {RepairState.NONE}:
         raise InvariantError(f"No repair ends as {state}.")
-    parameters = {
+    values = {
         "of": page_id,
-        "becomes": REPAIR_STATES.index(state),
+        "becomes": _NUMBERS[state],
         "now_ms": unix_milliseconds(now),
         "new_page": repair_page_id,
         "is_better": int(state is RepairState.DONE_BETTER),
     }
-    return bool(END_REPAIR.run(connection, parameters))
+    return bool(_END_REPAIR.run(connection, values))
 
 
-MOST_COUNTED = 1_000_000  # checks of each verdict, or unrecorded ones
+_CHECKED_SINCE = SqlStatement(
+    select(quality.c.verdict, func.count())
+    .where(quality.c.checked_ms >= one("since"))
+    .group_by(quality.c.verdict)
+)
 
 
 def count_checked_since(reader: Reader, moment: datetime) -> Mapping[QaVerdict, int]:
     """Count copies checked since that time, by the machine's verdict."""
-    rows = CHECKED_SINCE.rows(reader, {"since": unix_milliseconds(moment)})
+    rows = _CHECKED_SINCE.rows(reader, {"since": unix_milliseconds(moment)})
     return {VERDICT_ORDER[number]: count for number, count in rows}
+
+
+# A page that is broken at several levels has a row of each.
+_REPAIRS_SINCE = SqlStatement(
+    select(func.count(quality.c.page_id.distinct())).where(
+        text("repair <> 0"), _IN_STATE, quality.c.repair_ms >= one("since")
+    )
+)
 
 
 def count_repairs(reader: Reader, since: datetime | None = None) -> Mapping[RepairState, int]:
     """Count pages by repair state; given a time, those that entered the state since then."""
     since_ms = 0 if since is None else unix_milliseconds(since)
-    parameters = {
-        state: {"is_now": REPAIR_STATES.index(state), "since": since_ms}
+    return {
+        state: _REPAIRS_SINCE.rows(reader, {"is_now": _NUMBERS[state], "since": since_ms})[0][0]
         for state in REPAIR_STATES[1:]
     }
-    return {state: REPAIRS_SINCE.rows(reader, each)[0][0] for state, each in parameters.items()}
+
+
+_IS_UNRECORDED = (
+    ~quality.c.is_recorded,
+    tuple_(one("page", Text()), one("level", Text())) < tuple_(quality.c.page_id, quality.c.level),
+)
+_SOME_UNRECORDED: Select[Any] = (
+    select(literal_column("1")).where(*_IS_UNRECORDED).limit(one("most"))
+)
+_COUNT_UNRECORDED = SqlStatement(select(func.count()).select_from(_SOME_UNRECORDED.subquery()))
 
 
 def count_unrecorded(reader: Reader) -> int:
     """Count checks changed since they were last recorded in a WARC, up to a million."""
-    parameters = {"page": "", "level": "", "most": MOST_COUNTED}
-    count: int = COUNT_UNRECORDED.rows(reader, parameters)[0][0]
+    values = {"page": "", "level": "", "most": MOST_COUNTED}
+    count: int = _COUNT_UNRECORDED.rows(reader, values)[0][0]
     return count
 
 
-_BELOW_ALL: Final = 2 * NOT_COMPARED
-_ABOVE_ALL: Final = 2.0
+_UNRECORDED = SqlStatement(
+    _ROW.where(*_IS_UNRECORDED).order_by(quality.c.page_id, quality.c.level).limit(one("most"))
+)
+
+
+def list_unrecorded(reader: Reader, limit: int, after: CheckKey | None = None) -> list[CheckedPage]:
+    """List checks changed since they were last recorded in a WARC, after a key."""
+    begin = after or CheckKey("", "", 0)
+    values = {"page": begin.page_id, "level": begin.level, "most": limit}
+    return [parse_row(row) for row in _UNRECORDED.rows(reader, values)]
+
+
+_RECORDED = SqlStatement(
+    update(quality).where(*_IS_ROW, quality.c.changed_ms == one("as_of")).values(is_recorded=True)
+)
+
+
+def mark_recorded(connection: Connection, keys: Iterable[CheckKey]) -> None:
+    """Mark the checks as recorded in a WARC; one changed meanwhile stays unrecorded."""
+    rows = [{"of": key.page_id, "at": key.level, "as_of": key.changed_ms} for key in keys]
+    _RECORDED.run(connection, rows)
 
 
 def store_checks(connection: Connection, rows: Iterable[CheckedPage], now: datetime) -> None:
@@ -205,32 +311,87 @@ def _replaced(new: Any) -> tuple[dict[str, Any], ColumnElement[bool]]:
     return changed, new.checked_ms >= quality.c.checked_ms
 
 
+_FORGET = SqlStatement(delete(quality).where(_OF_LISTED), "ids")
+
+
+def delete_checks(connection: Connection, page_ids: Iterable[str]) -> int:
+    """Delete all checks of erased captures; return their number."""
+    return _FORGET.run_each(connection, "ids", dict.fromkeys(page_ids))
+
+
+_OF_PAGES = SqlStatement(_ROW.where(_OF_LISTED).order_by(quality.c.page_id, quality.c.level), "ids")
+_OF_URLS = SqlStatement(
+    _ROW.where(quality.c.url_key.in_(many("keys"))).order_by(
+        quality.c.captured_ms.desc(), quality.c.page_id, quality.c.level
+    ),
+    "keys",
+)
+_BY_ENGINE = SqlStatement(
+    select(quality.c.page_id).where(
+        _OF_LISTED, quality.c.level == one("level"), quality.c.engine == one("engine")
+    ),
+    "ids",
+)
+
+
 def find_checks(reader: Reader, page_ids: Iterable[str]) -> list[CheckedPage]:
     """Find the checks of these captures, at all levels."""
-    return [
-        parse_row(row)
-        for batch in batches(dict.fromkeys(page_ids))
-        for row in OF_PAGES.rows(reader, {"ids": batch})
-    ]
+    return list(map(parse_row, _OF_PAGES.each(reader, "ids", dict.fromkeys(page_ids))))
 
 
 def find_checks_of_urls(reader: Reader, urls: Iterable[str]) -> list[CheckedPage]:
     """Find the checks of all captures of these URLs; per batch, the newest capture first."""
-    return [
-        parse_row(row)
-        for batch in batches(dict.fromkeys(map(url_key, urls)))
-        for row in OF_URLS.rows(reader, {"keys": batch})
-    ]
+    keys = dict.fromkeys(map(url_key, urls))
+    return list(map(parse_row, _OF_URLS.each(reader, "keys", keys)))
 
 
 def already_checked(reader: Reader, page_ids: Iterable[str], level: str, engine: str) -> set[str]:
     """Return those of the captures that this engine checked at the level."""
-    parameters = {"level": level, "engine": storable_text(engine, LONGEST_NAME)}
-    return {
-        row[0]
-        for batch in batches(dict.fromkeys(page_ids))
-        for row in BY_ENGINE.rows(reader, {**parameters, "ids": batch})
-    }
+    of = {"level": level, "engine": storable_text(engine, LONGEST_NAME)}
+    return {row[0] for row in _BY_ENGINE.each(reader, "ids", dict.fromkeys(page_ids), **of)}
+
+
+_BELOW_ALL: Final = 2 * NOT_COMPARED
+_ABOVE_ALL: Final = 2.0
+_PLACE = (quality.c.score, quality.c.page_id, quality.c.level)
+_IS_STANDING = quality.c.standing == one("standing")
+_HAS_FAULTS = quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer())
+# By what a list begins with; the first of these that is asked for is the one that is used.
+_LEADS = {
+    "host": (quality.c.host == one("host"),),
+    **{str(fault): (text(has_fault(fault)),) for fault in PlaybackFault},
+    "page_class": (quality.c.page_class == one("page_class"),),
+    "level": (quality.c.level == one("level"),),
+    "": (),
+}
+
+
+def _listing(*lead: Any, backward: bool) -> SqlStatement:
+    """Return the statement for rows of one verdict beyond a position, the nearest first."""
+    position = tuple_(
+        one("from_score", Double()), one("from_page", Text()), one("from_level", Text())
+    )
+    beyond = tuple_(*_PLACE) < position if backward else tuple_(*_PLACE) > position
+    others = (
+        quality.c.score < one("below", Double()),
+        *(
+            or_(one(name, Text()).is_(None), quality.c[name] == one(name, Text()))
+            for name in ("page_class", "level")
+        ),
+        _HAS_FAULTS,
+        or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
+    )
+    listed = _ROW.where(*lead, _IS_STANDING, beyond, *others)
+    order = (column.desc() if backward else column for column in _PLACE)
+    return SqlStatement(listed.order_by(*order).limit(one("most")))
+
+
+# By the lead and the direction, True: towards the worst.
+_LISTINGS = {
+    (lead, backward): _listing(*conditions, backward=backward)
+    for lead, conditions in _LEADS.items()
+    for backward in (False, True)
+}
 
 
 def list_worst_first(
@@ -253,7 +414,6 @@ def list_worst_first(
         lead = str(wanted.fault)
     elif wanted.page_class is not None:
         lead = "page_class"
-    statement = LISTINGS[lead, backward]
     rows: list[CheckedPage] = []
     for standing in sorted(_standings(wanted), reverse=backward):
         begin = CheckPosition(standing, _ABOVE_ALL if backward else _BELOW_ALL, "", "")
@@ -261,17 +421,42 @@ def list_worst_first(
             begin = after
         elif after is not None and (after.standing < standing) is backward:
             continue
-        parameters = {
+        values = {
+            **_filter_values(wanted),
             "standing": standing,
             "from_score": begin.score,
             "from_page": begin.page_id,
             "from_level": begin.level,
             "most": limit - len(rows),
         }
-        rows += map(parse_row, statement.rows(reader, {**_filter_values(wanted), **parameters}))
+        rows += map(parse_row, _LISTINGS[lead, backward].rows(reader, values))
         if len(rows) >= limit:
             break
     return rows
+
+
+_COUNTED = {
+    "host": quality.c.host == one("host"),
+    "page_class": quality.c.page_class == one("page_class"),
+    "level": quality.c.level == one("level"),
+    "faults": _HAS_FAULTS,
+    # The plus keeps SQLite from the index by the score, which lacks what else is asked for.
+    "below": literal_column("+link_quality.score", Double()) < one("below", Double()),
+    "unreviewed": quality.c.review.is_(None),
+}
+
+
+@cache
+def _counting(*filters: str) -> SqlStatement:
+    """Return the statement that counts rows of one verdict, up to the limit.
+
+    It contains only the filters in use, in the order of `_COUNTED`: over a million rows, conditions
+    without effect take longest.
+    """
+    some: Select[Any] = select(literal_column("1")).where(
+        _IS_STANDING, *(_COUNTED[name] for name in filters)
+    )
+    return SqlStatement(select(func.count()).select_from(some.limit(one("most")).subquery()))
 
 
 def count_by_verdict(
@@ -286,50 +471,12 @@ def count_by_verdict(
         "below": wanted.below is not None,
         "unreviewed": wanted.unreviewed,
     }
-    statement = counting(*(name for name in COUNTED if in_use[name]))
-    parameters = {**_filter_values(wanted), "most": limit}
+    statement = _counting(*(name for name in _COUNTED if in_use[name]))
+    values = {**_filter_values(wanted), "most": limit}
     return {
-        VERDICT_ORDER[standing]: statement.rows(reader, {**parameters, "standing": standing})[0][0]
+        VERDICT_ORDER[standing]: statement.rows(reader, {**values, "standing": standing})[0][0]
         for standing in _standings(wanted)
     }
-
-
-def record_review(  # noqa: PLR0913 fields of a review
-    connection: Connection,
-    page_id: str,
-    level: str,
-    verdict: QaVerdict,
-    *,
-    by: str,
-    note: str = "",
-    now: datetime,
-) -> bool:
-    """Store a person's verdict in place of the last; UNCHECKED withdraws it. False: unknown capture."""
-    word = None if verdict is QaVerdict.UNCHECKED else VERDICT_ORDER.index(verdict)
-    reviewer = {"who": storable_text(by, LONGEST_NAME), "why": storable_text(note, LONGEST_NOTE)}
-    parameters = {"of": page_id, "at": level, "word": word, "now_ms": unix_milliseconds(now)}
-    if not REVIEW.run(connection, {**parameters, **reviewer}):
-        return False
-    update_wanted_repairs(connection, [page_id], now)
-    return True
-
-
-def list_unrecorded(reader: Reader, limit: int, after: CheckKey | None = None) -> list[CheckedPage]:
-    """List checks changed since they were last recorded in a WARC, after a key."""
-    begin = after or CheckKey("", "", 0)
-    parameters = {"page": begin.page_id, "level": begin.level, "most": limit}
-    return [parse_row(row) for row in UNRECORDED.rows(reader, parameters)]
-
-
-def mark_recorded(connection: Connection, keys: Iterable[CheckKey]) -> None:
-    """Mark the checks as recorded in a WARC; one changed meanwhile stays unrecorded."""
-    parameters = [{"of": key.page_id, "at": key.level, "as_of": key.changed_ms} for key in keys]
-    RECORDED.run(connection, parameters)
-
-
-def delete_checks(connection: Connection, page_ids: Iterable[str]) -> int:
-    """Delete all checks of erased captures; return their number."""
-    return sum(FORGET.run(connection, {"ids": batch}) for batch in batches(dict.fromkeys(page_ids)))
 
 
 def _filter_values(wanted: CheckFilter) -> dict[str, Any]:
@@ -348,44 +495,57 @@ def _standings(wanted: CheckFilter) -> Sequence[int]:
     return every if wanted.verdict is None else [VERDICT_ORDER.index(wanted.verdict)]
 
 
+_REVIEW = SqlStatement(
+    update(quality)
+    .where(*_IS_ROW)
+    .values(
+        review=one("word"),
+        standing=func.coalesce(one("word", SmallInteger()), quality.c.verdict),
+        reviewed_by=one("who"),
+        reviewed_ms=one("now_ms"),
+        note=one("why"),
+        changed_ms=_CHANGED,
+        is_recorded=False,
+    )
+)
+
+
+def record_review(  # noqa: PLR0913 fields of a review
+    connection: Connection,
+    page_id: str,
+    level: str,
+    verdict: QaVerdict,
+    *,
+    by: str,
+    note: str = "",
+    now: datetime,
+) -> bool:
+    """Store a person's verdict in place of the last; UNCHECKED withdraws it. False: unknown capture."""
+    values = {
+        "of": page_id,
+        "at": level,
+        "word": None if verdict is QaVerdict.UNCHECKED else VERDICT_ORDER.index(verdict),
+        "who": storable_text(by, LONGEST_NAME),
+        "why": storable_text(note, LONGEST_NOTE),
+        "now_ms": unix_milliseconds(now),
+    }
+    if not _REVIEW.run(connection, values):
+        return False
+    update_wanted_repairs(connection, [page_id], now)
+    return True
+
+
 _ENDED = tuple(state for state in REPAIR_STATES if state in ENDED_STATES)
 _Name = TypeVar("_Name", QaVerdict, RepairState)
-
-
-class ChecksReader(AbstractContextManager["ChecksReader"]):
-    """Repeated reader of check counts; closes the registry on exit. Not thread-safe.
-
-    The registry is opened when it exists and never created: reading changes nothing.
-    """
-
-    def __init__(self, layout: Layout, url: str) -> None:
-        """Use the collection, and the URL of its index when that is on a server."""
-        self._layout = layout
-        self._url = url
-        self._store: RegistryStore | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._store is not None:
-            self._store.close()
-
-    def read(self, now: datetime) -> CopyCheckSummary | None:
-        """Return the summary of checks at `now`; None when there is no registry yet."""
-        if self._store is None:
-            self._store = open_registry_read_only(self._layout, self._url)
-        return None if self._store is None else count_checks(self._store, now=now)
 
 
 def count_checks(store: RegistryStore, *, now: datetime) -> CopyCheckSummary:
     """Count the checks in the registry at `now`."""
     with store.snapshot() as reader:
         since = {minutes: now - timedelta(minutes=minutes) for minutes in WINDOWS_MIN}
+        verdicts = count_by_verdict(reader, CheckFilter(), limit=MOST_COUNTED)
         return CopyCheckSummary(
-            verdicts=_named(
-                count_by_verdict(reader, CheckFilter(), limit=MOST_COUNTED), VERDICT_ORDER
-            ),
+            verdicts=_named(verdicts, VERDICT_ORDER),
             per_minute={
                 minutes: _each_minute(count_checked_since(reader, moment), VERDICT_ORDER, minutes)
                 for minutes, moment in since.items()

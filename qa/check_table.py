@@ -1,36 +1,11 @@
-"""Table of checks in the link registry: row codec and SQL statements.
-
-A list is filtered by one column and the verdict and ordered by score: each listing has an index in
-this order, so that a page of it costs the same at any position. Other filters are applied to the
-rows read. Counting needs no rows: an index holds all filtered columns except the host, which has
-few rows. The fault conditions are literals in the SQL text, or no partial index could be used.
-"""
+"""Rows of the table of checks in the link registry: their types and their codec."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
 from typing import Any, Final, NamedTuple
-
-from sqlalchemy import (
-    Double,
-    Integer,
-    Select,
-    SmallInteger,
-    Text,
-    case,
-    delete,
-    false,
-    func,
-    literal_column,
-    or_,
-    select,
-    text,
-    tuple_,
-    update,
-)
 
 from core.errors import BadUrlError, InputError, InvariantError
 from core.page_classes import PageClass
@@ -49,8 +24,7 @@ from core.playback_check import (
 from core.storable_text import storable
 from core.timestamps import from_unix_milliseconds, parse_warc_date, unix_milliseconds, warc_date_at
 from core.urls import identity_key
-from links.registry.schema import FAULT_BITS, has_fault, quality
-from links.registry.statements import SqlStatement, many, one
+from links.registry.schema import FAULT_BITS, quality
 from links.url_parts import key_of
 
 COLUMN_NAMES: Final = tuple(quality.c.keys())
@@ -266,184 +240,3 @@ def parse_row(values: Sequence[Any]) -> CheckedPage:
 
 def _moment(count: int | None) -> datetime | None:
     return None if count is None else from_unix_milliseconds(count)
-
-
-_OPEN = text("repair IN (1, 2)")
-_IS_ROW = (quality.c.page_id == one("of"), quality.c.level == one("at"))
-_ROW = select(*quality.c)
-_IS_BEHIND = tuple_(one("page", Text()), one("level", Text())) < tuple_(
-    quality.c.page_id, quality.c.level
-)
-_PLACE = (quality.c.score, quality.c.page_id, quality.c.level)
-
-
-def _if_given(name: str, column: Any) -> Any:
-    return or_(one(name, Text()).is_(None), column == one(name, Text()))
-
-
-_IS_BELOW = quality.c.score < one("below", Double())
-_HAS_FAULTS = quality.c.faults.bitwise_and(one("faults", Integer())) == one("faults", Integer())
-# The plus keeps SQLite from the index by the score, which lacks what else is asked for.
-_COUNTED_BELOW = literal_column("+link_quality.score", Double()) < one("below", Double())
-_REST = (
-    _if_given("page_class", quality.c.page_class),
-    _if_given("level", quality.c.level),
-    _HAS_FAULTS,
-    or_(one("with_reviewed", Integer()) == 1, quality.c.review.is_(None)),
-)
-# Parameters of counting statements.
-COUNTED = {
-    "host": quality.c.host == one("host"),
-    "page_class": quality.c.page_class == one("page_class"),
-    "level": quality.c.level == one("level"),
-    "faults": _HAS_FAULTS,
-    "below": _COUNTED_BELOW,
-    "unreviewed": quality.c.review.is_(None),
-}
-# By what a list begins with; the first of these that is asked for is the one that is used.
-_LEADS = {
-    "host": (quality.c.host == one("host"),),
-    **{str(fault): (text(has_fault(fault)),) for fault in PlaybackFault},
-    "page_class": (quality.c.page_class == one("page_class"),),
-    "level": (quality.c.level == one("level"),),
-    "": (),
-}
-
-
-def _listing(*lead: Any, backward: bool) -> SqlStatement:
-    """Return the statement for rows of one verdict beyond a position, the nearest first."""
-    position = tuple_(
-        one("from_score", Double()), one("from_page", Text()), one("from_level", Text())
-    )
-    beyond = tuple_(*_PLACE) < position if backward else tuple_(*_PLACE) > position
-    listed = _ROW.where(*lead, quality.c.standing == one("standing"), beyond, _IS_BELOW, *_REST)
-    order = (column.desc() if backward else column for column in _PLACE)
-    return SqlStatement(listed.order_by(*order).limit(one("most")))
-
-
-@cache
-def counting(*filters: str) -> SqlStatement:
-    """Return the statement that counts rows of one verdict, up to the limit.
-
-    It contains only the filters in use, in the order of `COUNTED`: over a million rows, conditions
-    without effect take longest.
-    """
-    is_of = (COUNTED[name] for name in filters)
-    some: Select[Any] = select(literal_column("1")).where(
-        quality.c.standing == one("standing"), *is_of
-    )
-    return SqlStatement(select(func.count()).select_from(some.limit(one("most")).subquery()))
-
-
-# By the lead and the direction, True: towards the worst.
-LISTINGS = {
-    (lead, backward): _listing(*conditions, backward=backward)
-    for lead, conditions in _LEADS.items()
-    for backward in (False, True)
-}
-OF_PAGES = SqlStatement(
-    _ROW.where(quality.c.page_id.in_(many("ids"))).order_by(quality.c.page_id, quality.c.level),
-    "ids",
-)
-OF_URLS = SqlStatement(
-    _ROW.where(quality.c.url_key.in_(many("keys"))).order_by(
-        quality.c.captured_ms.desc(), quality.c.page_id, quality.c.level
-    ),
-    "keys",
-)
-BY_ENGINE = SqlStatement(
-    select(quality.c.page_id).where(
-        quality.c.page_id.in_(many("ids")),
-        quality.c.level == one("level"),
-        quality.c.engine == one("engine"),
-    ),
-    "ids",
-)
-UNRECORDED = SqlStatement(
-    _ROW.where(~quality.c.is_recorded, _IS_BEHIND)
-    .order_by(quality.c.page_id, quality.c.level)
-    .limit(one("most"))
-)
-_SOME_UNRECORDED: Select[Any] = (
-    select(literal_column("1")).where(~quality.c.is_recorded, _IS_BEHIND).limit(one("most"))
-)
-COUNT_UNRECORDED = SqlStatement(select(func.count()).select_from(_SOME_UNRECORDED.subquery()))
-CHECKED_SINCE = SqlStatement(
-    select(quality.c.verdict, func.count())
-    .where(quality.c.checked_ms >= one("since"))
-    .group_by(quality.c.verdict)
-)
-# A page that is broken at several levels has a row of each.
-REPAIRS_SINCE = SqlStatement(
-    select(func.count(quality.c.page_id.distinct())).where(
-        text("repair <> 0"), quality.c.repair == one("is_now"), quality.c.repair_ms >= one("since")
-    )
-)
-RECORDED = SqlStatement(
-    update(quality).where(*_IS_ROW, quality.c.changed_ms == one("as_of")).values(is_recorded=True)
-)
-FORGET = SqlStatement(delete(quality).where(quality.c.page_id.in_(many("ids"))), "ids")
-# A change is always later than the previous one: of two records the newer counts.
-_CHANGED = case(
-    (quality.c.changed_ms >= one("now_ms"), quality.c.changed_ms + literal_column("1")),
-    else_=one("now_ms"),
-)
-REVIEW = SqlStatement(
-    update(quality)
-    .where(*_IS_ROW)
-    .values(
-        review=one("word"),
-        standing=func.coalesce(one("word", SmallInteger()), quality.c.verdict),
-        reviewed_by=one("who"),
-        reviewed_ms=one("now_ms"),
-        note=one("why"),
-        changed_ms=_CHANGED,
-        is_recorded=False,
-    )
-)
-# A capture that was made to repair another is not repaired in its turn.
-_repairs = quality.alias("repairs")
-_IS_REPAIR = (
-    select(_repairs.c.page_id)
-    .where(_repairs.c.repair_page_id == quality.c.page_id, text("repairs.repair_page_id <> ''"))
-    .limit(literal_column("1"))
-    .scalar_subquery()
-)
-_NOW_IN_STATE = {"repair": one("becomes"), "repair_ms": one("now_ms")}
-
-
-def _of_pages_in_state(*conditions: Any) -> SqlStatement:
-    is_one = (quality.c.page_id.in_(many("ids")), quality.c.repair == one("was"))
-    return SqlStatement(update(quality).where(*is_one, *conditions).values(**_NOW_IN_STATE), "ids")
-
-
-WANT_REPAIRS = _of_pages_in_state(quality.c.standing == one("broken"), _IS_REPAIR.is_(None))
-WANT_NO_REPAIRS = _of_pages_in_state(quality.c.standing != one("broken"))
-WANT_REPAIR = SqlStatement(
-    update(quality).where(*_IS_ROW).values(**_NOW_IN_STATE, repair_page_id="")
-)
-IN_REPAIR = SqlStatement(
-    _ROW.where(_OPEN, quality.c.repair == one("is_now"))
-    .order_by(quality.c.repair_ms, quality.c.page_id)
-    .limit(one("most"))
-)
-BEGIN_REPAIR = SqlStatement(
-    update(quality)
-    .where(quality.c.page_id == one("of"), quality.c.repair == one("was"))
-    .values(**_NOW_IN_STATE, repair_page_id=one("new_page"))
-)
-_NEW_PAGE = case(
-    (one("new_page", Text()) != "", one("new_page", Text())), else_=quality.c.repair_page_id
-)
-_IS_BETTER = one("is_better", Integer()) == 1
-END_REPAIR = SqlStatement(
-    update(quality)
-    .where(quality.c.page_id == one("of"), _OPEN)
-    .values(
-        **_NOW_IN_STATE,
-        repair_page_id=_NEW_PAGE,
-        better=case((_IS_BETTER, _NEW_PAGE), else_=quality.c.better),
-        changed_ms=case((_IS_BETTER, _CHANGED), else_=quality.c.changed_ms),
-        is_recorded=case((_IS_BETTER, false()), else_=quality.c.is_recorded),
-    )
-)

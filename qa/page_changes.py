@@ -16,7 +16,6 @@ from enum import StrEnum
 from typing import Any
 
 from core.page_classes import PageClass
-from core.page_manifest import VisitOutcome
 from core.playback_check import PlaybackCheck, PlaybackFault, QaVerdict
 from links.check_result import CheckVerdict
 from links.checker.browser_check import (
@@ -77,8 +76,8 @@ _NO_PAGE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PageSnapshot:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageSnapshot(VisitSummary):
     """Page as seen by one visit.
 
     Attributes:
@@ -87,35 +86,13 @@ class PageSnapshot:
         parts: URLs of parts that were loaded; None when they were not recorded.
     """
 
-    url: str
-    final_url: str  # URL after redirects
     captured_at: datetime
     page_id: str = ""
-    outcome: VisitOutcome = VisitOutcome.COMPLETE
-    reason: str = ""  # reason for which `outcome` is not COMPLETE
-    status: int | None = None  # HTTP status of the final document; None without a response
-    mime: str = ""  # its bare media type
     title: str = ""
-    page_class: PageClass = PageClass.UNJUDGED
-    evidence: tuple[str, ...] = ()  # evidence for the class
     text: str | None = None  # visible text; None when none was stored
     picture: bytes | None = field(default=None, repr=False)
     outlinks: frozenset[str] | None = None  # absolute URLs; None when they were not recorded
     parts: frozenset[str] | None = None
-
-    def finding(self) -> CheckVerdict:
-        """Return the result of the visit alone, as the link registry would record it."""
-        seen = VisitSummary(
-            url=self.url,
-            final_url=self.final_url,
-            outcome=self.outcome,
-            reason=self.reason,
-            status=self.status,
-            mime=self.mime,
-            page_class=self.page_class,
-            evidence=self.evidence,
-        )
-        return result_of_visit(seen).verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +210,7 @@ def _page_drift(
     then: PageSnapshot, now: PageSnapshot, words: PageLikeness, content: ContentChanges
 ) -> tuple[PageDrift, str]:
     text, picture = content.text, content.picture
-    before, after = then.finding(), now.finding()
+    before, after = result_of_visit(then).verdict, result_of_visit(now).verdict
     if after is not CheckVerdict.OK and after is not before:
         evidence = "; ".join(now.evidence[:2]) or now.reason or _status(now)
         return _NO_PAGE.get(after, PageDrift.UNKNOWN), evidence

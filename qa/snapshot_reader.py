@@ -13,10 +13,11 @@ from core.page_classes import parse_page_class
 from core.page_manifest import VisitOutcome
 from core.timestamps import parse_moment, parse_timestamp14
 from links.check_result import CheckVerdict
+from links.checker.browser_check import result_of_visit
 from playback.access.control import AccessControl, TakenDownError
 from playback.access.decision_store import open_decisions
 from playback.web.page_store import CapturedPage, PageRecords, PageStore
-from qa.page_changes import PageSnapshot
+from qa.page_changes import PageChanges, PageSnapshot, compare_snapshots
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase, open_database
 
@@ -46,6 +47,17 @@ class SnapshotReader:
         """Return the page of that id; None when it is missing or must not be shown."""
         page = self.store.with_ids([page_id]).get(page_id)
         return page if page is not None and page.taken_down is None else None
+
+    def is_withheld(self, page_id: str) -> bool:
+        """Return whether a capture was taken down or erased entirely."""
+        return self.page(page_id) is None
+
+    def changes(self, old: str, new: str) -> PageChanges | None:
+        """Return the changes between the captures of two ids; None when one may not be shown."""
+        then, now = self.page(old), self.page(new)
+        if then is None or now is None:
+            return None
+        return compare_snapshots(*self.pair(then, now))
 
     def at(self, url: str, moment: str) -> CapturedPage:
         """Return the capture of a time: exactly the one of 14 digits, else the best near it.
@@ -79,7 +91,9 @@ class SnapshotReader:
             each for each in self.store.captures(url, limit=_LOOKED_AT) if each.taken_down is None
         ]
         conclusive = (
-            each for each in pages if _without_artifacts(each).finding() not in _NOTHING_SAID
+            each
+            for each in pages
+            if result_of_visit(snapshot_of(each)).verdict not in _NOTHING_SAID
         )
         return next(conclusive, pages[0] if pages else None)
 
@@ -95,7 +109,7 @@ class SnapshotReader:
         if info is not None:
             parts = frozenset(each.url for each in info.resources if each.kept in _STORED)
         return replace(
-            _without_artifacts(page),
+            snapshot_of(page),
             text=self.records.text(page),
             picture=None if kind is None else self.records.picture(page, kind),
             outlinks=None if info is None else frozenset(info.outlinks),
@@ -106,7 +120,8 @@ class SnapshotReader:
 _FAILED = {VisitOutcome.FAILED, VisitOutcome.SKIPPED}
 
 
-def _without_artifacts(page: CapturedPage) -> PageSnapshot:
+def snapshot_of(page: CapturedPage) -> PageSnapshot:
+    """Return the snapshot of a capture, without its artifacts."""
     return PageSnapshot(
         url=page.url,
         final_url=page.final_url,

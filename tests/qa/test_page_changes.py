@@ -46,7 +46,10 @@ def other_picture() -> bytes:
 
 
 def seen(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> PageSnapshot:
-    return replace(PageSnapshot(URL, URL, THEN, text=text, title=title, status=200), **facts)
+    snapshot = PageSnapshot(
+        URL, URL, VisitOutcome.COMPLETE, "", 200, captured_at=THEN, text=text, title=title
+    )
+    return replace(snapshot, **facts)
 
 
 def later(text: str | None = ARTICLE, title: str = "Cape", **facts: Any) -> PageSnapshot:

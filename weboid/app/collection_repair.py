@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from core.clock import SystemClock
 from core.config.settings import Settings
@@ -21,12 +22,13 @@ from links.registry.database import RegistryStore
 from playback.access.levels import DEFAULT_LEVEL, Level
 from proxy.control.frames import ClusterSecret
 from qa.check_table import CheckedPage, RepairState
-from qa.live_checks import CaptureInspector
+from qa.live_checks import check_capture
 from qa.repair import RepairContext, RepairManager
+from qa.snapshot_reader import open_snapshots
 from render.site_session import SiteLogins
 from warc.artifact_reader import read_manifest
 from warc.index.opener import open_index
-from weboid.app.live_check_tools import create_live_checks, open_check_tools, open_withheld_lookup
+from weboid.app.live_check_tools import create_live_checks, open_check_tools
 
 _CLOCK = SystemClock()
 _ATTEMPTS = 2  # a site that is away is not waited for
@@ -124,7 +126,7 @@ class CollectionRepair:
                 # Check what others captured again.
                 layout, settings, levels = options.layout, options.settings, _levels_of(over)
                 async with open_check_tools(layout, settings, _CLOCK, levels) as tools:
-                    check = CaptureInspector(tools, report, _CLOCK).check
+                    check = partial(check_capture, tools, report=report, clock=_CLOCK)
                     with self._repairs(check, tools.checkers.keys(), report) as repairs:
                         await repairs.finish()
         with self._repairs() as repairs:
@@ -175,7 +177,7 @@ class CollectionRepair:
         with (
             open_frontier(layout, settings.frontier, settings.politeness) as frontier,
             closing(open_index(layout, settings.index)) as index,
-            open_withheld_lookup(layout, settings.index.url, _CLOCK) as is_withheld,
+            open_snapshots(layout, settings.index.url) as snapshots,
         ):
             yield RepairManager(
                 RepairContext(
@@ -185,7 +187,7 @@ class CollectionRepair:
                     lambda page_id: read_manifest(layout, index, page_id),
                     check,
                     levels,
-                    is_withheld,
+                    snapshots.is_withheld,
                     _CLOCK,
                     report,
                     settings.quality.repair_profile,

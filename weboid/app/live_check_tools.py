@@ -4,14 +4,8 @@ Priorities are unchanged where the system does not list a process's children or 
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    asynccontextmanager,
-    closing,
-    contextmanager,
-    suppress,
-)
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
 from pathlib import Path
 
 from core.clock import Clock
@@ -20,18 +14,14 @@ from core.layout import Layout
 from core.page_manifest import PageInfo
 from crawler.run.context_builder import RunContext, RunExtension
 from links.registry.database import open_registry_store
-from playback.access.control import AccessControl
 from playback.access.decision_store import open_decisions
 from playback.access.level_store import LevelStore
 from playback.access.levels import DEFAULT_LEVEL, Level
-from playback.web.page_store import PageStore
 from qa.checker import open_checkers
 from qa.live_checks import CheckTools, LiveChecks
 from qa.local_replay import LendBrowser, is_checkable, open_browsers
-from qa.page_changes import PageChanges, compare_snapshots
 from qa.snapshot_reader import open_snapshots
 from render.browser import Browser
-from warc.index.database import open_database
 
 NICENESS = 15  # of 19; at equal load such a process gets a thirtieth of what others get
 
@@ -93,7 +83,6 @@ async def open_check_tools(
     url = settings.index.url
     with (
         closing(open_registry_store(layout, url)) as store,
-        open_withheld_lookup(layout, url, clock) as is_withheld,
         open_snapshots(layout, url) as snapshots,
         closing(open_decisions(layout, url)) as decisions,
     ):
@@ -111,16 +100,7 @@ async def open_check_tools(
                 urls = (page.url, page.final_url)
                 return [str(level) for level in levels if is_checkable(level, urls, rules)]
 
-            def changes_between(old: str, new: str) -> PageChanges | None:
-                """Return the changes between captures; None when one may not be shown."""
-                then, now = snapshots.page(old), snapshots.page(new)
-                if then is None or now is None:
-                    return None
-                return compare_snapshots(*snapshots.pair(then, now))
-
-            yield CheckTools(
-                by_name, levels_of, store, layout.quality_pictures, is_withheld, changes_between
-            )
+            yield CheckTools(by_name, levels_of, store, layout.quality_pictures, snapshots)
 
 
 def _low_priority(lend: LendBrowser) -> LendBrowser:
@@ -135,23 +115,3 @@ def _low_priority(lend: LendBrowser) -> LendBrowser:
             yield browser
 
     return lent
-
-
-@contextmanager
-def open_withheld_lookup(
-    layout: Layout, database_url: str, clock: Clock
-) -> Iterator[Callable[[str], bool]]:
-    """Yield a predicate: True for captures that were taken down or erased entirely."""
-    with (
-        closing(open_database(layout, database_url)) as database,
-        closing(open_decisions(layout, database_url)) as decisions,
-    ):
-        pages = PageStore(
-            database, AccessControl(decisions, database.rows, clock.now, show_logins=True)
-        )
-
-        def is_withheld(page_id: str) -> bool:
-            page = pages.with_ids([page_id]).get(page_id)
-            return page is None or page.taken_down is not None
-
-        yield is_withheld

@@ -20,11 +20,11 @@ from links.registry.database import RegistryStore
 from net.stop_signals import StopSignals
 from playback.access.levels import DEFAULT_LEVEL, Level, LevelRules
 from qa.check_records import RecordsSummary, write_checks
-from qa.check_run import CheckRunTally, check_pages, store_check
+from qa.check_run import CheckRunOptions, CheckRunTally, check_copies, store_check
 from qa.check_store import already_checked, find_checks
 from qa.check_table import CheckedPage, RepairState
-from qa.checker import CheckOutcome, open_checkers
-from qa.local_replay import is_checkable, open_browsers
+from qa.checker import CheckOutcome
+from qa.local_replay import is_checkable
 from qa.sample import (
     CandidateFilter,
     SampleCandidate,
@@ -371,7 +371,7 @@ class QaRun:
 
     async def _check(self, show: QaProgress, stop: StopSignals) -> CheckRunTally:
         """Check the chosen pages; nothing is started when there are none."""
-        options, tally = self._options, CheckRunTally()
+        options, repair = self._options, self._repair
         chosen: dict[Level, Iterable[SampledPage]]
         chosen = {level: self._chosen(level) for level in options.levels}
         if options.urls or options.sample:
@@ -380,33 +380,18 @@ class QaRun:
             total = sum(map(len, listed.values()))
             show.expect(total)
             if not total:
-                return tally
-        with stop.cut_short():
-            async with (
-                open_browsers(self._repair.settings.browser, clock=_CLOCK) as lend,
-                open_checkers(
-                    self._repair.layout,
-                    self._database_url,
-                    options.levels,
-                    lend,
-                    clock=_CLOCK,
-                    fonts=options.fonts,
-                ) as checkers,
-            ):
-                # Playback handles SIGTERM, too, once it runs.
-                stop.listen()
-                for level, pages in chosen.items():
-                    await check_pages(
-                        pages,
-                        checkers[level],
-                        jobs=self._repair.workers,
-                        clock=_CLOCK,
-                        keep=self._store_check,
-                        on_check=show.checked,
-                        tally=tally,
-                        stopping=stop.event,
-                    )
-        return tally
+                return CheckRunTally()
+        how = CheckRunOptions(
+            repair.layout,
+            self._database_url,
+            repair.settings.browser,
+            repair.workers,
+            _CLOCK,
+            fonts=options.fonts,
+        )
+        return await check_copies(
+            how, list(chosen.items()), stop, keep=self._store_check, on_check=show.checked
+        )
 
     def _store_check(self, checked: CheckOutcome) -> None:
         pictures = self._repair.layout.quality_pictures

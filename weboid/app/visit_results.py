@@ -6,11 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from core.captures import ArtifactKind
 from core.config.settings import Settings
-from core.errors import PermanentError
 from core.layout import Layout
-from core.page_classes import parse_page_class
 from core.page_manifest import VisitOutcome
 from core.timestamps import unix_milliseconds
 from core.urls import identity_key
@@ -40,12 +37,13 @@ from links.checker.browser_check import (
 from links.checker.due_urls import AwaitingLink, links_awaiting_browser
 from links.checker.result_store import CheckRules, RecordedResult, UrlCheckResult, record_results
 from links.registry.database import RegistryStore
-from links.registry.urls import ObservedUrl, find_urls
+from links.registry.urls import UrlRow, find_urls
 from links.states import preset_of
 from net.connect_errors import UNREACHABLE
-from playback.web.page_store import COLUMNS, CapturedPage, PageRecords, PageStore, TimeSpan
-from qa.compare.picture_comparison import compare_pictures
+from playback.web.page_store import COLUMNS, CapturedPage, PageStore, TimeSpan
+from qa.compare.picture_comparison import compare_if_readable
 from qa.compare.text_comparison import compare_texts
+from qa.snapshot_reader import SnapshotReader, snapshot_of
 from warc.artifact_reader import ArtifactReader
 from warc.index.database import IndexDatabase
 from weboid.app.copy_sources import CLOCK, open_archives
@@ -63,7 +61,7 @@ class CaptureOpinions:
         """Use the captures index and the WARCs, which the caller owns and closes."""
         self._database = database
         self._store = PageStore(database)
-        self._records = PageRecords(self._store, records)
+        self._snapshots = SnapshotReader(database, self._store, records)
 
     def opinion(
         self, url: str, *, since: datetime, until: datetime
@@ -74,7 +72,7 @@ class CaptureOpinions:
         """
         pages = self._store.captures(url, span=TimeSpan(since, until), limit=_CAPTURES_LOOKED_AT)
         for page in pages:
-            finding = result_of_visit(_seen(page))
+            finding = result_of_visit(snapshot_of(page))
             if finding.verdict is not CheckVerdict.UNDECIDED or page is pages[-1]:
                 return self._held_against_copy(finding, page), page.captured_at
         return None
@@ -82,12 +80,12 @@ class CaptureOpinions:
     def verdicts(self, since: datetime) -> Iterator[tuple[str, CheckVerdict]]:
         """Yield (URL, verdict) of each page visited since then, oldest first."""
         for page in self._visited(since):
-            yield page.url, result_of_visit(_seen(page)).verdict
+            yield page.url, result_of_visit(snapshot_of(page)).verdict
 
     def compared(self, since: datetime) -> Iterator[tuple[str, CheckResult, datetime]]:
         """Yield (URL, result, time) of each page visited since then."""
         for page in self._visited(since):
-            finding = result_of_visit(_seen(page))
+            finding = result_of_visit(snapshot_of(page))
             if finding.verdict is not CheckVerdict.UNDECIDED:
                 yield page.url, self._held_against_copy(finding, page), page.captured_at
 
@@ -104,25 +102,12 @@ class CaptureOpinions:
         copy, then = older
 
         def ask() -> DriftEvidence:
-            return DriftEvidence(
-                compare_texts(then.text, now.text).score, self._picture(copy, page)
-            )
+            old, new = self._snapshots.pair(copy, page)
+            picture = compare_if_readable(old.picture, new.picture)
+            looks = None if picture is None or picture.seen_blank else picture.score
+            return DriftEvidence(compare_texts(then.text, now.text).score, looks)
 
         return compare_with_copy(finding, then, now, ask=ask)[0]
-
-    def _picture(self, then: CapturedPage, now: CapturedPage) -> float | None:
-        """Return the share of the copy's picture in the page's; None unless both have one kind."""
-        for kind in (ArtifactKind.FULL_PAGE, ArtifactKind.VIEW):
-            old = self._records.picture(then, kind)
-            new = self._records.picture(now, kind) if old is not None else None
-            if old is None or new is None:
-                continue
-            try:
-                found = compare_pictures(old, new)
-            except PermanentError:
-                continue
-            return None if found.seen_blank else found.score
-        return None
 
     def _visited(self, since: datetime) -> Iterator[CapturedPage]:
         at, last = unix_milliseconds(since), ""
@@ -149,21 +134,8 @@ class CaptureOpinions:
         return None
 
     def _face(self, page: CapturedPage) -> PageText | None:
-        text = self._records.text(page)
+        text = self._snapshots.records.text(page)
         return None if text is None else PageText(page.title, text)
-
-
-def _seen(page: CapturedPage) -> VisitSummary:
-    return VisitSummary(
-        url=page.url,
-        final_url=page.final_url,
-        outcome=VisitOutcome(page.outcome),
-        reason=page.reason,
-        status=page.status,
-        mime=page.mime,
-        page_class=parse_page_class(page.page_class),
-        evidence=tuple(page.evidence),
-    )
 
 
 VisitLinks = Callable[[Sequence[str]], Coroutine[None, None, RunSummary]]
@@ -358,7 +330,7 @@ class CaptureMirror:
         self._opinions = CaptureOpinions(database, ArtifactReader(layout))
         self._settings = settings
 
-    def waiting(self, since: datetime) -> Iterator[tuple[ObservedUrl, CaptureOutcome]]:
+    def waiting(self, since: datetime) -> Iterator[tuple[UrlRow, CaptureOutcome]]:
         """Yield the watched links visited since then that the setting wants mirrored."""
         visits = (
             (identity_key(url), outcome)
@@ -370,14 +342,13 @@ class CaptureMirror:
             with self._store.reading() as rows:
                 known = find_urls(rows, batch)
             for identity, outcome in batch.items():
-                if (row := known.get(identity)) is None:
+                if (url := known.get(identity)) is None:
                     continue
-                url = ObservedUrl(row.id, row.host_id, identity, row.standing.state)
                 now = CLOCK.now()
                 if is_mirror_wanted(self._store, url, outcome, wanted=wanted, now=now) is None:
                     yield url, outcome
 
-    async def mirror(self, links: list[tuple[ObservedUrl, CaptureOutcome]]) -> list[MirrorResult]:
+    async def mirror(self, links: list[tuple[UrlRow, CaptureOutcome]]) -> list[MirrorResult]:
         """Query archives about these one after the other; requests are rate-limited anyway."""
         async with open_archives(self._settings) as archives:
             return [

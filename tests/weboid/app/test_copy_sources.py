@@ -4,12 +4,11 @@ from contextlib import closing
 
 import pytest
 
-from core.clock import SystemClock
 from playback.access import takedowns
 from playback.access.decision_store import open_decisions
 from playback.access.takedowns import Takedown, TakedownEffect, TakedownKind
+from qa.snapshot_reader import open_snapshots
 from tests.support.playback_fixtures import NOW, CollectionBuilder, collection  # noqa: F401 fixtures
-from weboid.app.live_check_tools import open_withheld_lookup
 
 
 @pytest.mark.parametrize("effect", list(TakedownEffect))
@@ -26,7 +25,7 @@ def test_of_what_was_taken_down_nothing_may_be_shown(
         )
         takedowns.add_takedowns(decisions, [down])
 
-    with open_withheld_lookup(collection.layout, "", SystemClock()) as is_withheld:
-        found = {each: is_withheld(each) for each in (taken, other, "erased")}
+    with open_snapshots(collection.layout, "") as snapshots:
+        found = {each: snapshots.is_withheld(each) for each in (taken, other, "erased")}
 
     assert found == {taken: True, other: False, "erased": True}

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from importlib import import_module
 from typing import Any
@@ -275,7 +275,7 @@ def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
         read_collection(layout.root)
     with ExitStack() as stack:
         opened: list[Frontier] = []
-        readers: list[Any] = []
+        registries: list[Any] = []
 
         def frontier() -> Frontier | None:
             if not opened and (where.is_shared or layout.frontier_db.exists()):
@@ -284,11 +284,13 @@ def open_status_reader(where: CommandTarget) -> Iterator[StatusReader]:
 
         def checks(now: datetime) -> CopyCheckSummary | None:
             url = where.settings.index.url
-            if not readers and (url or layout.links_db.is_file()):
+            if not registries and (url or layout.links_db.is_file()):
                 # Loaded where there is a registry: most that steers a crawl needs no such library.
-                counting = import_module("qa.check_store")
-                readers.append(stack.enter_context(counting.ChecksReader(layout, url)))
-            return readers[0].read(now) if readers else None
+                database = import_module("links.registry.database")
+                if (store := database.open_registry_read_only(layout, url)) is not None:
+                    registries.append(stack.enter_context(closing(store)))
+            counting = import_module("qa.check_store") if registries else None
+            return counting.count_checks(registries[0], now=now) if counting else None
 
         yield StatusReader(
             layout if layout.marker.exists() else None,

@@ -1,7 +1,6 @@
 """Commands `weboid qa baseline`: playback before and after an upgrade."""
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import click
 
 from core.clock import SystemClock
 from core.errors import InputError
-from core.layout import Layout
 from core.playback_check import QaVerdict, picture_name
 from core.timestamps import warc_date
 from crawler.collection import read_collection
@@ -20,14 +18,13 @@ from qa.baseline import (
     AFTER,
     BEFORE,
     BaselineHeader,
-    BaselineOptions,
     list_baselines,
     open_baseline,
     playback_fingerprint,
     record_after,
     record_before,
 )
-from qa.checker import CheckOutcome
+from qa.check_run import CheckRunOptions
 from qa.page_changes import RegressionKind, count_by_kind, regression_as_json, sort_worst_first
 from qa.sample import (
     MOST_PAGES,
@@ -94,10 +91,9 @@ def save(
         baseline.create(header)
     left = max(len(header.pages) - len(baseline.checks(BEFORE)), 0)
     with progress_bar("looking", left, quiet=output.is_json) as step:
-        options = _options(
-            layout, stores.database_url, profile, header, jobs, lambda _checked: step(1)
-        )
-        whole = asyncio.run(record_before(options, baseline, header.pages))
+        options = _run_options(stores, profile, jobs)
+        record = record_before(options, baseline, header, lambda _checked, _tally: step(1))
+        whole = asyncio.run(record)
     verdicts = [each.verdict for each in baseline.checks(BEFORE).values()]
     facts = {
         "name": name,
@@ -142,10 +138,9 @@ def check(
     baseline.begin_after(engine, again=again)
     left = max(len(pages) - len(baseline.checks(AFTER)), 0)
     with progress_bar("looking", left, quiet=output.is_json) as step:
-        options = _options(
-            layout, stores.database_url, profile, header, jobs, lambda _checked: step(1)
-        )
-        whole, unsorted = asyncio.run(record_after(options, baseline, pages))
+        options = _run_options(stores, profile, jobs)
+        record = record_after(options, baseline, header, lambda _checked, _tally: step(1))
+        whole, unsorted = asyncio.run(record)
     results = sort_worst_first(unsorted)
     baseline.report.write_text(
         baseline_report_page(baseline, header, engine, results), encoding="utf-8", errors="replace"
@@ -204,18 +199,9 @@ def _sample(stores: CollectionStores, sample: int, seed: int, level: str) -> lis
     return strata.drawn()
 
 
-def _options(
-    layout: Layout,
-    database_url: str,
-    profile: str,
-    header: BaselineHeader,
-    jobs: int,
-    on_check: Callable[[CheckOutcome], None],
-) -> BaselineOptions:
+def _run_options(stores: CollectionStores, profile: str, jobs: int) -> CheckRunOptions:
     browser = load_profile(profile).browser
-    return BaselineOptions(
-        layout, database_url, browser, Level(header.level), jobs, _CLOCK, on_check
-    )
+    return CheckRunOptions(stores.layout, stores.database_url, browser, jobs, _CLOCK, cached=False)
 
 
 def _some(counts: Any) -> list[tuple[str, int]]:
