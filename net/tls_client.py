@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
 
+from core.errors import ConfigError
 from core.hosts import canonical_host
 from net.connect_errors import TlsError
 from net.timeouts import CancellableTimeout
@@ -40,7 +41,7 @@ _CIPHERS = ":".join(
         "AES256-SHA",
     )
 )
-_OLD_VERSIONS = ("SSLv3", "TLSv1", "TLSv1.1")  # RFC 8996
+OLD_VERSIONS = ("SSLv3", "TLSv1", "TLSv1.1")  # RFC 8996
 _OP_LEGACY_SERVER_CONNECT = 0x4  # named in Python 3.12
 
 
@@ -79,8 +80,7 @@ _HANDSHAKE_FAULTS = (
     ("UNSAFE_LEGACY_RENEGOTIATION", TlsFault.OLD_PROTOCOL),
     ("TOO_SMALL", TlsFault.WEAK_KEY),
     ("TOO_WEAK", TlsFault.WEAK_KEY),
-    ("BAD_SIGNATURE", TlsFault.WEAK_KEY),
-    ("WRONG_SIGNATURE_TYPE", TlsFault.WEAK_KEY),
+    ("SIGNATURE", TlsFault.WEAK_KEY),
 )
 
 
@@ -103,11 +103,8 @@ class TlsClient:
 
     def __init__(self, ca_file: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        context = ssl.create_default_context()
-        if ca_file:
-            context.load_verify_locations(ca_file)
-        context.set_ciphers(_CIPHERS)
-        self._strict = for_http1(context)
+        self._strict = _verifying_context(ca_file)
+        self._strict.set_ciphers(_CIPHERS)
         self._lenient = lenient_context()
         self._sessions: dict[tuple[str, int, bool], tuple[float, ssl.SSLSession]] = {}
         self._lock = threading.Lock()
@@ -144,7 +141,7 @@ class TlsClient:
             return secured, _facts(secured, verdict)
         except (OSError, ValueError) as error:
             (secured or sock).close()
-            fault = _fault(error) if strict else None
+            fault = tls_fault(error) if strict else None
             if fault is None:
                 raise TlsError(f"TLS with {host}:{port} failed: {_words(error)}.") from error
             raise UnverifiedError(f"{fault}: {_words(error)}") from error
@@ -186,7 +183,7 @@ def _facts(sock: ssl.SSLSocket, verdict: str) -> TlsFacts:
     certificate = sock.getpeercert(binary_form=True)
     cipher = sock.cipher()
     version = sock.version() or ""
-    if version in _OLD_VERSIONS and verdict.startswith(TlsFault.HANDSHAKE):
+    if version in OLD_VERSIONS and verdict.startswith(TlsFault.HANDSHAKE):
         verdict = verdict.replace(TlsFault.HANDSHAKE, TlsFault.OLD_PROTOCOL, 1)
     return TlsFacts(
         version=version,
@@ -196,7 +193,7 @@ def _facts(sock: ssl.SSLSocket, verdict: str) -> TlsFacts:
     )
 
 
-def _fault(error: OSError | ValueError) -> TlsFault | None:
+def tls_fault(error: OSError | ValueError) -> TlsFault | None:
     """Return the fault found by the strict context; None when the lenient one would fail, too."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _VERIFY_CODES.get(error.verify_code, TlsFault.OTHER)
@@ -205,10 +202,17 @@ def _fault(error: OSError | ValueError) -> TlsFault | None:
     if isinstance(error, ConnectionError):  # old servers hang up on a hello that is new to them
         return TlsFault.HANDSHAKE
     if isinstance(error, ssl.SSLError):
-        reason = error.reason or ""
+        reason = openssl_reason(error)
         faults = (fault for part, fault in _HANDSHAKE_FAULTS if part in reason)
         return next(faults, TlsFault.HANDSHAKE)
     return None
+
+
+def openssl_reason(error: Exception) -> str:
+    """Return OpenSSL's reason as its constants are spelled; Python knows only some of them by name."""
+    if not isinstance(error, ssl.SSLError):
+        return ""
+    return (getattr(error, "reason", None) or str(error)).upper().replace(" ", "_")
 
 
 def _words(error: Exception) -> str:
@@ -217,6 +221,24 @@ def _words(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return (error.reason or str(error)).replace("_", " ").lower()
     return str(error)
+
+
+def _verifying_context(ca_file: str) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if ca_file:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:
+            raise ConfigError(
+                f"[egress] ca_file {ca_file!r} has no certificates: {error}."
+            ) from error
+    return for_http1(context)
+
+
+@cache
+def strict_context(ca_file: str) -> ssl.SSLContext:
+    """Create a context that verifies as browsers do, with the file's certificates besides (ConfigError)."""
+    return _verifying_context(ca_file)
 
 
 @cache

@@ -27,10 +27,11 @@ from core.config.settings import EgressSettings
 from core.errors import BadUrlError, TransientError
 from core.urls import authority_of, fetch_key, host_of
 from core.web_dates import parse_retry_after
-from links.checker.connection import EgressRules, strict_context
+from links.checker.connection import EgressRules
 from links.checker.dns_resolver import DnsResolver
 from links.checker.fetch_errors import NoAnswerError
 from net.address_policy import Address, unmap_ipv4
+from net.tls_client import strict_context
 
 ANSWER_BYTES: Final = 8_000_000  # TimeMaps of famous pages have tens of thousands of lines
 GAP_S: Final = 1.0  # between two questions to one service

@@ -19,35 +19,21 @@ from functools import lru_cache
 import aiohappyeyeballs
 
 from core.config.settings import EgressSettings
-from core.errors import ConfigError
 from core.hosts import BAD_PORTS, HostPatterns, is_local_name, parse_endpoint, resolve_key
 from core.urls import host_of
 from links.checker.dns_resolver import Addresses, DnsResolver
 from links.checker.fetch_errors import NO_FILES, FetchFailure, NoAnswerError
 from net.address_policy import Address, AddressPolicy, unmap_ipv4
-from net.tls_client import for_http1, lenient_context
-
-_VERIFY_CODES = {  # X509_V_ERR_*, openssl/x509_vfy.h
-    9: "not yet valid",
-    10: "expired",
-    18: "self-signed",
-    23: "revoked",
-    62: "wrong host",
-    64: "wrong host",
-    66: "weak key",
-    67: "weak key",
-    68: "weak key",
-}
-_UNKNOWN_ISSUER = "unknown issuer"
-_WORDS = (  # parts of OpenSSL's reasons for hanging up
-    ("PROTOCOL_VERSION", "old protocol"),
-    ("UNSUPPORTED_PROTOCOL", "old protocol"),
-    ("UNSAFE_LEGACY_RENEGOTIATION", "old protocol"),
-    ("TOO_SMALL", "weak key"),
-    ("TOO_WEAK", "weak key"),
-    ("SIGNATURE", "weak key"),
+from net.tls_client import (
+    OLD_VERSIONS,
+    TlsFault,
+    lenient_context,
+    openssl_reason,
+    strict_context,
+    tls_fault,
 )
-HANDSHAKE = "handshake"
+
+_FAULT_WORDS = {TlsFault.SELF_SIGNED: "self-signed", TlsFault.OTHER: "unknown issuer"}
 _REFUSALS = (
     ("CERTIFICATE_REQUIRED", FetchFailure.WANTS_CERTIFICATE),
     ("ALERT_BAD_CERTIFICATE", FetchFailure.WANTS_CERTIFICATE),  # its word for it before TLS 1.3
@@ -55,39 +41,16 @@ _REFUSALS = (
 )
 
 
-@lru_cache(maxsize=8)
-def strict_context(ca_file: str) -> ssl.SSLContext:
-    """Create a context that verifies as browsers do, with the file's certificates besides (ConfigError)."""
-    context = ssl.create_default_context()
-    if ca_file:
-        try:
-            context.load_verify_locations(ca_file)
-        except OSError as error:
-            raise ConfigError(
-                f"[egress] ca_file {ca_file!r} has no certificates: {error}."
-            ) from error
-    return for_http1(context)
-
-
-def certificate_fault(error: Exception) -> str:
-    """Return the reason that verification failed, in a word or two."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return _VERIFY_CODES.get(error.verify_code, _UNKNOWN_ISSUER)
-    reason = _reason(error)
-    return next((word for part, word in _WORDS if part in reason), HANDSHAKE)
+def certificate_fault(error: OSError | ValueError) -> str:
+    """Return the reason that a strict handshake failed, in a word or two."""
+    fault = tls_fault(error) or TlsFault.HANDSHAKE
+    return _FAULT_WORDS.get(fault, fault.replace("-", " "))
 
 
 def tls_refusal(error: Exception) -> FetchFailure | None:
     """Return the failure for a TLS alert of the server about the client; the host is reachable."""
-    reason = _reason(error)
+    reason = openssl_reason(error)
     return next((trouble for part, trouble in _REFUSALS if part in reason), None)
-
-
-def _reason(error: Exception) -> str:
-    """Return OpenSSL's reason as its constants are spelled; Python knows only some of them by name."""
-    if not isinstance(error, ssl.SSLError):
-        return ""
-    return (getattr(error, "reason", None) or str(error)).upper().replace(" ", "_")
 
 
 _PARTS = re.compile(r"(https?)://(?:\[[^\]]*\]|[^/:?#]*)(?::(\d+))?([^#]*)")
@@ -95,7 +58,6 @@ CONNECT_S = 15.0  # a connection with its handshakes
 TRIED = 4  # addresses of one host
 STAGGER_S = 0.25  # RFC 8305, 5
 BUFFER = 16_384  # half of what a connection may hold unread
-_OLD = frozenset(("SSLv3", "TLSv1", "TLSv1.1"))
 _LOOPBACK: Addresses = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
 _OURS = frozenset(
     (
@@ -220,7 +182,10 @@ class ConnectionOpener:
             way = await self._secured(sock, target, self._lenient, deadline - loop.time())
         except _StrictError as error:
             raise NoAnswerError(FetchFailure.TLS, error.fault) from error
-        if fault == HANDSHAKE and way.writer.get_extra_info("ssl_object").version() in _OLD:
+        if (
+            fault == TlsFault.HANDSHAKE
+            and way.writer.get_extra_info("ssl_object").version() in OLD_VERSIONS
+        ):
             fault = "old protocol"
         return HostConnection(way.reader, way.writer, fault)
 

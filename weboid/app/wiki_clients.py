@@ -7,8 +7,8 @@ from core.config.settings import Settings
 from core.errors import BadUrlError, ConfigError, InputError
 from core.hosts import HostPatterns, UpstreamProxyScheme, parse_upstream_proxy
 from core.urls import host_of
-from links.checker.connection import strict_context
 from links.registry.wikis import Wiki
+from net.tls_client import strict_context
 from wiki.api.client import ApiSettings, WikiApi, user_agent
 from wiki.api.credentials import WikiCredentials, read_account
 from wiki.api.transport import ServerRoute, is_same_server

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from links.checker.connection import strict_context
+from net.tls_client import strict_context
 from tests.support.sites.mediawiki import Wiki
 from tests.support.wiki_front import Front, fronting
 from wiki.api.client import ApiSettings, ApiTiming, WikiApi
