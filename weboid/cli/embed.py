@@ -5,6 +5,7 @@ import ipaddress
 import json
 import sys
 from collections.abc import Coroutine, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -242,32 +243,14 @@ async def _mark_files(
     total = SiteMarkResult()
     with Progress(transient=True, disable=output.is_json) as progress:
         for root in roots:
-            site = StaticSite(root, marking)
+            site = StaticSite(root, marking, root if len(roots) > 1 else None)
             names = site.names()
             task = progress.add_task(clean(root.name), total=len(names))
-            done = SiteMarkResult()
-            async for done in site.mark(names, lookup, target=out, write=not check):
-                progress.update(task, completed=done.pages + done.copied)
+            before = total.pages + total.copied
+            async for _ in site.mark(names, lookup, target=out, write=not check, done=total):
+                progress.update(task, completed=total.pages + total.copied - before)
             progress.remove_task(task)
-            total.pages += done.pages
-            total.links += done.links
-            total.copied += done.copied
-            total.unanswered += done.unanswered
-            total.changed += (str(root / name) if len(roots) > 1 else name for name in done.changed)
-            total.passed_over |= {
-                str(root / name) if len(roots) > 1 else name: reason
-                for name, reason in done.passed_over.items()
-            }
-    facts = {
-        "pages": total.pages,
-        "links": total.links,
-        "changed": total.changed,
-        "copied": total.copied,
-        "unanswered": total.unanswered,
-        "passed_over": total.passed_over,
-        "front": lookup.failure or None,
-        "check": check,
-    }
+    facts = asdict(total) | {"front": lookup.failure or None, "check": check}
     if not output.json(facts):
         for name in total.changed[:_SHOWN] if check else ():
             click.echo(f"would change  {clean(name)}")

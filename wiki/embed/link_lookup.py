@@ -291,15 +291,6 @@ class LinkLookup(Protocol):
         ...
 
 
-class _RetryLaterError(Exception):
-    """Request of the front for a pause."""
-
-    def __init__(self, retry_after: str) -> None:
-        super().__init__(retry_after)
-        wait = parse_retry_after(retry_after, now=None, limit=timedelta(seconds=_WAIT_LIMIT_S))
-        self.wait_s = 5.0 if wait is None else wait.total_seconds()
-
-
 class EmptyLookup:
     """Lookup without answers: existing marks are removed."""
 
@@ -419,24 +410,27 @@ class HttpLinkLookup:
             try:
                 # httpx bounds each step, not their sum.
                 async with asyncio.timeout(self._timeout_s):
-                    document = json.loads(await self._body(body))
-            except _RetryLaterError as error:
-                if self._manner.is_patient:
-                    await asyncio.sleep(error.wait_s)
-                continue
+                    answer = await self._answer(body)
+                if isinstance(answer, bytes):
+                    return read_answers(json.loads(answer), urls, self._origins)
             except TimeoutError as error:
                 raise LookupFailedError(f"it took longer than {self._timeout_s:g} s") from error
             except httpx.HTTPError as error:
                 raise LookupFailedError(str(error) or type(error).__name__) from error
             except (ValueError, RecursionError) as error:
                 raise LookupFailedError("its answer is no JSON") from error
-            return read_answers(document, urls, self._origins)
+            if self._manner.is_patient:
+                await asyncio.sleep(answer)
         raise LookupFailedError("it was asked too often, and says so")
 
-    async def _body(self, question: bytes) -> bytes:
+    async def _answer(self, question: bytes) -> bytes | float:
+        """Return the answer's body, or the seconds to wait before asking again."""
         async with self._client.stream("POST", self._address, content=question) as answer:
             if answer.status_code == 429:
-                raise _RetryLaterError(answer.headers.get("retry-after", ""))
+                limit = timedelta(seconds=_WAIT_LIMIT_S)
+                later = answer.headers.get("retry-after", "")
+                wait = parse_retry_after(later, now=None, limit=limit)
+                return 5.0 if wait is None else wait.total_seconds()
             if answer.status_code != 200:
                 raise LookupFailedError(f"it answers with status {answer.status_code}")
             body = bytearray()

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import webencodings  # type: ignore[import-untyped]
+
 from wiki.embed.html_tags import (
     ElementSelector,
     HtmlAttribute,
@@ -32,21 +34,8 @@ from wiki.embed.link_lookup import (
     with_escaped_query,
 )
 
-_ASCII_WITHIN = re.compile(
-    r"utf-?8|windows-(?:125\d|874|949|31j)|cp(?:125\d|866)|iso-?8859-?\d{1,2}|latin\d|l\d|us-ascii|ascii"
-    r"|koi8-[ru]|macintosh|gbk|gb2312|gb18030|big5(?:-hkscs)?|euc-(?:jp|kr)|shift[-_]jis|sjis"
-    r"|ks_c_5601-1987|tis-620|ibm866"
-)
-# The names that the WHATWG Encoding Standard gives to a larger encoding.
-_LARGER = {
-    "ascii": "windows-1252", "us-ascii": "windows-1252", "iso-8859-1": "windows-1252",
-    "iso8859-1": "windows-1252", "latin1": "windows-1252", "l1": "windows-1252",
-    "iso-8859-9": "windows-1254", "latin5": "windows-1254", "iso-8859-11": "windows-874",
-    "tis-620": "windows-874", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932",
-    "shift-jis": "cp932", "sjis": "cp932", "windows-31j": "cp932", "euc-kr": "cp949",
-    "ks_c_5601-1987": "cp949", "windows-949": "cp949", "windows-874": "cp874",
-    "macintosh": "mac-roman", "big5": "big5hkscs",
-}  # fmt: skip
+# Larger encodings than Python's of the same name, as the WHATWG Encoding Standard has them.
+_LARGER = {"gbk": "gb18030", "shift_jis": "cp932", "euc-kr": "cp949", "big5": "big5hkscs"}
 _WITHOUT_ASCII = re.compile(r"utf-?(?:16|32|7)|ucs-|iso-2022-|hz-gb|csiso2022|unicode", re.ASCII)
 _META = re.compile(
     rb"<meta\b[^>]{0,500}?charset\s{0,9}=\s{0,9}[\"']?([\w:.-]{1,40})", re.IGNORECASE
@@ -84,10 +73,8 @@ def _codec_of_label(label: str) -> str | None:
     label = label.strip("\t\n\f\r \"'").lower()
     if _WITHOUT_ASCII.match(label):
         return None
-    if not _ASCII_WITHIN.fullmatch(label):
-        return ""
-    codec = _LARGER.get(label, label)
-    codec = codec.replace("windows-", "cp") if codec.startswith("windows-12") else codec
+    encoding = webencodings.lookup(label)
+    codec = "" if encoding is None else _LARGER.get(encoding.name, encoding.codec_info.name)
     try:
         "a".encode(codec)
     except LookupError:

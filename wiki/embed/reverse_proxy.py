@@ -24,7 +24,6 @@ from core.errors import BadUrlError, ConfigError
 from core.urls import host_of
 from net.http_server import ConnectionLimits, HttpServer, connection_limit
 from wiki.embed.link_lookup import URLS_AT_ONCE, HttpLinkLookup, LinkLookup, PageLocation
-from wiki.embed.page_marker import MarkablePage, insert_marks, read_page, remove_marks
 from wiki.embed.proxy_message import (
     BodyMemory,
     HeaderList,
@@ -361,18 +360,13 @@ class EmbeddingProxy:
     async def marked(self, data: bytes, around: PageLocation, charset: str) -> tuple[bytes, str]:
         """Return a page marked, with the value of its `Weboid-Embed` field."""
         if len(data) > _IN_A_THREAD:
-            page = await asyncio.to_thread(self._read, data, around, charset)
+            page = await asyncio.to_thread(self._marking.read, data, around, charset)
         else:
-            page = self._read(data, around, charset)
+            page = self._marking.read(data, around, charset)
         urls = page.urls(URLS_AT_ONCE)
         answers = await self._lookup.ask(self._marking.wiki, urls) if urls else {}
         text = f"marked; links={len(page.links)}; answers={len(answers)}"
-        made = insert_marks(page, answers, self._marking.show, self._marking.labels)
-        return made, text
-
-    def _read(self, data: bytes, around: PageLocation, charset: str) -> MarkablePage:
-        plain = remove_marks(data) if self._marking.anew else data
-        return read_page(plain, around, rules=self._marking.rules, charset=charset)
+        return self._marking.insert(page, answers), text
 
     def around(self, url: str) -> PageLocation:
         """Return the location of a requested page; an empty one for an invalid Host."""

@@ -8,7 +8,7 @@ folder are never followed.
 import os
 import shutil
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -17,7 +17,7 @@ from tempfile import mkstemp
 from urllib.parse import quote
 
 from core.errors import InputError
-from wiki.embed.link_lookup import URLS_AT_ONCE, CopyDisplay, LinkLookup, PageLocation
+from wiki.embed.link_lookup import URLS_AT_ONCE, CopyDisplay, LinkAnswer, LinkLookup, PageLocation
 from wiki.embed.page_marker import (
     CopyLabels,
     MarkablePage,
@@ -53,6 +53,15 @@ class MarkOptions:
         url = f"{self.base.rstrip('/')}/{site_path(name)}" if self.base else ""
         return PageLocation(url, self.own, self.fronts)
 
+    def read(self, data: bytes, around: PageLocation, charset: str = "") -> MarkablePage:
+        """Find the links of a page to be marked."""
+        plain = remove_marks(data) if self.anew else data
+        return read_page(plain, around, rules=self.rules, charset=charset)
+
+    def insert(self, page: MarkablePage, answers: Mapping[str, LinkAnswer]) -> bytes:
+        """Return the page with marks for the answers."""
+        return insert_marks(page, answers, self.show, self.labels)
+
 
 def site_path(name: str) -> str:
     """Return the URL path of a file below its site's root.
@@ -77,13 +86,12 @@ def site_title(name: str) -> str:
 
 async def mark_page(data: bytes, marking: MarkOptions, lookup: LinkLookup) -> tuple[bytes, bool]:
     """Return one page marked, and True if the lookup succeeded; otherwise the page is unchanged."""
-    plain = remove_marks(data) if marking.anew else data
-    page = read_page(plain, marking.around(), rules=marking.rules)
+    page = marking.read(data, marking.around())
     urls = page.urls(len(page.links))
     answers = await lookup.ask(marking.wiki, urls)
     if len(answers) < len(urls):
         return data, False
-    return insert_marks(page, answers, marking.show, marking.labels), True
+    return marking.insert(page, answers), True
 
 
 @dataclass(slots=True)
@@ -110,12 +118,16 @@ class _SiteFile:
 class StaticSite:
     """Folder of HTML files."""
 
-    def __init__(self, root: Path, marking: MarkOptions) -> None:
-        """Open the folder, or one file. Raises InputError: it does not exist."""
+    def __init__(self, root: Path, marking: MarkOptions, prefix: Path | None = None) -> None:
+        """Open the folder, or one file; `prefix`: of the names in results.
+
+        Raises InputError: it does not exist.
+        """
         if not root.exists():
             raise InputError(f"{root} is not there.")
         self._root = root if root.is_dir() else root.resolve()
         self._marking = marking
+        self._prefix = prefix
 
     def names(self) -> list[str]:
         """List all files and links to files, as paths below the folder, in order."""
@@ -131,10 +143,18 @@ class StaticSite:
         return sorted(name.replace(os.sep, "/") for name in results if not name.endswith(_SCRATCH))
 
     async def mark(
-        self, names: list[str], lookup: LinkLookup, *, target: Path | None, write: bool
-    ) -> AsyncIterator[SiteMarkResult]:
-        """Mark the pages among the files, in place or in a `target` folder; yield results per batch."""
-        done = SiteMarkResult()
+        self,
+        names: list[str],
+        lookup: LinkLookup,
+        *,
+        target: Path | None,
+        write: bool,
+        done: SiteMarkResult,
+    ) -> AsyncIterator[None]:
+        """Mark the pages among the files, in place or in a `target` folder; yield after each batch.
+
+        `done`: the result to add to.
+        """
         for batch in self._batches(names, done, target if write else None):
             urls = list(dict.fromkeys(url for each in batch for url in _urls(each.page)))
             answers = await lookup.ask(self._marking.wiki, urls)
@@ -143,13 +163,11 @@ class StaticSite:
                 done.links += len(each.page.links)
                 data = each.data
                 if all(url in answers for url in _urls(each.page)):
-                    marking = self._marking
-                    data = insert_marks(each.page, answers, marking.show, marking.labels)
+                    data = self._marking.insert(each.page, answers)
                 else:
                     done.unanswered += 1
                 self._put(each, data, target, done, write=write)
-            yield done
-        yield done
+            yield
 
     def pages(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield each page's name and the distinct addresses that it cites."""
@@ -189,16 +207,21 @@ class StaticSite:
             if not stat.S_ISREG(facts.st_mode):
                 return None
             if facts.st_size > FILE_LIMIT_BYTES:
-                done.passed_over[name] = f"it is larger than {FILE_LIMIT_BYTES >> 20} MB"
+                done.passed_over[self._label(name)] = (
+                    f"it is larger than {FILE_LIMIT_BYTES >> 20} MB"
+                )
                 return None
             data = path.read_bytes()
         except OSError as error:
-            done.passed_over[name] = str(error.strerror)
+            done.passed_over[self._label(name)] = str(error.strerror)
             return None
-        plain = remove_marks(data) if self._marking.anew else data
-        around = self._marking.around(name or path.name)
-        page = read_page(plain, around, rules=self._marking.rules)
+        page = self._marking.read(data, self._marking.around(name or path.name))
         return _SiteFile(name, path, facts, data, page)
+
+    def _label(self, name: str) -> str:
+        if self._prefix is None:
+            return name or self._root.name
+        return str(self._prefix / name if name else self._prefix)
 
     def _put(
         self,
@@ -217,7 +240,9 @@ class StaticSite:
             pass  # it is not there yet
         try:
             if write and target is None and _moment(each.path.stat()) != _moment(each.facts):
-                done.passed_over[each.name] = "somebody else wrote it meanwhile; run this again"
+                done.passed_over[self._label(each.name)] = (
+                    "somebody else wrote it meanwhile; run this again"
+                )
                 return
             if write:
                 # With the mode and modification time of the original page. Servers derive file versions
@@ -229,9 +254,9 @@ class StaticSite:
                     if before != len(data):
                         os.utime(scratch, ns=(each.facts.st_atime_ns, each.facts.st_mtime_ns))
         except OSError as error:
-            done.passed_over[each.name] = str(error.strerror)
+            done.passed_over[self._label(each.name)] = str(error.strerror)
         else:
-            done.changed.append(each.name or each.path.name)
+            done.changed.append(self._label(each.name))
 
 
 def page_number(name: str) -> int:
