@@ -207,5 +207,5 @@ class CitationDays:
             except (WeboidError, ConfigError):
                 continue  # first seen is the next best
             if cited is not None:
-                days[use.link] = cited.day
+                days[use.link] = cited
         return days

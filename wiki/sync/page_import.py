@@ -11,11 +11,10 @@ import asyncio
 import logging
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import reduce
-from operator import or_
+from operator import add, or_
 
 from sqlalchemy import Connection
 
@@ -54,7 +53,7 @@ from links.registry.pages import (
     write_pages,
 )
 from links.registry.sync_state import hold_feed_lease, put_cursor
-from links.registry.urls import urls_by_id
+from links.registry.urls import UrlRow, urls_by_id
 from links.registry.wikis import InterwikiMap
 from links.rules.link_class import (
     MISSING_TARGET,
@@ -108,19 +107,11 @@ class ImportResult:
     added: int = 0  # new or returned links
     gone: int = 0  # removed links
     dropped: int = 0  # removed pages
-    refused: Mapping[ExclusionReason, int] = field(default_factory=dict)  # not observed, and why
+    refused: int = 0  # pages read that are not observed
 
     def plus(self, other: "ImportResult") -> "ImportResult":
         """Return the sum of both."""
-        kinds = self.refused.keys() | other.refused.keys()
-        return ImportResult(
-            self.pages + other.pages,
-            self.links + other.links,
-            self.added + other.added,
-            self.gone + other.gone,
-            self.dropped + other.dropped,
-            {kind: self.refused.get(kind, 0) + other.refused.get(kind, 0) for kind in kinds},
-        )
+        return ImportResult(*map(add, astuple(self), astuple(other)))
 
 
 class PageImporter:
@@ -151,7 +142,7 @@ class PageImporter:
             hold_feed_lease(connection, self.wiki_id, self._holder)
             dropped = drop_pages(connection, self.wiki_id, read.missing, day=day)
             known = find_pages(connection, self.wiki_id, [page.page_id for page in read.pages])
-            observed, refused = _split_observed(read.pages, order.criteria, known)
+            observed, released = _split_observed(read.pages, order.criteria, known)
             rules = self._rules.rules_of(connection, self.wiki_id)
             put = [
                 _put_page(page, order.interwikis, rules, read.missing_targets) for page in observed
@@ -175,10 +166,9 @@ class PageImporter:
                 links = current_links(connection, numbers) if order.is_first else written.added
                 want_links(connection, links, priority=order.priority, now=now, grace=order.grace)
             self._cite(connection, observed, read, written, rules, day)
-            self._release(connection, [page for page, _ in refused], now)
+            self._release(connection, released, now)
             put_ids = {page.page_id for page in observed}
             clear_stale(connection, self.wiki_id, read.requested - put_ids)
-            reasons = [reason for _, reason in refused]
             for kind, cursor in cursors.items():
                 put_cursor(connection, self.wiki_id, kind, cursor, now=now)
         return ImportResult(
@@ -187,7 +177,7 @@ class PageImporter:
             added=written.put.added,
             gone=written.put.gone,
             dropped=dropped,
-            refused={reason: reasons.count(reason) for reason in set(reasons)},
+            refused=len(released),
         )
 
     def note(
@@ -253,13 +243,13 @@ class PageImporter:
 
 def _split_observed(
     pages: Iterable[WikiPage], criteria: PageCriteria, known: Collection[int]
-) -> tuple[list[WikiPage], list[tuple[WikiPage, ExclusionReason]]]:
-    """Split pages into observed ones, and others with the reason; malformed ones are dropped.
+) -> tuple[list[WikiPage], list[WikiPage]]:
+    """Split pages into observed ones, and others; malformed ones are dropped.
 
     A known page that has become a redirect is written, so that its links are removed.
     """
     observed: dict[int, WikiPage] = {}
-    refused = []
+    released = []
     for page in pages:
         is_page = 0 < page.page_id <= MAX_PAGE_ID and abs(page.namespace) < 1 << 31
         if not is_page or not plain_title(page.title):
@@ -269,12 +259,12 @@ def _split_observed(
         if reason is ExclusionReason.REDIRECT and page.page_id in known:
             reason = None
         if reason is not None:
-            refused.append((page, reason))
+            released.append(page)
             continue
         there = observed.get(page.page_id)
         if there is None or page.rev_id >= there.rev_id:
             observed[page.page_id] = page
-    return list(observed.values()), refused
+    return list(observed.values()), released
 
 
 def page_urls(page: WikiPage, interwikis: InterwikiMap) -> list[str]:
@@ -376,47 +366,25 @@ def _cite_pages(pages: Sequence[WikiPage], cite: Cite) -> dict[int, Sequence[Cit
     return results
 
 
-class CitedDaySource(StrEnum):
-    """Source of a citation date."""
-
-    WRITTEN = "access-date"
-    REVISION = "revision"
-    SEEN = "first-seen"
-
-
-@dataclass(frozen=True, slots=True)
-class CitedDay:
-    """Day on which a link was cited (a number of `links.check_history`), and its source."""
-
-    day: int
-    how: CitedDaySource
-
-
 async def find_cited_day(
     api: WikiApi, store: RegistryStore, link: LinkRef, page_id: int
-) -> CitedDay | None:
+) -> int | None:
     """Find the day on which the link was cited; None when the page never had it.
 
+    That is its access date, the day of the revision that added it, or the day on which it was first seen.
     Raises WeboidError: the wiki or the registry is unavailable.
     """
 
-    def registered() -> tuple[CitedDay, str] | None:
+    def registered() -> tuple[int | None, CitationRow | None, UrlRow | None]:
         with store.reading() as reader:
             day = days_cited(reader, link.page).get(link.url_id)
-            urls = urls_by_id(reader, [link.url_id])
             row = citations_of(reader, [link.page]).get(link)
-        if day is None or link.url_id not in urls:
-            return None
-        is_written = row is not None and row.access_day is not None
-        how = CitedDaySource.WRITTEN if is_written else CitedDaySource.SEEN
-        return CitedDay(day, how), urls[link.url_id].url
+            return day, row, urls_by_id(reader, [link.url_id]).get(link.url_id)
 
-    entry = await asyncio.to_thread(registered)
-    if entry is None or entry[0].how is CitedDaySource.WRITTEN:
-        return entry and entry[0]
-    seen, url = entry
-    revision = await first_revision_with(api, page_id, url)
-    if revision is None:  # it comes from a template
+    seen, row, url = await asyncio.to_thread(registered)
+    if seen is None or url is None:
+        return None
+    if row is not None and row.access_day is not None:
         return seen
-    day = day_of(revision.moment)
-    return CitedDay(day, CitedDaySource.REVISION) if day <= seen.day else seen
+    revision = await first_revision_with(api, page_id, url.url)  # None: it comes from a template
+    return seen if revision is None else min(day_of(revision.moment), seen)

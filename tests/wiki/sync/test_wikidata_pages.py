@@ -162,7 +162,7 @@ def test_a_page_is_chosen_by_a_template_that_another_brings(chosen: Fed, writer:
     none, _ = writer.write("By none", "https://none.net/")
     chosen.set(templates=["chosen"])
 
-    swept = sum(sum(done.swept.refused.values()) + done.swept.pages for done in chosen.rounds())
+    swept = sum(done.swept.refused + done.swept.pages for done in chosen.rounds())
 
     assert chosen.links(around) == ["https://around.net/"]
     assert chosen.links(moved) == ["https://moved.net/"]
