@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cache, lru_cache
 from html.entities import html5
-from typing import Final
+from typing import Any, Final
 
 from core.errors import BadUrlError, InputError
 from core.urls import fetch_key
 from links.archives.archive_services import SERVICES
-from links.archives.archive_urls import ArchiveUrl, is_same_page, make_archive_url, recognise
+from links.archives.archive_urls import ArchiveUrl, make_archive_url, recognise
 from wiki.wikitext.citation_model import (
     Citation,
     CitationForm,
@@ -134,6 +134,12 @@ class CitationDraft:
     is_alone: bool = False  # the only content of its reference
 
 
+_SHARED: Final = (
+    *("way", "span", "url_span", "template", "parameters", "title", "reference", "dead_tag"),
+    *("archive_tag", "is_held", "within"),
+)  # attributes that a citation takes from its draft
+
+
 @dataclass(frozen=True)
 class CitationBuilder:
     """Builder of the citations of one page."""
@@ -167,28 +173,19 @@ class CitationBuilder:
                 archive_url = self.archive(decode_entities(archived))
             moment = archive_url.moment if archive_url is not None else None
             archive_date = moment.date() if moment is not None else None
+        shared: dict[str, Any] = {name: getattr(draft, name) for name in _SHARED}
         return Citation(
+            **shared,
             url=url,
-            way=draft.way,
-            span=draft.span,
-            url_span=draft.url_span,
-            template=draft.template,
-            parameters=draft.parameters,
-            title=draft.title,
-            reference=draft.reference,
             access_date=read_date(accessed, today=self.today),
             archive_url=archived,
             archive_date=archive_date,
             status=status,
-            dead_tag=draft.dead_tag,
-            archive_tag=draft.archive_tag,
             is_paywalled=draft.is_paywalled
             or (access is not None and access.value.casefold() in walled),
             is_malformed=draft.is_malformed or not is_fetchable(url),
             is_convertible=draft.is_alone and not draft.is_malformed,
-            is_held=draft.is_held,
             address=address,
-            within=draft.within,
             is_treated_dead=is_dead or bool(shows_copy and self.rules.archive_implies_dead),
         )
 
@@ -256,11 +253,6 @@ def draft_address(draft: CitationDraft) -> str:
     """Return the link's target: entities decoded, with the scheme that the template adds."""
     address = draft.scheme + decode_entities(draft.written)[:LONGEST_URL]
     return "https:" + address if address.startswith("//") else address
-
-
-def is_copy_of(archived_original: str, url: str) -> bool:
-    """Return True if an archive template's copy is one of the adjacent link, or may be."""
-    return not archived_original or is_same_page(archived_original, url)
 
 
 def decode_entities(text: str) -> str:

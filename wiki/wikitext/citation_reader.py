@@ -29,7 +29,6 @@ from wiki.wikitext.citation_draft import (
     TextStretch,
     decode_entities,
     draft_address,
-    is_copy_of,
 )
 from wiki.wikitext.citation_model import (
     Citation,
@@ -113,7 +112,9 @@ class _MarkJoiner:
         target = self._target(stretch, item)
         if item.copy is not None:
             address, original, place = item.copy
-            if target is None or not is_copy_of(original, _url_of(target, self.reader)):
+            if target is None or (
+                original and not is_same_page(original, _url_of(target, self.reader))
+            ):
                 self._own(stretch, item, tag, place)
                 return
             if not target.archived:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from wiki.wikitext.citation_model import CitationRepair, RepairKind
@@ -106,13 +107,8 @@ def unified_diff_of(before: str, after: str, title: str = "") -> str:
     if before == after:
         return ""
     old, new = before.split("\n"), after.split("\n")
-    shortest = min(len(old), len(new))
-    head = 0
-    while head < shortest and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < shortest - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+    head = _count_common(old, new)
+    tail = _count_common(old[head:][::-1], new[head:][::-1])
     start = max(head - _CONTEXT, 0)
     ends = [len(lines) - max(tail - _CONTEXT, 0) for lines in (old, new)]
     name = _visible(title) or "page"
@@ -132,6 +128,10 @@ def unified_diff_of(before: str, after: str, title: str = "") -> str:
         return re.sub(r"(?<= [-+])\d+", lambda number: str(int(number[0]) + start), line)
 
     return "\n".join(moved(_visible(each)) for each in lines)
+
+
+def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _visible(text: str) -> str:

@@ -69,14 +69,16 @@ class _TemplateWriter:
         there = filled or parameter[-1:]
         return there[0] if there else None
 
-    def value_of(self, role: ParameterRole) -> str:
-        """Return the value of the role's parameter; empty without one.
-
-        Raises CannotRepairError: it occurs twice, or holds more than text.
-        """
+    def plain_field(self, role: ParameterRole) -> TemplateField | None:
+        """Return the effective parameter as `field_of`; raises also if it holds more than text."""
         there = self.field_of(role)
         if there is not None and not there.is_plain:
             raise CannotRepairError(NoRepairReason.COMMENT)
+        return there
+
+    def value_of(self, role: ParameterRole) -> str:
+        """Return the value of the role's parameter; empty without one. Raises as `plain_field`."""
+        there = self.plain_field(role)
         return there.value if there is not None else ""
 
     def set(self, role: ParameterRole, value: str, *behind: ParameterRole) -> None:
@@ -84,7 +86,7 @@ class _TemplateWriter:
 
         `behind`: roles after whose parameter a new one is inserted: the first that exists.
         """
-        there = self.field_of(role)
+        there = self.plain_field(role)
         if there is None:
             anchors = [each for each in map(self.field_of, behind) if each is not None]
             name = preferred_parameter(self.known, role)
@@ -92,8 +94,6 @@ class _TemplateWriter:
                 raise CannotRepairError(NoRepairReason.OTHER_TEMPLATE)
             self.put_in.append((anchors[0] if anchors else self.anchor(), name, value))
             return
-        if not there.is_plain:
-            raise CannotRepairError(NoRepairReason.COMMENT)
         usual = preferred_parameter(self.known, role)
         # Obsolete names of the status have other values, too.
         if role is ParameterRole.STATUS and there.name != usual:
@@ -102,11 +102,9 @@ class _TemplateWriter:
 
     def take_out(self, role: ParameterRole) -> None:
         """Remove the role's parameter, with the white space before it."""
-        there = self.field_of(role)
+        there = self.plain_field(role)
         if there is None:
             return
-        if not there.is_plain:
-            raise CannotRepairError(NoRepairReason.COMMENT)
         start = there.start - len(self.template.lead_of(self.template.fields.index(there)))
         end = there.inner.end if there.value else there.value_start
         self.edits.append(SpanEdit(start, end, ""))
@@ -326,9 +324,7 @@ def _mark(writer: _TemplateWriter, status: str, draft: RepairDraft) -> None:
     new = _status(writer, status)
     if not new:
         return
-    there = writer.field_of(ParameterRole.STATUS)
-    if there is not None and not there.is_plain:
-        raise CannotRepairError(NoRepairReason.COMMENT)
+    there = writer.plain_field(ParameterRole.STATUS)
     meaning = _status_meaning(writer, there)
     is_silent = there is None or not there.value
     is_written = draft.kind not in (None, RepairKind.TIDIED)
@@ -351,9 +347,7 @@ def _mark_without(writer: _TemplateWriter, draft: RepairDraft) -> None:
     new = _status(writer, "dead")
     if not writer.page.is_said_alone or not new:
         raise CannotRepairError(NoRepairReason.NO_COPY)
-    there = writer.field_of(ParameterRole.STATUS)
-    if there is not None and not there.is_plain:
-        raise CannotRepairError(NoRepairReason.COMMENT)
+    there = writer.plain_field(ParameterRole.STATUS)
     if _status_meaning(writer, there) in ("", "live"):
         writer.set(ParameterRole.STATUS, new)
         draft.note(RepairKind.TAGGED)
