@@ -33,7 +33,7 @@ from links.archives.save_page_now import SaveOutcome as SavedAs
 from links.archives.save_page_now import SavePageNow
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
-from links.registry.urls import ObservedUrl
+from links.registry.urls import UrlRow
 from links.states import LinkState
 
 FIRST_ACCESS: Final = datetime(2001, 1, 1, tzinfo=UTC)  # no wiki's page was read earlier
@@ -194,7 +194,7 @@ class CopySearchResult:
 async def search_copies(
     store: RegistryStore,
     archives: CopySources,
-    url: ObservedUrl,
+    url: UrlRow,
     *,
     now: datetime,
     days: Sequence[datetime] = (),

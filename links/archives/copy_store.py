@@ -17,7 +17,7 @@ from links.check_result import CheckVerdict, verdict_of
 from links.feedback.replacements import AddressRefusal, RefusedAddressError
 from links.registry.schema import copies, copy_searches, copy_versions, urls
 from links.registry.statements import upsert
-from links.registry.urls import ObservedUrl, observed_of, url_select
+from links.registry.urls import COLUMNS, UrlRow, row_of, select_url_rows
 from links.states import LinkState
 
 VISIT_DAYS: Final = 91  # each copy is looked at once a quarter (W32)
@@ -118,7 +118,7 @@ class CopySearch(NamedTuple):
 class DueCopy:
     """Copy that is due for a check."""
 
-    url: ObservedUrl
+    url: UrlRow
     kept: StoredCopy
 
 
@@ -128,7 +128,7 @@ _COLUMNS = tuple(copies.c[name] for name in StoredCopy._fields)
 def copies_of_url(connection: Connection, url_id: int) -> tuple[StoredCopy, ...]:
     """Return the URL's copies, ordered by archive name."""
     query = select(*_COLUMNS).where(copies.c.url_id == url_id).order_by(copies.c.service)
-    return tuple(_kept(row) for row in connection.execute(query))
+    return tuple(StoredCopy(*row) for row in connection.execute(query))
 
 
 def put_copies(
@@ -155,7 +155,7 @@ def put_copies(
 
 def choose_copy(
     connection: Connection,
-    url: ObservedUrl,
+    url: UrlRow,
     choice: CopyChoice,
     *,
     day: int,
@@ -215,9 +215,7 @@ def parse_chosen_copy(address: str, url: str, *, own: Sequence[str] = ()) -> Arc
     return ArchiveMemento(found.service, found.address, found.timestamp)
 
 
-def lock_copies(
-    connection: Connection, url: ObservedUrl, *, is_locked: bool, is_admin: bool
-) -> int:
+def lock_copies(connection: Connection, url: UrlRow, *, is_locked: bool, is_admin: bool) -> int:
     """Lock or unlock manual choices for a page; return the number of copies affected.
 
     Raises CopyLockedError unless administrators unlock, InputError when the URL has no copies yet.
@@ -244,14 +242,16 @@ def drop_copy(connection: Connection, url_id: int, service: str) -> bool:
 def due_copies(connection: Connection, day: int, limit: int) -> list[DueCopy]:
     """Return copies that are due for a check, longest waiting first."""
     query = (
-        url_select()
+        select_url_rows()
         .add_columns(*_COLUMNS)
         .join(copies, copies.c.url_id == urls.c.id)
         .where(copies.c.due_day <= day)
         .order_by(copies.c.due_day, copies.c.url_id, copies.c.service)
         .limit(limit)
     )
-    return [DueCopy(observed_of(row), _kept(row)) for row in connection.execute(query)]
+    return [
+        DueCopy(row_of(row), StoredCopy(*row[len(COLUMNS) :])) for row in connection.execute(query)
+    ]
 
 
 def record_copy_check(
@@ -298,7 +298,7 @@ def last_search(connection: Connection, url_id: int) -> CopySearch | None:
 
 def urls_without_copy(
     connection: Connection, day: int, limit: int, *, living: bool = False
-) -> list[ObservedUrl]:
+) -> list[UrlRow]:
     """Return links to search copies for: dead, or failing since they were first seen, without a copy.
 
     Includes links whose copies were chosen before a page cited them on another day, and with `living` live
@@ -312,27 +312,25 @@ def urls_without_copy(
     return found
 
 
-def _never_alive(connection: Connection, day: int, limit: int) -> list[ObservedUrl]:
+def _never_alive(connection: Connection, day: int, limit: int) -> list[UrlRow]:
     """Return links without a copy that no check found alive: they may have been dead for years."""
-    after, found = 0, list[ObservedUrl]()
+    after, found = 0, list[UrlRow]()
     while len(found) < limit:
         batch = _without(connection, day, _AT_ONCE, _DYING, after=after)
         if not batch:
             break
         after = batch[-1].id
-        asked = select(urls.c.id, urls.c.history).where(urls.c.id.in_([each.id for each in batch]))
-        seen = {
-            row.id
-            for row in connection.execute(asked)
-            if any(verdict_of(run.code) is CheckVerdict.OK for run in unpack_history(row.history))
-        }
-        found += [each for each in batch if each.id not in seen]
+        found += [
+            each
+            for each in batch
+            if all(verdict_of(run.code) != CheckVerdict.OK for run in unpack_history(each.history))
+        ]
     return found[:limit]
 
 
 def _without(
     connection: Connection, day: int, limit: int, states: str, *, after: int = 0
-) -> list[ObservedUrl]:
+) -> list[UrlRow]:
     again = case(
         *((copy_searches.c.outcome == int(each), days) for each, days in AGAIN_DAYS.items()),
         else_=0,
@@ -340,14 +338,14 @@ def _without(
     has_copy = exists().where(copies.c.url_id == urls.c.id, copies.c.address != "")
     is_outdated = copy_searches.c.outcome == int(CopySearchOutcome.OUTDATED)
     query = (
-        url_select()
+        select_url_rows()
         .outerjoin(copy_searches, copy_searches.c.url_id == urls.c.id)
         .where(text(states), urls.c.id > after, or_(not_(has_copy), is_outdated))
         .where(or_(copy_searches.c.url_id.is_(None), copy_searches.c.day + again <= day))
         .order_by(urls.c.id)
         .limit(limit)
     )
-    return [observed_of(row) for row in connection.execute(query)]
+    return [row_of(row) for row in connection.execute(query)]
 
 
 def put_versions(
@@ -386,9 +384,7 @@ class ArchiveCopies:
 
     own: Sequence[str] = ()  # origins of our own pages
 
-    def __call__(
-        self, connection: Connection, url: ObservedUrl, address: str, now: datetime
-    ) -> str:
+    def __call__(self, connection: Connection, url: UrlRow, address: str, now: datetime) -> str:
         """Store the address as a copy of the URL when it belongs to a known archive; return that or "".
 
         An existing choice is kept: proposals are unauthenticated, and only checks and logged-in users
@@ -424,7 +420,3 @@ def _row(
         # Nobody has looked at it yet; spread, so that a search of many URLs is no burst a quarter on.
         "due_day": day + VISIT_DAYS - url_id % 14 if copy.address else None,
     }
-
-
-def _kept(row: Any) -> StoredCopy:
-    return StoredCopy(*(getattr(row, name) for name in StoredCopy._fields))

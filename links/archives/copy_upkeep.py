@@ -38,7 +38,7 @@ from links.check_history import day_of
 from links.check_result import CheckVerdict
 from links.registry.citations import cited_uses
 from links.registry.database import RegistryStore
-from links.registry.urls import ObservedUrl
+from links.registry.urls import UrlRow
 from links.states import LinkState
 
 ALL_GONE: Final = 5  # so many in a row, and none there: that is the archive
@@ -157,7 +157,7 @@ def capture_outcome(verdict: CheckVerdict) -> CaptureOutcome | None:
 
 def is_mirror_wanted(
     store: RegistryStore,
-    url: ObservedUrl,
+    url: UrlRow,
     visited: CaptureOutcome,
     *,
     wanted: MirrorMode,
@@ -184,7 +184,7 @@ def is_mirror_wanted(
 async def mirror_url(
     store: RegistryStore,
     archives: CopySources,
-    url: ObservedUrl,
+    url: UrlRow,
     visited: CaptureOutcome,
     *,
     now: datetime,
@@ -227,13 +227,13 @@ async def mirror_url(
 async def _search_elsewhere(
     store: RegistryStore,
     archives: CopySources,
-    url: ObservedUrl,
+    url: UrlRow,
     request: MirrorResult | None,
     now: datetime,
 ) -> MirrorResult:
     """Search archives for a link that we could not capture, after the request to archive it."""
     # Seen as dead, so that nobody is asked once more to take it; our own copies are no mirror.
-    seen = replace(url, state=LinkState.DEAD)
+    seen = url._replace(state=LinkState.DEAD)
     asking = replace(archives, saver=None, own=lambda _url, _at: None)
     with store.reading() as rows:
         uses = cited_uses(rows, url.id)
@@ -270,7 +270,7 @@ async def _request_copy(archives: CopySources, url: str) -> MirrorResult | None:
 
 def _keep(
     store: RegistryStore,
-    url: ObservedUrl,
+    url: UrlRow,
     copies: Iterable[ArchiveMemento],
     outcome: CopySearchOutcome,
     now: datetime,

@@ -29,7 +29,7 @@ from links.registry.database import RegistryStore
 from links.registry.schema import marks as book
 from links.registry.schema import urls
 from links.registry.statements import MOST, batches
-from links.registry.urls import ObservedUrl, hosts_of, matcher, observed_of, url_select
+from links.registry.urls import UrlRow, hosts_of, matcher, urls_by_id
 from links.states import MARKS, LinkState
 
 REFRESH_S: Final = 1.0
@@ -361,7 +361,7 @@ def preview_marks(
             with store.reading() as rows:
                 new = [each for each in chosen if each not in seen]
                 seen.update(new)
-                for each in _rows(rows, new):
+                for each in urls_by_id(rows, new).values():
                     _count(each, decided, tally)
     return tally
 
@@ -383,17 +383,12 @@ def _matched(store: RegistryStore, mark: LinkMark) -> Iterable[list[int]]:
             ids = list(rows.execute(question).scalars())
         for batch in batches(ids, MOST):
             with store.reading() as rows:
-                chosen = [each.id for each in _rows(rows, batch) if matches(each.url)]
+                chosen = [each.id for each in urls_by_id(rows, batch).values() if matches(each.url)]
             if chosen:
                 yield chosen
 
 
-def _rows(connection: Connection, ids: Sequence[int]) -> list[ObservedUrl]:
-    found = connection.execute(url_select().where(urls.c.id.in_(ids)))
-    return [observed_of(row) for row in found]
-
-
-def _count(url: ObservedUrl, marks: MarkSet, tally: MarkTally) -> LinkState | None:
+def _count(url: UrlRow, marks: MarkSet, tally: MarkTally) -> LinkState | None:
     """Return the new state of the URL and count it; None when it does not change."""
     tally.looked += 1
     wanted = marks.state_of(url.url)
@@ -411,7 +406,7 @@ def _follow(
     """Update the states of the URLs to the marks."""
     day = day_of(clock.now())
     groups: dict[tuple[LinkState, int | None], list[int]] = {}
-    for each in _rows(connection, ids):
+    for each in urls_by_id(connection, ids).values():
         wanted = _count(each, marks, tally)
         if wanted is not None:
             back = wanted is LinkState.UNKNOWN

@@ -27,12 +27,12 @@ from links.feedback.reports import WORKING, NeedlessReportError
 from links.registry.schema import replacements, urls
 from links.registry.statements import batches
 from links.registry.urls import (
-    ObservedUrl,
+    UrlRow,
     find_observed,
-    observed_of,
     require_observed,
+    row_of,
+    select_url_rows,
     shorten_for_message,
-    url_select,
 )
 from links.states import LinkState
 from links.url_parts import url_parts_of
@@ -165,7 +165,7 @@ class ProposalTakenError(InputError):
 
 # Stores an address as a copy of the URL when it belongs to a known archive, whose name it returns, else
 # "". Raises RefusedAddressError for an archive's address of another URL, or an unusable one.
-ArchiveCopySink = Callable[[Connection, ObservedUrl, str, datetime], str]
+ArchiveCopySink = Callable[[Connection, UrlRow, str, datetime], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,7 @@ def replacements_of(
     """Return the proposals for these URLs, tested or not; see `shown_replacement`."""
     found: dict[int, ReplacementProposal] = {}
     proposals = (
-        url_select()
+        select_url_rows()
         .add_columns(*(replacements.c[name] for name in ("url_id", "address")))
         .add_columns(replacements.c.state.label("stage"), replacements.c.tested_day)
         .join(replacements, replacements.c.url_id == urls.c.id)
@@ -289,7 +289,7 @@ def replacements_of(
         for row in connection.execute(proposals.where(replacements.c.url_id.in_(some))):
             found[row.url_id] = ReplacementProposal(
                 row.url_id,
-                observed_of(row).url,
+                row_of(row).url,
                 row.address,
                 ProposalStage(row.stage),
                 row.tested_day,
@@ -351,7 +351,7 @@ def record_replacement_test(
 
 
 def _checked(
-    connection: Connection, observed: ObservedUrl, address: str, around: ProposalContext
+    connection: Connection, observed: UrlRow, address: str, around: ProposalContext
 ) -> str:
     """Return the normalized address, when it may replace the URL."""
     if len(address) > MAX_ADDRESS_LENGTH:

@@ -27,7 +27,7 @@ from links.registry.schema import host_quirks, hosts, reports, urls
 from links.registry.statements import MOST, batches, upsert
 from links.registry.urls import (
     NotObservedError,
-    ObservedUrl,
+    UrlRow,
     find_matching_urls,
     require_observed,
     shorten_for_message,
@@ -193,9 +193,9 @@ def reachability_reports(
     return found
 
 
-def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) -> list[ObservedUrl]:
+def _meant(connection: Connection, named: Sequence[str], *, is_pattern: bool) -> list[UrlRow]:
     """Return the matching watched URLs, each once; never empty."""
-    found: dict[int, ObservedUrl] = {}
+    found: dict[int, UrlRow] = {}
     for what in named:
         if is_pattern:
             pattern = parse_pattern(what)
@@ -221,7 +221,7 @@ def _listed(named: Sequence[str]) -> str:
     return shorten_for_message(named[0]) if len(named) == 1 else "All of that"
 
 
-def _domains(connection: Connection, named: Sequence[ObservedUrl]) -> list[str]:
+def _domains(connection: Connection, named: Sequence[UrlRow]) -> list[str]:
     """Return the registrable domains of the URLs."""
     found: set[str] = set()
     for some in batches({each.host_id for each in named}):

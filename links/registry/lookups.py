@@ -6,6 +6,7 @@ are answered with that farm's pages only (W24); only operators query across farm
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import zip_longest
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -25,6 +26,7 @@ from links.registry import pages as page_book
 from links.registry.pages import (
     WikiPageRow,
     find_pages,
+    find_titled,
     number_of,
     page_of,
     plain_title,
@@ -154,12 +156,6 @@ _NOBODY = (0,)  # no row has that number
 _PAGE = len(COLUMNS)
 
 
-BY_TITLE = SqlStatement(
-    select(*page_book.COLUMNS)
-    .where(pages.c.wiki_id == one("wiki"), pages.c.title.in_(many("titles")))
-    .order_by(pages.c.touched_day, pages.c.id),
-    "titles",
-)
 LINKS = SqlStatement(
     select_url_rows()
     .join(refs, refs.c.url_id == urls.c.id)
@@ -280,10 +276,8 @@ def pages_by_title(reader: Reader, wiki_id: int, titles: Iterable[str]) -> dict[
     Of two pages with one title, one of which was moved, the one seen last is returned.
     """
     plain = {title: plain_title(title) for title in titles}
-    rows: dict[str, WikiPageRow] = {}
-    wanted = set(filter(None, plain.values()))
-    for found in BY_TITLE.each(reader, "titles", wanted, wiki=wiki_id):
-        rows[found[4]] = page_of(found)
+    known = find_titled(reader, wiki_id, plain.values())
+    rows = {page.title: page for page in sorted(known, key=attrgetter("touched_day", "id"))}
     return {title: rows[name] for title, name in plain.items() if name in rows}
 
 

@@ -5,13 +5,11 @@ A URL is found by the digest of its identity key, whatever its length, and is re
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Row,
     Select,
     bindparam,
     literal_column,
@@ -237,47 +235,15 @@ class NotObservedError(InputError):
     """Lookup of a URL that the registry does not watch."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedUrl:
-    """URL that the registry watches."""
-
-    id: int  # its row
-    host_id: int  # its host's
-    url: str  # its identity key
-    state: LinkState  # its state
-
-
-_OBSERVED_COLUMNS = (
-    urls.c.id,
-    urls.c.host_id,
-    urls.c.scheme,
-    urls.c.port,
-    urls.c.path,
-    urls.c.state,
-)
-
-
-def url_select() -> Select[tuple[Any, ...]]:
-    """Build the query for `observed_of`, URLs joined with their hosts."""
-    return select(*_OBSERVED_COLUMNS, hosts.c.name).join(hosts, hosts.c.id == urls.c.host_id)
-
-
-def observed_of(row: Row[tuple[Any, ...]]) -> ObservedUrl:
-    """Build the URL from a row of `url_select`."""
-    url = UrlParts(SCHEMES[row.scheme], row.name, row.port, row.path).url
-    return ObservedUrl(row.id, row.host_id, url, LinkState(row.state))
-
-
-def find_observed(connection: Connection, url: str) -> ObservedUrl | None:
+def find_observed(reader: Reader, url: str) -> UrlRow | None:
     """Find a URL in any spelling; None when it is not watched; BadUrlError when it is no URL."""
-    key = url_parts_of(fetch_key(url)).key
-    row = connection.execute(url_select().where(urls.c.key == key)).first()
-    return None if row is None else observed_of(row)
+    found = FIND.rows(reader, {"keys": [url_parts_of(fetch_key(url)).key]})
+    return row_of(found[0]) if found else None
 
 
-def require_observed(connection: Connection, url: str) -> ObservedUrl:
+def require_observed(reader: Reader, url: str) -> UrlRow:
     """Find a URL in any spelling; NotObservedError when it is not watched."""
-    found = find_observed(connection, url)
+    found = find_observed(reader, url)
     if found is None:
         raise NotObservedError(
             f"{shorten_for_message(url)} is not watched: no page that the registry knows has had it."
@@ -311,16 +277,14 @@ def hosts_of(connection: Connection, pattern: UrlPattern, *, wide: bool = True) 
     yield from connection.execute(select(hosts.c.id).where(hosts.c.name == name)).scalars()
 
 
-def find_matching_urls(
-    connection: Connection, pattern: UrlPattern, *, limit: int
-) -> list[ObservedUrl]:
+def find_matching_urls(connection: Connection, pattern: UrlPattern, *, limit: int) -> list[UrlRow]:
     """Return up to `limit` watched URLs that match the pattern, without a scan of all hosts."""
     matches = matcher(pattern)
-    found: list[ObservedUrl] = []
+    found: list[UrlRow] = []
     for host_id in list(hosts_of(connection, pattern, wide=False)):
-        question = url_select().where(urls.c.host_id == host_id, *_within_host(pattern))
+        question = select_url_rows().where(urls.c.host_id == host_id, *_within_host(pattern))
         for row in connection.execute(question.limit(limit + 1)):
-            each = observed_of(row)
+            each = row_of(row)
             if matches(each.url):
                 found.append(each)
                 if len(found) >= limit:

@@ -29,7 +29,7 @@ from links.archives.copy_upkeep import ALL_GONE, check_due_copies, count_effects
 from links.archives.save_page_now import SavePageNow
 from links.check_history import date_of, day_of
 from links.registry.database import RegistryStore
-from links.registry.urls import ObservedUrl, require_observed
+from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState
 from tests.links.rows import Rows
 from tests.support.archive_world import NOW, World
@@ -46,7 +46,7 @@ OWN = ArchiveMemento(
 
 
 @pytest.fixture
-def links(sqlite_store: RegistryStore) -> dict[str, ObservedUrl]:
+def links(sqlite_store: RegistryStore) -> dict[str, UrlRow]:
     """A dead link and a living one."""
     Rows(sqlite_store).add_urls({A: LinkState.DEAD, B: LinkState.ALIVE})
     with sqlite_store.reading() as rows:
@@ -103,7 +103,7 @@ def _copy_at(world: World, stamp: str, body: str = PAGE, url: str = A) -> str:
 
 
 async def _seek(
-    store: RegistryStore, archives: CopySources, url: ObservedUrl, **more: bool
+    store: RegistryStore, archives: CopySources, url: UrlRow, **more: bool
 ) -> tuple[CopySearchResult, CopySearchOutcome | None]:
     sought = await search_copies(store, archives, url, now=NOW, days=(AT,), **more)
     with store.reading() as rows:
@@ -112,7 +112,7 @@ async def _seek(
 
 
 async def test_copies_of_a_dead_link_are_found_and_kept(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """One version of each archive, the preferred one first."""
     _answers(
@@ -141,7 +141,7 @@ async def test_copies_of_a_dead_link_are_found_and_kept(
 
 
 async def test_a_remembered_copy_is_enough(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """B12: nobody is asked, unless everybody shall be; and what a person chose stays."""
     address = f"{W}/20010101000000/{A}"
@@ -164,7 +164,7 @@ async def test_a_remembered_copy_is_enough(
 
 
 async def test_our_own_copy_goes_before_others(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """B12: nobody is asked; and it is not kept, since our own index has it."""
     own = _with(archives, own=lambda _url, _at: OWN)
@@ -178,7 +178,7 @@ async def test_our_own_copy_goes_before_others(
 
 
 async def test_our_own_capture_of_an_error_does_not_end_the_search(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """A3: what shows a 404 is no copy; others are asked, and theirs is the best."""
     _answers(world, wayback="20130115102033")
@@ -198,7 +198,7 @@ async def test_our_own_capture_of_an_error_does_not_end_the_search(
 
 
 async def test_each_day_of_a_citation_has_its_version(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """B06: the first day's is chosen; one more is kept for a page that cites it years later."""
     _answers(world, today=("20100101000000", "20140101000000", "20200101000000"))
@@ -216,7 +216,7 @@ async def test_each_day_of_a_citation_has_its_version(
 
 
 async def test_an_archive_with_one_answer_is_asked_for_each_day(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """An answer that has copies from both sides of a day needs no second question about it."""
     _answers(world, wayback="20130115102033", today=("20100101000000", "20200101000000"))
@@ -232,7 +232,7 @@ async def test_an_archive_with_one_answer_is_asked_for_each_day(
 
 
 async def test_a_search_that_a_new_date_outdated_is_made_again(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """Although a copy is remembered."""
     _answers(world, wayback="20130115102033")
@@ -249,7 +249,7 @@ async def test_a_search_that_a_new_date_outdated_is_made_again(
 
 
 async def test_a_search_for_other_days_that_got_no_answer_is_made_tomorrow(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """Not in a quarter of a year, although a copy is remembered; and not at once."""
     _answers(world, wayback="20130115102033")
@@ -275,7 +275,7 @@ async def test_a_search_for_other_days_that_got_no_answer_is_made_tomorrow(
 async def test_a_version_is_looked_at_before_it_is_chosen(
     world: World,
     sqlite_store: RegistryStore,
-    links: dict[str, ObservedUrl],
+    links: dict[str, UrlRow],
     archives: CopySources,
     body: str,
 ) -> None:
@@ -293,11 +293,11 @@ async def test_a_version_is_looked_at_before_it_is_chosen(
 
 
 async def test_what_fails_and_nobody_has_is_asked_about_again_soon(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """It may not be dead: unfixable for half a year would be too much."""
     _answers(world)
-    failing = replace(links[A], state=LinkState.DYING)
+    failing = links[A]._replace(state=LinkState.DYING)
 
     _, outcome = await _seek(sqlite_store, archives, failing)
 
@@ -305,7 +305,7 @@ async def test_what_fails_and_nobody_has_is_asked_about_again_soon(
 
 
 async def test_a_copy_of_an_error_makes_way_for_the_next(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """T193158: where nobody tells a copy's status it is looked at before it is kept."""
     _answers(world, today=("20120101000000", "20130101000000", "20140101000000"))
@@ -320,7 +320,7 @@ async def test_a_copy_of_an_error_makes_way_for_the_next(
 
 
 async def test_an_archive_with_copies_of_errors_alone_has_none_chosen(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """W30: the empty address; the link is unfixable all the same."""
     _answers(world, today=("20140101000000",))
@@ -336,7 +336,7 @@ async def test_an_archive_with_copies_of_errors_alone_has_none_chosen(
 
 
 async def test_a_dead_link_is_given_up_only_when_all_have_answered(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """B12: unfixable; but for later while one of the archives is away, and not at all when nobody is asked."""
     _answers(world)
@@ -353,7 +353,7 @@ async def test_a_dead_link_is_given_up_only_when_all_have_answered(
 
 
 async def test_nobody_asked_is_nothing_found_out(
-    sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """Without archives in the settings a dead link is no more unfixable than before."""
     sought, outcome = await _seek(sqlite_store, _with(archives, adapters=()), links[A])
@@ -362,7 +362,7 @@ async def test_nobody_asked_is_nothing_found_out(
 
 
 async def test_a_living_link_that_nobody_has_is_wanted(
-    world: World, sqlite_store: RegistryStore, links: dict[str, ObservedUrl], archives: CopySources
+    world: World, sqlite_store: RegistryStore, links: dict[str, UrlRow], archives: CopySources
 ) -> None:
     """B12: our own crawler archives it; without a key nobody else is asked to."""
     _answers(world)
@@ -391,7 +391,7 @@ async def test_a_living_link_that_nobody_has_is_wanted(
 async def test_a_living_link_that_nobody_has_is_saved_elsewhere_too(
     world: World,
     sqlite_store: RegistryStore,
-    links: dict[str, ObservedUrl],
+    links: dict[str, UrlRow],
     archives: CopySources,
     counts: dict[str, str],
     outcome: CopySearchOutcome,

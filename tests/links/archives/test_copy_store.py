@@ -40,7 +40,7 @@ from links.check_history import HistoryRun, day_of, pack_history
 from links.feedback.replacements import RefusedAddressError
 from links.registry.database import RegistryStore
 from links.registry.schema import copies, urls
-from links.registry.urls import ObservedUrl, require_observed
+from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState
 from tests.links.rows import Rows
 from tests.support.archive_world import NOW
@@ -67,23 +67,23 @@ def store(sqlite_store: RegistryStore) -> RegistryStore:
 
 
 @pytest.fixture
-def url(store: RegistryStore) -> ObservedUrl:
+def url(store: RegistryStore) -> UrlRow:
     """A dead link that is watched, beside a living one."""
     return _watched(store)
 
 
-def _watched(store: RegistryStore) -> ObservedUrl:
+def _watched(store: RegistryStore) -> UrlRow:
     Rows(store).add_urls({A: LinkState.DEAD, B: LinkState.ALIVE})
     with store.reading() as rows:
         return require_observed(rows, A)
 
 
-def _kept(store: RegistryStore, url: ObservedUrl) -> tuple[StoredCopy, ...]:
+def _kept(store: RegistryStore, url: UrlRow) -> tuple[StoredCopy, ...]:
     with store.reading() as rows:
         return copies_of_url(rows, url.id)
 
 
-def test_one_version_of_each_archive_is_kept(store: RegistryStore, url: ObservedUrl) -> None:
+def test_one_version_of_each_archive_is_kept(store: RegistryStore, url: UrlRow) -> None:
     """W30: what is found takes the place of what was found; an archive without a good one has none."""
     with store.writing() as rows:
         assert put_copies(rows, url.id, [OLD, TODAY, ArchiveMemento("perma", "", "")], DAY) == 3
@@ -98,7 +98,7 @@ def test_one_version_of_each_archive_is_kept(store: RegistryStore, url: Observed
     assert found["perma"].address == ""
 
 
-def test_a_persons_choice_stays(store: RegistryStore, url: ObservedUrl) -> None:
+def test_a_persons_choice_stays(store: RegistryStore, url: UrlRow) -> None:
     """A search does not undo it."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
@@ -108,7 +108,7 @@ def test_a_persons_choice_stays(store: RegistryStore, url: ObservedUrl) -> None:
     assert _kept(store, url)[0].copy == NEW
 
 
-def test_no_version_can_be_chosen(store: RegistryStore, url: ObservedUrl) -> None:
+def test_no_version_can_be_chosen(store: RegistryStore, url: UrlRow) -> None:
     """W30: an empty address says that the archive has the page, and none of it is shown."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
@@ -129,22 +129,20 @@ def test_no_version_can_be_chosen(store: RegistryStore, url: ObservedUrl) -> Non
     ],
 )
 def test_what_is_no_copy_of_the_page_is_not_chosen(
-    store: RegistryStore, url: ObservedUrl, address: str
+    store: RegistryStore, url: UrlRow, address: str
 ) -> None:
     """B07, B13: another page's, a list, a dead archive's, nobody's."""
     with store.writing() as rows, pytest.raises(RefusedAddressError):
         choose_copy(rows, url, CopyChoice("ada", address), day=DAY)
 
 
-def test_an_address_must_be_of_the_archive_that_is_named(
-    store: RegistryStore, url: ObservedUrl
-) -> None:
+def test_an_address_must_be_of_the_archive_that_is_named(store: RegistryStore, url: UrlRow) -> None:
     """Whoever names both means both."""
     with store.writing() as rows, pytest.raises(InputError, match="of the archive wayback"):
         choose_copy(rows, url, CopyChoice("ada", NEW.address, "perma"), day=DAY)
 
 
-def test_a_locked_page_has_no_choice_by_hand(store: RegistryStore, url: ObservedUrl) -> None:
+def test_a_locked_page_has_no_choice_by_hand(store: RegistryStore, url: UrlRow) -> None:
     """W31: of pages that change all the time; only administrators choose, and only they lift it."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
@@ -164,13 +162,13 @@ def test_a_locked_page_has_no_choice_by_hand(store: RegistryStore, url: Observed
         assert not choose_copy(rows, url, BY, day=DAY).is_locked
 
 
-def test_a_page_without_copies_cannot_be_locked(store: RegistryStore, url: ObservedUrl) -> None:
+def test_a_page_without_copies_cannot_be_locked(store: RegistryStore, url: UrlRow) -> None:
     """There is nothing to choose among yet."""
     with store.writing() as rows, pytest.raises(InputError, match="no copies yet"):
         lock_copies(rows, url, is_locked=True, is_admin=True)
 
 
-def test_a_copy_is_forgotten(store: RegistryStore, url: ObservedUrl) -> None:
+def test_a_copy_is_forgotten(store: RegistryStore, url: UrlRow) -> None:
     """Once."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
@@ -183,7 +181,7 @@ def _due(store: RegistryStore, day: int) -> list[DueCopy]:
         return due_copies(rows, day, 10)
 
 
-def _saw(store: RegistryStore, url: ObservedUrl, sight: CopyVerdict, day: int) -> CopyCheckEffect:
+def _saw(store: RegistryStore, url: UrlRow, sight: CopyVerdict, day: int) -> CopyCheckEffect:
     with store.writing() as rows:
         return record_copy_check(
             rows,
@@ -194,7 +192,7 @@ def _saw(store: RegistryStore, url: ObservedUrl, sight: CopyVerdict, day: int) -
         )
 
 
-def test_a_copy_is_looked_at_each_quarter(store: RegistryStore, url: ObservedUrl) -> None:
+def test_a_copy_is_looked_at_each_quarter(store: RegistryStore, url: UrlRow) -> None:
     """W32: not before, and again a quarter after it was seen; what has no address never."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD, ArchiveMemento("perma", "", "")], DAY)
@@ -213,7 +211,7 @@ def test_a_copy_is_looked_at_each_quarter(store: RegistryStore, url: ObservedUrl
 
 @pytest.mark.parametrize("sight", [CopyVerdict.GONE, CopyVerdict.BAD, CopyVerdict.OTHER_PAGE])
 def test_a_copy_is_dropped_at_the_second_look(
-    store: RegistryStore, url: ObservedUrl, sight: CopyVerdict
+    store: RegistryStore, url: UrlRow, sight: CopyVerdict
 ) -> None:
     """W32: what is missed is looked at once more, a week later; what is back by then stays."""
     with store.writing() as rows:
@@ -234,7 +232,7 @@ def test_a_copy_is_dropped_at_the_second_look(
     assert _kept(store, url) == ()
 
 
-def test_what_says_nothing_changes_nothing(store: RegistryStore, url: ObservedUrl) -> None:
+def test_what_says_nothing_changes_nothing(store: RegistryStore, url: UrlRow) -> None:
     """An archive that does not answer loses no copy, however often, and is asked again soon."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
@@ -247,7 +245,7 @@ def test_what_says_nothing_changes_nothing(store: RegistryStore, url: ObservedUr
     assert _kept(store, url)[0].missed_day == DAY + VISIT_DAYS
 
 
-def test_another_version_takes_the_place(store: RegistryStore, url: ObservedUrl) -> None:
+def test_another_version_takes_the_place(store: RegistryStore, url: UrlRow) -> None:
     """Of one that the archive does not show any more; never of one that a person chose."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
@@ -262,7 +260,7 @@ def test_another_version_takes_the_place(store: RegistryStore, url: ObservedUrl)
 
 @pytest.mark.parametrize("outcome", list(CopySearchOutcome))
 def test_archives_are_left_in_peace(
-    store: RegistryStore, url: ObservedUrl, outcome: CopySearchOutcome
+    store: RegistryStore, url: UrlRow, outcome: CopySearchOutcome
 ) -> None:
     """What is unfixable is not asked about for half a year, what failed for a day (B12)."""
     with store.writing() as rows:
@@ -277,7 +275,7 @@ def test_archives_are_left_in_peace(
     assert (found.outcome, found.note, found.again_day) == (outcome, "why", again)
 
 
-def test_links_without_a_copy_are_found(store: RegistryStore, url: ObservedUrl) -> None:
+def test_links_without_a_copy_are_found(store: RegistryStore, url: UrlRow) -> None:
     """Dead ones; living ones when that is wanted; none that has a copy."""
     with store.writing() as rows:
         assert [each.url for each in urls_without_copy(rows, DAY, 10)] == [A]
@@ -290,7 +288,7 @@ def test_links_without_a_copy_are_found(store: RegistryStore, url: ObservedUrl) 
 
 @pytest.mark.parametrize(("looks", "is_found"), [((18,), True), ((1, 18), False)])
 def test_a_link_that_was_never_alive_is_looked_up_at_once(
-    store: RegistryStore, url: ObservedUrl, looks: tuple[int, ...], is_found: bool
+    store: RegistryStore, url: UrlRow, looks: tuple[int, ...], is_found: bool
 ) -> None:
     """It need not be dead yet: it may have been for years. One that lived until lately is waited for."""
     history = pack_history(
@@ -305,9 +303,7 @@ def test_a_link_that_was_never_alive_is_looked_up_at_once(
         assert (url.id in {each.id for each in urls_without_copy(rows, DAY, 10)}) is is_found
 
 
-def test_versions_for_other_days_go_with_the_chosen_one(
-    store: RegistryStore, url: ObservedUrl
-) -> None:
+def test_versions_for_other_days_go_with_the_chosen_one(store: RegistryStore, url: UrlRow) -> None:
     """They are offered beside it, not where a person chose, and leave when their archive lost it."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
@@ -321,7 +317,7 @@ def test_versions_for_other_days_go_with_the_chosen_one(
 
 
 def test_a_proposal_of_an_archives_address_goes_to_the_copies(
-    store: RegistryStore, url: ObservedUrl
+    store: RegistryStore, url: UrlRow
 ) -> None:
     """W17: kept with its archive's name; any other address is none of ours."""
     takes = ArchiveCopies(own=["https://front.example"])
@@ -340,9 +336,7 @@ def test_a_proposal_of_an_archives_address_goes_to_the_copies(
     assert {kept.service for kept in _kept(store, url)} == {"archive-today", "weboid"}
 
 
-def test_a_proposal_changes_no_version_that_is_there(
-    store: RegistryStore, url: ObservedUrl
-) -> None:
+def test_a_proposal_changes_no_version_that_is_there(store: RegistryStore, url: UrlRow) -> None:
     """Anybody may propose; so nobody loses a good copy by it."""
     with store.writing() as rows:
         put_copies(rows, url.id, [OLD], DAY)
@@ -360,7 +354,7 @@ def test_a_proposal_changes_no_version_that_is_there(
     ],
 )
 def test_a_proposal_of_a_wrong_copy_is_refused(
-    store: RegistryStore, url: ObservedUrl, address: str
+    store: RegistryStore, url: UrlRow, address: str
 ) -> None:
     """An archive's, but of another page, or none that can be read."""
     with store.writing() as rows, pytest.raises(RefusedAddressError):
@@ -381,7 +375,7 @@ def test_the_dead_are_named_as_their_index_has_them() -> None:
 )
 def test_no_question_walks_through_all_rows(
     store: RegistryStore,
-    url: ObservedUrl,
+    url: UrlRow,
     reader: Callable[[Connection, int, int], object],
     indexes: list[str],
 ) -> None:

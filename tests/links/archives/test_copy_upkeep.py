@@ -20,7 +20,7 @@ from links.archives.copy_upkeep import (
 )
 from links.archives.save_page_now import SavePageNow, SaveResult
 from links.registry.database import RegistryStore
-from links.registry.urls import ObservedUrl, require_observed
+from links.registry.urls import UrlRow, require_observed
 from links.states import LinkState
 from tests.links.rows import Rows
 from tests.support.archive_world import NOW, Answer, World
@@ -31,7 +31,7 @@ W = "https://web.archive.org/web"
 
 
 @pytest.fixture
-def link(sqlite_store: RegistryStore) -> ObservedUrl:
+def link(sqlite_store: RegistryStore) -> UrlRow:
     """A link that is watched."""
     Rows(sqlite_store).add_urls({A: LinkState.ALIVE})
     with sqlite_store.reading() as rows:
@@ -59,7 +59,7 @@ def _script(world: World, *, error: str = "", had: str = "") -> None:
 
 
 async def _mirrored(
-    store: RegistryStore, archives: CopySources, link: ObservedUrl, visited: CaptureOutcome
+    store: RegistryStore, archives: CopySources, link: UrlRow, visited: CaptureOutcome
 ) -> MirrorResult | MirrorOutcome:
     """What a pass does with the link."""
     why = is_mirror_wanted(store, link, visited, wanted=MirrorMode.ALWAYS, now=NOW)
@@ -67,7 +67,7 @@ async def _mirrored(
 
 
 async def test_after_a_good_visit_another_archive_takes_the_page_once(
-    world: World, archives: CopySources, sqlite_store: RegistryStore, link: ObservedUrl
+    world: World, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
     """Its copy is kept with the link; the next pass leaves it alone."""
     _script(world)
@@ -88,7 +88,7 @@ async def test_after_a_good_visit_another_archive_takes_the_page_once(
 async def test_internal_error_over_one_link_is_kept_as_trouble(
     archives: CopySources,
     sqlite_store: RegistryStore,
-    link: ObservedUrl,
+    link: UrlRow,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -110,7 +110,7 @@ async def test_internal_error_over_one_link_is_kept_as_trouble(
 
 
 async def test_what_we_could_not_visit_is_taken_elsewhere(
-    world: World, archives: CopySources, sqlite_store: RegistryStore, link: ObservedUrl
+    world: World, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
     """A site that refuses us may let another archive in."""
     _script(world)
@@ -120,7 +120,7 @@ async def test_what_we_could_not_visit_is_taken_elsewhere(
 
 
 async def test_where_nobody_can_take_it_an_older_copy_is_fallen_back_on(
-    world: World, archives: CopySources, sqlite_store: RegistryStore, link: ObservedUrl
+    world: World, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
     """What the archives have is kept with the link."""
     _script(world, error="no-access", had="20150101000000")
@@ -132,7 +132,7 @@ async def test_where_nobody_can_take_it_an_older_copy_is_fallen_back_on(
 
 
 async def test_nobody_is_asked_to_take_what_is_gone(
-    world: World, archives: CopySources, sqlite_store: RegistryStore, link: ObservedUrl
+    world: World, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
     """Only for copies that are there already."""
     _script(world, had="20150101000000")
@@ -150,7 +150,7 @@ async def test_a_link_that_nobody_has_is_asked_about_again(
     world: World,
     archives: CopySources,
     sqlite_store: RegistryStore,
-    link: ObservedUrl,
+    link: UrlRow,
     error: str,
     done: MirrorOutcome,
     days: int,
@@ -170,7 +170,7 @@ async def test_a_link_that_nobody_has_is_asked_about_again(
 
 
 async def test_a_mirror_is_renewed(
-    world: World, archives: CopySources, sqlite_store: RegistryStore, link: ObservedUrl
+    world: World, archives: CopySources, sqlite_store: RegistryStore, link: UrlRow
 ) -> None:
     """When the copy is old, and the page was visited again."""
     _script(world)
@@ -195,7 +195,7 @@ async def test_a_mirror_is_renewed(
 )
 def test_the_setting_says_which_visits_count(
     sqlite_store: RegistryStore,
-    link: ObservedUrl,
+    link: UrlRow,
     wanted: MirrorMode,
     visited: CaptureOutcome,
     done: MirrorOutcome | None,

@@ -35,7 +35,7 @@ from links.feedback.replacements import (
 from links.feedback.reports import NeedlessReportError
 from links.registry.database import RegistryStore
 from links.registry.schema import replacements
-from links.registry.urls import NotObservedError, ObservedUrl
+from links.registry.urls import NotObservedError, UrlRow
 from links.states import LinkState
 from tests.support.feedback_reports import NOW, TODAY, watch
 
@@ -172,7 +172,7 @@ def test_the_same_page_by_https_is_a_replacement(sqlite_store: RegistryStore) ->
 class _Archive:
     """Keeps what is at archive.example.net, of the right URL."""
 
-    def __call__(self, _connection: object, url: ObservedUrl, address: str, _now: object) -> str:
+    def __call__(self, _connection: object, url: UrlRow, address: str, _now: object) -> str:
         """The archive's name."""
         return "some-archive" if address.endswith(url.url) else ""
 

@@ -32,7 +32,7 @@ from links.archives.copy_upkeep import CopyVisit, check_due_copies, count_effect
 from links.check_history import date_of, day_of
 from links.registry.archive_backlog import want_urls
 from links.registry.database import RegistryStore, open_registry_store
-from links.registry.urls import ObservedUrl, require_observed
+from links.registry.urls import UrlRow, require_observed
 from weboid.app.copy_sources import (
     CLOCK,
     CitationDays,
@@ -197,7 +197,7 @@ def remove_command(
         _show(task, observed)
 
 
-def _show(task: _CopiesOptions, url: ObservedUrl) -> None:
+def _show(task: _CopiesOptions, url: UrlRow) -> None:
     with task.store.reading() as rows:
         stored, search = copies_of_url(rows, url.id), last_search(rows, url.id)
     own = own_copy(task.layout, task.settings.index.url, task.front, url.url)
@@ -273,7 +273,7 @@ def _find(task: _CopiesOptions, accessed: str | None, *, is_thorough: bool) -> i
 
 async def _search_all(
     task: _CopiesOptions,
-    wanted: Sequence[ObservedUrl],
+    wanted: Sequence[UrlRow],
     accessed: datetime | None,
     *,
     is_thorough: bool,
@@ -303,7 +303,7 @@ async def _search_all(
             return found
 
 
-def _print_result(task: _CopiesOptions, url: ObservedUrl, sought: CopySearchResult) -> None:
+def _print_result(task: _CopiesOptions, url: UrlRow, sought: CopySearchResult) -> None:
     best = sought.best
     document = {
         "url": url.url,
