@@ -234,17 +234,6 @@ class EditablePage:
         return not self.rev_id
 
 
-@dataclass(frozen=True, slots=True)
-class PageHead:
-    """Newest revision and title of a page; `rev_id` 0: it is missing."""
-
-    page_id: int
-    rev_id: int
-    title: str = ""
-    namespace: int = 0
-    is_redirect: bool = False
-
-
 async def read_now(api: WikiApi, page_id: int) -> EditablePage:
     """Read the page's current text and revision."""
     answer, page = await _one_page(
@@ -292,20 +281,13 @@ async def existing_titles(api: WikiApi, titles: Iterable[str]) -> frozenset[str]
     return frozenset(existing)
 
 
-async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, PageHead]:
-    """Return the newest revision of each page, including missing ones."""
-    heads: dict[int, PageHead] = {}
+async def read_heads(api: WikiApi, page_ids: Iterable[int]) -> dict[int, WikiPage]:
+    """Return title and newest revision of each page; the revision of a missing page is 0."""
+    heads: dict[int, WikiPage] = {}
     for batch in split_batches(dict.fromkeys(page_ids)):
         answer = await api.get(action="query", pageids=batch, prop="info")
-        for page in json_rows(query_result(answer), "pages"):
-            number = count_field(page, "pageid")
-            heads[number] = PageHead(
-                number,
-                0 if bool_field(page, "missing") else count_field(page, "lastrevid"),
-                text_field(page, "title"),
-                count_field(page, "ns"),
-                bool_field(page, "redirect"),
-            )
+        for row in json_rows(query_result(answer), "pages"):
+            heads[count_field(row, "pageid")] = _PageBuilder(dict(row)).page(())
     return heads
 
 

@@ -40,9 +40,8 @@ from links.registry.bot_edits import (
 from links.registry.database import RegistryStore
 from links.registry.lookups import url_facts
 from wiki.api.client import WikiApi
-from wiki.api.models import Revision
+from wiki.api.models import Revision, WikiPage
 from wiki.api.page_query import (
-    PageHead,
     earlier_digests,
     history_after,
     read_heads,
@@ -250,7 +249,7 @@ def _due_edits(watching: EditWatch, since: int, before: int) -> Iterator[list[Bo
         since = max(since, due[-1].moment)
 
 
-async def check_edit(watching: EditWatch, edit: BotEdit, head: PageHead | None) -> BotEdit:
+async def check_edit(watching: EditWatch, edit: BotEdit, head: WikiPage | None) -> BotEdit:
     """Check the outcome of one edit; return the updated edit.
 
     Raises WikiAwayError: the wiki does not answer.

@@ -39,8 +39,14 @@ from links.registry.database import RegistryStore
 from links.registry.wikis import Wiki, wiki_of
 from wiki.api.client import ApiTiming, WikiApi
 from wiki.api.edit_request import BotAccount, EditingStoppedError, SaveOptions, add_section
-from wiki.api.models import ReadOnlyError, ThrottledError, WikiAwayError, split_batches
-from wiki.api.page_query import PageHead, read_heads, read_now, read_text
+from wiki.api.models import (
+    ReadOnlyError,
+    ThrottledError,
+    WikiAwayError,
+    WikiPage,
+    split_batches,
+)
+from wiki.api.page_query import read_heads, read_now, read_text
 from wiki.bot.edit_guard import EditGuard
 from wiki.bot.edit_settlement import recover_edits
 from wiki.bot.edit_watch import EditWatch, check_edit, check_edits
@@ -309,7 +315,7 @@ class WikiBot:
 
     async def _tasks(
         self, bench: EditContext, page_ids: list[int], wish: BotOptions, tally: BotRunSummary
-    ) -> AsyncIterator[tuple[EditTask, PageHead]]:
+    ) -> AsyncIterator[tuple[EditTask, WikiPage]]:
         now = self._timing.clock.now()
         moment, day = int(now.timestamp()), day_of(now)
         tasks = edit_tasks(self._store, self._wiki, page_ids, now=moment, day=day)
@@ -331,7 +337,7 @@ class WikiBot:
         self,
         bench: EditContext,
         task: EditTask,
-        head: PageHead,
+        head: WikiPage,
         wish: BotOptions,
         tally: BotRunSummary,
     ) -> PageEditResult:
@@ -360,7 +366,7 @@ class WikiBot:
         return outcome
 
     async def _looked_after(
-        self, bench: EditContext, task: EditTask, head: PageHead, tally: BotRunSummary
+        self, bench: EditContext, task: EditTask, head: WikiPage, tally: BotRunSummary
     ) -> EditTask:
         """Remove links from the task whose earlier edit on the page was undone (B14).
 
@@ -466,7 +472,7 @@ def check_settings(settings: BotSettings, name: str) -> None:
 
 def needs_no_edit(
     task: EditTask,
-    head: PageHead,
+    head: WikiPage,
     lately: Mapping[int, LastEdit],
     settings: BotSettings,
     *,
